@@ -1,0 +1,1 @@
+"""How a model leaves Keras, and the proof that it arrived."""

@@ -1,0 +1,1 @@
+"""Inputs to try, pure comparison, verdict, cause, report."""

@@ -1,0 +1,1 @@
+"""One file a runtime: how to load an artifact and run it."""

@@ -1,0 +1,188 @@
+"""The one formula: timescales, and the exact signal in float64 NumPy."""
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+Float64Array = npt.NDArray[np.float64]
+Layout = Literal["concatenated", "interleaved"]
+
+
+def geometric_timescales(
+    count: int, min_timescale: float = 1.0, max_timescale: float = 1.0e4, *, endpoint: bool = True
+) -> Float64Array:
+    """Returns tensor2tensor's geometric sequence of timescales.
+
+    `timescale[i] = (max_timescale / min_timescale) ** (i / steps) / min_timescale`, where `steps` is `count - 1` with
+    `endpoint` and `count` without. tensor2tensor's documentation says that the sequence runs from `min_timescale` to
+    `max_timescale`; its code multiplies by `min_timescale` where that would need a division, so it runs from
+    `1 / min_timescale` to `max_timescale / min_timescale**2`. This function does what the code does. For a sequence
+    from `a` to `b` pass `min_timescale=1 / a, max_timescale=b / a**2`.
+
+    Args:
+        count: Number of timescales, at least 0.
+        min_timescale: See above; 1 gives the usual encoding.
+        max_timescale: See above; with `min_timescale=1` the longest timescale, in positions (wavelength / 2 pi).
+        endpoint: `numpy.geomspace`'s word. True ends at the largest timescale (tensor2tensor), False stops one step
+            before (the Transformer paper).
+
+    Returns:
+        `(count,)`, float64, in positions.
+
+    Raises:
+        ValueError: If `count` is negative, or unless `0 < min_timescale <= max_timescale < infinity`.
+
+    Source:
+        tensor2tensor 1.15.7, layers/common_attention.py, `get_timing_signal_1d`.
+    """
+    check_range(min_timescale, max_timescale)
+    if count < 0:
+        raise ValueError(f"`count` must be at least 0. Received: count={count!r}.")
+    steps = max(count - 1, 1) if endpoint else max(count, 1)
+    growth = np.log(max_timescale / min_timescale) / steps
+    return np.exp(np.arange(count, dtype=np.float64) * growth) / min_timescale
+
+
+def timing_signal(
+    positions: npt.ArrayLike,
+    channels: int,
+    min_timescale: float = 1.0,
+    max_timescale: float = 1.0e4,
+    *,
+    layout: Layout = "concatenated",
+    endpoint: bool = True,
+    timescales: npt.ArrayLike | None = None,
+) -> Float64Array:
+    """Returns the exact sinusoidal position encoding of the given positions.
+
+    `sin(position / timescale)` and `cos(position / timescale)` for each timescale, computed in float64. It is what
+    every other form of the encoding in this package is measured against.
+
+    Args:
+        positions: Array of any shape, integer or float, finite.
+        channels: Width of the signal, at least 1.
+        min_timescale: See `geometric_timescales`.
+        max_timescale: See `geometric_timescales`.
+        layout: "concatenated" puts all sines before all cosines; "interleaved" alternates sine and cosine.
+        endpoint: See `geometric_timescales`.
+        timescales: Explicit timescales in positions, used instead of the three arguments above. There are
+            `channels // 2` of them, or one more where `channels` is odd: then the last column of the layout is cut
+            off, instead of a zero column being added.
+
+    Returns:
+        `(*positions.shape, channels)`, float64, values in [-1, 1]. An odd last column is zero.
+
+    Raises:
+        ValueError: If `channels < 1`, if a position is not finite, or if the timescales are not valid.
+        TypeError: If an argument is of the wrong type.
+
+    Source:
+        tensor2tensor 1.15.7, layers/common_attention.py, `get_timing_signal_1d`.
+
+    >>> timing_signal([0, 1], channels=5).round(3)
+    array([[ 0.   ,  0.   ,  1.   ,  1.   ,  0.   ],
+           [ 0.841,  0.   ,  0.54 ,  1.   ,  0.   ]])
+    """
+    check_channels(channels)
+    check_layout(layout)
+    scales = resolve_timescales(channels, min_timescale, max_timescale, endpoint=endpoint, timescales=timescales)
+    where = np.asarray(positions)
+    if where.dtype.kind not in "iuf":
+        raise TypeError(f"`positions` must be integers or floats. Received: an array of dtype {where.dtype}.")
+    if not np.isfinite(where).all():
+        raise ValueError("`positions` must be finite. Received: an array with NaN or infinity.")
+    angles = where.astype(np.float64)[..., np.newaxis] / scales
+    signal: Float64Array = assemble(np.sin(angles), np.cos(angles), channels, layout)
+    return signal
+
+
+def assemble(sin: Any, cos: Any, channels: int, layout: Layout, xp: ModuleType = np) -> Any:
+    """Lays sines and cosines out as one signal of `channels` columns.
+
+    Args:
+        sin: `(..., timescales)`.
+        cos: `(..., timescales)`.
+        channels: Width of the result. Missing columns are zeros at the end, columns in excess are cut off.
+        layout: "concatenated" or "interleaved".
+        xp: The module that has `concatenate`, `stack`, `reshape` and `zeros_like`: NumPy or `keras.ops`.
+
+    Returns:
+        `(..., channels)`.
+    """
+    count = int(sin.shape[-1])
+    if layout == "concatenated":
+        signal = xp.concatenate([sin, cos], axis=-1)
+    else:
+        signal = xp.reshape(xp.stack([sin, cos], axis=-1), (*xp.shape(sin)[:-1], 2 * count))
+    if channels < 2 * count:
+        return signal[..., :channels]
+    if channels > 2 * count:
+        # One timescale at least is not promised (one channel has none), so the zeros take their shape from the signal.
+        pad = [(0, 0)] * (len(signal.shape) - 1) + [(0, channels - 2 * count)]
+        return xp.pad(signal, pad)
+    return signal
+
+
+def resolve_timescales(
+    channels: int,
+    min_timescale: float = 1.0,
+    max_timescale: float = 1.0e4,
+    *,
+    endpoint: bool = True,
+    timescales: npt.ArrayLike | None = None,
+) -> Float64Array:
+    """Returns the timescales of `channels` columns, explicit ones checked against the width."""
+    if timescales is None:
+        return geometric_timescales(channels // 2, min_timescale, max_timescale, endpoint=endpoint)
+    explicit = check_timescales(timescales)
+    if len(explicit) not in (channels // 2, (channels + 1) // 2):
+        raise ValueError(
+            f"`timescales` must have one value for two channels: {channels // 2} for {channels} channels. "
+            f"Received: {len(explicit)} timescales."
+        )
+    return explicit
+
+
+def check_channels(channels: int) -> None:
+    """Raises unless `channels` is a whole number of at least 1."""
+    if isinstance(channels, bool) or not isinstance(channels, int | np.integer):
+        raise TypeError(f"`channels` must be an integer. Received: channels={channels!r}.")
+    if channels < 1:
+        raise ValueError(f"`channels` must be at least 1. Received: channels={channels!r}.")
+
+
+def check_layout(layout: str) -> None:
+    """Raises unless `layout` is a known layout."""
+    if layout not in get_args(Layout):
+        raise ValueError(f"`layout` must be one of {', '.join(map(repr, get_args(Layout)))}. Received: {layout=}.")
+
+
+def check_range(min_timescale: float, max_timescale: float) -> None:
+    """Raises unless `0 < min_timescale <= max_timescale < infinity`."""
+    for name, value in (("min_timescale", min_timescale), ("max_timescale", max_timescale)):
+        if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+            raise TypeError(f"`{name}` must be a number. Received: {name}={value!r}.")
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"`{name}` must be positive and finite. Received: {name}={value!r}.")
+    if min_timescale > max_timescale:
+        raise ValueError(
+            "`min_timescale` must not be greater than `max_timescale`. "
+            f"Received: min_timescale={min_timescale!r}, max_timescale={max_timescale!r}."
+        )
+
+
+def check_timescales(timescales: npt.ArrayLike | Sequence[float]) -> Float64Array:
+    """Returns explicit timescales as a float64 vector, or raises unless they are positive and finite."""
+    try:
+        explicit = np.asarray(timescales)
+    except ValueError:  # rows of unequal length
+        explicit = np.asarray(None)
+    if explicit.dtype.kind not in "iuf" or explicit.ndim != 1:
+        raise TypeError(f"`timescales` must be a sequence of numbers. Received: timescales={timescales!r}.")
+    explicit = explicit.astype(np.float64)
+    if not (np.isfinite(explicit) & (explicit > 0)).all():
+        raise ValueError(f"`timescales` must be positive and finite. Received: timescales={timescales!r}.")
+    return explicit
