@@ -1,0 +1,12 @@
+"""The command line: the only package that prints or exits.
+
+A command module imports nothing heavy at its top, so that `keras-pe --help` and a mistyped path answer at once.
+"""
+
+import click
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="keras-pe")
+def main() -> None:
+    """Position encodings for Keras, their export, and the proof that the export arrived."""
