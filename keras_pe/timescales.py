@@ -107,7 +107,7 @@ def assemble(sin: Any, cos: Any, channels: int, layout: Layout, xp: ModuleType =
         cos: `(..., timescales)`.
         channels: Width of the result. Missing columns are zeros at the end, columns in excess are cut off.
         layout: "concatenated" or "interleaved".
-        xp: The module that has `concatenate`, `stack`, `reshape` and `zeros_like`: NumPy or `keras.ops`.
+        xp: The module that has `concatenate`, `stack`, `reshape`, `shape` and `pad`: NumPy or `keras.ops`.
 
     Returns:
         `(..., channels)`.
@@ -120,7 +120,6 @@ def assemble(sin: Any, cos: Any, channels: int, layout: Layout, xp: ModuleType =
     if channels < 2 * count:
         return signal[..., :channels]
     if channels > 2 * count:
-        # One timescale at least is not promised (one channel has none), so the zeros take their shape from the signal.
         pad = [(0, 0)] * (len(signal.shape) - 1) + [(0, channels - 2 * count)]
         return xp.pad(signal, pad)
     return signal

@@ -1,1 +1,3 @@
 """Layers, one a file."""
+
+from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding as SinusoidalPositionEncoding

@@ -1,0 +1,166 @@
+"""Checks and normal forms of the arguments that the position layers share: positions, starts, lengths, one per axis."""
+
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_pe.rotations import LIMIT
+
+Shape = tuple[int | None, ...]
+PerAxis = int | tuple[int, ...]
+
+
+class Positions(NamedTuple):
+    """Positions along one axis, `(length,)` or `(batch, length)`: whole numbers, and what floats have beyond them."""
+
+    whole: Any
+    fraction: Any | None
+
+
+def is_integer(value: Any) -> bool:
+    """Whether `value` is a Python or NumPy integer; a bool is not."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def check_start_index(value: Any) -> PerAxis:
+    """Returns a configured start as an int, or a tuple of one per axis."""
+    starts = value if isinstance(value, list | tuple) else [value]
+    for start in starts:
+        if not is_integer(start):
+            raise TypeError(f"`start_index` must be an integer, or one per axis. Received: start_index={value!r}.")
+        if not -LIMIT <= start < LIMIT:
+            raise ValueError(
+                f"`start_index` must be from {-LIMIT:,} to {LIMIT - 1:,}, where the encoding is exact. "
+                f"Received: start_index={value!r}."
+            )
+    return _int_or_tuple(value, "start_index")
+
+
+def check_max_length(value: Any) -> PerAxis | None:
+    """Returns a configured maximal length as an int, or a tuple of one per axis, or None."""
+    if value is None:
+        return None
+    lengths = value if isinstance(value, list | tuple) else [value]
+    for length in lengths:
+        if not is_integer(length):
+            raise TypeError(
+                f"`max_length` must be an integer, or one per axis, or None. Received: max_length={value!r}."
+            )
+        if length < 1:
+            raise ValueError(f"`max_length` must be at least 1. Received: max_length={value!r}.")
+    return _int_or_tuple(value, "max_length")
+
+
+def per_axis(value: Any, axes: int, name: str) -> list[Any]:
+    """Returns one value for each axis: the given ones, or the only one repeated."""
+    if not isinstance(value, list | tuple):
+        return [value] * axes
+    if len(value) != axes:
+        raise ValueError(
+            f"`{name}` must have one value for each of the {axes} positional axes. Received: {len(value)} values."
+        )
+    return list(value)
+
+
+def plain(value: Any) -> Any:
+    """Returns a tuple as the list that a configuration file holds, anything else as it is."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def check_inputs_shape(inputs_shape: Shape) -> None:
+    """Raises unless the inputs are `(batch, length, ..., channels)` with known channels."""
+    if len(inputs_shape) < 3:
+        raise ValueError(
+            "`inputs` must have shape (batch, length, channels) or (batch, d1, ..., dn, channels). "
+            f"Received: inputs.shape={tuple(inputs_shape)}."
+        )
+    if not inputs_shape[-1]:
+        raise ValueError(
+            "`inputs` must have a known, positive number of channels, its last dimension. "
+            f"Received: inputs.shape={tuple(inputs_shape)}."
+        )
+
+
+def check_positions(positions: Any, batch: int | None, length: int | None) -> None:
+    """Raises unless positions are a number tensor of shape `(length,)` or `(batch, length)`."""
+    if not hasattr(positions, "shape") or not hasattr(positions, "dtype"):
+        raise TypeError(
+            "`positions` must be an array or a tensor, or a list of one per positional axis. "
+            f"Received: positions={positions!r}. numpy.asarray() makes an array of a list of numbers."
+        )
+    dtype = keras.backend.standardize_dtype(positions.dtype)
+    if not dtype.startswith(("int", "uint", "float", "bfloat")):
+        raise TypeError(f"`positions` must be integers or floats. Received: a tensor of dtype {dtype}.")
+    shape = tuple(positions.shape)
+    expected = (batch, length)[-len(shape) :]
+    if len(shape) not in (1, 2) or not all(
+        a is None or b is None or a == b for a, b in zip(shape, expected, strict=True)
+    ):
+        raise ValueError(
+            f"`positions` must have shape (length,) or (batch, length), here {(length,)} or {(batch, length)}. "
+            f"Received: positions.shape={shape}."
+        )
+
+
+def check_start(start: Any, batch: int | None) -> None:
+    """Raises unless a start given at run time is an integer scalar, or one integer per example."""
+    if is_integer(start):
+        return
+    if not hasattr(start, "shape") or not hasattr(start, "dtype"):
+        raise TypeError(
+            "`start_index` must be an integer, an integer tensor of shape () or (batch,), or a list of one per axis. "
+            f"Received: start_index={start!r}."
+        )
+    dtype = keras.backend.standardize_dtype(start.dtype)
+    if not dtype.startswith(("int", "uint")):
+        raise TypeError(f"`start_index` must be an integer tensor. Received: a tensor of dtype {dtype}.")
+    shape = tuple(start.shape)
+    if len(shape) > 1 or (shape and None not in (shape[0], batch) and shape[0] != batch):
+        raise ValueError(f"`start_index` must have shape () or (batch,). Received: start_index.shape={shape}.")
+
+
+def check_reach(first: int, length: int | None, low: int, high: int, name: str) -> None:
+    """Raises where `length` positions from `first` on are known to leave `low` to `high - 1`."""
+    if first < low or first + (length or 0) > high:
+        raise ValueError(
+            f"Positions must be from {low:,} to {high - 1:,} in layer '{name}'. "
+            f"Received: {'' if length is None else f'{length:,} positions '}from {first:,} on. "
+            "`max_length` is what bounds them where it is given."
+        )
+
+
+def resolve_positions(positions: Any | None, start: Any | None, length: Any) -> Positions | None:
+    """Returns the positions of one axis, `start` added, or None for the plain `0, ..., length - 1`."""
+    if positions is None and start is None:
+        return None
+    whole, fraction = _split_fraction(ops.arange(length, dtype="int32") if positions is None else positions)
+    if start is not None:
+        start = _as_integers(ops.convert_to_tensor(start, dtype="int32" if is_integer(start) else None))
+        whole = ops.add(whole, ops.expand_dims(start, -1) if len(start.shape) else start)
+        if fraction is not None and len(whole.shape) > len(fraction.shape):
+            fraction = ops.expand_dims(fraction, 0)
+    return Positions(whole, fraction)
+
+
+def _split_fraction(positions: Any) -> Positions:
+    dtype = keras.backend.standardize_dtype(positions.dtype)
+    if "float" not in dtype:
+        return Positions(_as_integers(positions), None)
+    floor = ops.floor(positions)
+    return Positions(ops.cast(floor, "int32"), positions - floor)
+
+
+def _as_integers(values: Any) -> Any:
+    # Small integer types would overflow when positions are shifted; wide ones must not be cut, or they come in reach.
+    wide = keras.backend.standardize_dtype(values.dtype) in ("int64", "uint32", "uint64")
+    return ops.cast(values, "int64" if wide else "int32")
+
+
+def _int_or_tuple(value: Any, name: str) -> PerAxis:
+    if not isinstance(value, list | tuple):
+        return int(value)
+    if not value:
+        raise ValueError(f"`{name}` must have one value for each positional axis. Received: {name}={value!r}.")
+    return tuple(int(each) for each in value)
