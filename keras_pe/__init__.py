@@ -3,7 +3,9 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from keras_pe.positions import positions_from_mask as positions_from_mask
 from keras_pe.registration import register_with_keras
+from keras_pe.shifts import shift_matrix as shift_matrix
 from keras_pe.timescales import timing_signal as timing_signal
 
 if TYPE_CHECKING:

@@ -1,0 +1,80 @@
+"""Positions of the tokens of padded and of packed sequences."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def positions_from_mask(
+    mask: Any,
+    *,
+    segment_ids: npt.ArrayLike | None = None,
+    start_index: int = 0,
+    padding_position: int = 0,
+) -> Any:
+    """Returns the position of each token, counted over the tokens alone, whichever side the padding is on.
+
+    fairseq numbers its tokens from `padding_idx + 1` and gives padding the position `padding_idx`:
+    `positions_from_mask(mask, start_index=padding_idx + 1, padding_position=padding_idx)`.
+
+    Args:
+        mask: `(..., length)`, true or non-zero at tokens, false or zero at padding. A NumPy array or a nested list
+            gives a NumPy array; a tensor of the Keras backend, symbolic or not, gives such a tensor.
+        segment_ids: `(..., length)`, for several sequences packed into one row: the count begins anew wherever the id
+            differs from the one before it, so that two neighbours must not share an id. Packing belongs in the input
+            pipeline, so this takes NumPy arrays only.
+        start_index: Position of the first token of each sequence.
+        padding_position: Position that padding gets. It is encoded like any other, so that the mask still has to go
+            where the padding must not be seen.
+
+    Returns:
+        `(..., length)`, int32.
+
+    Raises:
+        TypeError: If `segment_ids` come with a mask that is a tensor.
+        ValueError: If `mask` is a scalar, or `segment_ids` are of another shape than `mask`.
+
+    Source:
+        fairseq 0.12.2, utils.py, `make_positions`.
+
+    >>> positions_from_mask([[1, 1, 1, 0], [0, 0, 1, 1]]).tolist()
+    [[0, 1, 2, 0], [0, 0, 0, 1]]
+    >>> positions_from_mask([1, 1, 1, 1, 1, 0], segment_ids=[1, 1, 1, 2, 2, 0]).tolist()
+    [0, 1, 2, 0, 1, 0]
+    """
+    if not isinstance(mask, np.ndarray | list | tuple):
+        return _positions_of_tensor(mask, segment_ids, start_index, padding_position)
+    tokens = np.asarray(mask) != 0
+    if tokens.ndim == 0:
+        raise ValueError(f"`mask` must have at least one axis. Received: mask={mask!r}.")
+    count = np.cumsum(tokens, axis=-1, dtype=np.int32)
+    if segment_ids is not None:
+        count -= _tokens_before_segment(count - tokens, np.asarray(segment_ids))
+    return np.where(tokens, count + np.int32(start_index - 1), np.int32(padding_position))
+
+
+def _positions_of_tensor(mask: Any, segment_ids: Any, start_index: int, padding_position: int) -> Any:
+    from keras import ops
+
+    if segment_ids is not None:
+        raise TypeError(
+            "`mask` must be a NumPy array where `segment_ids` are given: number packed sequences in the input "
+            f"pipeline. Received: mask={mask!r}."
+        )
+    tokens = ops.not_equal(mask, ops.cast(0, mask.dtype))
+    count = ops.cumsum(ops.cast(tokens, "int32"), axis=-1)
+    return ops.where(tokens, count + (start_index - 1), ops.cast(padding_position, "int32"))
+
+
+def _tokens_before_segment(tokens_before: npt.NDArray[np.int32], ids: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+    """Returns, at each place, how many tokens of the row lie before its own segment."""
+    if ids.shape != tokens_before.shape:
+        raise ValueError(
+            "`segment_ids` must be of the shape of `mask`. "
+            f"Received: segment_ids of shape {ids.shape}, mask of shape {tokens_before.shape}."
+        )
+    begins = np.ones(ids.shape, dtype=bool)
+    begins[..., 1:] = ids[..., 1:] != ids[..., :-1]
+    # The number of tokens before never falls along a row, so the largest at a beginning so far is the latest one.
+    return np.maximum.accumulate(np.where(begins, tokens_before, np.int32(0)), axis=-1)

@@ -1,0 +1,64 @@
+"""The matrix that moves every position by the same offset: why relative shifts are linear."""
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_pe.columns import column_order
+from keras_pe.timescales import Float64Array, Layout, check_channels, resolve_timescales
+
+
+def shift_matrix(
+    offset: float,
+    channels: int,
+    min_timescale: float = 1.0,
+    max_timescale: float = 1.0e4,
+    *,
+    layout: Layout = "concatenated",
+    endpoint: bool = True,
+    timescales: npt.ArrayLike | None = None,
+) -> Float64Array:
+    """Returns the `T` with `timing_signal(t + offset) == timing_signal(t) @ T` for every position `t`.
+
+    Each timescale's sine and cosine turn by the angle `offset / timescale`, whatever the position: angle addition.
+    The matrix is orthogonal, and `shift_matrix(a) @ shift_matrix(b)` is `shift_matrix(a + b)`.
+
+    Args:
+        offset: How far to move, in positions; negative moves back, and a fraction is as good as a whole number.
+        channels: Width of the signal, at least 1.
+        min_timescale: See `keras_pe.timing_signal`, as for the arguments that follow.
+        max_timescale: See there.
+        layout: See there.
+        endpoint: See there.
+        timescales: See there.
+
+    Returns:
+        `(channels, channels)`, float64. The zero column of an odd width keeps to itself.
+
+    Raises:
+        ValueError: If an argument is not valid, or if the last column is a sine whose cosine was cut off: its shift
+            is no linear function of the columns that are left.
+
+    >>> from keras_pe import timing_signal
+    >>> signal = timing_signal([3, 10], channels=6)
+    >>> bool(np.allclose(signal[0] @ shift_matrix(7, 6), signal[1], rtol=0, atol=1e-12))
+    True
+    """
+    check_channels(channels)
+    if isinstance(offset, bool) or not isinstance(offset, int | float | np.integer | np.floating):
+        raise TypeError(f"`offset` must be a number. Received: offset={offset!r}.")
+    if not np.isfinite(offset):
+        raise ValueError(f"`offset` must be finite. Received: offset={offset!r}.")
+    scales = resolve_timescales(channels, min_timescale, max_timescale, endpoint=endpoint, timescales=timescales)
+    count = len(scales)
+    if 2 * count > channels:
+        raise ValueError(
+            f"`timescales` must have {channels // 2} values for a shift of {channels} channels: with {count} the last "
+            "column is a sine without its cosine, which no matrix can shift. Leave out the last timescale, or use an "
+            f"even width. Received: {count} timescales."
+        )
+    angles = float(offset) / scales
+    sin, cos = np.diag(np.sin(angles)), np.diag(np.cos(angles))
+    turn = np.eye(2 * count + 1)  # the last row and column are the zero column's, where there is one
+    turn[:-1, :-1] = np.block([[cos, -sin], [sin, cos]])
+    order = column_order(count, channels, layout)
+    return turn[np.ix_(order, order)]
