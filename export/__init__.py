@@ -1,1 +1,32 @@
 """How a model leaves Keras, and the proof that it arrived."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from keras_pe.export.artifact import Artifact as Artifact
+from keras_pe.export.artifact import TensorSpec as TensorSpec
+from keras_pe.export.errors import ExportError as ExportError
+
+if TYPE_CHECKING:
+    from keras_pe.export.onnx.exporter import export_onnx as export_onnx
+    from keras_pe.export.saved_model import export_saved_model as export_saved_model
+    from keras_pe.export.signature import Signature as Signature
+    from keras_pe.export.signature import model_signature as model_signature
+
+# Public names and the module each comes from: imported when first asked for.
+_LAZY = {
+    "Signature": "keras_pe.export.signature",
+    "export_onnx": "keras_pe.export.onnx.exporter",
+    "export_saved_model": "keras_pe.export.saved_model",
+    "model_signature": "keras_pe.export.signature",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])

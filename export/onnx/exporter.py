@@ -1,0 +1,94 @@
+"""`export_onnx`: from a Keras model to one ONNX file that ONNX Runtime has opened."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.artifact import Artifact
+from keras_pe.export.destination import check_destination
+from keras_pe.export.metadata import describe
+from keras_pe.export.publishing import publish_file, staging
+from keras_pe.export.requirements import require, require_tensorflow_backend
+from keras_pe.export.signature import model_signature
+
+OPSETS = range(15, 26)
+SELF_CONTAINED = 2**31 - 2**26  # bytes of weights: protobuf ends at 2 GiB, and the graph needs room as well
+
+
+def export_onnx(
+    model: Any,
+    filepath: str | os.PathLike[str],
+    *,
+    input_signature: Any = None,
+    opset: int = 18,
+    external_data_threshold: int = SELF_CONTAINED,
+    progress: Callable[[str], None] | None = None,
+) -> Artifact:
+    """Exports a Keras model to ONNX.
+
+    The file is published only after ONNX's checker and strict shape inference have passed and ONNX Runtime has opened
+    it. Until then, and if anything fails, what stood at `filepath` stays.
+
+    Args:
+        model: A built `keras.Model` on the TensorFlow backend.
+        filepath: The `.onnx` file to write.
+        input_signature: See `model_signature`; needed for most subclassed models.
+        opset: The ONNX operator set, 15 to 25.
+        external_data_threshold: Bytes of weights above which they are written to a file beside the model, named
+            `<file>.<hash of its content>.data`. Below, the one file holds everything.
+        progress: Called with the name of each stage when it starts.
+
+    Returns:
+        What was written.
+
+    Raises:
+        ExportError: If the model has no sound ONNX form; the message names the layer and the operator.
+        ValueError: If an argument is wrong, or the signature is not known.
+        FileExistsError: If something that is not an ONNX file stands at `filepath`.
+        ImportError: If a package is missing.
+    """
+    start = time.perf_counter()
+    stage = progress or (lambda name: None)
+    require("export_onnx", "tensorflow", "tf2onnx", "onnx", "onnxruntime")
+    if opset not in OPSETS:
+        raise ValueError(f"`opset` must be {OPSETS[0]} to {OPSETS[-1]}. Received: opset={opset!r}.")
+    require_tensorflow_backend("export_onnx")
+    destination = check_destination(Path(filepath), "onnx")
+
+    stage("signature")
+    signature = model_signature(model, input_signature)
+    with staging(destination) as folder:
+        from keras_pe.export.onnx.assembly import assemble
+        from keras_pe.export.onnx.conversion import convert
+        from keras_pe.export.onnx.verification import check_graph, open_session
+        from keras_pe.export.onnx.writing import size, write_model
+        from keras_pe.export.tracing import trace
+
+        stage("trace")
+        traced = trace(model, signature)
+        stage("convert")
+        proto = convert(traced, signature, opset, model.name)
+        metadata = describe(model, signature, ["keras", "tensorflow", "tf2onnx", "onnx"])
+        proto, weights = assemble(proto, traced, signature, metadata)
+        stage("check")
+        check_graph(proto, weights, model.name)
+        stage("write")
+        is_external = sum(map(size, weights)) > external_data_threshold
+        *companions, file = write_model(proto, weights, folder / destination.name, is_external)
+        stage("open")
+        open_session(file, signature, model.name)
+        stage("publish")
+        total = sum(path.stat().st_size for path in (*companions, file))
+        publish_file(file, companions, destination)
+    return Artifact(
+        format="onnx",
+        path=destination,
+        inputs=signature.inputs,
+        outputs=signature.outputs,
+        size=total,
+        seconds=time.perf_counter() - start,
+        opset=opset,
+        metadata=metadata,
+    )

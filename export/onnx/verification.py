@@ -1,0 +1,57 @@
+"""What an ONNX model must survive before it is published: the checker, strict shape inference, ONNX Runtime."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.errors import ExportError
+from keras_pe.export.signature import Signature
+from keras_pe.export.tracing import Weight
+
+
+def check_graph(model: Any, weights: Sequence[Weight], name: str) -> None:
+    """Runs the checker and strict shape inference with the weights as inputs, which costs no copy of them.
+
+    Raises:
+        ExportError: If one of them objects.
+    """
+    import onnx
+    from onnx import helper
+
+    from keras_pe.export.onnx.writing import tensor_type
+
+    complete = onnx.ModelProto()
+    complete.CopyFrom(model)
+    complete.graph.input.extend(
+        helper.make_tensor_value_info(weight.name, tensor_type(weight), [int(dim) for dim in weight.value.shape])
+        for weight in weights
+    )
+    try:
+        onnx.checker.check_model(complete, full_check=True)
+        onnx.shape_inference.infer_shapes(complete, check_type=True, strict_mode=True, data_prop=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise ExportError("ONNX", name, f"the graph is not valid ONNX: {_first_line(error)}") from error
+
+
+def open_session(file: Path, signature: Signature, name: str) -> None:
+    """Opens the file in ONNX Runtime and compares what it takes and returns with the signature.
+
+    Raises:
+        ExportError: If it does not open, or takes or returns anything else.
+    """
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = ort.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's errors have no base class of their own
+        raise ExportError("ONNX", name, f"ONNX Runtime does not open the file: {_first_line(error)}") from error
+    found = [[x.name for x in session.get_inputs()], [x.name for x in session.get_outputs()]]
+    wanted = [[spec.name for spec in signature.inputs], [spec.name for spec in signature.outputs]]
+    if found != wanted:
+        raise ExportError("ONNX", name, f"the file has the inputs and outputs {found}, the model {wanted}.")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0].rstrip(".") + "."

@@ -1,0 +1,132 @@
+"""An ONNX file written as a stream, one weight in memory at a time.
+
+Protobuf's own serialiser would hold every weight three times (variable, message, bytes) and ends at 2 GiB. A message is
+a sequence of fields, so the weights are appended to the rest of the graph, each behind its own header.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from keras_pe.export.tracing import Weight
+
+SMALL = 1024  # bytes: weights below stay in the model file even when the others do not
+_ALIGNMENT = 4096  # bytes: a page, so that a runtime can map each weight into memory
+_GRAPH, _INITIALIZER, _RAW_DATA = 0x3A, 0x2A, 0x4A  # (field number << 3) | 2, in ModelProto, GraphProto, TensorProto
+
+
+def write_model(model: Any, weights: Sequence[Weight], path: Path, external: bool) -> list[Path]:
+    """Writes the model with the weights as initializers.
+
+    Args:
+        model: An `onnx.ModelProto` without the weights.
+        weights: In the order in which they are written.
+        path: The file to write.
+        external: Whether weights go to a file of their own beside `path`, named after its content.
+
+    Returns:
+        The files written, the model last.
+    """
+    files = []
+    references: dict[str, tuple[str, int, int]] = {}
+    if external:
+        data, references = _write_data([w for w in weights if size(w) >= SMALL], path)
+        files.append(data)
+    head, graph = type(model).FromString(model.SerializeToString(deterministic=True)), model.graph
+    head.ClearField("graph")
+    graph_bytes = graph.SerializeToString(deterministic=True)
+    headers = [_header(weight, references.get(weight.name)) for weight in weights]
+    inline = [0 if weight.name in references else size(weight) for weight in weights]
+    bodies = [
+        header + (bytes([_RAW_DATA]) + _varint(length) if length else b"")
+        for header, length in zip(headers, inline, strict=True)
+    ]
+    fields = [
+        bytes([_INITIALIZER]) + _varint(len(body) + length) + body for body, length in zip(bodies, inline, strict=True)
+    ]
+    total = len(graph_bytes) + sum(map(len, fields)) + sum(inline)
+    with path.open("wb") as file:
+        file.write(head.SerializeToString(deterministic=True))
+        file.write(bytes([_GRAPH]) + _varint(total) + graph_bytes)
+        for weight, field, length in zip(weights, fields, inline, strict=True):
+            file.write(field)
+            if length:
+                _write_array(file, weight)
+    return [*files, path]
+
+
+def size(weight: Weight) -> int:
+    """Returns the bytes of a weight without reading it."""
+    return int(np.prod(weight.value.shape, dtype=np.int64)) * _dtype(weight).itemsize
+
+
+def tensor_type(weight: Weight) -> int:
+    """Returns ONNX's number of the element type."""
+    from onnx import helper
+
+    return int(helper.np_dtype_to_tensor_dtype(_dtype(weight)))
+
+
+def _dtype(weight: Weight) -> np.dtype[Any]:
+    import ml_dtypes  # noqa: F401  # gives NumPy the names bfloat16, float8_e4m3fn, ...
+
+    dtype = weight.value.dtype
+    numpy_dtype: np.dtype[Any] = np.dtype(getattr(dtype, "as_numpy_dtype", dtype))
+    return numpy_dtype
+
+
+def _write_data(weights: Sequence[Weight], model: Path) -> tuple[Path, dict[str, tuple[str, int, int]]]:
+    places = list(_places(weights))
+    unnamed = model.with_name(f"{model.name}.data")
+    digest = hashlib.blake2b(digest_size=8)
+    with unnamed.open("wb") as file:
+        for weight, (offset, _) in zip(weights, places, strict=True):
+            file.write(bytes(offset - file.tell()))
+            digest.update(_write_array(file, weight))
+    data = unnamed.rename(model.with_name(f"{model.name}.{digest.hexdigest()}.data"))
+    return data, {w.name: (data.name, *place) for w, place in zip(weights, places, strict=True)}
+
+
+def _places(weights: Sequence[Weight]) -> Iterator[tuple[int, int]]:
+    offset = 0
+    for weight in weights:
+        offset = -(-offset // _ALIGNMENT) * _ALIGNMENT
+        yield offset, size(weight)
+        offset += size(weight)
+
+
+def _write_array(file: BinaryIO, weight: Weight) -> memoryview:
+    array = weight.read()
+    if array.nbytes != size(weight):
+        raise ValueError(f"Weight {weight.name!r} changed its size while it was written.")
+    content = array.reshape(-1).view(np.uint8).data
+    file.write(content)
+    return content
+
+
+def _header(weight: Weight, reference: tuple[str, int, int] | None) -> bytes:
+    from onnx import TensorProto
+
+    tensor = TensorProto(
+        name=weight.name,
+        dims=[int(dim) for dim in weight.value.shape],
+        data_type=tensor_type(weight),
+    )
+    if reference:
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in zip(("location", "offset", "length"), reference, strict=True):
+            tensor.external_data.add(key=key, value=str(value))
+    content: bytes = tensor.SerializeToString(deterministic=True)
+    return content
+
+
+def _varint(value: int) -> bytes:
+    content = bytearray()
+    while value > 0x7F:
+        content.append(value & 0x7F | 0x80)
+        value >>= 7
+    content.append(value)
+    return bytes(content)

@@ -1,0 +1,27 @@
+"""What an exporter needs: packages, and Keras on TensorFlow."""
+
+import importlib
+import importlib.util
+
+
+def require(caller: str, *packages: str, extra: str = "export") -> None:
+    """Raises ImportError, with the command that helps, unless the packages are installed. Imports none of them."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            try:
+                importlib.import_module(package)
+            except ImportError as error:
+                raise ImportError(
+                    f"{caller}() needs the package '{package}'. Install it with: pip install 'keras-pe[{extra}]'"
+                ) from error
+
+
+def require_tensorflow_backend(caller: str) -> None:
+    """Raises ValueError unless Keras runs on TensorFlow."""
+    import keras
+
+    if keras.backend.backend() != "tensorflow":
+        raise ValueError(
+            f"{caller}() must run on the TensorFlow backend of Keras: set KERAS_BACKEND=tensorflow and load the model "
+            f"again. Received: the {keras.backend.backend()} backend."
+        )

@@ -1,0 +1,98 @@
+"""`export_saved_model`: a TensorFlow SavedModel with named inputs and outputs and each weight once."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.artifact import Artifact
+from keras_pe.export.destination import check_destination
+from keras_pe.export.errors import ExportError
+from keras_pe.export.metadata import describe
+from keras_pe.export.publishing import publish_folder, staging
+from keras_pe.export.requirements import require, require_tensorflow_backend
+from keras_pe.export.signature import Signature, model_signature
+
+
+def export_saved_model(
+    model: Any,
+    filepath: str | os.PathLike[str],
+    *,
+    input_signature: Any = None,
+    progress: Callable[[str], None] | None = None,
+) -> Artifact:
+    """Exports a Keras model to a SavedModel with the signature `serving_default`.
+
+    The folder is published only after TensorFlow has loaded it, without the code of any layer. Until then, and if
+    anything fails, what stood at `filepath` stays.
+
+    Args:
+        model: A built `keras.Model` on the TensorFlow backend.
+        filepath: The folder to write.
+        input_signature: See `model_signature`; needed for most subclassed models.
+        progress: Called with the name of each stage when it starts.
+
+    Returns:
+        What was written.
+
+    Raises:
+        ExportError: If the model has no sound form.
+        ValueError: If an argument is wrong, or the signature is not known.
+        FileExistsError: If something that is not a SavedModel stands at `filepath`.
+        ImportError: If a package is missing.
+    """
+    start = time.perf_counter()
+    stage = progress or (lambda name: None)
+    require("export_saved_model", "tensorflow")
+    require_tensorflow_backend("export_saved_model")
+    destination = check_destination(Path(filepath), "tf_saved_model")
+    stage("signature")
+    signature = model_signature(model, input_signature)
+    metadata = describe(model, signature, ["keras", "tensorflow"])
+    with staging(destination) as folder:
+        made = folder / destination.name
+        stage("write")
+        _write(model, signature, made)
+        stage("open")
+        _open(made, signature, model.name)
+        stage("publish")
+        total = sum(path.stat().st_size for path in made.rglob("*") if path.is_file())
+        publish_folder(made, destination)
+    return Artifact(
+        format="tf_saved_model",
+        path=destination,
+        inputs=signature.inputs,
+        outputs=signature.outputs,
+        size=total,
+        seconds=time.perf_counter() - start,
+        metadata=metadata,
+    )
+
+
+def _write(model: Any, signature: Signature, folder: Path) -> None:
+    import keras
+    import tensorflow as tf
+
+    def serve(*arrays: Any) -> dict[str, Any]:
+        named = {spec.name: x for spec, x in zip(signature.inputs, arrays, strict=True)}
+        results = signature.unpack(model(*signature.pack(named), training=False))
+        return {spec.name: tf.identity(results[spec.name]) for spec in signature.outputs}
+
+    specs = [
+        tf.TensorSpec([None if isinstance(dim, str) else dim for dim in spec.shape], spec.dtype, spec.name)
+        for spec in signature.inputs
+    ]
+    archive = keras.export.ExportArchive()
+    archive.add_endpoint("serve", serve, specs)  # without track(), which would store every weight a second time
+    archive.write_out(folder, verbose=False)
+
+
+def _open(folder: Path, signature: Signature, name: str) -> None:
+    import tensorflow as tf
+
+    served = tf.saved_model.load(folder).signatures["serving_default"]
+    found = (set(served.structured_input_signature[1]), set(served.structured_outputs))
+    wanted = ({spec.name for spec in signature.inputs}, {spec.name for spec in signature.outputs})
+    if found != wanted:
+        raise ExportError("SavedModel", name, f"the folder has the inputs and outputs {found}, the model {wanted}.")

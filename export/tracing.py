@@ -1,0 +1,106 @@
+"""A model as one traced TensorFlow function, its weights as arguments instead of constants.
+
+The graph stays as small as the code that made it: no weight is copied until the file is written.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_pe.export.keras_internals import all_layers
+from keras_pe.export.names import unique
+from keras_pe.export.signature import Signature
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A tensor that the function takes as an argument and the file holds.
+
+    Attributes:
+        name: The path of the Keras variable, made unique.
+        argument: The name of the TensorFlow tensor.
+        value: The Keras variable or eager tensor.
+    """
+
+    name: str
+    argument: str
+    value: Any
+
+    def read(self) -> npt.NDArray[Any]:
+        """Returns the value as an array that costs memory only as long as it is held."""
+        return np.ascontiguousarray(np.asarray(getattr(self.value, "value", self.value)))
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A traced model.
+
+    Attributes:
+        function: TensorFlow's concrete function.
+        inputs: The TensorFlow tensors of the signature's inputs, by name, in its order.
+        outputs: The same of its outputs.
+        weights: What else the function takes.
+        updated: The paths of the variables that a call would change.
+    """
+
+    function: Any
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    weights: tuple[Weight, ...]
+    updated: tuple[str, ...]
+
+
+def trace(model: Any, signature: Signature) -> Trace:
+    """Traces the model once, for any size of the dynamic dimensions, in inference mode.
+
+    The weights of recurrent layers stay constants: the converter recognises an LSTM or a GRU by them. An eager tensor
+    that a layer kept is found among the captures of the function and becomes a weight.
+    """
+    import keras
+    import tensorflow as tf
+
+    recurrent = _recurrent_variables(model)
+    variables = list({id(v): v for v in model.variables if id(v) not in recurrent}.values())
+    count = len(signature.inputs)
+    updated: list[str] = []
+
+    def flat(*arguments: Any) -> list[Any]:
+        mapping = list(zip(variables, arguments[count:], strict=True))
+        mapping += [(v, tf.constant(value)) for v, value in recurrent.values()]
+        with keras.StatelessScope(state_mapping=mapping) as scope:
+            before = {id(v): scope.get_current_value(v) for v, _ in mapping}
+            packed = signature.pack({s.name: x for s, x in zip(signature.inputs, arguments[:count], strict=True)})
+            results = signature.unpack(model(*packed, training=False))
+            updated[:] = [v.path for v, _ in mapping if scope.get_current_value(v) is not before[id(v)]]
+        return [tf.identity(results[spec.name]) for spec in signature.outputs]
+
+    specs = [
+        tf.TensorSpec([None if isinstance(d, str) else d for d in s.shape], s.dtype, f"input_{i}")
+        for i, s in enumerate(signature.inputs)
+    ]
+    specs += [tf.TensorSpec(v.shape, v.dtype, f"weight_{i}") for i, v in enumerate(variables)]
+    function = tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
+    captured = [  # resources are frozen by the converter, and what TensorFlow has inlined already is no argument
+        (inner, value)
+        for value, inner in function.graph.captures
+        if inner.dtype != tf.resource and inner.op.type == "Placeholder"
+    ]
+    arguments = [x.name for x in function.inputs[count : len(specs)]] + [inner.name for inner, _ in captured]
+    names = unique([v.path for v in variables] + [f"{inner.op.name}" for inner, _ in captured])
+    values = [*variables, *(value for _, value in captured)]
+    return Trace(
+        function,
+        tuple(x.name for x in function.inputs[:count]),
+        tuple(x.name for x in function.outputs),
+        tuple(Weight(*weight) for weight in zip(names, arguments, values, strict=True)),
+        tuple(updated),
+    )
+
+
+def _recurrent_variables(model: Any) -> dict[int, tuple[Any, npt.NDArray[Any]]]:
+    import keras
+
+    layers = [layer for layer in all_layers(model) if isinstance(layer, keras.layers.RNN)]
+    return {id(v): (v, np.asarray(v.value)) for layer in layers for v in layer.weights}
