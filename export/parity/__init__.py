@@ -1,1 +1,5 @@
-"""Inputs to try, pure comparison, verdict, cause, report."""
+"""Does the artifact say what the model says? Runs both, compares, and names the cause where they differ."""
+
+from keras_pe.export.parity.assertion import assert_parity as assert_parity
+from keras_pe.export.parity.check import check_parity as check_parity
+from keras_pe.export.parity.report import ParityReport as ParityReport

@@ -1,0 +1,176 @@
+"""What the artifacts are measured against: a Keras model, another artifact, or stored outputs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.parity.cases import Case
+from keras_pe.export.runtimes.protocol import Arrays, RuntimeRefusedError
+from keras_pe.export.runtimes.worker import Worker
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the reference says to one case.
+
+    Attributes:
+        case: What it was asked.
+        outputs: Its answer, None where it refused.
+        truth: The float64 rebuild's answer, None where there is no rebuild.
+        refused: Its error where it refused.
+    """
+
+    case: Case
+    outputs: Arrays | None
+    truth: Arrays | None = None
+    refused: str | None = None
+
+
+class Reference(Protocol):
+    """Answers a sequence of cases.
+
+    Attributes:
+        name: What the report calls it.
+        basis: What differences are measured against, in one sentence.
+        inputs: What it takes.
+        version: Its package and version.
+    """
+
+    name: str
+    basis: str
+    inputs: tuple[TensorSpec, ...]
+    version: str
+
+    def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
+        """Answers the cases in this order, from the state that the reference was given in."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of what it holds."""
+        ...
+
+
+class ArtifactReference:
+    """An artifact as the reference: its runtime's answers, and tolerances by dtype."""
+
+    def __init__(self, path: Path, worker: Worker) -> None:
+        self.name = str(path)
+        self.basis = f"{path} in {worker.spec.name}, tolerance by dtype"
+        self._worker = worker
+        worker.load(path)
+        self.inputs = worker.inputs
+        self.version = worker.version
+
+    def close(self) -> None:
+        self._worker.close()
+
+    def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
+        return tuple(self._answer(case) for case in cases)
+
+    def _answer(self, case: Case) -> Expectation:
+        try:
+            return Expectation(case, self._worker.run(case.inputs))
+        except RuntimeRefusedError as error:
+            return Expectation(case, None, refused=str(error))
+
+
+class StoredReference:
+    """Outputs that were stored with their inputs."""
+
+    def __init__(self, name: str, stored: Mapping[str, tuple[Case, Arrays]]) -> None:
+        self.name = name
+        self.basis = "stored outputs, tolerance by dtype"
+        self.version = ""
+        self._stored = stored
+        inputs = next(iter(stored.values()))[0].inputs
+        self.inputs = tuple(TensorSpec(name, array.shape, array.dtype.name) for name, array in inputs.items())
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """The stored cases."""
+        return tuple(case for case, _ in self._stored.values())
+
+    def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
+        return tuple(Expectation(case, self._stored[case.name][1]) for case in cases)
+
+    def close(self) -> None:
+        pass
+
+
+class KerasReference:
+    """A Keras model in this process: its own answers, and those of its float64 rebuild where there can be one."""
+
+    def __init__(self, model: Any, input_signature: Any = None) -> None:
+        import keras
+
+        from keras_pe.export.rebuild import with_dtype
+        from keras_pe.export.signature import model_signature
+
+        self.model = model
+        self.signature = model_signature(model, input_signature)
+        self.name = model.name
+        self.inputs = self.signature.inputs
+        self.version = f"keras {keras.__version__}"
+        try:
+            self._wide: Any = with_dtype(model, "float64")
+            self.basis = "a float64 rebuild of the model, at most 8 times Keras' own error"
+        except ValueError:
+            self._wide = None
+            self.basis = "Keras' own answer (no float64 rebuild is possible), tolerance by dtype"
+
+    @classmethod
+    def load(cls, path: Path, input_signature: Any = None) -> Self:
+        """Opens a `.keras` file."""
+        import keras
+
+        import keras_pe  # noqa: F401 - registers the layers
+
+        return cls(keras.saving.load_model(path, compile=False), input_signature)
+
+    def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
+        before = [variable.numpy() for variable in self.model.variables]
+        try:
+            return tuple(self._answer(case) for case in cases)
+        finally:
+            for variable, value in zip(self.model.variables, before, strict=True):
+                variable.assign(value)
+
+    def close(self) -> None:
+        self._wide = None
+
+    def _answer(self, case: Case) -> Expectation:
+        try:
+            outputs = self.predict(self.model, case.inputs)
+        except Exception as error:  # whatever a layer raises is the model's answer to this case
+            return Expectation(case, None, refused=f"{type(error).__name__}: {first_line(error)}")
+        return Expectation(case, outputs, self._truth(case, outputs))
+
+    def _truth(self, case: Case, outputs: Arrays) -> Arrays | None:
+        if self._wide is None:
+            return None
+        try:
+            truth = self.predict(self._wide, case.inputs)
+        except Exception:  # a layer that insists on its own precision
+            self._wide = None
+            self.basis = "Keras' own answer (the float64 rebuild does not run), tolerance by dtype"
+            return None
+        return {name: array for name, array in truth.items() if array.dtype == "float64"}
+
+    def run(self, inputs: Mapping[str, Any]) -> Arrays:
+        """Returns what the model says."""
+        return self.predict(self.model, inputs)
+
+    def predict(self, model: Any, inputs: Mapping[str, Any]) -> Arrays:
+        """Returns what a model of this signature says."""
+        import keras
+
+        tensors = {name: keras.ops.convert_to_tensor(array) for name, array in inputs.items()}
+        answer = self.signature.unpack(model(*self.signature.pack(tensors), training=False))
+        return {name: keras.ops.convert_to_numpy(tensor) for name, tensor in answer.items()}
+
+
+def first_line(error: BaseException) -> str:
+    """Returns the first line of an error's message that says something."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")

@@ -1,0 +1,51 @@
+"""The other side of `Worker`: one runtime in a process of its own, told what to do through its standard streams."""
+
+import importlib
+import os
+import pickle
+import sys
+import time
+from typing import Any, BinaryIO
+
+
+def main() -> None:
+    """Answers requests until there are no more. The runtime's class is named on the command line."""
+    # Libraries print to the standard output as they like: give them the standard error, keep the pipe for the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    requests = sys.stdin.buffer
+    module, _, name = sys.argv[1].partition(":")
+    try:
+        factory = getattr(importlib.import_module(module), name)
+    except Exception as error:
+        _send(answers, "refused", _describe(error))
+        return
+    _send(answers, "ready", None)
+    runtime: Any = None
+    while True:
+        try:
+            request, arguments = pickle.load(requests)
+        except EOFError:
+            return
+        start = time.perf_counter()
+        try:
+            if request == "load":
+                runtime = factory(arguments[0], **arguments[1])
+                answer: Any = (runtime.inputs, runtime.version)
+            elif request == "taps":
+                answer = hasattr(runtime, "intermediates")
+            else:
+                answer = getattr(runtime, request)(*arguments)
+        except Exception as error:  # whatever a runtime raises is an answer, and the next request may still work
+            _send(answers, "refused", _describe(error))
+        else:
+            _send(answers, "ok", (answer, time.perf_counter() - start))
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _send(stream: BinaryIO, status: str, value: Any) -> None:
+    pickle.dump((status, value), stream, protocol=pickle.HIGHEST_PROTOCOL)
+    stream.flush()

@@ -1,0 +1,30 @@
+"""LiteRT, through the signature that the file carries."""
+
+import importlib.metadata
+from collections.abc import Mapping
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+
+from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.runtimes.protocol import Array, Arrays
+
+
+class LiteRt:
+    """A LiteRT file in the interpreter."""
+
+    def __init__(self, path: str) -> None:
+        interpreter = Interpreter(model_path=path)
+        self._run = interpreter.get_signature_runner()
+        details = self._run.get_input_details()
+        self.inputs = tuple(_spec(name, detail) for name, detail in details.items())
+        self.version = f"ai-edge-litert {importlib.metadata.version('ai-edge-litert')}"
+
+    def run(self, inputs: Mapping[str, Array]) -> Arrays:
+        # The interpreter's arrays are views of memory that the next run overwrites.
+        return {name: np.array(array) for name, array in self._run(**inputs).items()}
+
+
+def _spec(name: str, detail: Mapping[str, Array]) -> TensorSpec:
+    shape = tuple(f"{name}_{i}" if dim < 0 else int(dim) for i, dim in enumerate(detail["shape_signature"]))
+    return TensorSpec(name, shape, np.dtype(detail["dtype"]).name)

@@ -1,0 +1,32 @@
+"""ONNX's own reference evaluator: slow, in NumPy, and independent of every optimiser."""
+
+from collections.abc import Mapping
+
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.runtimes.protocol import Array, Arrays
+
+
+class OnnxReference:
+    """An ONNX file in ONNX's reference evaluator."""
+
+    def __init__(self, path: str) -> None:
+        self._evaluator = ReferenceEvaluator(path)
+        initializers = {tensor.name for tensor in self._evaluator.proto_.graph.initializer}
+        inputs = [value for value in self._evaluator.proto_.graph.input if value.name not in initializers]
+        self.inputs = tuple(_spec(value) for value in inputs)
+        self.version = f"onnx {onnx.__version__}"
+
+    def run(self, inputs: Mapping[str, Array]) -> Arrays:
+        return dict(zip(self._evaluator.output_names, self._evaluator.run(None, dict(inputs)), strict=True))
+
+
+def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
+    tensor = value.type.tensor_type
+    shape = tuple(
+        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"{value.name}_{i}"
+        for i, dim in enumerate(tensor.shape.dim)
+    )
+    return TensorSpec(value.name, shape, onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name)

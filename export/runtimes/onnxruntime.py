@@ -1,0 +1,62 @@
+"""ONNX Runtime, at a given graph optimisation level on a given execution provider."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnxruntime
+
+from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.runtimes.protocol import Array, Arrays
+
+_LEVELS = {
+    "disabled": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "layout": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_LAYOUT,
+    "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+
+_DTYPES = {"float": "float32", "double": "float64"}  # the others have NumPy's names
+
+
+class OnnxRuntime:
+    """An ONNX file in a session of ONNX Runtime."""
+
+    def __init__(self, path: str, level: str = "all", provider: str = "CPUExecutionProvider") -> None:
+        self._path = path
+        self._provider = provider
+        self._session = self._open(path, level)
+        self.inputs = tuple(_spec(argument) for argument in self._session.get_inputs())
+        self._outputs = [argument.name for argument in self._session.get_outputs()]
+        self.version = f"onnxruntime {onnxruntime.__version__}"
+
+    def run(self, inputs: Mapping[str, Array]) -> Arrays:
+        return dict(zip(self._outputs, self._session.run(None, dict(inputs)), strict=True))
+
+    def intermediates(self, inputs: Mapping[str, Array]) -> Arrays:
+        from keras_pe.export.runtimes.onnx_taps import TappedModel
+
+        tapped = TappedModel(self._path)
+        session = self._open(tapped.all_outputs(), "disabled")
+        return dict(zip(tapped.names, session.run(tapped.names, dict(inputs)), strict=True))
+
+    def between(self, feeds: Mapping[str, Array], fetch: str) -> Array:
+        from keras_pe.export.runtimes.onnx_taps import TappedModel
+
+        session = self._open(TappedModel(self._path).part(feeds, fetch), "disabled")
+        wanted = [argument.name for argument in session.get_inputs()]
+        array: Array = session.run([fetch], {name: np.ascontiguousarray(feeds[name]) for name in wanted})[0]
+        return array
+
+    def _open(self, model: str | bytes, level: str) -> onnxruntime.InferenceSession:
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = _LEVELS[level]
+        options.log_severity_level = 3  # errors; they are raised as well
+        return onnxruntime.InferenceSession(model, options, providers=[self._provider])
+
+
+def _spec(argument: onnxruntime.NodeArg) -> TensorSpec:
+    name = argument.type.removeprefix("tensor(").removesuffix(")")
+    # A dimension without a name is a dynamic one like any other: it gets a name of its own.
+    shape = tuple(f"{argument.name}_{i}" if dim is None else dim for i, dim in enumerate(argument.shape))
+    return TensorSpec(argument.name, shape, _DTYPES.get(name, name))

@@ -1,0 +1,31 @@
+"""OpenVINO on the CPU, reading the ONNX file."""
+
+from collections.abc import Mapping
+
+import openvino
+
+from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.runtimes.protocol import Array, Arrays
+
+
+class OpenVino:
+    """An ONNX file compiled by OpenVINO."""
+
+    def __init__(self, path: str) -> None:
+        core = openvino.Core()
+        # On some processors it computes float32 models in bfloat16 unless it is told.
+        self._model = core.compile_model(core.read_model(path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        self.inputs = tuple(_spec(port) for port in self._model.inputs)
+        self.version = f"openvino {openvino.__version__}"
+
+    def run(self, inputs: Mapping[str, Array]) -> Arrays:
+        results = self._model(dict(inputs))
+        return {port.get_any_name(): results[port].copy() for port in self._model.outputs}
+
+
+def _spec(port: openvino.ConstOutput) -> TensorSpec:
+    name = port.get_any_name()
+    shape = tuple(
+        f"{name}_{i}" if dim.is_dynamic else int(dim.get_length()) for i, dim in enumerate(port.get_partial_shape())
+    )
+    return TensorSpec(name, shape, port.get_element_type().to_dtype().name)

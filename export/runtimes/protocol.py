@@ -1,0 +1,96 @@
+"""What a runtime is: it loads an artifact, takes named arrays and returns named arrays."""
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_pe.export.artifact import TensorSpec
+
+Array = npt.NDArray[Any]
+Arrays = dict[str, Array]
+
+
+class Runtime(Protocol):
+    """One loaded artifact. Its class takes the artifact's path and the options of its `RuntimeSpec`.
+
+    Attributes:
+        inputs: What it takes, a dimension by name where it is dynamic.
+        version: The runtime's package and version.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    version: str
+
+    def run(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns every output by name."""
+        ...
+
+
+class TappableRuntime(Runtime, Protocol):
+    """A runtime that can also show what happens inside. Neither method changes what `run` does."""
+
+    def intermediates(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns every tensor of the graph that can be read, in the order of computation."""
+        ...
+
+    def between(self, feeds: Mapping[str, Array], fetch: str) -> Array:
+        """Returns one tensor of the graph, computed from other tensors of it that are given."""
+        ...
+
+
+@dataclass(frozen=True)
+class RuntimeSpec:
+    """How to get a runtime, without importing it.
+
+    Attributes:
+        name: Unique; a variant's name stands in brackets, such as "onnxruntime[all]".
+        format: What it takes: "onnx", "tf_saved_model", "litert", or "keras" for the model itself.
+        factory: Its class, as "package.module:Class".
+        package: The package it needs, by import name.
+        install: The command that installs it.
+        options: Keyword arguments of the class.
+        by_default: Whether a check runs it without being asked for it by name.
+    """
+
+    name: str
+    format: str
+    factory: str
+    package: str
+    install: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    by_default: bool = True
+
+    @property
+    def family(self) -> str:
+        """The name without the variant."""
+        return self.name.partition("[")[0]
+
+    @property
+    def installed(self) -> bool:
+        """Whether the package is there; it is not imported."""
+        return importlib.util.find_spec(self.package) is not None
+
+
+class RuntimeRefusedError(Exception):
+    """A runtime answered with an error of its own."""
+
+
+class RuntimeDiedError(Exception):
+    """A runtime took its process with it."""
+
+
+class RuntimeHungError(Exception):
+    """A runtime did not answer in time."""
+
+
+def as_dtype(name: str) -> np.dtype[Any]:
+    """Returns the NumPy type of a name, bfloat16 among them."""
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)  # type: ignore[no-any-return]
+    return np.dtype(object if name == "string" else name)

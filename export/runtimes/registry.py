@@ -1,0 +1,96 @@
+"""The runtimes that are known, and which of them are here."""
+
+import difflib
+import functools
+from collections.abc import Sequence
+
+from keras_pe.export.runtimes.protocol import RuntimeSpec
+
+_HOME = "keras_pe.export.runtimes"
+_EXPORT = "pip install 'keras-pe[export]'"
+
+_LEVELS = ("disabled", "basic", "extended", "layout", "all")
+
+_FIXED = (
+    RuntimeSpec("keras[graph]", "keras", f"{_HOME}.keras_compiled:KerasCompiled", "tensorflow", _EXPORT),
+    # XLA compiles each shape anew, which takes longer than everything else together.
+    RuntimeSpec(
+        "keras[xla]",
+        "keras",
+        f"{_HOME}.keras_compiled:KerasCompiled",
+        "tensorflow",
+        _EXPORT,
+        options={"jit_compile": True},
+        by_default=False,
+    ),
+    RuntimeSpec("saved_model", "tf_saved_model", f"{_HOME}.saved_model:SavedModel", "tensorflow", _EXPORT),
+    RuntimeSpec("onnx_reference", "onnx", f"{_HOME}.onnx_reference:OnnxReference", "onnx", _EXPORT),
+    # A runtime that few ship to: its faults should not fail the check of those who only have it installed.
+    RuntimeSpec(
+        "openvino",
+        "onnx",
+        f"{_HOME}.openvino:OpenVino",
+        "openvino",
+        "pip install 'keras-pe[openvino]'",
+        by_default=False,
+    ),
+    RuntimeSpec("litert", "litert", f"{_HOME}.litert:LiteRt", "ai_edge_litert", "pip install 'keras-pe[litert]'"),
+)
+
+
+@functools.cache
+def known_runtimes() -> tuple[RuntimeSpec, ...]:
+    """Returns every runtime, installed or not: ONNX Runtime once for each optimisation level and execution provider."""
+    return tuple(_onnxruntime(f"onnxruntime[{level}]", level=level) for level in _LEVELS) + _providers() + _FIXED
+
+
+def default_runtimes() -> tuple[RuntimeSpec, ...]:
+    """Returns the runtimes of a check that names none, installed or not."""
+    return tuple(spec for spec in known_runtimes() if spec.by_default)
+
+
+def find_runtimes(names: Sequence[str | RuntimeSpec]) -> tuple[RuntimeSpec, ...]:
+    """Returns the runtimes of these names; a name without brackets stands for all its variants.
+
+    Raises:
+        ValueError: If a name is unknown.
+        ImportError: If a runtime is not installed.
+    """
+    found: list[RuntimeSpec] = []
+    for name in names:
+        chosen = [name] if isinstance(name, RuntimeSpec) else _named(name)
+        for spec in chosen:
+            if not spec.installed:
+                raise ImportError(
+                    f"Runtime {spec.name!r} needs the package {spec.package!r}. Install it with: {spec.install}"
+                )
+        found += chosen
+    return tuple(found)
+
+
+def _named(name: str) -> list[RuntimeSpec]:
+    chosen = [spec for spec in known_runtimes() if name in (spec.name, spec.family)]
+    if not chosen:
+        names = sorted({spec.name for spec in known_runtimes()} | {spec.family for spec in known_runtimes()})
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"Unknown runtime {name!r}. Choose one of: {', '.join(names)}.{hint}")
+    return chosen
+
+
+def _onnxruntime(name: str, **options: str) -> RuntimeSpec:
+    return RuntimeSpec(name, "onnx", f"{_HOME}.onnxruntime:OnnxRuntime", "onnxruntime", _EXPORT, options)
+
+
+def _providers() -> tuple[RuntimeSpec, ...]:
+    """Returns ONNX Runtime once for each execution provider that is installed, the CPU's aside."""
+    try:
+        import onnxruntime
+    except ImportError:
+        return ()
+    # The Azure provider is part of every build, runs no operator here and needs a remote endpoint.
+    aside = {"CPUExecutionProvider", "AzureExecutionProvider"}
+    names = [name for name in onnxruntime.get_available_providers() if name not in aside]
+    return tuple(
+        _onnxruntime(f"onnxruntime[{name.removesuffix('ExecutionProvider')}]", provider=name) for name in names
+    )

@@ -1,0 +1,143 @@
+"""Runs a runtime in a child process, so that its crash or hang is an answer and not the end of the caller."""
+
+import contextlib
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.runtimes.protocol import (
+    Array,
+    Arrays,
+    RuntimeDiedError,
+    RuntimeHungError,
+    RuntimeRefusedError,
+    RuntimeSpec,
+)
+
+_START_LIMIT = 300.0  # Seconds: importing TensorFlow from a cold disk takes a minute.
+
+
+class Worker:
+    """One runtime in one child process. The process starts importing at once; `load` opens the artifact.
+
+    Every method raises `RuntimeRefusedError` with the runtime's own message, `RuntimeDiedError`, or `RuntimeHungError`
+    after `timeout` seconds without an answer. The process is gone after the latter two.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    version: str
+
+    def __init__(self, spec: RuntimeSpec, timeout: float) -> None:
+        self.spec = spec
+        self.seconds = 0.0
+        self._timeout = timeout
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", "from keras_pe.export.runtimes.child import main; main()", spec.factory],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env=environment,
+        )
+        self._answers: queue.SimpleQueue[tuple[str, Any] | None] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self._ready = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def load(self, path: Path | None) -> None:
+        """Opens the artifact."""
+        (self.inputs, self.version), _ = self._ask("load", str(path), dict(self.spec.options))
+
+    def run(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns every output by name, and adds the time inside the runtime to `seconds`."""
+        outputs, seconds = self._ask("run", dict(inputs))
+        self.seconds += seconds
+        return dict(outputs)
+
+    @property
+    def tappable(self) -> bool:
+        """Whether `intermediates` and `between` are there."""
+        answer, _ = self._ask("taps")
+        return bool(answer)
+
+    def intermediates(self, inputs: Mapping[str, Array]) -> Arrays:
+        """See `TappableRuntime`."""
+        arrays, _ = self._ask("intermediates", dict(inputs))
+        return dict(arrays)
+
+    def between(self, feeds: Mapping[str, Array], fetch: str) -> Array:
+        """See `TappableRuntime`."""
+        array: Array
+        array, _ = self._ask("between", dict(feeds), fetch)
+        return array
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):  # what it was sent last is still in the buffer
+                    stream.close()
+        self._log.close()
+
+    def _ask(self, request: str, *arguments: Any) -> Any:
+        if not self._ready:
+            self._answer(_START_LIMIT)
+            self._ready = True
+        assert self._process.stdin is not None
+        try:
+            pickle.dump((request, arguments), self._process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
+            self._process.stdin.flush()
+        except (BrokenPipeError, OSError):
+            raise RuntimeDiedError(self._obituary()) from None
+        return self._answer(self._timeout)
+
+    def _answer(self, limit: float) -> Any:
+        try:
+            answer = self._answers.get(timeout=limit)
+        except queue.Empty:
+            self._process.kill()
+            raise RuntimeHungError(f"no answer in {limit:g} s") from None
+        if answer is None:
+            raise RuntimeDiedError(self._obituary())
+        status, value = answer
+        if status == "refused":
+            raise RuntimeRefusedError(value)
+        return value
+
+    def _read(self) -> None:
+        """Passes the child's answers on, and None when there will be no more."""
+        assert self._process.stdout is not None
+        try:
+            while True:
+                self._answers.put(pickle.load(self._process.stdout))
+        except (EOFError, pickle.UnpicklingError, OSError):
+            self._answers.put(None)
+
+    def _obituary(self) -> str:
+        """Says how the process ended, with the last lines it wrote."""
+        code = self._process.wait()
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        return f"the process ended with {how}" + (f": {' | '.join(lines[-3:])}" if lines else "")

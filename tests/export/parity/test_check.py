@@ -1,0 +1,56 @@
+"""The whole check, on a small model and its real artifacts."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_pe
+from keras_pe.export import check_parity, export_onnx, export_saved_model
+
+
+@pytest.fixture(scope="module")
+def model():
+    keras.utils.set_random_seed(1)
+    tokens = keras.Input((None,), dtype="int32", name="tokens")
+    x = keras.layers.Embedding(50, 8, mask_zero=True)(tokens)
+    x = keras_pe.SinusoidalPositionEncoding()(x)
+    x = keras.layers.LayerNormalization()(x + keras.layers.MultiHeadAttention(2, 4)(x, x))
+    return keras.Model(tokens, keras.layers.Dense(5, activation="softmax", name="scores")(x), name="small")
+
+
+@pytest.fixture(scope="module")
+def artifacts(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("artifacts")
+    return export_onnx(model, folder / "small.onnx"), export_saved_model(model, folder / "small")
+
+
+def test_a_sound_model_passes_in_every_runtime_on_shapes_never_traced(model, artifacts):
+    report = check_parity(model, artifacts)
+    assert report.passed, str(report)
+    ran = {result.runtime for result in report.results}
+    levels = {f"onnxruntime[{level}]" for level in ("disabled", "basic", "extended", "layout", "all")}
+    assert ran == {"keras[graph]", "saved_model", "onnx_reference", *levels}
+    assert len(report.tried) == 8
+    for tried in report.tried:
+        batch, length = eval(tried.inputs["tokens"].removeprefix("int32 "))
+        assert batch != length
+    assert report.compared > 10_000
+    assert all(case.comparisons[0].factor < 4 for result in report.results for case in result.cases)
+
+
+def test_a_check_that_ran_no_artifact_has_failed(model):
+    report = check_parity(model, [], runtimes=["onnxruntime"])
+    assert not report.passed
+    assert "compared nothing" in str(report)
+
+
+def test_ids_stay_within_the_vocabulary_and_the_report_says_what_was_tried(model):
+    report = check_parity(model)
+    assert [tried.refused for tried in report.tried] == [None] * len(report.tried)
+    assert "all padding" in {tried.case for tried in report.tried}
+
+
+def test_an_input_that_the_model_refuses_everywhere_compares_nothing_and_fails(model):
+    report = check_parity(model, inputs=[{"tokens": np.array([[50, 51]], np.int32)}])
+    assert not report.passed
+    assert report.tried[0].refused is not None
