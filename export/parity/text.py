@@ -5,24 +5,32 @@ from collections.abc import Sequence
 
 from keras_pe.export.parity.report import Comparison, ParityReport, RuntimeResult
 
-_HEADER = ("runtime", "artifact", "cases", "max |diff|", "allowed", "over floor", "result")
+HEADER = ("runtime", "artifact", "cases", "max |diff|", "allowed", "over floor", "result")
 
 
 def render_text(report: ParityReport) -> str:
     """Returns the whole report."""
-    lines = [f"parity of {report.model}: {'passed' if report.passed else 'FAILED'}", f"measured against {report.basis}"]
-    rows = [_HEADER, *(_row(result) for result in report.results)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
-    lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    lines += [sentence for result in report.results if not result.passed for sentence in sentences(report, result)]
-    lines += [f"{report.model}: {finding.cause}: {finding.evidence}" for finding in report.findings]
+    rows = [HEADER, *(row(result) for result in report.results)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(HEADER))]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    verdict = f"parity of {report.model}: {'passed' if report.passed else 'FAILED'}"
+    return "\n".join([verdict, f"measured against {report.basis}", *table, *remarks(report)])
+
+
+def remarks(report: ParityReport) -> list[str]:
+    """Returns a sentence for each thing that the table does not say."""
+    lines = [sentence for result in report.results if not result.passed for sentence in sentences(report, result)]
+    lines += [f"{report.model}: cause: {finding.cause}. {finding.evidence}" for finding in report.findings]
     lines += [f"not tried: {each.runtime}. Install it with: {each.install}" for each in report.not_tried]
-    refused = [tried.case for tried in report.tried if tried.refused]
+    refused = [tried for tried in report.tried if tried.refused]
     if refused:
-        lines.append(f"refused by the reference itself: {'; '.join(refused)}")
+        names = "; ".join(tried.case for tried in refused)
+        lines.append(f"refused by the reference itself: {names} ({refused[0].refused})")
+        if len(refused) == len(report.tried):
+            lines.append("no case was fair: give the inputs' fair values (`ranges`) or cases of your own (`inputs`)")
     if not report.compared:
         lines.append("nothing was compared, and a check that compared nothing has failed")
-    return "\n".join(lines)
+    return lines
 
 
 def sentences(report: ParityReport, result: RuntimeResult) -> list[str]:
@@ -57,7 +65,7 @@ def describe(reference: str, runtime: str, case: str, comparison: Comparison) ->
     )
 
 
-def _row(result: RuntimeResult) -> Sequence[str]:
+def row(result: RuntimeResult) -> Sequence[str]:
     artifact = result.artifact.rpartition("/")[2] or result.format
     verdict = "passed" if result.passed else "FAILED"
     if result.worst is None:

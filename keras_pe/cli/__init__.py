@@ -5,8 +5,13 @@ A command module imports nothing heavy at its top, so that `keras-pe --help` and
 
 import click
 
+from keras_pe.cli.check import check
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="keras-pe")
 def main() -> None:
     """Position encodings for Keras, their export, and the proof that the export arrived."""
+
+
+main.add_command(check)

@@ -1,0 +1,91 @@
+"""`keras-pe check`: exit codes, output, and what it does without."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+
+from keras_pe.cli import main
+
+
+def _write(path: Path, factor: float) -> Path:
+    """Writes an ONNX file that multiplies its input by a factor."""
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Mul", ["x", "factor"], ["y"], name="scale")],
+        "scale",
+        [value("x", onnx.TensorProto.FLOAT, ["batch", "length"])],
+        [value("y", onnx.TensorProto.FLOAT, ["batch", "length"])],
+        [onnx.numpy_helper.from_array(np.float32(factor), "factor")],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=10)
+    onnx.save(model, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    return _write(folder / "one.onnx", 2.0), _write(folder / "same.onnx", 2.0), _write(folder / "other.onnx", 2.002)
+
+
+def test_exits_with_0_where_the_files_agree(files):
+    result = CliRunner().invoke(main, ["check", str(files[0]), str(files[1])])
+    assert result.exit_code == 0, result.output
+    assert "onnxruntime[all]" in result.output
+    assert "passed" in result.output
+
+
+def test_exits_with_1_where_they_differ_and_says_by_how_much(files):
+    result = CliRunner().invoke(
+        main, ["check", str(files[0]), str(files[2]), "--runtime", "onnxruntime[all]", "--json"]
+    )
+    assert result.exit_code == 1, result.output
+    report = json.loads(result.stdout)
+    assert report["passed"] is False
+    worst = max(c["max_rel_diff"] for case in report["results"][0]["cases"] for c in case["comparisons"])
+    assert worst == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_exits_with_1_where_nothing_was_compared(files):
+    result = CliRunner().invoke(main, ["check", str(files[0])])
+    assert result.exit_code == 1
+    assert "nothing was compared" in result.output
+
+
+@pytest.mark.parametrize("arguments", [["missing.onnx"], ["{0}", "{1}", "--runtime", "onxruntime"], ["{0}", "--bad"]])
+def test_exits_with_2_where_it_cannot_be_tried(files, arguments):
+    result = CliRunner().invoke(main, ["check", *(each.format(*files) for each in arguments)])
+    assert result.exit_code == 2
+    assert "Error" in result.output
+
+
+def test_an_unreadable_file_exits_with_2(tmp_path, files):
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"not a model")
+    result = CliRunner().invoke(main, ["check", str(broken), str(files[0])])
+    assert result.exit_code == 2
+    assert "could not be opened" in result.output
+
+
+@pytest.mark.parametrize("reference", ["one.onnx", "stored.npz"])
+def test_two_files_are_compared_without_tensorflow_and_keras(files, tmp_path, reference):
+    for name in ("tensorflow", "keras"):
+        (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} must not be needed')")
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.savez(files[0].parent / "stored.npz", **{"inputs/x": x, "outputs/y": 2 * x})
+    command = [sys.executable, "-c", "from keras_pe.cli import main; main()", "check"]
+    done = subprocess.run(
+        [*command, str(files[0].parent / reference), str(files[1])],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6 values" in done.stdout or reference == "one.onnx"
