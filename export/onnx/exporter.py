@@ -62,14 +62,16 @@ def export_onnx(
     with staging(destination) as folder:
         from keras_pe.export.onnx.assembly import assemble
         from keras_pe.export.onnx.conversion import convert
+        from keras_pe.export.onnx.refusals import refuse_state_and_randomness
         from keras_pe.export.onnx.verification import check_graph, open_session
         from keras_pe.export.onnx.writing import size, write_model
         from keras_pe.export.tracing import trace
 
         stage("trace")
         traced = trace(model, signature)
+        refuse_state_and_randomness(traced, model)
         stage("convert")
-        proto = convert(traced, signature, opset, model.name)
+        proto = convert(traced, signature, opset, model)
         metadata = describe(model, signature, ["keras", "tensorflow", "tf2onnx", "onnx"])
         proto, weights = assemble(proto, traced, signature, metadata)
         stage("check")

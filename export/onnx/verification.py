@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.errors import ExportError
+from keras_pe.export.onnx.refusals import first_line
 from keras_pe.export.signature import Signature
 from keras_pe.export.tracing import Weight
 
@@ -30,7 +31,7 @@ def check_graph(model: Any, weights: Sequence[Weight], name: str) -> None:
         onnx.checker.check_model(complete, full_check=True)
         onnx.shape_inference.infer_shapes(complete, check_type=True, strict_mode=True, data_prop=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        raise ExportError("ONNX", name, f"the graph is not valid ONNX: {_first_line(error)}") from error
+        raise ExportError("ONNX", name, f"the graph is not valid ONNX: {first_line(error)}.") from error
 
 
 def open_session(file: Path, signature: Signature, name: str) -> None:
@@ -46,12 +47,8 @@ def open_session(file: Path, signature: Signature, name: str) -> None:
     try:
         session = ort.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's errors have no base class of their own
-        raise ExportError("ONNX", name, f"ONNX Runtime does not open the file: {_first_line(error)}") from error
+        raise ExportError("ONNX", name, f"ONNX Runtime does not open the file: {first_line(error)}.") from error
     found = [[x.name for x in session.get_inputs()], [x.name for x in session.get_outputs()]]
     wanted = [[spec.name for spec in signature.inputs], [spec.name for spec in signature.outputs]]
     if found != wanted:
         raise ExportError("ONNX", name, f"the file has the inputs and outputs {found}, the model {wanted}.")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0].rstrip(".") + "."

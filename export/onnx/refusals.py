@@ -1,0 +1,105 @@
+"""What stops an export to ONNX: state, randomness, and operators without an ONNX form, each by name."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from keras_pe.export.errors import ExportError
+from keras_pe.export.inspection import (
+    assigning_operators,
+    describe_place,
+    dynamic_time_distributed,
+    operators,
+    random_operators,
+)
+from keras_pe.export.tracing import Trace
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An operator that was not converted: its name in the graph, its type, and what tf2onnx said, if anything."""
+
+    node: str
+    kind: str
+    reason: str
+
+
+def refuse_state_and_randomness(trace: Trace, model: Any) -> None:
+    """Raises ExportError if a call of the model draws random numbers, changes a variable, or was traced wrongly."""
+    graph = trace.function.graph
+    for path, kind in random_operators(graph):
+        raise ExportError(
+            "ONNX",
+            model.name,
+            f"{describe_place(path, model)} draws random numbers (operator {kind!r}), which no runtime repeats. "
+            "Pass the numbers as an input instead.",
+        )
+    layer = dynamic_time_distributed(graph, model)
+    if layer:
+        raise ExportError(
+            "ONNX",
+            model.name,
+            f"layer {layer!r} (TimeDistributed) has a dynamic time axis, for which Keras traces as many steps as the "
+            "batch has rows. Give the axis a fixed length, or leave the wrapper out around a layer such as Dense that "
+            "needs none.",
+        )
+    changed = [f"variable {path!r} changes with every call (operator 'Assign')" for path in trace.updated]
+    changed += [
+        f"{describe_place(path, model)} changes a variable (operator {kind!r})"
+        for path, kind in assigning_operators(graph)
+    ]
+    if changed:
+        raise ExportError(
+            "ONNX",
+            model.name,
+            f"{changed[0]}, and an ONNX file keeps no state. Make the state an input and an output of the model, or "
+            "export a SavedModel, which keeps it.",
+        )
+
+
+def refuse_failures(failures: list[Failure], trace: Trace, model: Any) -> None:
+    """Raises ExportError if an operator was not converted."""
+    if not failures:
+        return
+    paths = list(operators(trace.function.graph))
+    sentences = []
+    for failure in failures:
+        # The body of a function has names of its own, which stand at the end of the whole path.
+        found = ((path, kind) for path, kind in paths if path == failure.node or path.endswith(f"/{failure.node}"))
+        path, kind = next(found, (failure.node, failure.kind))
+        sentences.append(f"operator {kind!r} of {describe_place(path, model)} has no ONNX form{failure.reason}.")
+    raise ExportError("ONNX", model.name, " ".join(dict.fromkeys(sentences)))
+
+
+def first_line(error: BaseException | None) -> str:
+    """Returns what an error says in its first line, without the full stop."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+@contextlib.contextmanager
+def collected_failures() -> Iterator[list[Failure]]:
+    """Collects what tf2onnx 1.17 only logs before it writes an invalid graph, and keeps it off the console."""
+    failures: list[Failure] = []
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            arguments = record.args if isinstance(record.args, tuple) else ()
+            if record.msg.startswith("Tensorflow op"):
+                failures.append(Failure(str(arguments[0]), str(arguments[1]), ""))
+            elif record.msg.startswith("Failed to convert node"):
+                kind = str(arguments[2]).split("\n")[0].removeprefix("OP=")
+                cause = record.exc_info[1] if record.exc_info else None
+                failures.append(Failure(str(arguments[0]), kind, f" in this use: {first_line(cause)}"))
+            elif record.msg.startswith("rewriter"):
+                failures.append(Failure("", "graph", f": {record.getMessage()}"))
+
+    logger = logging.getLogger("tf2onnx")
+    before = logger.handlers, logger.propagate, logger.level
+    logger.handlers, logger.propagate, logger.level = [Collector()], False, logging.ERROR
+    try:
+        yield failures
+    finally:
+        logger.handlers, logger.propagate, logger.level = before
