@@ -9,6 +9,7 @@ from keras_pe.export.errors import ExportError as ExportError
 
 if TYPE_CHECKING:
     from keras_pe.export.onnx.exporter import export_onnx as export_onnx
+    from keras_pe.export.opening import open_artifact as open_artifact
     from keras_pe.export.parity.assertion import assert_parity as assert_parity
     from keras_pe.export.parity.check import check_parity as check_parity
     from keras_pe.export.parity.report import ParityReport as ParityReport
@@ -25,6 +26,7 @@ _LAZY = {
     "export_onnx": "keras_pe.export.onnx.exporter",
     "export_saved_model": "keras_pe.export.saved_model",
     "model_signature": "keras_pe.export.signature",
+    "open_artifact": "keras_pe.export.opening",
 }
 
 

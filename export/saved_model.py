@@ -1,5 +1,6 @@
 """`export_saved_model`: a TensorFlow SavedModel with named inputs and outputs and each weight once."""
 
+import dataclasses
 import os
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from keras_pe.export.artifact import Artifact
 from keras_pe.export.destination import check_destination
 from keras_pe.export.errors import ExportError
 from keras_pe.export.metadata import describe
+from keras_pe.export.opening import open_artifact, write_sidecar
 from keras_pe.export.publishing import publish_folder, staging
 from keras_pe.export.requirements import require, require_tensorflow_backend
 from keras_pe.export.signature import Signature, model_signature
@@ -56,18 +58,12 @@ def export_saved_model(
         _write(model, signature, made)
         stage("open")
         _open(made, signature, model.name)
+        write_sidecar(
+            made, Artifact("tf_saved_model", made, signature.inputs, signature.outputs, 0, 0.0, metadata=metadata)
+        )
         stage("publish")
-        total = sum(path.stat().st_size for path in made.rglob("*") if path.is_file())
         publish_folder(made, destination)
-    return Artifact(
-        format="tf_saved_model",
-        path=destination,
-        inputs=signature.inputs,
-        outputs=signature.outputs,
-        size=total,
-        seconds=time.perf_counter() - start,
-        metadata=metadata,
-    )
+    return dataclasses.replace(open_artifact(destination), seconds=time.perf_counter() - start)
 
 
 def _write(model: Any, signature: Signature, folder: Path) -> None:

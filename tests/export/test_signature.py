@@ -83,7 +83,7 @@ def test_pack_and_unpack_are_what_the_model_takes_and_returns() -> None:
 
 def test_pack_refuses_a_missing_or_an_unknown_name() -> None:
     signature = model_signature(keras.Sequential([keras.Input((2,), name="values"), keras.layers.Dense(1)]))
-    with pytest.raises(ValueError, match="must have the names values. Received: other"):
+    with pytest.raises(ValueError, match=r"must have the names values\. Received: other"):
         signature.pack({"other": 0})
 
 
@@ -161,5 +161,5 @@ def test_a_model_that_fails_on_every_shape_says_why() -> None:
 
 
 def test_what_is_not_a_model_is_refused() -> None:
-    with pytest.raises(TypeError, match="`model` must be a keras.Model"):
+    with pytest.raises(TypeError, match=r"`model` must be a keras\.Model"):
         model_signature(keras.layers.Dense(1))
