@@ -1,7 +1,7 @@
 """Registers the layers with Keras as soon as Keras is imported, and does not import it.
 
-`import keras_pe` must be enough for `keras.saving.load_model` to find the layers, and yet must not cost the seconds that
-Keras needs to start: the command line and the comparison of two ONNX files do without Keras.
+`import keras_pe` must be enough for `keras.saving.load_model` to find the layers, and yet must not cost the seconds
+that Keras needs to start: the command line and the comparison of two ONNX files do without Keras.
 """
 
 import importlib

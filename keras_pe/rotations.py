@@ -1,9 +1,10 @@
 """The same signal in Keras ops, at any position: angles are never formed, digits of the position are composed.
 
-A float32 product `position * rate` has lost its last digits before a sine sees it. Here a position is written in a mixed
-base, and each of its digits has a table of exact sines and cosines, made in float64 and rounded once. The addition
-theorem composes them: `sin(a + b) = sin a cos b + cos a sin b`. Two compositions reach every position below 2**24, with
-an error of at most 2.5e-7, and the graph holds only multiplications and additions, which every runtime rounds alike.
+A float32 product `position * rate` has lost its last digits before a sine sees it. Here a position is written in a
+mixed base, and each of its digits has a table of exact sines and cosines, made in float64 and rounded once. The
+addition theorem composes them: `sin(a + b) = sin a cos b + cos a sin b`. Two compositions reach every position below
+2**24, with an error of at most 2.5e-7, and the graph holds only multiplications and additions, which every runtime
+rounds alike.
 """
 
 from typing import Any

@@ -43,7 +43,8 @@ def geometric_timescales(
         raise ValueError(f"`count` must be at least 0. Received: count={count!r}.")
     steps = max(count - 1, 1) if endpoint else max(count, 1)
     growth = np.log(max_timescale / min_timescale) / steps
-    return np.exp(np.arange(count, dtype=np.float64) * growth) / min_timescale
+    timescales: Float64Array = np.exp(np.arange(count, dtype=np.float64) * growth) / min_timescale
+    return timescales
 
 
 def timing_signal(
@@ -143,6 +144,11 @@ def resolve_timescales(
             f"Received: {len(explicit)} timescales."
         )
     return explicit
+
+
+def block_width(channels: int, axes: int) -> int:
+    """Returns how many of the channels belong to each of several axes: whole pairs; a single axis has them all."""
+    return channels if axes == 1 else channels // (2 * axes) * 2
 
 
 def check_channels(channels: int) -> None:

@@ -9,7 +9,15 @@ from keras import ops
 from keras_pe.layers.position_arguments import Positions, check_start_index, per_axis, plain
 from keras_pe.layers.position_layer import Combine, PositionLayer, place_on_grid
 from keras_pe.rotations import BoundedAxis, UnboundedAxis, compose, fraction_rotations
-from keras_pe.timescales import Layout, assemble, check_layout, check_range, check_timescales, resolve_timescales
+from keras_pe.timescales import (
+    Layout,
+    assemble,
+    block_width,
+    check_layout,
+    check_range,
+    check_timescales,
+    resolve_timescales,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")
@@ -28,9 +36,9 @@ class SinusoidalPositionEncoding(PositionLayer):
     own, side by side; columns left over are zeros at the end.
 
     Args:
-        min_timescale: 1 gives the usual encoding. tensor2tensor's code multiplies by it where its documentation divides:
-            timescales run from `1 / min_timescale` to `max_timescale / min_timescale**2`, and so they do here. For a
-            sequence from `a` to `b` pass `min_timescale=1 / a, max_timescale=b / a**2`.
+        min_timescale: 1 gives the usual encoding. tensor2tensor's code multiplies by it where its documentation
+            divides: timescales run from `1 / min_timescale` to `max_timescale / min_timescale**2`, and so they do here.
+            For a sequence from `a` to `b` pass `min_timescale=1 / a, max_timescale=b / a**2`.
         max_timescale: With `min_timescale=1` the longest timescale, in positions (wavelength / 2 pi).
         start_index: Position of the first element: an integer, or one per axis.
         layout: "concatenated" puts the sines before the cosines, as tensor2tensor does; "interleaved" alternates them,
@@ -119,8 +127,7 @@ class SinusoidalPositionEncoding(PositionLayer):
 
     def _build_axes(self, axes: int, channels: int) -> None:
         self._channels = channels
-        # One axis has all the channels, an odd one too; of several each has a block of whole pairs.
-        block = channels if axes == 1 else channels // (2 * axes) * 2
+        block = block_width(channels, axes)
         scales = resolve_timescales(
             block, self.min_timescale, self.max_timescale, endpoint=self.endpoint, timescales=self.timescales
         )

@@ -1,0 +1,104 @@
+"""A trained vector for each position, as in BERT."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_pe.layers.position_arguments import Positions
+from keras_pe.layers.position_layer import Combine, PositionLayer, place_on_grid
+from keras_pe.rotations import first_rows, take_rows
+from keras_pe.timescales import block_width, timing_signal
+
+
+@keras.saving.register_keras_serializable(package="keras_pe")
+class LearnedPositionEmbedding(PositionLayer):
+    """Combines its inputs with a trained vector for each position.
+
+    With inputs of several positional axes, each axis has a table of its own and the vectors of the axes are summed, as
+    in tensor2tensor's `add_positional_embedding_nd`.
+
+    Args:
+        max_length: Number of positions that have a vector, or one number per axis.
+        initializer: Initial values of the tables: an initializer of Keras, or "sinusoidal" to start from the signal of
+            `SinusoidalPositionEncoding` in its default configuration.
+        combine: "add", "concatenate" or "replace", as in `SinusoidalPositionEncoding`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        inputs: Tensor of shape `(batch, length, channels)` or `(batch, d1, ..., dn, channels)`.
+        positions: Positions to look up instead of `0, ..., length - 1`: an integer tensor of shape `(length,)` or
+            `(batch, length)`, with values from 0 to `max_length - 1`; for several axes a list of one per axis.
+        start_index: Integer, or integer tensor of shape `()` or `(batch,)`: the position of the first element; a list
+            of one per axis where they differ.
+
+    Input shape:
+        `(batch, length, channels)` or `(batch, d1, ..., dn, channels)`, `channels` known.
+
+    Output shape:
+        That of the inputs; with `combine="concatenate"` the channels are doubled.
+
+    Raises:
+        ValueError: If `max_length < 1`, if an input is longer than `max_length`, or if shapes do not agree. A position
+            past the end that is only known while the graph runs fails in TensorFlow, PyTorch and ONNX Runtime on the
+            CPU; JAX returns NaN for it, and compiled code (XLA) and GPU kernels of TensorFlow do not check.
+        TypeError: If an argument is of the wrong type, such as float positions.
+
+    Source:
+        Devlin et al., "BERT", section 3.2; tensor2tensor 1.15.7, layers/common_attention.py,
+        `add_positional_embedding` and `add_positional_embedding_nd`.
+    """
+
+    def __init__(
+        self,
+        max_length: int | tuple[int, ...],
+        *,
+        initializer: Any = "uniform",
+        combine: Combine = "add",
+        **kwargs: Any,
+    ) -> None:
+        if max_length is None:
+            raise TypeError("`max_length` must be an integer, or one per axis. Received: max_length=None.")
+        super().__init__(combine=combine, max_length=max_length, **kwargs)
+        self.initializer = initializer if initializer == "sinusoidal" else keras.initializers.get(initializer)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor as plain values."""
+        initializer = self.initializer
+        if initializer != "sinusoidal":
+            initializer = keras.initializers.serialize(initializer)
+        return {**super().get_config(), "initializer": initializer}
+
+    def _build_axes(self, axes: int, channels: int) -> None:
+        self._tables = [
+            self.add_weight(
+                name="embeddings" if axes == 1 else f"embeddings_{axis}",
+                shape=(bound, channels),
+                initializer=self._axis_initializer(axis, axes),
+            )
+            for axis, bound in enumerate(self._bounds)
+        ]
+
+    def _axis_initializer(self, axis: int, axes: int) -> Any:
+        if self.initializer != "sinusoidal":
+            return self.initializer.clone() if hasattr(self.initializer, "clone") else self.initializer
+
+        def sinusoidal(shape: tuple[int, int], dtype: str | None = None) -> Any:
+            length, channels = shape
+            table, block = np.zeros(shape), block_width(channels, axes)
+            if block:
+                table[:, axis * block : (axis + 1) * block] = timing_signal(np.arange(length), block)
+            return ops.convert_to_tensor(table, dtype=dtype)
+
+        return sinusoidal
+
+    def _signal(self, inputs: Any, lengths: list[Any], positions: list[Positions | None]) -> Any:
+        rank = len(inputs.shape)
+        total: Any = 0
+        for axis, (table, length, where) in enumerate(zip(self._tables, lengths, positions, strict=True)):
+            if where is not None and where.fraction is not None:
+                raise TypeError(f"`positions` must be integers in layer '{self.name}'. Received: floats.")
+            rows = first_rows(table, length) if where is None else take_rows(table, where.whole)
+            total = ops.add(total, place_on_grid(ops.cast(rows, self._signal_dtype), axis, rank))
+        return total

@@ -1,0 +1,129 @@
+"""tensor2tensor's functions under their own names, for code that is being ported.
+
+Arguments, their order and their defaults are those of tensor2tensor 1.15.7, layers/common_attention.py. What differs:
+
+- The numbers are exact; tensor2tensor's own are off by 5e-4 at position 4,096.
+- Where tensor2tensor returns NaN, because an axis has a single timescale, the result is finite.
+- `add_positional_embedding` refuses an input longer than `max_length`, where tensor2tensor adds zeros.
+- Functions with trained values create a new layer at each call, since Keras has no variable scopes: call them once,
+  while a Functional model is being built. `get_layer_timing_signal_learned_1d` is missing for that reason: it would
+  return a tensor whose variable no model knows. `add_layer_timing_signal_learned_1d` does its work.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding
+from keras_pe.layers.position_arguments import check_start_index
+from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding
+from keras_pe.rotations import UnboundedAxis
+from keras_pe.timescales import check_channels, resolve_timescales, timing_signal
+
+
+def get_timing_signal_1d(
+    length: Any, channels: int, min_timescale: float = 1.0, max_timescale: float = 1.0e4, start_index: int = 0
+) -> Any:
+    """Returns the signal of a range of positions: `(1, length, channels)`, float32; `length` may be a scalar tensor."""
+    check_channels(channels)
+    scales = resolve_timescales(channels, min_timescale, max_timescale)
+    start = int(check_start_index(start_index))  # type: ignore[arg-type]
+    axis = UnboundedAxis(scales, channels, "concatenated", start, "float32")
+    return ops.expand_dims(axis.range(length), 0)
+
+
+def add_timing_signal_1d(x: Any, min_timescale: float = 1.0, max_timescale: float = 1.0e4, start_index: int = 0) -> Any:
+    """Returns `x`, `(batch, length, channels)`, with the signal of its positions added."""
+    return SinusoidalPositionEncoding(min_timescale, max_timescale, start_index, dtype=x.dtype)(x)
+
+
+def add_timing_signal_1d_given_position(
+    x: Any, position: Any, min_timescale: float = 1.0, max_timescale: float = 1.0e4
+) -> Any:
+    """Returns `x`, `(batch, length, channels)`, with the signal of `position`, `(batch, length)`, added."""
+    return SinusoidalPositionEncoding(min_timescale, max_timescale, dtype=x.dtype)(x, positions=position)
+
+
+def add_timing_signals_given_positions(
+    x: Any, positions: Sequence[Any], min_timescale: float = 1.0, max_timescale: float = 1.0e4
+) -> Any:
+    """Returns `x`, `(batch, length, channels)`, with a block of columns for each of several positions added.
+
+    Each of `positions` is `(batch, length)`, or None for `0, ..., length - 1`.
+    """
+    layer = SinusoidalPositionEncoding(min_timescale, max_timescale, dtype=x.dtype)
+    return layer(x, positions=list(positions))
+
+
+def add_timing_signals_from_features(
+    x: Any,
+    features: Mapping[str, Any],
+    position_features: str,
+    min_timescale: float = 1.0,
+    max_timescale: float = 1.0e4,
+) -> Any:
+    """Returns `add_timing_signals_given_positions` of the features named in a comma-separated list.
+
+    An empty name, or one that is not in `features`, stands for `0, ..., length - 1`.
+    """
+    positions = [features.get(name) for name in position_features.split(",")]
+    return add_timing_signals_given_positions(x, positions, min_timescale, max_timescale)
+
+
+def add_timing_signal_nd(x: Any, min_timescale: float = 1.0, max_timescale: float = 1.0e4) -> Any:
+    """Returns `x`, `(batch, d1, ..., dn, channels)`, with the signals of its n axes added, side by side."""
+    return SinusoidalPositionEncoding(min_timescale, max_timescale, dtype=x.dtype)(x)
+
+
+def get_layer_timing_signal_sinusoid_1d(channels: int, layer: int, num_layers: int) -> Any:
+    """Returns the signal of layer number `layer` of `num_layers`: `(1, 1, channels)`, float32."""
+    return ops.convert_to_tensor(_layer_signal(channels, layer, num_layers))
+
+
+def add_layer_timing_signal_sinusoid_1d(x: Any, layer: int, num_layers: int) -> Any:
+    """Returns `x`, `(batch, length, channels)`, with the signal of layer number `layer` added to each position."""
+    # A NumPy constant, where an eager tensor would become an input of an exported graph.
+    return ops.add(x, _layer_signal(x.shape[-1], layer, num_layers).astype(keras.backend.standardize_dtype(x.dtype)))
+
+
+def add_layer_timing_signal_learned_1d(x: Any, layer: int, num_layers: int) -> Any:
+    """Returns `x`, `(batch, length, channels)`, with a trained vector for layer number `layer` added."""
+    _check_layer(layer, num_layers)
+    signal = _learned_signal(x[:, :1], num_layers, None, start_index=layer)
+    return ops.add(x, signal)
+
+
+def add_positional_embedding(x: Any, max_length: int, name: str | None = None, positions: Any = None) -> Any:
+    """Returns `x`, `(batch, length, channels)`, with a trained vector for each position added."""
+    initializer = keras.initializers.GlorotUniform()  # what tf.get_variable used
+    return LearnedPositionEmbedding(max_length, initializer=initializer, name=name, dtype=x.dtype)(
+        x, positions=positions
+    )
+
+
+def add_positional_embedding_nd(x: Any, max_length: int, name: str | None = None) -> Any:
+    """Returns `x`, `(batch, d1, ..., dn, channels)`, with a trained vector for each position of each axis added."""
+    return ops.add(x, _learned_signal(x, max_length, name))
+
+
+def _learned_signal(x: Any, max_length: int, name: str | None, **call_arguments: Any) -> Any:
+    """Returns trained vectors as tensor2tensor scales them: small as variables, of unit variance as a signal."""
+    channels = x.shape[-1]
+    initializer = keras.initializers.RandomNormal(stddev=channels**-0.5)
+    embedding = LearnedPositionEmbedding(
+        max_length, initializer=initializer, combine="replace", name=name, dtype=x.dtype
+    )
+    return ops.multiply(embedding(x, **call_arguments), channels**0.5)
+
+
+def _layer_signal(channels: int, layer: int, num_layers: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    _check_layer(layer, num_layers)
+    return timing_signal([[layer]], channels).astype(np.float32)
+
+
+def _check_layer(layer: int, num_layers: int) -> None:
+    if not 0 <= layer < num_layers:
+        raise ValueError(f"`layer` must be from 0 to num_layers - 1. Received: {layer=}, {num_layers=}.")
