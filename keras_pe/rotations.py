@@ -112,7 +112,7 @@ def take_rows(table: Any, rows: Any) -> Any:
 
 def fraction_rotations(fractions: Any, rates: npt.NDArray[Any]) -> Rotation:
     """Returns the rotations of positions below 1, whose angles the dtype can hold."""
-    angles = ops.expand_dims(fractions, -1) * rates
+    angles = ops.multiply(ops.expand_dims(fractions, -1), rates)
     return ops.sin(angles), ops.cos(angles)
 
 

@@ -10,6 +10,7 @@ from keras_pe.rotations import LIMIT
 
 Shape = tuple[int | None, ...]
 PerAxis = int | tuple[int, ...]
+OUT_OF_REACH = 2**29  # several of these can be added in int32
 
 
 class Positions(NamedTuple):
@@ -149,13 +150,15 @@ def _split_fraction(positions: Any) -> Positions:
     if "float" not in dtype:
         return Positions(_as_integers(positions), None)
     floor = ops.floor(positions)
-    return Positions(ops.cast(floor, "int32"), positions - floor)
+    return Positions(_as_integers(floor), positions - floor)
 
 
 def _as_integers(values: Any) -> Any:
-    # Small integer types would overflow when positions are shifted; wide ones must not be cut, or they come in reach.
-    wide = keras.backend.standardize_dtype(values.dtype) in ("int64", "uint32", "uint64")
-    return ops.cast(values, "int64" if wide else "int32")
+    """Returns whole numbers as int32, those out of reach still out of reach, and far enough from an overflow."""
+    dtype = keras.backend.standardize_dtype(values.dtype)
+    if dtype not in ("int8", "uint8", "int16", "uint16", "int32"):
+        values = ops.clip(values, 0 if dtype.startswith("u") else -OUT_OF_REACH, OUT_OF_REACH)
+    return ops.cast(values, "int32")
 
 
 def _int_or_tuple(value: Any, name: str) -> PerAxis:

@@ -87,6 +87,10 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
         channels = inputs_shape[-1]
         return (*inputs_shape[:-1], 2 * channels if self.combine == "concatenate" else channels)  # type: ignore[operator]
 
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        """Returns the mask of the inputs: positions do not change it."""
+        return previous_mask
+
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "combine": self.combine, "max_length": plain(self.max_length)}
 

@@ -1,0 +1,58 @@
+"""The configurations of the sinusoidal layer that many tests go through, and the exact signal each promises."""
+
+from typing import Any
+
+import numpy as np
+
+from keras_pe.timescales import block_width, timing_signal
+
+CONFIGURATIONS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "timescales_2_500": {"min_timescale": 2.0, "max_timescale": 500.0},
+    "timescales_tenth_1e6": {"min_timescale": 0.1, "max_timescale": 1e6},
+    "start_1": {"start_index": 1},
+    "start_minus_3": {"start_index": -3},
+    "start_100000": {"start_index": 100_000},
+    "interleaved": {"layout": "interleaved"},
+    "paper": {"layout": "interleaved", "endpoint": False},
+    "no_endpoint": {"endpoint": False},
+    "explicit": {"timescales": [1.0, 3.5, 20.0]},
+    "explicit_interleaved": {"timescales": [0.7, 9.0, 1e5], "layout": "interleaved"},
+    "concatenate": {"combine": "concatenate"},
+    "concatenate_interleaved": {"combine": "concatenate", "layout": "interleaved"},
+    "replace": {"combine": "replace"},
+    "replace_start": {"combine": "replace", "start_index": 7},
+    "table": {"max_length": 40},
+    "table_start": {"max_length": 40, "start_index": 5},
+    "table_interleaved": {"max_length": 40, "layout": "interleaved"},
+    "table_replace": {"max_length": 40, "combine": "replace"},
+    "table_concatenate": {"max_length": 40, "combine": "concatenate"},
+    "table_explicit": {"max_length": 40, "timescales": [2.0, 4.0, 8.0]},
+    "everything": {
+        "min_timescale": 0.5,
+        "max_timescale": 300.0,
+        "start_index": 2,
+        "layout": "interleaved",
+        "endpoint": False,
+        "combine": "concatenate",
+        "max_length": 64,
+    },
+}
+
+
+def exact_signal(config: dict[str, Any], positions: Any, channels: int) -> np.ndarray:
+    """Returns what a layer of this configuration promises for one axis, `positions` counted from its start."""
+    keys = ("min_timescale", "max_timescale", "layout", "endpoint", "timescales")
+    arguments = {key: config[key] for key in keys if key in config}
+    return timing_signal(np.asarray(positions) + config.get("start_index", 0), channels, **arguments)
+
+
+def exact_grid(lengths: tuple[int, ...], channels: int) -> np.ndarray:
+    """Returns the default signal of a grid: a block of columns for each axis, zeros for columns left over."""
+    block = block_width(channels, len(lengths))
+    signal = np.zeros((*lengths, channels))
+    for axis, length in enumerate(lengths if block else ()):
+        shape = [1] * len(lengths) + [block]
+        shape[axis] = length
+        signal[..., axis * block : (axis + 1) * block] = timing_signal(np.arange(length), block).reshape(shape)
+    return signal

@@ -1,0 +1,98 @@
+"""What holds for every configuration that Hypothesis can think of, and what is refused for every invalid one."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from keras import ops
+
+from keras_pe import SinusoidalPositionEncoding, timing_signal
+from keras_pe.rotations import LIMIT
+
+EXACT = 2.5e-7  # see test_sinusoidal_position_encoding.py
+
+scales = st.floats(0.05, 1e6, allow_subnormal=False)
+starts = st.integers(-LIMIT, LIMIT - 2000)
+lengths = st.integers(1, 1200)
+widths = st.integers(1, 40)
+
+
+@st.composite
+def configurations(draw: st.DrawFn) -> dict[str, Any]:
+    low, high = sorted([draw(scales), draw(scales)])
+    return {
+        "min_timescale": low,
+        "max_timescale": high,
+        "start_index": draw(starts),
+        "layout": draw(st.sampled_from(["concatenated", "interleaved"])),
+        "endpoint": draw(st.booleans()),
+        "max_length": draw(st.none() | st.integers(1200, 1300)),
+    }
+
+
+def signal_of(config: dict[str, Any], length: int, channels: int) -> np.ndarray:
+    layer = SinusoidalPositionEncoding(**config, combine="replace")
+    return ops.convert_to_numpy(layer(np.zeros((1, length, channels), "float32")))[0]
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(configurations(), lengths, widths)
+def test_the_signal_has_the_inputs_shape_lies_within_one_and_is_exact(config: dict, length: int, channels: int) -> None:
+    signal = signal_of(config, length, channels)
+    assert signal.shape == (length, channels)
+    assert np.abs(signal).max() <= 1 + EXACT
+    arguments = {key: config[key] for key in ("min_timescale", "max_timescale", "layout", "endpoint")}
+    exact = timing_signal(config["start_index"] + np.arange(length), channels, **arguments)
+    # The exact signal is itself a float64 angle: 2**-53 of an angle of up to 2**24 / timescale, and min_timescale
+    # multiplies, so a timescale is 1 / 1e6 at the least.
+    assert np.abs(signal - exact).max() <= EXACT + 2.0**-53 * LIMIT * 1e6
+
+
+@settings(deadline=None, derandomize=True, max_examples=30)
+@given(st.integers(2, 1200), st.integers(1, 30), starts)
+def test_rows_are_unique(length: int, pairs: int, start: int) -> None:
+    signal = signal_of({"start_index": start}, length, 2 * pairs)
+    # The wavelength of the fastest pair, 2 pi, is no whole number: two of 1,200 rows are at the least 6e-5 apart there
+    # (710 = 113 * 2 pi + 6.0e-5), which is many times the error of 2.5e-7.
+    assert len(np.unique(signal, axis=0)) == length
+
+
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(st.integers(-2000, 2000), st.integers(1, 600), st.integers(0, 600), widths)
+def test_a_start_gives_a_slice_of_a_longer_signal(start: int, length: int, skip: int, channels: int) -> None:
+    longer = signal_of({"start_index": start}, skip + length, channels)
+    shifted = signal_of({"start_index": start + skip}, length, channels)
+    assert np.abs(longer[skip:] - shifted).max() <= 2 * EXACT
+
+
+@settings(deadline=None, derandomize=True)
+@given(configurations())
+def test_a_configuration_survives_its_round_trip(config: dict) -> None:
+    layer = SinusoidalPositionEncoding(**config)
+    assert SinusoidalPositionEncoding.from_config(layer.get_config()).get_config() == layer.get_config()
+    assert {key: layer.get_config()[key] for key in config} == config
+
+
+junk = st.none() | st.text() | st.binary() | st.lists(st.text(), min_size=1) | st.dictionaries(st.text(), st.integers())
+not_a_scale = junk | st.booleans() | st.floats(max_value=0.0) | st.sampled_from([math.nan, math.inf, -math.inf])
+invalid = {
+    "min_timescale": not_a_scale,
+    "max_timescale": not_a_scale,
+    "start_index": junk | st.booleans() | st.floats() | st.integers(LIMIT) | st.integers(max_value=-LIMIT - 1),
+    "layout": junk | st.integers(),
+    "endpoint": junk | st.integers() | st.floats(),
+    "timescales": st.text() | st.floats() | st.lists(st.floats(max_value=0.0), min_size=1) | st.just([math.nan]),
+    "combine": junk | st.integers(),
+    "max_length": junk.filter(lambda value: value is not None) | st.booleans() | st.floats() | st.integers(max_value=0),
+}
+
+
+@pytest.mark.parametrize("name", invalid)
+@settings(deadline=None, derandomize=True)
+@given(data=st.data())
+def test_an_invalid_argument_is_always_a_value_or_type_error_that_names_it(name: str, data: st.DataObject) -> None:
+    with pytest.raises((ValueError, TypeError), match=f"`{name}`"):
+        SinusoidalPositionEncoding(**{name: data.draw(invalid[name])})

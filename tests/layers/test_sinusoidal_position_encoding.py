@@ -1,0 +1,354 @@
+"""The layer, on whichever backend Keras runs: its numbers, its call arguments, its errors."""
+
+import json
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_pe import SinusoidalPositionEncoding, timing_signal
+from keras_pe.rotations import LIMIT
+from keras_pe.timescales import geometric_timescales
+from tests import golden
+from tests.layers.configurations import CONFIGURATIONS, exact_grid, exact_signal
+
+# The table entries are rounded once (2**-25 each), and two compositions round products and sums: 2.4e-7 at most over
+# all positions below 2**24 for 512 channels, by exhaustion (benchmarks/accuracy.py).
+EXACT = 2.5e-7
+
+
+def run(layer: keras.layers.Layer, *inputs: Any, **arguments: Any) -> np.ndarray:
+    return ops.convert_to_numpy(layer(*inputs, **arguments))
+
+
+def signal_of(length: int, channels: int, config: dict[str, Any] | None = None, **arguments: Any) -> np.ndarray:
+    layer = SinusoidalPositionEncoding(**{**(config or {}), "combine": "replace"})
+    return run(layer, np.zeros((1, length, channels), "float32"), **arguments)[0]
+
+
+class TestNumbers:
+    @pytest.mark.parametrize("config", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+    def test_every_configuration_gives_the_exact_signal(self, config: dict[str, Any]) -> None:
+        inputs = np.random.default_rng(0).normal(size=(2, 11, 6)).astype("float32")
+        signal = np.broadcast_to(exact_signal(config, np.arange(11), 6), inputs.shape)
+        combine = config.get("combine", "add")
+        if combine == "add":
+            expected = inputs + signal
+        else:
+            expected = np.concatenate([inputs, signal], -1) if combine == "concatenate" else signal
+        # The sum is rounded once more, to 2**-24 of its size.
+        bound = EXACT + 2.0**-24 * np.abs(expected)
+        assert (np.abs(run(SinusoidalPositionEncoding(**config), inputs) - expected) <= bound).all()
+
+    @pytest.mark.parametrize("length", [1, 2, 511, 512, 513, 1024, 1025, 4097])
+    def test_ranges_are_exact_within_and_beyond_the_table(self, length: int) -> None:
+        assert np.abs(signal_of(length, 16) - timing_signal(np.arange(length), 16)).max() <= EXACT
+
+    @pytest.mark.parametrize("channels", [1, 2, 3, 5, 6, 7, 64])
+    @pytest.mark.parametrize("length", [3, 600])
+    def test_any_width_is_encoded_and_odd_ones_end_in_zeros(self, channels: int, length: int) -> None:
+        signal = signal_of(length, channels)
+        assert np.abs(signal - timing_signal(np.arange(length), channels)).max() <= EXACT
+        if channels % 2:
+            assert not signal[:, -1].any()
+
+    @pytest.mark.parametrize("layout", ["concatenated", "interleaved"])
+    @pytest.mark.parametrize("length", [5, 600])
+    def test_one_timescale_more_than_pairs_cuts_the_last_column(self, layout: str, length: int) -> None:
+        config = {"timescales": [1.0, 30.0, 1000.0], "layout": layout}
+        assert np.abs(signal_of(length, 5, config) - exact_signal(config, np.arange(length), 5)).max() <= EXACT
+
+    def test_positions_are_exact_all_over_the_range(self) -> None:
+        edges = [0, 1, 255, 256, 511, 512, 2**17 - 1, 2**17, 65_504, 10_000, LIMIT - 1]
+        edges += [-edge for edge in edges] + [-LIMIT]
+        positions = np.concatenate([edges, np.random.default_rng(1).integers(-LIMIT, LIMIT, 20_000)]).astype("int32")
+        signal = signal_of(len(positions), 32, positions=positions)
+        assert np.abs(signal - timing_signal(positions, 32)).max() <= EXACT
+
+    @pytest.mark.parametrize("start", [0, 37, 16_000_000, -1, -300, -LIMIT])
+    def test_a_configured_and_a_run_time_start_are_exact(self, start: int) -> None:
+        expected = timing_signal(start + np.arange(700), 24)
+        assert np.abs(signal_of(700, 24, {"start_index": start}) - expected).max() <= EXACT
+        assert np.abs(signal_of(700, 24, start_index=start) - expected).max() <= EXACT
+        assert np.abs(signal_of(700, 24, start_index=np.int32(start)) - expected).max() <= EXACT
+
+    def test_fractional_positions_lose_only_what_their_dtype_cannot_hold(self) -> None:
+        rng = np.random.default_rng(2)
+        positions = np.concatenate(
+            [rng.uniform(-1, 1, 500), rng.uniform(-600, 600, 500), rng.uniform(-(2**22), 2**22, 500), [0.5, -0.5, 1e-9]]
+        )
+        held = positions.astype("float32")
+        rates = 1 / geometric_timescales(16)
+        # Held to 2**-24 of its size; the angle of the fraction is a product of two roundings of at most 2**-24 each.
+        bound = EXACT + 2.0**-24 * (np.abs(positions)[:, None] + 1) * np.concatenate([rates, rates])
+        assert (np.abs(signal_of(len(positions), 32, positions=held) - timing_signal(positions, 32)) <= bound).all()
+
+    def test_whole_float_positions_are_as_exact_as_integers(self) -> None:
+        positions = np.array([0, 1, 1000, 65_504, 2**24 - 1, -7], "float32")
+        assert np.abs(signal_of(6, 32, positions=positions) - timing_signal(positions, 32)).max() <= EXACT
+
+    @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64"])
+    def test_positions_of_any_integer_type_are_encoded(self, dtype: str) -> None:
+        positions = np.array([0, 5, 100], dtype)
+        assert np.abs(signal_of(3, 8, positions=positions) - timing_signal(positions, 8)).max() <= EXACT
+
+    @pytest.mark.parametrize(
+        ("policy", "spacing"),
+        [("float16", 2.0**-11), ("mixed_float16", 2.0**-11), ("bfloat16", 2.0**-8), ("mixed_bfloat16", 2.0**-8)],
+    )
+    def test_half_precision_costs_at_most_half_a_unit_in_the_last_place(self, policy: str, spacing: float) -> None:
+        length = 2048
+        layer = SinusoidalPositionEncoding(combine="replace", dtype=policy)
+        outputs = layer(np.zeros((1, length, 32), "float32"))
+        assert keras.backend.standardize_dtype(outputs.dtype) == policy.removeprefix("mixed_")
+        signal = ops.convert_to_numpy(ops.cast(outputs, "float32"))[0]
+        exact = timing_signal(np.arange(length), 32)
+        # Half the distance of neighbouring numbers just below 1 is spacing / 2, at v it is that of v's power of two.
+        units = spacing * 2.0 ** np.ceil(np.log2(np.maximum(np.abs(exact), 2.0**-14)))
+        assert (np.abs(signal - exact) <= units / 2 + EXACT).all()
+        assert len(np.unique(timing_signal(np.arange(length), 32).astype("float16"), axis=0)) == length
+
+    def test_positions_are_not_rounded_to_the_compute_dtype(self) -> None:
+        layer = SinusoidalPositionEncoding(combine="replace", dtype="mixed_bfloat16")
+        positions = np.array([256.0, 257.0, 65_504.0, 70_001.0], "float32")
+        signal = ops.convert_to_numpy(ops.cast(layer(np.zeros((1, 4, 8), "float32"), positions=positions), "float32"))
+        assert np.abs(signal[0] - timing_signal(positions, 8)).max() <= 2.0**-9 + EXACT
+
+    @pytest.mark.skipif(
+        keras.config.backend() == "jax", reason="JAX computes in float32 unless it is started with JAX_ENABLE_X64"
+    )
+    def test_float64_policy_is_exact_to_1e8_everywhere(self) -> None:
+        positions = np.random.default_rng(3).integers(-LIMIT, LIMIT, 5_000)
+        layer = SinusoidalPositionEncoding(combine="replace", dtype="float64")
+        signal = run(layer, np.zeros((1, 5_000, 32)), positions=positions)[0]
+        assert signal.dtype == np.float64
+        assert np.abs(signal - timing_signal(positions, 32)).max() <= 1e-8
+
+
+class TestCallArguments:
+    def test_positions_per_example_and_shared_ones_agree(self) -> None:
+        inputs, positions = np.zeros((3, 4, 8), "float32"), np.array([5, 0, 9, 2])
+        layer = SinusoidalPositionEncoding()
+        shared = run(layer, inputs, positions=positions)
+        np.testing.assert_array_equal(run(layer, inputs, positions=np.tile(positions, (3, 1))), shared)
+        assert np.abs(shared - timing_signal(positions, 8)).max() <= EXACT
+
+    def test_a_start_per_example_moves_each_row(self) -> None:
+        starts = np.array([0, 10, -4], "int32")
+        signal = run(SinusoidalPositionEncoding(), np.zeros((3, 5, 8), "float32"), start_index=starts)
+        expected = timing_signal(starts[:, None] + np.arange(5), 8)
+        assert np.abs(signal - expected).max() <= EXACT
+
+    @pytest.mark.parametrize("positions", [np.arange(5), np.arange(5) + 0.25])
+    def test_starts_and_positions_add_up(self, positions: np.ndarray) -> None:
+        layer = SinusoidalPositionEncoding(start_index=100)
+        arguments = {"positions": positions.astype("float32"), "start_index": np.array([1, 2], "int32")}
+        signal = run(layer, np.zeros((2, 5, 8), "float32"), **arguments)
+        expected = timing_signal(100 + np.array([[1], [2]]) + positions, 8)
+        assert np.abs(signal - expected).max() <= EXACT + 2.0**-24
+
+    def test_a_table_takes_positions_and_starts_within_it(self) -> None:
+        layer = SinusoidalPositionEncoding(max_length=20, start_index=5)
+        inputs = np.zeros((1, 3, 8), "float32")
+        assert np.abs(run(layer, inputs, positions=np.array([19, 0, 7])) - timing_signal([24, 5, 12], 8)).max() <= EXACT
+        assert np.abs(run(layer, inputs, start_index=17) - timing_signal([22, 23, 24], 8)).max() <= EXACT
+        fractions = run(layer, inputs, positions=np.array([0.0, 0.5, 19.75], "float32"))
+        assert np.abs(fractions - timing_signal([5.0, 5.5, 24.75], 8)).max() <= EXACT + 2.0**-24
+
+    @pytest.mark.parametrize("grid", [(3, 5), (2, 3, 4)])
+    @pytest.mark.parametrize("channels", [2, 12, 19, 24])
+    def test_several_axes_have_blocks_side_by_side(self, grid: tuple[int, ...], channels: int) -> None:
+        signal = run(SinusoidalPositionEncoding(), np.zeros((2, *grid, channels), "float32"))
+        assert np.abs(signal - exact_grid(grid, channels)).max() <= EXACT
+
+    def test_a_grid_takes_positions_starts_and_lengths_per_axis(self) -> None:
+        inputs = np.zeros((2, 3, 4, 8), "float32")
+        layer = SinusoidalPositionEncoding(start_index=[1, 2], max_length=[10, 20])
+        rows, columns = np.array([0, 4, 8]), np.array([[1, 2, 3, 4], [5, 6, 7, 19]])
+        signal = run(layer, inputs, positions=[rows, columns])
+        np.testing.assert_allclose(signal[0, :, 0, :4], timing_signal(rows + 1, 4), atol=EXACT)
+        np.testing.assert_allclose(signal[1, 0, :, 4:], timing_signal(columns[1] + 2, 4), atol=EXACT)
+        moved = run(layer, inputs, start_index=[3, 4])
+        np.testing.assert_allclose(moved[0, :, 0, :4], timing_signal(np.arange(3) + 4, 4), atol=EXACT)
+        np.testing.assert_allclose(moved[0, 0, :, 4:], timing_signal(np.arange(4) + 6, 4), atol=EXACT)
+
+    def test_a_list_of_positions_gives_each_element_of_a_sequence_several_coordinates(self) -> None:
+        x, y = np.array([[0, 1, 2]]), np.array([9, 8, 7])
+        signal = run(SinusoidalPositionEncoding(), np.zeros((1, 3, 9), "float32"), positions=[x, y])
+        np.testing.assert_allclose(signal[0, :, :4], timing_signal(x[0], 4), atol=EXACT)
+        np.testing.assert_allclose(signal[0, :, 4:8], timing_signal(y, 4), atol=EXACT)
+        assert not signal[..., 8].any()
+
+    def test_the_mask_of_the_inputs_passes_through(self) -> None:
+        embedded = keras.layers.Embedding(5, 4, mask_zero=True)(np.array([[1, 2, 0]]))
+        mask = SinusoidalPositionEncoding()(embedded)._keras_mask
+        np.testing.assert_array_equal(ops.convert_to_numpy(mask), [[True, True, False]])
+
+
+class TestGolden:
+    @pytest.mark.parametrize("case", golden.cases(), ids=lambda case: case.name)
+    def test_the_layer_is_tensor2tensors_within_what_float32_lost_there(self, case: golden.Case) -> None:
+        arguments = dict(case.arguments)
+        if case.function == "get_timing_signal_1d":
+            inputs = np.zeros((1, arguments.pop("length"), arguments.pop("channels")), "float32")
+            signal = run(SinusoidalPositionEncoding(**arguments), inputs)
+        elif case.function == "get_layer_timing_signal_sinusoid_1d":
+            inputs = np.zeros((1, 1, arguments["channels"]), "float32")
+            signal = run(SinusoidalPositionEncoding(), inputs, positions=np.array([arguments["layer"]]))
+        else:
+            positions = arguments.get("positions", arguments.get("position"))
+            layer = SinusoidalPositionEncoding(start_index=arguments.get("start_index", 0))
+            signal = run(layer, arguments["x"], positions=positions)
+        # The largest angle of these cases is a position of at most 511 at a timescale of at least 0.5.
+        largest = 511.0 if "odd" in case.name else 128.0
+        assert np.abs(signal - case.returned).max() <= golden.tolerance(largest, np.array([0.5])).max()
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("arguments", "error", "said"),
+        [
+            ({"min_timescale": 0.0}, ValueError, "`min_timescale` must be positive and finite"),
+            ({"min_timescale": -1.0}, ValueError, "`min_timescale` must be positive and finite"),
+            ({"max_timescale": float("nan")}, ValueError, "`max_timescale` must be positive and finite"),
+            ({"max_timescale": float("inf")}, ValueError, "`max_timescale` must be positive and finite"),
+            ({"min_timescale": 10.0, "max_timescale": 1.0}, ValueError, "must not be greater than `max_timescale`"),
+            ({"max_timescale": None}, TypeError, "`max_timescale` must be a number"),
+            ({"start_index": 1.5}, TypeError, "`start_index` must be an integer"),
+            ({"start_index": True}, TypeError, "`start_index` must be an integer"),
+            ({"start_index": 2**24}, ValueError, "from -16,777,216 to 16,777,215"),
+            ({"start_index": []}, ValueError, "`start_index` must have one value"),
+            ({"layout": "sideways"}, ValueError, "Received: layout='sideways'"),
+            ({"endpoint": 1}, TypeError, "`endpoint` must be True or False"),
+            ({"timescales": [1.0, 0.0]}, ValueError, "`timescales` must be positive and finite"),
+            ({"timescales": 3.0}, TypeError, "`timescales` must be a sequence of numbers"),
+            ({"combine": "multiply"}, ValueError, "`combine` must be one of 'add', 'concatenate', 'replace'"),
+            ({"max_length": 0}, ValueError, "`max_length` must be at least 1"),
+            ({"max_length": 2.5}, TypeError, "`max_length` must be an integer"),
+        ],
+    )
+    def test_wrong_arguments_fail_at_construction(self, arguments: dict, error: type[Exception], said: str) -> None:
+        with pytest.raises(error) as raised:
+            SinusoidalPositionEncoding(**arguments)
+        assert said in str(raised.value)
+
+    @pytest.mark.parametrize(
+        ("shape", "said"),
+        [((2, 3), "`inputs` must have shape"), ((None, None, None), "known, positive number of channels")],
+    )
+    def test_inputs_without_length_or_channels_are_refused(self, shape: tuple, said: str) -> None:
+        with pytest.raises(ValueError, match=said):
+            SinusoidalPositionEncoding()(keras.Input(batch_shape=shape))
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "said"),
+        [
+            ({"positions": np.zeros((2, 5, 1), "int32")}, ValueError, "must have shape (length,) or (batch, length)"),
+            ({"positions": np.zeros(4, "int32")}, ValueError, "Received: positions.shape=(4,)"),
+            ({"positions": np.zeros((3, 5), "int32")}, ValueError, "Received: positions.shape=(3, 5)"),
+            ({"positions": np.zeros(5, "bool")}, TypeError, "`positions` must be integers or floats"),
+            ({"positions": [0, 1, 2, 3, 4]}, ValueError, "one value for each of the 1 positional axes"),
+            ({"positions": "01234"}, TypeError, "`positions` must be an array or a tensor"),
+            ({"start_index": np.float32(1.0)}, TypeError, "`start_index` must be an integer tensor"),
+            ({"start_index": 1.0}, TypeError, "`start_index` must be an integer"),
+            ({"start_index": np.zeros((3,), "int32")}, ValueError, "`start_index` must have shape () or (batch,)"),
+            ({"start_index": np.zeros((2, 1), "int32")}, ValueError, "`start_index` must have shape () or (batch,)"),
+            ({"start_index": 2**24 - 2}, ValueError, "Positions must be from -16,777,216 to 16,777,215"),
+        ],
+    )
+    def test_wrong_call_arguments_are_named(self, arguments: dict, error: type[Exception], said: str) -> None:
+        with pytest.raises(error) as raised:
+            SinusoidalPositionEncoding()(np.zeros((2, 5, 4), "float32"), **arguments)
+        assert said in str(raised.value)
+
+    def test_an_input_longer_than_the_table_is_refused_eagerly_and_symbolically(self) -> None:
+        for length, bound in [(11, 10), (2, 1)]:
+            layer = SinusoidalPositionEncoding(max_length=bound)
+            with pytest.raises(ValueError, match=f"from 0 to {bound - 1} in layer"):
+                layer(np.zeros((1, length, 4), "float32"))
+            with pytest.raises(ValueError, match=f"from 0 to {bound - 1} in layer"):
+                layer(keras.Input((length, 4)))
+
+    @pytest.mark.parametrize("start", [-1, 8])
+    def test_a_start_that_leaves_the_table_is_refused(self, start: int) -> None:
+        with pytest.raises(ValueError, match="from 0 to 9 in layer"):
+            SinusoidalPositionEncoding(max_length=10)(np.zeros((1, 3, 4), "float32"), start_index=start)
+
+    def test_one_tensor_of_positions_for_a_grid_is_refused(self) -> None:
+        with pytest.raises(TypeError, match="`positions` must be a list of 2"):
+            SinusoidalPositionEncoding()(np.zeros((1, 3, 3, 8), "float32"), positions=np.arange(3))
+
+    @pytest.mark.parametrize("key", ["start_index", "max_length"])
+    def test_a_value_for_each_of_too_many_axes_is_refused(self, key: str) -> None:
+        with pytest.raises(ValueError, match=f"`{key}` must have one value for each of the 1 positional axes"):
+            SinusoidalPositionEncoding(**{key: [4, 5]})(np.zeros((1, 3, 8), "float32"))
+
+    def test_timescales_that_do_not_fit_the_width_are_refused(self) -> None:
+        with pytest.raises(ValueError, match=r"2 for 4 channels\. Received: 3 timescales"):
+            SinusoidalPositionEncoding(timescales=[1, 2, 3])(np.zeros((1, 3, 4), "float32"))
+
+
+class TestModels:
+    @pytest.mark.parametrize("config", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+    def test_the_configuration_is_plain_values_and_makes_the_same_layer(self, config: dict[str, Any]) -> None:
+        layer = SinusoidalPositionEncoding(**config)
+        stored = json.loads(json.dumps(layer.get_config()))
+        again = SinusoidalPositionEncoding.from_config(stored)
+        assert again.get_config() == layer.get_config()
+        inputs = np.random.default_rng(4).normal(size=(2, 9, 6)).astype("float32")
+        np.testing.assert_array_equal(run(again, inputs), run(layer, inputs))
+
+    @pytest.mark.parametrize(("combine", "width"), [("add", 6), ("concatenate", 12), ("replace", 6)])
+    def test_shapes_are_known_before_the_data(self, combine: str, width: int) -> None:
+        layer = SinusoidalPositionEncoding(combine=combine)
+        assert layer.compute_output_shape((None, None, 6)) == (None, None, width)
+        spec = layer(keras.Input((None, 6)))
+        assert spec.shape == (None, None, width)
+        assert spec.dtype == "float32"
+
+    def test_a_functional_model_takes_positions_and_starts_as_inputs(self) -> None:
+        inputs = keras.Input((None, 6), name="inputs")
+        positions = keras.Input((None,), dtype="int32", name="positions")
+        start = keras.Input(batch_shape=(None,), dtype="int32", name="start")
+        outputs = SinusoidalPositionEncoding()(inputs, positions=positions, start_index=start)
+        model = keras.models.clone_model(keras.Model([inputs, positions, start], outputs))
+        given = [np.zeros((2, 3, 6), "float32"), np.array([[0, 1, 2], [7, 8, 9]]), np.array([0, 100])]
+        expected = timing_signal(given[1] + given[2][:, None], 6)
+        assert np.abs(run(model, given) - expected).max() <= EXACT
+        assert np.abs(model.predict(given, verbose=0) - expected).max() <= EXACT
+
+    def test_a_functional_model_takes_a_list_of_positions(self) -> None:
+        inputs, x, y = keras.Input((None, 8)), keras.Input((None,)), keras.Input((None,))
+        model = keras.Model([inputs, x, y], SinusoidalPositionEncoding()(inputs, positions=[x, y]))
+        model = keras.Model.from_config(model.get_config())
+        given = [np.zeros((1, 2, 8), "float32"), np.array([[1.0, 2.5]]), np.array([[3.0, 4.0]])]
+        signal = run(model, given)
+        np.testing.assert_allclose(signal[..., 4:], timing_signal(given[2], 4), atol=EXACT)
+
+    def test_it_trains_in_sequential_and_subclassed_models(self) -> None:
+        class Encoder(keras.Model):
+            def __init__(self) -> None:
+                super().__init__()
+                self.encoding, self.dense = SinusoidalPositionEncoding(), keras.layers.Dense(1)
+
+            def call(self, inputs: Any) -> Any:
+                return self.dense(self.encoding(inputs))
+
+        sequential = keras.Sequential([keras.Input((None, 6)), SinusoidalPositionEncoding(), keras.layers.Dense(1)])
+        inputs, targets = np.ones((8, 5, 6), "float32"), np.zeros((8, 5, 1), "float32")
+        for model in (sequential, Encoder()):
+            keras.utils.set_random_seed(0)
+            model.compile("adam", "mse")
+            losses = model.fit(inputs, targets, epochs=2, verbose=0).history["loss"]
+            assert losses[1] < losses[0]
+            assert len(model.get_layer(index=0).weights) == 0
+
+    @pytest.mark.parametrize("config", [{}, {"max_length": 5}, {"layout": "interleaved", "start_index": 3}])
+    def test_it_can_be_compiled(self, config: dict[str, Any]) -> None:
+        model = keras.Sequential([keras.Input((None, 6)), SinusoidalPositionEncoding(**config)])
+        # The compilers of TensorFlow and JAX may fuse a product and a sum, which rounds one time less.
+        model.compile(jit_compile=keras.config.backend() != "torch")
+        outputs = model.predict(np.zeros((2, 5, 6), "float32"), verbose=0)
+        assert np.abs(outputs - exact_signal(config, np.arange(5), 6)).max() <= EXACT
