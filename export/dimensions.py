@@ -12,8 +12,9 @@ from typing import Any
 Shape = tuple[int | str | None, ...]
 Axis = tuple[int, int]  # the number of the input, the number of its axis
 
-# Sizes that are tried, all different, none of them 1 (which broadcasts). Convolutions without padding need the larger.
-_SIZES = ((7, 11, 13, 17, 19, 23), (67, 71, 73, 79, 83, 89), (257, 263, 269, 271, 277, 281))
+# Sizes that are tried, all different, none of them 1 (which broadcasts). Convolutions without padding need the larger,
+# short position tables the smallest.
+_SIZES = ((7, 11, 13, 17, 19, 23), (67, 71, 73, 79, 83, 89), (257, 263, 269, 271, 277, 281), (2, 3, 4, 5, 6, 8))
 _BATCHES = (2, 3)
 _MOST_AXES = 6  # of which all subsets are tried
 

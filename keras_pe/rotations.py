@@ -97,9 +97,11 @@ def compose(one: Rotation, other: Rotation) -> Rotation:
 def first_rows(table: Any, length: Any) -> Any:
     """Returns `table[:length]`, `(length, columns)`, and fails where the table is shorter.
 
-    A slice alone would return what there is, and a single row would then be broadcast: the reshape refuses both.
+    TensorFlow checks the size of a slice, but ONNX's Slice returns what there is, and a single row would then be
+    broadcast: there the reshape refuses. (TensorFlow itself optimises the reshape away.)
     """
-    return ops.reshape(ops.convert_to_tensor(table)[:length], (length, table.shape[-1]))
+    shape = (length, table.shape[-1])
+    return ops.reshape(ops.slice(table, (0, 0), shape), shape)
 
 
 def take_rows(table: Any, rows: Any) -> Any:

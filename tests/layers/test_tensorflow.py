@@ -1,0 +1,51 @@
+"""Where TensorFlow runs the layer: graphs, XLA and input pipelines give the numbers of the eager call."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_pe import SinusoidalPositionEncoding, timing_signal
+
+tf = pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="these are TensorFlow's own ways to run")
+
+SPEC = [None, None, 16]
+
+
+@pytest.mark.parametrize("max_length", [None, 2000])
+@pytest.mark.parametrize("length", [1, 2, 511, 512, 513, 1500])
+def test_graphs_and_xla_take_any_length_at_run_time(max_length: int | None, length: int) -> None:
+    layer = SinusoidalPositionEncoding(max_length=max_length)
+    x = np.zeros((2, length, 16), "float32")
+    eager = np.asarray(layer(x))
+    graph = tf.function(layer, input_signature=[tf.TensorSpec(SPEC)])
+    np.testing.assert_array_equal(graph(x), eager)
+    compiled = tf.function(layer, input_signature=[tf.TensorSpec(SPEC)], jit_compile=True)
+    # XLA may fuse a product and a sum into one rounding: still within the promise, if not the same bits.
+    assert np.abs(np.asarray(compiled(x)) - timing_signal(np.arange(length), 16)).max() <= 2.5e-7
+
+
+def test_a_longer_input_than_the_table_fails_in_a_graph_and_in_xla() -> None:
+    layer = SinusoidalPositionEncoding(max_length=1)
+    layer.build((None, None, 16))
+    for jit_compile in (False, True):
+        graph = tf.function(layer, input_signature=[tf.TensorSpec(SPEC)], jit_compile=jit_compile)
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            graph(np.zeros((1, 2, 16), "float32"))
+
+
+def test_it_can_be_mapped_over_a_dataset() -> None:
+    layer = SinusoidalPositionEncoding()
+    layer.build((None, None, 16))
+    data = tf.data.Dataset.from_tensor_slices(np.zeros((4, 9, 16), "float32")).batch(2).map(layer)
+    for batch in data:
+        np.testing.assert_array_equal(batch, layer(np.zeros((2, 9, 16), "float32")))
+
+
+def test_a_traced_length_that_is_known_leaves_no_condition_in_the_graph() -> None:
+    layer = SinusoidalPositionEncoding()
+    known = tf.function(layer).get_concrete_function(tf.TensorSpec([None, 100, 16]))
+    unknown = tf.function(layer).get_concrete_function(tf.TensorSpec(SPEC))
+    kinds = [{operation.type for operation in function.graph.get_operations()} for function in (known, unknown)]
+    assert "StatelessIf" not in kinds[0]
+    assert "StatelessIf" in kinds[1]
