@@ -9,6 +9,7 @@ from typing import Any
 
 import keras_pe
 from keras_pe.export.parity.judge import Runner, judge, record
+from keras_pe.export.parity.profile import profile_worst
 from keras_pe.export.parity.reference import Expectation, KerasReference, Reference
 from keras_pe.export.parity.report import Array, NotTried, ParityReport, RuntimeResult, TriedInput
 from keras_pe.export.parity.sources import Source, choose_cases, locate, open_reference
@@ -93,6 +94,7 @@ def check_parity(
 def _result(runner: Runner, path: Path | None, expectations: Sequence[Expectation]) -> RuntimeResult:
     """Returns the verdict on one runtime, with the arrays of the worst case if it failed."""
     result, answers = judge(runner, path, expectations)
+    result = dataclasses.replace(result, profile=profile_worst(result, expectations, answers))
     if not result.passed:
         result = dataclasses.replace(result, recording=record(result, expectations, answers))
     runner.close()

@@ -63,7 +63,7 @@ def _compare_floats(
     """Measures the difference of two float arrays of one shape."""
     target = (expected if truth is None else truth).astype(np.float64, copy=False)
     values = actual.astype(np.float64, copy=False)
-    difference = _difference(target, values)
+    difference = absolute_difference(target, values)
     clash = not np.isfinite(difference).all()
     worst = np.unravel_index(int(difference.argmax()), difference.shape) if difference.size else None
     largest = float(difference[worst]) if worst is not None else 0.0
@@ -125,7 +125,7 @@ def _compare_exact(output: str, expected: Array, actual: Array) -> Comparison:
     )
 
 
-def _difference(target: Array, values: Array) -> Array:
+def absolute_difference(target: Array, values: Array) -> Array:
     """Returns |target - values|, 0 where both are NaN or the same infinity, infinity where only one is."""
     with np.errstate(invalid="ignore", over="ignore"):
         difference: Array = np.abs(target - values)

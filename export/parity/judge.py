@@ -71,12 +71,24 @@ def _compare(expectation: Expectation, answer: Arrays, refusal: str | None) -> C
     return CaseResult(name, "passed" if all(c.passed for c in comparisons) else "failed", "", comparisons)
 
 
-def record(result: RuntimeResult, expectations: Sequence[Expectation], answers: Sequence[Arrays]) -> Recording | None:
-    """Returns the arrays of the worst case: the one with the worst comparison, or else the first that failed."""
-    failed = [case.case for case in result.cases if case.status == "failed"]
-    if not failed:
-        return None
-    worst = result.worst[0] if result.worst is not None and not result.worst[1].passed else failed[0]
-    index = next(i for i, case in enumerate(result.cases) if case.case == worst)
+def record(result: RuntimeResult, expectations: Sequence[Expectation], answers: Sequence[Arrays]) -> Recording:
+    """Returns the arrays of a failing runtime's worst case.
+
+    That is the case it did not survive, or the one with the worst comparison, or else the first that failed.
+    """
+    failed = [index for index, case in enumerate(result.cases) if case.status == "failed"]
+    if result.status != "compared":
+        index = len(answers)
+    elif result.worst is not None and not result.worst[1].passed:
+        index = next(i for i, case in enumerate(result.cases) if case.case == result.worst[0])
+    else:
+        index = failed[0] if failed else 0
     expectation = expectations[index]
-    return Recording(worst, expectation.case.inputs, expectation.outputs or {}, answers[index])
+    return Recording(
+        case=expectation.case.name,
+        inputs=expectation.case.inputs,
+        expected=expectation.outputs or {},
+        actual=answers[index] if index < len(answers) else {},
+        truth=expectation.truth or {},
+        before=tuple(each.case.inputs for each in expectations[:index]),
+    )

@@ -66,6 +66,37 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class ErrorProfile:
+    """How the differences of one output in one case spread, over positions and over magnitudes.
+
+    Attributes:
+        case: The case's name.
+        output: The output's name.
+        axis: The output's axis that positions are counted along: its second, or its only one; None for a scalar.
+        size: The number of positions.
+        starts: The first position of each bin; a bin ends where the next one starts.
+        errors: The largest absolute difference in each bin; infinity where a NaN meets a number.
+        noise: Keras' own largest error in each bin; empty where there is no float64 rebuild.
+        equal: How many values do not differ at all.
+        unbounded: How many values are NaN or infinite on one side only.
+        decades: The edges of the histogram's bins, as decimal logarithms of the absolute difference.
+        counts: How many of the other values are in each bin, one fewer than there are edges.
+    """
+
+    case: str
+    output: str
+    axis: int | None
+    size: int
+    starts: tuple[int, ...]
+    errors: tuple[float, ...]
+    noise: tuple[float, ...]
+    equal: int
+    unbounded: int
+    decades: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class TriedInput:
     """One case of the sweep.
 
@@ -146,14 +177,18 @@ class Recording:
     Attributes:
         case: The case's name.
         inputs: What was fed.
-        expected: The reference's outputs.
+        expected: The reference's outputs, empty where it refused.
         actual: The runtime's outputs, empty where it gave none.
+        truth: The float64 rebuild's outputs, empty where there is none.
+        before: What the runtime had been fed before, in this order: its state may depend on it.
     """
 
     case: str
     inputs: Mapping[str, Array]
     expected: Mapping[str, Array]
     actual: Mapping[str, Array]
+    truth: Mapping[str, Array] = field(default_factory=dict)
+    before: tuple[Mapping[str, Array], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -172,6 +207,7 @@ class RuntimeResult:
         layers: Layer by layer, where a failure was traced through the model.
         version: The runtime's package and version.
         seconds: What the runs themselves took, imports and loading aside.
+        profile: How the differences of the worst comparison spread; None where no arrays were compared.
         recording: The worst case's arrays, where it failed.
     """
 
@@ -186,6 +222,7 @@ class RuntimeResult:
     layers: tuple[LayerResult, ...] = ()
     version: str = ""
     seconds: float = 0.0
+    profile: ErrorProfile | None = None
     recording: Recording | None = field(default=None, compare=False, repr=False)
 
     @property
