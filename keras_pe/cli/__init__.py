@@ -6,6 +6,7 @@ A command module imports nothing heavy at its top, so that `keras-pe --help` and
 import click
 
 from keras_pe.cli.check import check
+from keras_pe.cli.demo import demo
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -15,3 +16,4 @@ def main() -> None:
 
 
 main.add_command(check)
+main.add_command(demo)

@@ -1,0 +1,58 @@
+"""`keras-pe demo`: train a Transformer on real data, export it, and show that the exports say the same."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from keras_pe.demo.run import Demonstration
+
+
+@click.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default="keras-pe-demo")
+def demo(folder: Path) -> None:
+    """Train, export and check a forecaster of carbon dioxide, and leave everything in FOLDER (keras-pe-demo).
+
+    Exits with 0 if the runtimes agree and the forecast beats the baseline, with 1 if not.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:<32}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("import TensorFlow", total=None)
+
+        def tell(stage: str, done: int | None, total: int | None) -> None:
+            bar.update(task, description=stage, completed=done or 0, total=total)
+
+        from keras_pe.demo.run import timed_demo
+
+        found, seconds = timed_demo(folder, tell)
+    output = Console()
+    output.print(_table(found))
+    output.print(f"{'passed' if found.passed else 'FAILED'} in {seconds:.0f} s; everything is in {found.folder}")
+    raise SystemExit(0 if found.passed else 1)
+
+
+def _table(found: "Demonstration") -> "Table":
+    from rich.table import Table
+
+    rmse = found.rmse
+    table = Table(title="twelve months ahead, ten years never seen", show_header=False)
+    for name, label in [
+        ("baseline", "error of 'same month last year' (RMSE)"),
+        ("keras", "error of the forecast by Keras (RMSE)"),
+        ("onnxruntime", "error of the forecast by ONNX Runtime (RMSE)"),
+    ]:
+        table.add_row(label, f"{rmse[name]:.3f} ppm")
+    table.add_row("below the baseline by", f"{100 * (1 - rmse['keras'] / rmse['baseline']):.0f} %")
+    table.add_row("Keras and ONNX Runtime differ by at most", f"{found.max_abs_diff:.1e} ppm")
+    for result in found.parity.results:
+        worst = result.worst
+        difference = f", max |difference| {worst[1].max_abs_diff:.1e}" if worst else ""
+        table.add_row(f"parity in {result.runtime}", f"{'passed' if result.passed else 'FAILED'}{difference}")
+    return table

@@ -1,0 +1,1 @@
+"""The demonstration: a Transformer that forecasts a real series, exported and checked."""

@@ -1,0 +1,128 @@
+"""The demonstration from data to proof: train, export, check, forecast with two runtimes, and write it all down."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import onnxruntime as ort
+
+from keras_pe.demo.forecaster import build_forecaster, train
+from keras_pe.demo.picture import draw_forecast
+from keras_pe.demo.series import HORIZON, Windows, load_months, make_windows
+from keras_pe.export import Artifact, ParityReport, check_parity, export_onnx, export_saved_model
+from keras_pe.export.publishing import publish_file, staging
+
+HELD_OUT = 120  # months at the end of the record that training never sees
+SEED = 0
+
+Tell = Callable[[str, int | None, int | None], None]
+
+
+class Demonstration(NamedTuple):
+    """What the run found.
+
+    Attributes:
+        folder: Where everything was written.
+        artifacts: The exports.
+        parity: The check of the exports against Keras.
+        rmse: Root mean square errors of the held-out forecasts in ppm: of each runtime, and of the baseline, which
+            says that a month will be as the same month of the year before.
+        max_abs_diff: The largest difference between the forecasts of Keras and of ONNX Runtime, in ppm.
+    """
+
+    folder: Path
+    artifacts: tuple[Artifact, ...]
+    parity: ParityReport
+    rmse: dict[str, float]
+    max_abs_diff: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the runtimes agree and the forecast beats the baseline."""
+        return self.parity.passed and max(self.rmse["keras"], self.rmse["onnxruntime"]) < self.rmse["baseline"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the run as JSON's plain values."""
+        baseline = self.rmse["baseline"]
+        return {
+            "passed": self.passed,
+            "held_out_months": HELD_OUT,
+            "months_ahead": HORIZON,
+            "rmse_ppm": self.rmse,
+            "rmse_below_baseline_percent": round(100 * (1 - self.rmse["keras"] / baseline), 1),
+            "keras_to_onnxruntime_max_abs_diff_ppm": self.max_abs_diff,
+            "artifacts": {artifact.format: artifact.path.name for artifact in self.artifacts},
+            "parity": self.parity.to_dict(),
+        }
+
+
+def run_demo(folder: Path, tell: Tell) -> Demonstration:
+    """Runs the demonstration and writes the model, the exports, a report and a picture to `folder`.
+
+    Args:
+        folder: Made if it is not there; files of an earlier run are replaced.
+        tell: Told what is going on: a stage, and for stages with steps those done and their total.
+
+    Returns:
+        What was found.
+
+    Raises:
+        OSError: If the folder cannot be written.
+    """
+    tell("read the record", None, None)
+    months, values = load_months()
+    windows = make_windows(values)
+    is_known = windows.last + HORIZON < len(values) - HELD_OUT
+    known, held_out = (Windows(*(part[mask] for part in windows)) for mask in (is_known, ~is_known))
+
+    keras.utils.set_random_seed(SEED)
+    model = build_forecaster()
+    train(model, known, lambda done, total, loss: tell(f"train, loss {loss:.2f}", done, total))
+    _write(folder / "forecaster.keras", model.save)
+
+    tell("export to SavedModel", None, None)
+    saved_model = export_saved_model(model, folder / "forecaster_saved_model")
+    tell("export to ONNX", None, None)
+    onnx = export_onnx(model, folder / "forecaster.onnx")
+    parity = check_parity(
+        model, [saved_model, onnx], progress=lambda done, total, what: tell(f"check {what}", done, total)
+    )
+
+    tell("forecast", None, None)
+    growth = {
+        "keras": np.asarray(model.predict(held_out.changes, verbose=0))[:, -1, 0],
+        "onnxruntime": ort.InferenceSession(onnx.path).run(None, {"changes": held_out.changes})[0][:, -1, 0],
+        "baseline": np.zeros(len(held_out.last), np.float32),
+    }
+    truth = held_out.growth[:, -1, 0]
+    found = Demonstration(
+        folder=folder,
+        artifacts=(saved_model, onnx),
+        parity=parity,
+        rmse={name: float(np.sqrt(np.mean((each - truth) ** 2))) for name, each in growth.items()},
+        max_abs_diff=float(np.abs(growth["keras"] - growth["onnxruntime"]).max()),
+    )
+    tell("write the report", None, None)
+    text = json.dumps(found.to_dict(), indent=2) + "\n"
+    _write(folder / "report.json", lambda path: path.write_text(text))
+    forecasts = {name: values[held_out.last] + each for name, each in growth.items()}
+    _write(
+        folder / "forecast.png", lambda path: draw_forecast(path, months, values, held_out.last + HORIZON, forecasts)
+    )
+    return found
+
+
+def timed_demo(folder: Path, tell: Tell) -> tuple[Demonstration, float]:
+    """Returns what `run_demo` returns, and the seconds it took."""
+    start = time.perf_counter()
+    return run_demo(folder, tell), time.perf_counter() - start
+
+
+def _write(destination: Path, write: Callable[[Path], Any]) -> None:
+    with staging(destination) as folder:
+        write(folder / destination.name)
+        publish_file(folder / destination.name, (), destination)
