@@ -12,7 +12,7 @@ import onnxruntime as ort
 
 from keras_pe.demo.forecaster import build_forecaster, train
 from keras_pe.demo.picture import draw_forecast
-from keras_pe.demo.series import HORIZON, Windows, load_months, make_windows
+from keras_pe.demo.series import HORIZON, load_months, make_windows, select
 from keras_pe.export import Artifact, ParityReport, check_parity, export_onnx, export_saved_model
 from keras_pe.export.publishing import publish_file, staging
 
@@ -77,7 +77,7 @@ def run_demo(folder: Path, tell: Tell) -> Demonstration:
     months, values = load_months()
     windows = make_windows(values)
     is_known = windows.last + HORIZON < len(values) - HELD_OUT
-    known, held_out = (Windows(*(part[mask] for part in windows)) for mask in (is_known, ~is_known))
+    known, held_out = select(windows, is_known), select(windows, ~is_known)
 
     keras.utils.set_random_seed(SEED)
     model = build_forecaster()

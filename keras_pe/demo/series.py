@@ -29,7 +29,7 @@ class Windows(NamedTuple):
 
 def load_months() -> tuple[npt.NDArray[np.datetime64], npt.NDArray[np.float64]]:
     """Returns the months of the record and their mean concentrations; a month without any is interpolated."""
-    with files("keras_pe.demo").joinpath("data/mauna-loa-co2.csv").open(newline="") as file:
+    with files("keras_pe.demo").joinpath("data/mauna-loa-co2.csv").open() as file:
         weeks = [(row["date"], row["co2"]) for row in csv.DictReader(file) if row["co2"]]
     month = np.array([f"{date[:4]}-{date[4:6]}" for date, _ in weeks], "datetime64[M]")
     value = np.array([float(co2) for _, co2 in weeks])
@@ -47,3 +47,8 @@ def make_windows(values: npt.NDArray[np.float64]) -> Windows:
     rows = last[:, np.newaxis] - WINDOW + 1 + np.arange(WINDOW)
     changes, growth = values[rows] - values[rows - 1], values[rows + HORIZON] - values[rows]
     return Windows(changes[..., np.newaxis].astype("float32"), growth[..., np.newaxis].astype("float32"), last)
+
+
+def select(windows: Windows, mask: npt.NDArray[np.bool_]) -> Windows:
+    """Returns some of the windows."""
+    return Windows(windows.changes[mask], windows.growth[mask], windows.last[mask])
