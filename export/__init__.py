@@ -1,11 +1,11 @@
 """How a model leaves Keras, and the proof that it arrived."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from keras_pe.export.artifact import Artifact as Artifact
 from keras_pe.export.artifact import TensorSpec as TensorSpec
 from keras_pe.export.errors import ExportError as ExportError
+from keras_pe.lazy import lazy_names
 
 if TYPE_CHECKING:
     from keras_pe.export.onnx.exporter import export_onnx as export_onnx
@@ -30,10 +30,7 @@ _LAZY = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_LAZY[name]), name)
+__getattr__ = lazy_names(__name__, _LAZY)
 
 
 def __dir__() -> list[str]:

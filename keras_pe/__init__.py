@@ -1,8 +1,8 @@
 """Position encodings for Keras 3 that mean the same number everywhere."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from keras_pe.lazy import lazy_names
 from keras_pe.positions import positions_from_mask as positions_from_mask
 from keras_pe.registration import register_with_keras
 from keras_pe.shifts import shift_matrix as shift_matrix
@@ -23,11 +23,7 @@ _LAZY = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(_LAZY[name])
-    return module if module.__name__ == f"{__name__}.{name}" else getattr(module, name)
+__getattr__ = lazy_names(__name__, _LAZY)
 
 
 def __dir__() -> list[str]:
