@@ -84,8 +84,8 @@ def timing_signal(
         tensor2tensor 1.15.7, layers/common_attention.py, `get_timing_signal_1d`.
 
     >>> timing_signal([0, 1], channels=5).round(3)
-    array([[ 0.   ,  0.   ,  1.   ,  1.   ,  0.   ],
-           [ 0.841,  0.   ,  0.54 ,  1.   ,  0.   ]])
+    array([[0.   , 0.   , 1.   , 1.   , 0.   ],
+           [0.841, 0.   , 0.54 , 1.   , 0.   ]])
     """
     check_channels(channels)
     check_layout(layout)

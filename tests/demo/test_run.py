@@ -1,0 +1,51 @@
+"""The demonstration does what the README says, in a process of its own."""
+
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_demo_leaves_a_model_two_exports_a_report_and_a_picture(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "keras_pe", "demo", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed" in done.stdout
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "forecast.png", "forecaster.keras", "forecaster.onnx", "forecaster_saved_model", "report.json",
+    ]  # fmt: skip
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["passed"]
+    assert report["parity"]["passed"]
+    assert report["rmse_ppm"]["onnxruntime"] < report["rmse_ppm"]["baseline"]
+    assert report["rmse_below_baseline_percent"] > 0
+    header = (tmp_path / "out" / "forecast.png").read_bytes()[:24]
+    width, height = struct.unpack(">II", header[16:])
+    assert header[:8] == b"\x89PNG\r\n\x1a\n"
+    assert min(width, height) > 500
+
+    check = [
+        sys.executable,
+        "-m",
+        "keras_pe",
+        "check",
+        "forecaster.keras",
+        "forecaster.onnx",
+        "--runtime",
+        "onnxruntime",
+    ]
+    assert subprocess.run(check, cwd=tmp_path / "out", capture_output=True, check=False).returncode == 0
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_of_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    command = [sys.executable, "-m", "keras_pe", "demo", str(tmp_path / "file")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "is a file" in done.stderr
+    assert (tmp_path / "file").read_text() == "in the way"
