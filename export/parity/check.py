@@ -1,6 +1,5 @@
 """The check: what to run, in which order, and the report of it."""
 
-import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -8,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import keras_pe
-from keras_pe.export.parity.judge import Runner, judge, record
-from keras_pe.export.parity.profile import profile_worst
+from keras_pe.export.parity.examine import examine
 from keras_pe.export.parity.reference import Expectation, KerasReference, Reference
-from keras_pe.export.parity.report import Array, NotTried, ParityReport, RuntimeResult, TriedInput
+from keras_pe.export.parity.report import Array, NotTried, ParityReport, TriedInput
 from keras_pe.export.parity.sources import Source, choose_cases, locate, open_reference
 from keras_pe.export.runtimes.keras_here import KerasHere
 from keras_pe.export.runtimes.protocol import RuntimeSpec
@@ -77,7 +75,7 @@ def check_parity(
         results = []
         for done, ((spec, path), worker) in enumerate(zip(ready, workers, strict=True), start=1):
             tell(done, len(ready) + 1, spec.name)
-            results.append(_result(worker or _here(spec, reference), path, expectations))
+            results.append(examine(worker or _here(spec, reference), path, reference, expectations))
     tell(len(ready) + 1, len(ready) + 1, "done")
     return ParityReport(
         model=reference.name,
@@ -89,16 +87,6 @@ def check_parity(
         versions=_versions([reference.version, *(result.version for result in results)]),
         seconds=time.perf_counter() - start,
     )
-
-
-def _result(runner: Runner, path: Path | None, expectations: Sequence[Expectation]) -> RuntimeResult:
-    """Returns the verdict on one runtime, with the arrays of the worst case if it failed."""
-    result, answers = judge(runner, path, expectations)
-    result = dataclasses.replace(result, profile=profile_worst(result, expectations, answers))
-    if not result.passed:
-        result = dataclasses.replace(result, recording=record(result, expectations, answers))
-    runner.close()
-    return result
 
 
 def _here(spec: RuntimeSpec, reference: Reference) -> KerasHere:

@@ -20,11 +20,13 @@ from keras_pe.export.runtimes.worker import Worker
 Runner = Worker | KerasHere
 
 
-def judge(runner: Runner, path: Path | None, expectations: Sequence[Expectation]) -> tuple[RuntimeResult, list[Arrays]]:
+def judge(
+    runner: Runner, path: Path | None, expectations: Sequence[Expectation]
+) -> tuple[RuntimeResult, list[Arrays | None]]:
     """Runs every case in order, and compares.
 
     Returns:
-        The result without causes, and the runtime's outputs, one a case, empty where it gave none.
+        The result without causes, and the runtime's outputs, one a case, None where it refused.
     """
     spec = runner.spec
     failed = RuntimeResult(str(path or ""), spec.format, spec.name, passed=False, status="compared")
@@ -35,19 +37,20 @@ def judge(runner: Runner, path: Path | None, expectations: Sequence[Expectation]
     except (RuntimeDiedError, RuntimeHungError) as error:
         return replace(failed, status=_how(error), message=f"while it loaded: {error}"), []
     cases: list[CaseResult] = []
-    answers: list[Arrays] = []
+    answers: list[Arrays | None] = []
+    answer: Arrays | None
     ended: RuntimeDiedError | RuntimeHungError | None = None
     for expectation in expectations:
         try:
             answer, refusal = runner.run(expectation.case.inputs), None
         except RuntimeRefusedError as error:
-            answer, refusal = {}, str(error)
+            answer, refusal = None, str(error)
         except (RuntimeDiedError, RuntimeHungError) as error:
             ended = error
             failed = replace(failed, status=_how(error), message=f"{expectation.case.name}: {error}")
             break
         answers.append(answer)
-        cases.append(_compare(expectation, answer, refusal))
+        cases.append(_compare(expectation, answer or {}, refusal))
     compared = any(case.comparisons for case in cases)
     passed = ended is None and compared and all(case.status != "failed" for case in cases)
     result = replace(failed, passed=passed, cases=tuple(cases), version=runner.version, seconds=runner.seconds)
@@ -71,7 +74,7 @@ def _compare(expectation: Expectation, answer: Arrays, refusal: str | None) -> C
     return CaseResult(name, "passed" if all(c.passed for c in comparisons) else "failed", "", comparisons)
 
 
-def record(result: RuntimeResult, expectations: Sequence[Expectation], answers: Sequence[Arrays]) -> Recording:
+def record(result: RuntimeResult, expectations: Sequence[Expectation], answers: Sequence[Arrays | None]) -> Recording:
     """Returns the arrays of a failing runtime's worst case.
 
     That is the case it did not survive, or the one with the worst comparison, or else the first that failed.
@@ -88,7 +91,7 @@ def record(result: RuntimeResult, expectations: Sequence[Expectation], answers: 
         case=expectation.case.name,
         inputs=expectation.case.inputs,
         expected=expectation.outputs or {},
-        actual=answers[index] if index < len(answers) else {},
+        actual=(answers[index] if index < len(answers) else None) or {},
         truth=expectation.truth or {},
         before=tuple(each.case.inputs for each in expectations[:index]),
     )

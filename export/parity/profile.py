@@ -15,7 +15,7 @@ _BINS_A_DECADE = 2
 
 
 def profile_worst(
-    result: RuntimeResult, expectations: Sequence[Expectation], answers: Sequence[Arrays]
+    result: RuntimeResult, expectations: Sequence[Expectation], answers: Sequence[Arrays | None]
 ) -> ErrorProfile | None:
     """Returns the profile of the comparison that is furthest out of tolerance; None where no arrays were compared."""
     if result.worst is None or result.worst[1].worst_index is None:
@@ -23,7 +23,9 @@ def profile_worst(
     name, comparison = result.worst
     index = next(i for i, case in enumerate(result.cases) if case.case == name)
     outputs, truth, output = expectations[index].outputs or {}, expectations[index].truth or {}, comparison.output
-    return profile_errors(name, output, outputs[output], answers[index][output], truth.get(output))
+    answer = answers[index]
+    assert answer is not None, "what was compared was answered"
+    return profile_errors(name, output, outputs[output], answer[output], truth.get(output))
 
 
 def profile_errors(case: str, output: str, expected: Array, actual: Array, truth: Array | None = None) -> ErrorProfile:

@@ -1,12 +1,17 @@
 """What the artifacts are measured against: a Keras model, another artifact, or stored outputs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+import numpy as np
+
 from keras_pe.export.artifact import TensorSpec
 from keras_pe.export.parity.cases import Case
+from keras_pe.export.parity.roles import find_roles
+from keras_pe.export.parity.sweep import Role
 from keras_pe.export.runtimes.protocol import Arrays, RuntimeRefusedError
 from keras_pe.export.runtimes.worker import Worker
 
@@ -36,12 +41,14 @@ class Reference(Protocol):
         basis: What differences are measured against, in one sentence.
         inputs: What it takes.
         version: Its package and version.
+        roles: What its inputs are for, by name.
     """
 
     name: str
     basis: str
     inputs: tuple[TensorSpec, ...]
     version: str
+    roles: Mapping[str, Role]
 
     def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
         """Answers the cases in this order, from the state that the reference was given in."""
@@ -62,6 +69,7 @@ class ArtifactReference:
         worker.load(path)
         self.inputs = worker.inputs
         self.version = worker.version
+        self.roles: Mapping[str, Role] = {}
 
     def close(self) -> None:
         self._worker.close()
@@ -83,6 +91,7 @@ class StoredReference:
         self.name = name
         self.basis = "stored outputs, tolerance by dtype"
         self.version = ""
+        self.roles: Mapping[str, Role] = {}
         self._stored = stored
         inputs = next(iter(stored.values()))[0].inputs
         self.inputs = tuple(TensorSpec(name, array.shape, array.dtype.name) for name, array in inputs.items())
@@ -93,7 +102,12 @@ class StoredReference:
         return tuple(case for case, _ in self._stored.values())
 
     def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
-        return tuple(Expectation(case, self._stored[case.name][1]) for case in cases)
+        return tuple(self._answer(case) for case in cases)
+
+    def _answer(self, case: Case) -> Expectation:
+        if case.name in self._stored:
+            return Expectation(case, self._stored[case.name][1])
+        return Expectation(case, None, refused="no outputs are stored for it")
 
     def close(self) -> None:
         pass
@@ -113,11 +127,12 @@ class KerasReference:
         self.name = model.name
         self.inputs = self.signature.inputs
         self.version = f"keras {keras.__version__}"
+        self.roles: Mapping[str, Role] = find_roles(self.inputs, self.run)
         try:
-            self._wide: Any = with_dtype(model, "float64")
+            self.wide: Any = with_dtype(model, "float64")
             self.basis = "a float64 rebuild of the model, at most 8 times Keras' own error"
         except ValueError:
-            self._wide = None
+            self.wide = None
             self.basis = "Keras' own answer (no float64 rebuild is possible), tolerance by dtype"
 
     @classmethod
@@ -130,15 +145,11 @@ class KerasReference:
         return cls(keras.saving.load_model(path, compile=False), input_signature)
 
     def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
-        before = [variable.numpy() for variable in self.model.variables]
-        try:
+        with state_kept(self.model), state_kept(self.wide):
             return tuple(self._answer(case) for case in cases)
-        finally:
-            for variable, value in zip(self.model.variables, before, strict=True):
-                variable.assign(value)
 
     def close(self) -> None:
-        self._wide = None
+        self.wide = None
 
     def _answer(self, case: Case) -> Expectation:
         try:
@@ -148,19 +159,20 @@ class KerasReference:
         return Expectation(case, outputs, self._truth(case, outputs))
 
     def _truth(self, case: Case, outputs: Arrays) -> Arrays | None:
-        if self._wide is None:
+        if self.wide is None:
             return None
         try:
-            truth = self.predict(self._wide, case.inputs)
+            truth = self.predict(self.wide, case.inputs)
         except Exception:  # a layer that insists on its own precision
-            self._wide = None
+            self.wide = None
             self.basis = "Keras' own answer (the float64 rebuild does not run), tolerance by dtype"
             return None
         return {name: array for name, array in truth.items() if array.dtype == "float64"}
 
     def run(self, inputs: Mapping[str, Any]) -> Arrays:
         """Returns what the model says."""
-        return self.predict(self.model, inputs)
+        with state_kept(self.model):
+            return self.predict(self.model, inputs)
 
     def predict(self, model: Any, inputs: Mapping[str, Any]) -> Arrays:
         """Returns what a model of this signature says."""
@@ -169,6 +181,18 @@ class KerasReference:
         tensors = {name: keras.ops.convert_to_tensor(array) for name, array in inputs.items()}
         answer = self.signature.unpack(model(*self.signature.pack(tensors), training=False))
         return {name: keras.ops.convert_to_numpy(tensor) for name, tensor in answer.items()}
+
+
+@contextmanager
+def state_kept(model: Any) -> Iterator[None]:
+    """Has a model forget what it is about to learn about itself: counters, moving means, seeds."""
+    variables = [] if model is None else model.non_trainable_variables
+    before = [np.array(variable.numpy()) for variable in variables]
+    try:
+        yield
+    finally:
+        for variable, value in zip(variables, before, strict=True):
+            variable.assign(value)
 
 
 def first_line(error: BaseException) -> str:

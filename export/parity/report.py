@@ -262,7 +262,6 @@ class ParityReport:
         tried: The cases.
         results: One for each artifact and runtime.
         not_tried: Runtimes that are not installed.
-        findings: Faults of the reference itself, such as a model that gives another answer to the same question.
         seed: The seed of the sweep.
         versions: The packages that took part.
         seconds: The whole check.
@@ -273,7 +272,6 @@ class ParityReport:
     tried: tuple[TriedInput, ...]
     results: tuple[RuntimeResult, ...]
     not_tried: tuple[NotTried, ...] = ()
-    findings: tuple[Finding, ...] = ()
     seed: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
@@ -281,7 +279,12 @@ class ParityReport:
     @property
     def passed(self) -> bool:
         """Whether every runtime passed. A check that compared nothing has failed."""
-        return bool(self.results) and not self.findings and all(result.passed for result in self.results)
+        return bool(self.results) and all(result.passed for result in self.results)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The causes found in all runtimes."""
+        return tuple(dict.fromkeys(finding for result in self.results for finding in result.findings))
 
     @property
     def compared(self) -> int:

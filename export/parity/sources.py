@@ -8,7 +8,7 @@ from keras_pe.export.artifact import Artifact
 from keras_pe.export.parity.cases import Case, read_cases
 from keras_pe.export.parity.reference import ArtifactReference, KerasReference, Reference, StoredReference
 from keras_pe.export.parity.report import Array
-from keras_pe.export.parity.roles import find_roles, given_roles
+from keras_pe.export.parity.roles import given_roles
 from keras_pe.export.parity.sweep import sweep
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.worker import Worker
@@ -67,11 +67,11 @@ def choose_cases(
         raise ValueError(
             f"`ranges` must be of inputs: {', '.join(sorted(names))}. Received: {', '.join(sorted(unknown))}."
         )
+    reference.roles = given_roles(ranges, reference.roles)
     if isinstance(reference, StoredReference):
         return reference.cases
     if inputs is None:
-        found = find_roles(reference.inputs, reference.run) if isinstance(reference, KerasReference) else {}
-        return sweep(reference.inputs, given_roles(ranges, found), seed)
+        return sweep(reference.inputs, reference.roles, seed)
     if not inputs:
         raise ValueError("`inputs` must have at least one case. Received: none.")
     cases = [_own_case(number, given) for number, given in enumerate(inputs)]

@@ -68,6 +68,11 @@ def sweep(inputs: tuple[TensorSpec, ...], roles: Mapping[str, Role], seed: int) 
     return tuple(cases)
 
 
+def draw_case(inputs: tuple[TensorSpec, ...], roles: Mapping[str, Role], sizes: Mapping[str, int], seed: int) -> Arrays:
+    """Returns usual inputs of the given sizes."""
+    return _draw(inputs, roles, sizes, np.random.default_rng(seed), _usual)
+
+
 def _sizes(inputs: tuple[TensorSpec, ...], row: tuple[int, ...]) -> dict[str, int]:
     names = list(dict.fromkeys(dim for spec in inputs for dim in spec.shape if isinstance(dim, str)))
     # A signature whose batch is static starts with the length.
@@ -111,7 +116,12 @@ def _usual(spec: TensorSpec, role: Role, shape: tuple[int, ...], rng: np.random.
     if kind in "iu":
         least = 0 if kind == "u" or role.kind == "ids" else -64
         low = least if role.low is None else role.low
-        return rng.integers(int(low), int(low + 128 if role.high is None else role.high), shape)
+        drawn = rng.integers(int(low), int(low + 128 if role.high is None else role.high), shape)
+        if role.kind == "ids" and low == 0 and len(shape) > 1:
+            drawn[1::2, -(shape[1] // 4) or shape[1] :] = (
+                0  # every second row ends in what many models take for padding
+            )
+        return drawn
     if role.low is not None and role.high is not None:
         return rng.uniform(role.low, role.high, shape)
     if role.kind in ("positions", "start"):

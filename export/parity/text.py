@@ -20,7 +20,6 @@ def render_text(report: ParityReport) -> str:
 def remarks(report: ParityReport) -> list[str]:
     """Returns a sentence for each thing that the table does not say."""
     lines = [sentence for result in report.results if not result.passed for sentence in sentences(report, result)]
-    lines += [f"{report.model}: cause: {finding.cause}. {finding.evidence}" for finding in report.findings]
     lines += [f"not tried: {each.runtime}. Install it with: {each.install}" for each in report.not_tried]
     refused = [tried for tried in report.tried if tried.refused]
     if refused:

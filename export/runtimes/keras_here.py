@@ -14,7 +14,7 @@ class KerasHere:
 
     inputs: tuple[TensorSpec, ...]
     version: str
-    tappable = False
+    tappable = False  # its layers are those of the reference
 
     def __init__(self, spec: RuntimeSpec, model: Any, signature: Any) -> None:
         self.spec = spec
@@ -36,6 +36,12 @@ class KerasHere:
             raise RuntimeRefusedError(f"{type(error).__name__}: {error}") from error
         self.seconds += time.perf_counter() - start
         return outputs
+
+    def intermediates(self, inputs: Mapping[str, Array]) -> Arrays:
+        raise RuntimeRefusedError("a compiled model cannot be read inside")
+
+    def between(self, feeds: Mapping[str, Array], fetch: str) -> Array:
+        raise RuntimeRefusedError("a compiled model cannot be read inside")
 
     def close(self) -> None:
         """Lets the compiled model go."""
