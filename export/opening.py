@@ -50,21 +50,18 @@ def write_sidecar(folder: Path, artifact: Artifact) -> None:
 
 
 def _open_onnx(path: Path) -> Artifact:
-    import onnx
-    from google.protobuf.message import DecodeError
+    from keras_pe.export.onnx.reading import read_without_weights
 
     try:
-        model = onnx.load(path, load_external_data=False)
-    except DecodeError as error:
-        raise ValueError(
-            f"`path` must be an artifact. Received: {str(path)!r}, which is not a whole ONNX file."
-        ) from error
+        model = read_without_weights(path)
+    except ValueError as error:
+        raise ValueError(f"`path` must be an artifact. {error}") from error
     if not model.graph.output:
         raise ValueError(f"`path` must be an artifact. Received: {str(path)!r}, an ONNX file without outputs.")
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     weights = {tensor.name for tensor in model.graph.initializer}
     locations = {e.value for t in model.graph.initializer for e in t.external_data if e.key == "location"}
-    files = [path, *(path.with_name(location) for location in locations)]
+    files = {path, *(path.with_name(location) for location in locations)}
     return Artifact(
         format="onnx",
         path=path,

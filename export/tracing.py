@@ -29,8 +29,13 @@ class Weight:
     value: Any
 
     def read(self) -> npt.NDArray[Any]:
-        """Returns the value as an array that costs memory only as long as it is held."""
-        return np.ascontiguousarray(np.asarray(getattr(self.value, "value", self.value)))
+        """Returns the value as an array, on the memory of TensorFlow's tensor where that can be: weights are large."""
+        value = getattr(self.value, "value", self.value)
+        tensor = value.read_value() if hasattr(value, "read_value") else value
+        try:
+            return np.asarray(memoryview(tensor))
+        except (TypeError, ValueError, BufferError):  # bfloat16 and its like are unknown to the buffer protocol
+            return np.ascontiguousarray(tensor.numpy())
 
 
 @dataclass(frozen=True)
