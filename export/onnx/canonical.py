@@ -5,7 +5,7 @@ hashes. Here nodes come in the order in which the outputs need them, named by th
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from keras_pe.export.names import unique
@@ -20,6 +20,8 @@ def make_canonical(graph: Any, fixed: Iterable[str]) -> None:
     """
     names = {name: name for name in fixed}
     names[""] = ""
+    _order(graph)
+    _merge(graph, {})
     _order(graph)
     _rename(graph, names, set(names))
 
@@ -58,6 +60,31 @@ def _visit(graph: Any, producer: dict[str, int], name: str, order: dict[int, Non
         waiting.extend((i, False) for i in reversed(needed) if i not in order)
 
 
+def _merge(graph: Any, outer: dict[str, str]) -> None:
+    """Lets what is computed twice be computed once. tf2onnx does it too, but picks the survivor by chance."""
+    kept = dict(outer)
+    found: dict[Any, Sequence[str]] = {}
+    outputs = {output.name for output in graph.output}
+    for tensor in graph.initializer:
+        first = found.setdefault(_content(tensor), [tensor.name])
+        kept[tensor.name] = first[0]
+    for node in graph.node:
+        node.input[:] = [kept.get(name, name) for name in node.input]
+        for body in bodies(node):
+            _merge(body, kept)
+        attributes = sorted(attribute.SerializeToString(deterministic=True) for attribute in node.attribute)
+        key = (node.domain, node.op_type, *node.input, len(node.output), *attributes)
+        first = node.output if outputs.intersection(node.output) else found.setdefault(key, list(node.output))
+        kept.update(zip(node.output, first, strict=True))
+
+
+def _content(tensor: Any) -> tuple[int, tuple[int, ...], bytes]:
+    from onnx import numpy_helper
+
+    array = numpy_helper.to_array(tensor)
+    return tensor.data_type, tuple(tensor.dims), array.tobytes() if array.dtype != object else repr(array).encode()
+
+
 def _needed(node: Any) -> Iterator[str]:
     yield from node.input
     for body in bodies(node):
@@ -84,7 +111,7 @@ def _rename(graph: Any, names: dict[str, str], taken: set[str]) -> None:
     for value in graph.input:
         value.name = rename(value.name, "input")
     for tensor in graph.initializer:
-        tensor.name = rename(tensor.name, _base(tensor.name, "constant"))
+        tensor.name = rename(tensor.name, "constant")
         tensor.ClearField("doc_string")
     for node in graph.node:
         node.input[:] = [names.get(name, name) for name in node.input]
@@ -96,6 +123,9 @@ def _rename(graph: Any, names: dict[str, str], taken: set[str]) -> None:
         del node.attribute[:]
         node.attribute.extend(copies)
         for body in bodies(node):
+            for value in (*body.input, *body.output):
+                for dim in value.type.tensor_type.shape.dim:
+                    dim.ClearField("dim_param")  # numbered by tf2onnx, and only the model's own have a meaning
             _rename(body, dict(names), taken)
             body.name = f"{node.name}_body"
     for value in graph.output:
@@ -104,6 +134,6 @@ def _rename(graph: Any, names: dict[str, str], taken: set[str]) -> None:
 
 
 def _base(name: str, otherwise: str) -> str:
-    """Returns the layer scopes of a TensorFlow name without the counters of tf2onnx."""
-    plain = re.sub(r"__\d+|:\d+$", "", name)
+    """Returns the layer scopes of a TensorFlow name without the counters of tf2onnx and of TensorFlow's functions."""
+    plain = re.sub(r"^\w+_(true|false|body|cond)_\d+_|__\d+|:\d+$", "", name)
     return plain if "/" in plain and "__inference" not in plain else otherwise

@@ -32,13 +32,24 @@ def convert(trace: Trace, signature: Signature, opset: int, model: Any) -> Any:
         try:
             graph = _convert_graph(trace, inputs, names, min(opset, TF2ONNX_OPSETS[-1]))
             refuse_failures(failures, trace, model)
-            proto = optimizer.optimize_graph(graph, catch_errors=False).make_model("")
+            proto = optimizer.optimize_graph(graph, catch_errors=False, optimizers=_optimizers()).make_model("")
             return proto if opset in TF2ONNX_OPSETS else onnx.version_converter.convert_version(proto, opset)
         except ExportError:
             raise
         except Exception as error:  # the libraries raise whatever comes to hand
             refuse_failures(failures, trace, model)
             raise ExportError("ONNX", model.name, f"the conversion failed: {first_line(error)}.") from error
+
+
+def _optimizers() -> dict[str, Any]:
+    """Returns tf2onnx's optimizers without those that choose by hash or by stopwatch what an export repeats exactly."""
+    from tf2onnx.optimizer import _get_optimizers
+
+    return {
+        name: optimizer
+        for name, optimizer in _get_optimizers().items()
+        if name not in ("merge_duplication", "einsum_optimizer")
+    }
 
 
 def _convert_graph(trace: Trace, inputs: list[str], names: dict[str, str], opset: int) -> Any:

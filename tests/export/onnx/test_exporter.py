@@ -1,0 +1,216 @@
+"""What a user is promised of an ONNX export."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+import tensorflow as tf
+
+import keras_pe
+from keras_pe.export import ExportError, export_onnx
+
+RNG = np.random.default_rng(0)
+
+
+class Apply(keras.layers.Layer):
+    """A layer made of one function."""
+
+    def __init__(self, function: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.function = function
+
+    def call(self, inputs: Any) -> Any:
+        return self.function(inputs)
+
+
+class Counting(keras.layers.Layer):
+    """A layer that remembers."""
+
+    def build(self, shape: Any) -> None:
+        self.count = self.add_weight(shape=(), initializer="zeros", trainable=False, name="count")
+
+    def call(self, inputs: Any) -> Any:
+        self.count.assign_add(1.0)
+        return inputs + self.count
+
+
+def encoder() -> keras.Model:
+    """Two inputs of one length, attention, recurrence, a scalar, an input passed through, names that must change."""
+    tokens = keras.Input((None,), dtype="int32", name="tokens")
+    segments = keras.Input((None,), dtype="int32", name="my segments")
+    embedded = keras.layers.Embedding(10, 8, name="words")(tokens) + keras.layers.Embedding(2, 8)(segments)
+    encoded = keras_pe.SinusoidalPositionEncoding(name="positions")(embedded)
+    attended = keras.layers.MultiHeadAttention(2, 4, name="attend")(encoded, encoded)
+    hidden = keras.layers.LayerNormalization()(attended + encoded)
+    recurrent = keras.layers.Bidirectional(keras.layers.LSTM(3, return_sequences=True))(hidden)
+    logits = keras.layers.Dense(4, name="logits")(keras.layers.Dropout(0.3)(recurrent))
+    return keras.Model([tokens, segments], {"logits": logits, "tokens out": tokens})
+
+
+def sequential(*layers: keras.layers.Layer, shape: tuple[int | None, ...] = (None, 8)) -> keras.Model:
+    """The layers after an input called `values`."""
+    return keras.Sequential([keras.Input(shape, name="values"), *layers], name="model")
+
+
+def run(path: Path, **arrays: Any) -> dict[str, Any]:
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return dict(zip([x.name for x in session.get_outputs()], session.run(None, arrays), strict=True))
+
+
+def tokens_and_segments(batch: int, length: int) -> dict[str, Any]:
+    return {
+        "tokens": RNG.integers(0, 10, (batch, length)).astype("int32"),
+        "my_segments": RNG.integers(0, 2, (batch, length)).astype("int32"),
+    }
+
+
+@pytest.mark.parametrize("opset", [15, 18, 25])
+def test_the_file_agrees_with_keras_at_sizes_that_were_never_traced(tmp_path: Path, opset: int) -> None:
+    model = encoder()
+    artifact = export_onnx(model, tmp_path / "encoder.onnx", opset=opset)
+    assert artifact.opset == opset
+    assert [spec.name for spec in artifact.outputs] == ["logits", "tokens_out"]
+    for batch, length in ((1, 1), (2, 5), (3, 300)):
+        arrays = tokens_and_segments(batch, length)
+        expected = model([arrays["tokens"], arrays["my_segments"]])
+        actual = run(artifact.path, **arrays)
+        # A few hundred float32 roundings of values near 1, each at most 6e-8.
+        np.testing.assert_allclose(actual["logits"], expected["logits"], atol=5e-6, rtol=0)
+        np.testing.assert_array_equal(actual["tokens_out"], expected["tokens out"])
+
+
+def test_names_dimensions_and_metadata_are_in_the_file(tmp_path: Path) -> None:
+    artifact = export_onnx(encoder(), tmp_path / "encoder.onnx")
+    model = onnx.load(artifact.path)
+    dimensions = {x.name: [d.dim_param or d.dim_value for d in x.type.tensor_type.shape.dim] for x in model.graph.input}
+    assert dimensions == {"tokens": ["batch", "length"], "my_segments": ["batch", "length"]}
+    assert [d.dim_param or d.dim_value for d in model.graph.output[0].type.tensor_type.shape.dim] == [
+        "batch",
+        "length",
+        4,
+    ]
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    assert '"my_segments": "my segments"' in metadata["keras_pe.names"]
+    assert '"max_timescale": 10000.0' in metadata["keras_pe.encodings"]
+    assert metadata["version.keras"] == keras.__version__
+    names = {tensor.name for tensor in model.graph.initializer}
+    assert {"attend/query/kernel", "logits/kernel", "words/embeddings"} <= names
+
+
+def test_an_lstm_stays_one_operator(tmp_path: Path) -> None:
+    model = onnx.load(export_onnx(sequential(keras.layers.LSTM(4)), tmp_path / "m.onnx").path)
+    kinds = {node.op_type for node in model.graph.node}
+    assert "LSTM" in kinds
+    assert not {"Loop", "Scan"} & kinds
+
+
+def test_an_attention_layer_computes_no_shapes_for_its_projections(tmp_path: Path) -> None:
+    model = onnx.load(export_onnx(encoder(), tmp_path / "m.onnx").path)
+    kinds = [node.op_type for node in model.graph.node if "LSTM" not in node.op_type]
+    assert "Einsum" not in kinds
+    assert kinds.count("ReduceProd") == 0
+
+
+def test_an_eager_tensor_that_a_layer_kept_becomes_a_weight_and_no_input(tmp_path: Path) -> None:
+    kept = tf.constant(RNG.normal(size=(300, 8)).astype("float32"))
+    model = sequential(Apply(lambda x: x @ tf.transpose(kept)))
+    artifact = export_onnx(model, tmp_path / "m.onnx")
+    values = RNG.normal(size=(2, 3, 8)).astype("float32")
+    np.testing.assert_allclose(next(iter(run(artifact.path, values=values).values())), model(values), atol=5e-6)
+
+
+def test_an_input_that_nothing_uses_is_still_an_input(tmp_path: Path) -> None:
+    used, unused = keras.Input((2,), name="used"), keras.Input((3,), name="unused")
+    artifact = export_onnx(keras.Model([used, unused], used * 2.0), tmp_path / "m.onnx")
+    run(artifact.path, used=np.ones((1, 2), "float32"), unused=np.ones((1, 3), "float32"))
+
+
+@pytest.mark.parametrize(
+    ("layer", "words"),
+    [
+        (lambda: Counting(name="counter"), "variable 'model/counter/count' changes with every call"),
+        (lambda: Apply(lambda x: x + keras.random.normal((8,)), name="noisy"), "layer 'noisy' draws random numbers"),
+        (lambda: Apply(lambda x: keras.ops.svd(x)[1], name="rank"), "operator 'Svd' of layer 'rank'"),
+        (lambda: keras.layers.TimeDistributed(keras.layers.Dense(3), name="steps"), "layer 'steps' .TimeDistributed."),
+    ],
+)
+def test_what_onnx_cannot_hold_is_refused_by_name_and_nothing_is_written(
+    tmp_path: Path, layer: Any, words: str
+) -> None:
+    with pytest.raises(ExportError, match=words):
+        export_onnx(sequential(layer()), tmp_path / "m.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_layers_that_only_train_with_state_or_noise_are_not_refused(tmp_path: Path) -> None:
+    layers = [keras.layers.Dropout(0.5), keras.layers.GaussianNoise(0.1), keras.layers.BatchNormalization()]
+    export_onnx(sequential(*layers), tmp_path / "m.onnx")
+
+
+def test_time_distributed_over_a_fixed_number_of_steps_is_exported(tmp_path: Path) -> None:
+    model = sequential(keras.layers.TimeDistributed(keras.layers.Dense(3)), shape=(5, 8))
+    artifact = export_onnx(model, tmp_path / "m.onnx")
+    values = RNG.normal(size=(2, 5, 8)).astype("float32")
+    np.testing.assert_allclose(next(iter(run(artifact.path, values=values).values())), model(values), atol=5e-6)
+
+
+def test_weights_past_the_threshold_go_to_a_file_beside_it(tmp_path: Path) -> None:
+    model = sequential(keras.layers.Dense(300))
+    inline = export_onnx(model, tmp_path / "inline.onnx")
+    outside = export_onnx(model, tmp_path / "outside.onnx", external_data_threshold=1000)
+    assert [path.name for path in tmp_path.glob("inline*")] == ["inline.onnx"]
+    (data,) = tmp_path.glob("outside.onnx.*.data")
+    assert outside.size == outside.path.stat().st_size + data.stat().st_size
+    values = RNG.normal(size=(2, 3, 8)).astype("float32")
+    results = [next(iter(run(path, values=values).values())) for path in (inline.path, outside.path)]
+    np.testing.assert_array_equal(*results)
+
+
+def test_the_data_file_of_a_replaced_export_is_removed(tmp_path: Path) -> None:
+    for _ in range(2):  # other weights each time
+        export_onnx(sequential(keras.layers.Dense(300)), tmp_path / "m.onnx", external_data_threshold=0)
+    assert len(list(tmp_path.iterdir())) == 2
+    export_onnx(sequential(keras.layers.Dense(300)), tmp_path / "m.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
+
+
+def test_two_exports_are_the_same_bytes(tmp_path: Path) -> None:
+    model = encoder()
+    files = [export_onnx(model, tmp_path / name).path.read_bytes() for name in ("one.onnx", "two.onnx")]
+    assert files[0] == files[1]
+
+
+_EXPORT = """
+import sys, keras, keras_pe
+from keras_pe.export import export_onnx
+export_onnx(keras.saving.load_model(sys.argv[1]), sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_write_the_same_bytes(tmp_path: Path) -> None:
+    encoder().save(tmp_path / "encoder.keras")
+    for seed in ("1", "2"):
+        command = [sys.executable, "-c", _EXPORT, tmp_path / "encoder.keras", tmp_path / f"{seed}.onnx"]
+        subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": "."})
+    assert (tmp_path / "1.onnx").read_bytes() == (tmp_path / "2.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("opset", [14, 26])
+def test_an_opset_that_is_not_offered_is_refused(tmp_path: Path, opset: int) -> None:
+    with pytest.raises(ValueError, match="`opset` must be 15 to 25"):
+        export_onnx(sequential(keras.layers.Dense(1)), tmp_path / "m.onnx", opset=opset)
+
+
+def test_a_foreign_file_in_the_way_stays(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_text("my notes")
+    with pytest.raises(FileExistsError, match="must be free or an artifact of the format 'onnx'"):
+        export_onnx(sequential(keras.layers.Dense(1)), tmp_path / "m.onnx")
+    assert (tmp_path / "m.onnx").read_text() == "my notes"
