@@ -7,6 +7,8 @@ import click
 
 from keras_pe.cli.check import check
 from keras_pe.cli.demo import demo
+from keras_pe.cli.doctor import doctor
+from keras_pe.cli.export import export
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -17,3 +19,5 @@ def main() -> None:
 
 main.add_command(check)
 main.add_command(demo)
+main.add_command(doctor)
+main.add_command(export)

@@ -1,0 +1,126 @@
+"""`keras-pe export`: a saved Keras model to the formats it is served in."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from keras_pe.export.artifact import Artifact
+
+_SUFFIXES = {"onnx": ".onnx", "tf_saved_model": "", "litert": ".tflite"}
+
+
+@click.command()
+@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "formats",
+    type=click.Choice(list(_SUFFIXES)),
+    multiple=True,
+    help="May be given more than once. By default the one that OUT ends like, else onnx.",
+)
+@click.option("--opset", type=click.IntRange(15, 25), default=18, show_default=True, help="The ONNX operator set.")
+@click.option("--external-data", is_flag=True, help="Write the weights of the ONNX model to a file beside it.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON, and nothing else.")
+def export(model: Path, out: Path, formats: tuple[str, ...], opset: int, external_data: bool, as_json: bool) -> None:
+    """Export MODEL, a .keras file, to OUT.
+
+    With one format OUT is the file or folder to write; with several it is what their names start with: OUT.onnx, OUT
+    (the SavedModel folder), OUT.tflite. Exits with 0 when all are written, 1 when an export is refused, 2 when it could
+    not be tried.
+    """
+    from keras_pe.export import ExportError
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's start-up notes are nobody's errors
+    chosen = tuple(dict.fromkeys(formats)) or (_format_of(out),)
+    places = {kind: out if len(chosen) == 1 else out.with_name(out.name + _SUFFIXES[kind]) for kind in chosen}
+    artifacts = []
+    with _stages(as_json) as stage:
+        stage("load")
+        loaded = _load(model)
+        for kind, place in places.items():
+            try:
+                artifacts.append(_export(kind, loaded, place, opset, external_data, stage))
+            except ExportError as error:
+                raise click.ClickException(str(error)) from error
+            except (ValueError, TypeError, ImportError, OSError) as error:
+                raise _CouldNotBeTriedError(str(error)) from error
+    if as_json:
+        click.echo(json.dumps([asdict(artifact) | {"path": str(artifact.path)} for artifact in artifacts], indent=2))
+    else:
+        _show(artifacts)
+
+
+class _CouldNotBeTriedError(click.ClickException):
+    exit_code = 2
+
+
+def _format_of(out: Path) -> str:
+    return next((kind for kind, suffix in _SUFFIXES.items() if suffix and out.suffix == suffix), "onnx")
+
+
+def _load(path: Path) -> Any:
+    import keras
+
+    try:
+        return keras.saving.load_model(path, compile=False)
+    except Exception as error:  # whatever a broken file or a foreign layer raises
+        raise _CouldNotBeTriedError(f"{path} could not be loaded: {str(error).strip().splitlines()[0]}") from error
+
+
+def _export(
+    kind: str, model: Any, place: Path, opset: int, external_data: bool, stage: Callable[[str], None]
+) -> "Artifact":
+    from keras_pe import export
+
+    def progress(name: str) -> None:
+        stage(f"{kind}: {name}")
+
+    if kind == "onnx":
+        threshold = {"external_data_threshold": 0} if external_data else {}
+        return export.export_onnx(model, place, opset=opset, progress=progress, **threshold)
+    if kind == "tf_saved_model":
+        return export.export_saved_model(model, place, progress=progress)
+    stage("litert")
+    artifact: Artifact = export.export_litert(model, place)
+    return artifact
+
+
+@contextmanager
+def _stages(is_silent: bool) -> Iterator[Callable[[str], None]]:
+    """Yields what is called with the name of each stage; they are shown, with the time, on the standard error."""
+    if is_silent:
+        yield lambda name: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("start", total=None)
+        yield lambda name: progress.update(task, description=name)
+
+
+def _show(artifacts: "list[Artifact]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    tensors = Table("", "name", "shape", "dtype")
+    for role, specs in (("input", artifacts[0].inputs), ("output", artifacts[0].outputs)):
+        for spec in specs:
+            tensors.add_row(role, spec.name, f"({', '.join(map(str, spec.shape))})", spec.dtype)
+    files = Table("format", "opset", "size", "time", "path")
+    for artifact in artifacts:
+        size, seconds = f"{artifact.size / 2**20:.1f} MiB", f"{artifact.seconds:.1f} s"
+        files.add_row(artifact.format, str(artifact.opset or ""), size, seconds, str(artifact.path))
+    console.print(tensors, files)
+    for note in dict.fromkeys(note for artifact in artifacts for note in artifact.notes):
+        console.print(note, markup=False)

@@ -1,0 +1,66 @@
+"""`keras-pe export` from the outside: what it writes, prints and returns."""
+
+import json
+from pathlib import Path
+
+import keras
+import pytest
+from click.testing import CliRunner, Result
+
+from keras_pe.cli import main
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.keras"
+    keras.Sequential([keras.Input((None, 4), name="values"), keras.layers.Dense(2, name="out")]).save(path)
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["export", *map(str, arguments)])
+
+
+def test_one_format_is_written_where_it_was_asked_for(model: Path, tmp_path: Path) -> None:
+    result = run(model, tmp_path / "out.onnx", "--opset", 19)
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "out.onnx").is_file()
+    assert "(batch, length, 4)" in result.output
+    assert "19" in result.output
+
+
+def test_several_formats_share_the_beginning_of_their_names(model: Path, tmp_path: Path) -> None:
+    result = run(model, tmp_path / "out", "--format", "onnx", "--format", "tf_saved_model", "--external-data", "--json")
+    assert result.exit_code == 0, result.output
+    written = json.loads(result.stdout)
+    assert [Path(entry["path"]).name for entry in written] == ["out.onnx", "out"]
+    assert written[0]["inputs"] == [{"name": "values", "shape": ["batch", "length", 4], "dtype": "float32"}]
+    assert (tmp_path / "out" / "saved_model.pb").is_file()
+
+
+def test_a_truncated_model_cannot_be_tried_and_says_which_file(model: Path, tmp_path: Path) -> None:
+    model.write_bytes(model.read_bytes()[:1000])
+    result = run(model, tmp_path / "out.onnx")
+    assert result.exit_code == 2
+    assert "model.keras could not be loaded" in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.keras"]
+
+
+def test_a_foreign_file_in_the_way_is_named_and_kept(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "out.onnx").write_text("mine")
+    result = run(model, tmp_path / "out.onnx")
+    assert result.exit_code == 2
+    assert "Move it away" in result.stderr
+    assert (tmp_path / "out.onnx").read_text() == "mine"
+
+
+def test_a_refused_export_exits_with_one(tmp_path: Path) -> None:
+    layers = [keras.Input((None, 4)), keras.layers.TimeDistributed(keras.layers.Dense(2), name="steps")]
+    keras.Sequential(layers).save(tmp_path / "model.keras")
+    result = run(tmp_path / "model.keras", tmp_path / "out.onnx")
+    assert result.exit_code == 1
+    assert "layer 'steps'" in result.stderr
+
+
+def test_an_unknown_format_is_a_usage_error(model: Path, tmp_path: Path) -> None:
+    assert run(model, tmp_path / "out", "--format", "onx").exit_code == 2
