@@ -1,0 +1,85 @@
+"""Writes the ONNX nodes that take the place of one TensorFlow node: what every handler is made of."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from tf2onnx import utils
+from tf2onnx.handler import tf_op
+
+OPSETS = range(15, 19)  # those that tf2onnx 1.17 writes and an export may start from
+
+
+class Replacement:
+    """A TensorFlow node that is being replaced: its inputs and attributes, and a pen for ONNX nodes.
+
+    Tensors are passed by name, as tf2onnx does.
+    """
+
+    def __init__(self, graph: Any, node: Any) -> None:
+        self.graph = graph
+        self.node = node
+        self.inputs: list[str] = list(node.input)
+
+    def emit(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
+        """Writes one ONNX node and returns the name of its first output."""
+        node = self.graph.make_node(operator, list(inputs), attr=attributes, output_count=outputs)
+        return str(node.output[0])
+
+    def constant(self, value: Any, dtype: Any) -> str:
+        """Writes a constant and returns its name."""
+        return str(self.graph.make_const(utils.make_name("const"), np.array(value, dtype)).output[0])
+
+    def constant_like(self, value: Any, tensor: str) -> str:
+        """Writes a constant of the element type of a tensor and returns its name."""
+        return self.constant(value, self.numpy_dtype(tensor))
+
+    def integers(self, *values: int) -> str:
+        """Writes an int64 vector, as shapes and axes are, and returns its name."""
+        return self.constant(values, "int64")
+
+    def cast(self, tensor: str, dtype: Any) -> str:
+        """Casts to a NumPy dtype."""
+        return self.emit("Cast", tensor, to=utils.map_numpy_to_onnx_dtype(np.dtype(dtype)))
+
+    def cast_like_output(self, tensor: str, output: int = 0) -> str:
+        """Casts to the element type that the TensorFlow node returns."""
+        return self.emit("Cast", tensor, to=self.graph.get_dtype(self.node.output[output]))
+
+    def numpy_dtype(self, tensor: str) -> np.dtype[Any]:
+        """Returns the element type of a tensor."""
+        dtype: np.dtype[Any] = np.dtype(utils.map_onnx_to_numpy_type(self.graph.get_dtype(tensor)))
+        return dtype
+
+    def rank(self, tensor: str) -> int:
+        """Returns the rank of a tensor, which every handler that asks for it needs to be known."""
+        rank = self.graph.get_rank(tensor)
+        if rank is None:
+            raise ValueError(f"{self.node.type} of a tensor of unknown rank has no ONNX form.")
+        return int(rank)
+
+    def finish(self, *results: str) -> None:
+        """Puts the results in the place of the TensorFlow node, under its outputs' names."""
+        node = self.node
+        outputs, shapes, dtypes = list(node.output), node.output_shapes, node.output_dtypes
+        self.graph.remove_node(node.name)
+        for result, output, shape, dtype in zip(results, outputs, shapes, dtypes, strict=True):
+            # The optimizer drops the Identity again; it only carries the name.
+            self.graph.make_node("Identity", [result], outputs=[output], shapes=[shape], dtypes=[dtype])
+
+
+def handler(*operators: str, opsets: Sequence[int] = OPSETS) -> Callable[[Callable[[Replacement], None]], Any]:
+    """Registers a function as the handler of TensorFlow operators.
+
+    It is registered at each opset by itself, because tf2onnx lets its own handler of a higher opset win otherwise.
+    """
+
+    def register(function: Callable[[Replacement], None]) -> Callable[[Replacement], None]:
+        def convert(graph: Any, node: Any, **_: Any) -> None:
+            function(Replacement(graph, node))
+
+        for opset in opsets:
+            tf_op.register_handler(convert, opset, list(operators), "", {})
+        return function
+
+    return register

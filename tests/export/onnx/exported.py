@@ -1,0 +1,51 @@
+"""Exports a function of tensors to ONNX and runs the file in ONNX Runtime."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import onnxruntime as ort
+
+from keras_pe.export import export_onnx
+
+
+class Calls(keras.Model):
+    """A model without weights that calls a function of its inputs."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(name="calls")
+        self.function = function
+        self.built = True
+
+    def call(self, *tensors: Any) -> Any:
+        return self.function(*tensors)
+
+
+def expected(function: Callable[..., Any], inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Returns what eager Keras returns, flat."""
+    results = function(*(keras.ops.convert_to_tensor(x) for x in inputs))
+    return [np.asarray(x) for x in keras.tree.flatten(results)]
+
+
+def exported(
+    function: Callable[..., Any],
+    inputs: Sequence[np.ndarray],
+    folder: Path,
+    *,
+    is_static: bool = False,
+    opset: int = 18,
+) -> list[np.ndarray]:
+    """Returns what the exported file returns, flat. The first dimension of an input is dynamic unless `is_static`."""
+    signature = [keras.InputSpec(shape=_shape(x, is_static), dtype=str(x.dtype)) for x in inputs]
+    artifact = export_onnx(Calls(function), folder / "calls.onnx", input_signature=signature, opset=opset)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(artifact.path, options, providers=["CPUExecutionProvider"])
+    named = {spec.name: x for spec, x in zip(artifact.inputs, inputs, strict=True)}
+    return [np.asarray(x) for x in session.run([spec.name for spec in artifact.outputs], named)]
+
+
+def _shape(array: np.ndarray, is_static: bool) -> tuple[int | None, ...]:
+    return array.shape if is_static or not array.ndim else (None, *array.shape[1:])

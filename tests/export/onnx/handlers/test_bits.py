@@ -1,0 +1,38 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_pe.export import ExportError
+from tests.export.onnx.exported import expected, exported
+
+EDGES = np.array([[0.0, -0.0, 1.0], [-0.0, 0.0, -1.0], [-np.inf, np.inf, 3e38], [-3e38, 1e-37, -1e-37]], "float32")
+
+
+@pytest.mark.parametrize("opset", [15, 18])
+def test_signbit_sees_the_sign_of_zero(opset: int, tmp_path: Path) -> None:
+    (actual,) = exported(ops.signbit, [EDGES], tmp_path, opset=opset)
+    np.testing.assert_array_equal(actual, np.signbit(EDGES))
+
+
+@pytest.mark.parametrize("opset", [15, 18])
+@pytest.mark.parametrize("function", [ops.argmax, ops.argmin])
+def test_the_float_extremes_are_where_keras_finds_them(function, opset: int, tmp_path: Path) -> None:
+    def call(x):
+        return function(x, axis=-1)
+
+    np.testing.assert_array_equal(exported(call, [EDGES], tmp_path, opset=opset), expected(call, [EDGES]), strict=True)
+
+
+def test_other_bits_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="The bits of a number have no ONNX form"):
+        exported(lambda x: ops.view(x, "int32"), [EDGES], tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_a_right_shift_keeps_the_sign(dtype: str, tmp_path: Path) -> None:
+    limits = np.iinfo(dtype)
+    inputs = [np.array([-7, 7, limits.min, limits.max, -1], dtype), np.array([1, 2, 4, 8, 3], dtype)]
+    (actual,) = exported(ops.right_shift, inputs, tmp_path)
+    np.testing.assert_array_equal(actual, inputs[0] >> inputs[1], strict=True)

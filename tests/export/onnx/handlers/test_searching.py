@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from keras import ops
+
+from tests.export.onnx.exported import expected, exported
+
+SORTED = np.array([-2.0, 0.0, 0.0, 1.0, 3.0], "float32")
+VALUES = np.array([-3.0, -2.0, 0.0, 0.5, 3.0, 4.0, np.inf], "float32")
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_searchsorted_counts_ties_on_the_side_asked_for(side: str, tmp_path: Path) -> None:
+    (actual,) = exported(lambda s, v: ops.searchsorted(s, v, side=side), [SORTED, VALUES], tmp_path, is_static=True)
+    np.testing.assert_array_equal(actual, np.searchsorted(SORTED, VALUES, side=side).astype("int32"), strict=True)
+
+
+def test_a_value_on_a_boundary_is_in_the_bin_above(tmp_path: Path) -> None:
+    (actual,) = exported(lambda x: ops.digitize(x, SORTED[[0, 1, 3]]), [VALUES], tmp_path)
+    np.testing.assert_array_equal(actual, np.digitize(VALUES, SORTED[[0, 1, 3]]).astype("int32"), strict=True)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_integers_that_float32_merges_are_told_apart(dtype: str, tmp_path: Path) -> None:
+    x = np.array([[2**24, 2**24 + 1, -(2**24), -(2**24) - 1]], dtype)
+
+    def call(x):
+        return ops.top_k(x, 4)
+
+    for actual, truth in zip(exported(call, [x], tmp_path), expected(call, [x]), strict=True):
+        np.testing.assert_array_equal(actual, truth, strict=True)
+
+
+def test_in_top_k_counts_ties_and_refuses_what_is_not_finite(tmp_path: Path) -> None:
+    scores = np.array([[1, 3, 2], [3, 3, 3], [1, np.inf, 2], [np.nan, 1, 0], [1, 2, 3], [1, 2, 3]], "float32")
+    targets = np.array([2, 0, 2, 1, 7, -1], "int32")
+
+    def call(t, s):
+        return ops.in_top_k(t, s, 2)
+
+    np.testing.assert_array_equal(exported(call, [targets, scores], tmp_path), expected(call, [targets, scores]))
