@@ -91,7 +91,7 @@ def test_a_notebook_runs_to_its_end(path: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.delenv("MPLBACKEND", raising=False)
     resources = {"metadata": {"path": str(tmp_path)}}
     executed = NotebookClient(
-        read(path), kernel_manager_class=ThisInterpreter, resources=resources, timeout=120
+        read(path), kernel_manager_class=ThisInterpreter, resources=resources, timeout=300
     ).execute()
     outputs = [output for cell in executed.cells if cell.cell_type == "code" for output in cell.outputs]
     assert [output for output in outputs if "image/png" in output.get("data", {})], "no figure was drawn"
