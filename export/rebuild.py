@@ -13,7 +13,7 @@ def with_dtype(model: Any, dtype: str) -> Any:
 
     Args:
         model: A built `keras.Model` that can be made again from its configuration.
-        dtype: "float64" or "float32".
+        dtype: "float64", "float32" or "float16".
 
     Raises:
         ValueError: If the model cannot be made again.

@@ -9,6 +9,7 @@ from typing import Any
 from keras_pe.export.artifact import Artifact
 from keras_pe.export.destination import check_destination
 from keras_pe.export.metadata import describe
+from keras_pe.export.precision import in_export_precision
 from keras_pe.export.publishing import publish_file, staging
 from keras_pe.export.requirements import require, require_tensorflow_backend
 from keras_pe.export.signature import model_signature
@@ -24,6 +25,7 @@ def export_onnx(
     input_signature: Any = None,
     opset: int = 18,
     external_data_threshold: int = SELF_CONTAINED,
+    half_precision: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Artifact:
     """Exports a Keras model to ONNX.
@@ -38,6 +40,8 @@ def export_onnx(
         opset: The ONNX operator set, 15 to 25.
         external_data_threshold: Bytes of weights above which they are written to a file beside the model, named
             `<file>.<hash of its content>.data`. Below, the one file holds everything.
+        half_precision: Export in float16. Otherwise a model in float16 or bfloat16 is exported as a float32 rebuild
+            with the same weights, and a note of the artifact says so.
         progress: Called with the name of each stage when it starts.
 
     Returns:
@@ -58,6 +62,7 @@ def export_onnx(
     destination = check_destination(Path(filepath), "onnx")
 
     stage("signature")
+    model, notes = in_export_precision(model, half_precision, "ONNX")
     signature = model_signature(model, input_signature)
     with staging(destination) as folder:
         from keras_pe.export.onnx.assembly import assemble
@@ -72,7 +77,7 @@ def export_onnx(
         refuse_state_and_randomness(traced, model)
         stage("convert")
         proto = convert(traced, signature, opset, model)
-        metadata = describe(model, signature, ["keras", "tensorflow", "tf2onnx", "onnx"])
+        metadata = describe(model, signature, ["keras", "tensorflow", "tf2onnx", "onnx"], notes)
         proto, weights = assemble(proto, traced, signature, metadata)
         stage("check")
         check_graph(proto, weights, model.name)
@@ -92,5 +97,6 @@ def export_onnx(
         size=total,
         seconds=time.perf_counter() - start,
         opset=opset,
+        notes=tuple(notes),
         metadata=metadata,
     )

@@ -1,0 +1,85 @@
+"""Half precision: rebuilt in float32 and said so, or kept on request."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+import keras_pe
+from keras_pe.export import ExportError, export_onnx, open_artifact
+
+
+def _model(policy: str) -> keras.Model:
+    inputs = keras.Input((None, 8), name="values", dtype="float32")
+    encoded = keras_pe.SinusoidalPositionEncoding(dtype=policy)(inputs)
+    return keras.Model(inputs, keras.layers.Dense(3, activation="relu", name="out", dtype=policy)(encoded))
+
+
+def _run(path: Path, values: Any) -> Any:
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return session.run(None, {session.get_inputs()[0].name: values})[0]
+
+
+@pytest.mark.parametrize("policy", ["bfloat16", "mixed_bfloat16", "float16", "mixed_float16"])
+def test_half_precision_is_exported_as_a_float32_rebuild_that_says_so(tmp_path: Path, policy: str) -> None:
+    model = _model(policy)
+    artifact = export_onnx(model, tmp_path / "m.onnx")
+    values = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+    rebuilt = _model("float32")
+    for mine, theirs in zip(rebuilt.weights, model.weights, strict=True):
+        mine.assign(keras.ops.cast(theirs, "float32"))
+    # Eight products of values near 1, each rounded once to float32.
+    np.testing.assert_allclose(_run(artifact.path, values), rebuilt(values), atol=2e-6, rtol=0)
+    assert "in float32" in artifact.notes[0]
+    assert open_artifact(artifact.path).notes == artifact.notes
+
+
+def test_half_precision_on_request_keeps_the_encoding_within_half_a_unit_of_float16(tmp_path: Path) -> None:
+    inputs = keras.Input((None, 8), name="values", dtype="float16")
+    model = keras.Model(inputs, keras_pe.SinusoidalPositionEncoding(combine="replace", dtype="float16")(inputs))
+    artifact = export_onnx(model, tmp_path / "m.onnx", half_precision=True)
+    encoding = _run(artifact.path, np.zeros((1, 3000, 8), "float16"))
+    exact = keras_pe.timing_signal(np.arange(3000), 8)
+    assert encoding.dtype == np.float16
+    assert artifact.notes == ()
+    # Half a unit in the last place of float16 below 1 is 2**-12; the layer itself is exact to 2.5e-7.
+    assert np.abs(encoding[0].astype("float64") - exact).max() <= 2**-12 + 2.5e-7
+
+
+def test_a_float32_model_becomes_float16_on_request(tmp_path: Path) -> None:
+    model = _model("float32")
+    artifact = export_onnx(model, tmp_path / "m.onnx", half_precision=True)
+    values = np.random.default_rng(0).normal(size=(2, 5, 8))
+    # Values up to 5 have a unit of 2**-8 in float16; eight products and a sum each lose half of one.
+    np.testing.assert_allclose(_run(artifact.path, values.astype("float16")), model(values), atol=2e-2, rtol=0)
+
+
+def test_a_half_precision_model_that_cannot_be_made_again_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    class Own(keras.Model):
+        def __init__(self, width: int) -> None:
+            super().__init__(dtype="bfloat16", name="own")
+            self.dense = keras.layers.Dense(width, dtype="bfloat16")
+
+        def call(self, inputs: Any) -> Any:
+            return self.dense(inputs)
+
+    model = Own(3)
+    model(np.zeros((1, 2)))
+    with pytest.raises(ExportError, match="Build it under the policy 'float32'"):
+        export_onnx(model, tmp_path / "m.onnx", input_signature=[keras.InputSpec(shape=(None, 2), dtype="float32")])
+
+
+# Keras warns that an InputLayer has nothing to quantise.
+@pytest.mark.filterwarnings("ignore:Layer InputLayer does not have a `quantize` method:UserWarning")
+def test_an_int8_model_keeps_its_int8_weights(tmp_path: Path) -> None:
+    model = keras.Sequential([keras.Input((None, 8), name="values"), keras.layers.Dense(64), keras.layers.Dense(3)])
+    model.quantize("int8")
+    artifact = export_onnx(model, tmp_path / "m.onnx")
+    kinds = {x.name.split("/")[-1]: x.data_type for x in onnx.load(artifact.path).graph.initializer if "/" in x.name}
+    assert kinds["kernel"] == onnx.TensorProto.INT8
+    values = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+    np.testing.assert_allclose(_run(artifact.path, values), model(values), atol=1e-5, rtol=0)
