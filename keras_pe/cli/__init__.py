@@ -3,6 +3,8 @@
 A command module imports nothing heavy at its top, so that `keras-pe --help` and a mistyped path answer at once.
 """
 
+import os
+
 import click
 
 from keras_pe.cli.check import check
@@ -15,6 +17,8 @@ from keras_pe.cli.export import export
 @click.version_option(package_name="keras-pe")
 def main() -> None:
     """Position encodings for Keras, their export, and the proof that the export arrived."""
+    # TensorFlow's native code logs what it finds of the machine; who wants to read that has set a level of their own.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 main.add_command(check)

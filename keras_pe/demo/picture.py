@@ -35,7 +35,7 @@ def draw_forecast(
     for axes in (above, below):
         axes.axvline(months[at[0]], color="black", linewidth=0.8, linestyle="-.")
         axes.grid(alpha=0.3)
-    above.annotate(" held out", (months[at[0]], above.get_ylim()[1]), va="top")
+    above.text(months[at[0]], 0.96, "  held out", va="top", transform=above.get_xaxis_transform())
     above.set_title("Carbon dioxide at Mauna Loa, forecast twelve months ahead")
     above.set_ylabel("monthly mean [ppm]")
     above.legend(loc="lower right")
