@@ -8,6 +8,7 @@ from keras_pe.export.errors import ExportError as ExportError
 from keras_pe.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from keras_pe.export.litert import export_litert as export_litert
     from keras_pe.export.onnx.exporter import export_onnx as export_onnx
     from keras_pe.export.opening import open_artifact as open_artifact
     from keras_pe.export.parity.assertion import assert_parity as assert_parity
@@ -23,6 +24,7 @@ _LAZY = {
     "Signature": "keras_pe.export.signature",
     "assert_parity": "keras_pe.export.parity.assertion",
     "check_parity": "keras_pe.export.parity.check",
+    "export_litert": "keras_pe.export.litert",
     "export_onnx": "keras_pe.export.onnx.exporter",
     "export_saved_model": "keras_pe.export.saved_model",
     "model_signature": "keras_pe.export.signature",

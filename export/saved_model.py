@@ -55,7 +55,7 @@ def export_saved_model(
     with staging(destination) as folder:
         made = folder / destination.name
         stage("write")
-        _write(model, signature, made)
+        write_saved_model(model, signature, made)
         stage("open")
         _open(made, signature, model.name)
         write_sidecar(
@@ -66,7 +66,8 @@ def export_saved_model(
     return dataclasses.replace(open_artifact(destination), seconds=time.perf_counter() - start)
 
 
-def _write(model: Any, signature: Signature, folder: Path) -> None:
+def write_saved_model(model: Any, signature: Signature, folder: Path) -> None:
+    """Writes the SavedModel, without a look at what came out."""
     import keras
     import tensorflow as tf
 

@@ -14,6 +14,7 @@ from keras_pe.export.inspection import (
     operators,
     random_operators,
 )
+from keras_pe.export.onnx.ways_around import way_around
 from keras_pe.export.tracing import Trace
 
 
@@ -26,20 +27,20 @@ class Failure:
     reason: str
 
 
-def refuse_state_and_randomness(trace: Trace, model: Any) -> None:
+def refuse_state_and_randomness(trace: Trace, model: Any, kind: str = "ONNX") -> None:
     """Raises ExportError if a call of the model draws random numbers, changes a variable, or was traced wrongly."""
     graph = trace.function.graph
-    for path, kind in random_operators(graph):
+    for path, operator in random_operators(graph):
         raise ExportError(
-            "ONNX",
+            kind,
             model.name,
-            f"{describe_place(path, model)} draws random numbers (operator {kind!r}), which no runtime repeats. "
+            f"{describe_place(path, model)} draws random numbers (operator {operator!r}), which no runtime repeats. "
             "Pass the numbers as an input instead.",
         )
     layer = dynamic_time_distributed(graph, model)
     if layer:
         raise ExportError(
-            "ONNX",
+            kind,
             model.name,
             f"layer {layer!r} (TimeDistributed) has a dynamic time axis, for which Keras traces as many steps as the "
             "batch has rows. Give the axis a fixed length, or leave the wrapper out around a layer such as Dense that "
@@ -47,14 +48,14 @@ def refuse_state_and_randomness(trace: Trace, model: Any) -> None:
         )
     changed = [f"variable {path!r} changes with every call (operator 'Assign')" for path in trace.updated]
     changed += [
-        f"{describe_place(path, model)} changes a variable (operator {kind!r})"
-        for path, kind in assigning_operators(graph)
+        f"{describe_place(path, model)} changes a variable (operator {operator!r})"
+        for path, operator in assigning_operators(graph)
     ]
     if changed:
         raise ExportError(
-            "ONNX",
+            kind,
             model.name,
-            f"{changed[0]}, and an ONNX file keeps no state. Make the state an input and an output of the model, or "
+            f"{changed[0]}, and {kind} files keep no state. Make the state an input and an output of the model, or "
             "export a SavedModel, which keeps it.",
         )
 
@@ -70,6 +71,7 @@ def refuse_failures(failures: list[Failure], trace: Trace, model: Any) -> None:
         found = ((path, kind) for path, kind in paths if path == failure.node or path.endswith(f"/{failure.node}"))
         path, kind = next(found, (failure.node, failure.kind))
         sentences.append(f"operator {kind!r} of {describe_place(path, model)} has no ONNX form{failure.reason}.")
+        sentences += filter(None, [way_around(kind)])
     raise ExportError("ONNX", model.name, " ".join(dict.fromkeys(sentences)))
 
 

@@ -1,0 +1,47 @@
+"""What to do instead of the operators that have no ONNX form, for the sentence that refuses them."""
+
+_COMPLEX = (
+    "Keep the real and the imaginary part as two real tensors, and write a transform as a product with its matrix."
+)
+_LINEAR_ALGEBRA = "ONNX has no decompositions: precompute it where it is of weights, or leave it to the caller."
+_IMAGE = "Leave this preparation of images to the caller."
+_TEXT = "Leave the vocabulary and the splitting to the caller, and let the model take the integers."
+
+_BY_OPERATOR = {
+    **dict.fromkeys(
+        ("Complex", "ComplexAbs", "Conj", "FFT", "FFT2D", "IFFT", "IFFT2D", "IRFFT", "Imag", "RFFT", "Real"), _COMPLEX
+    ),
+    **dict.fromkeys(
+        (
+            "Cholesky",
+            "Eig",
+            "LogMatrixDeterminant",
+            "Lu",
+            "MatrixInverse",
+            "MatrixSolve",
+            "MatrixTriangularSolve",
+            "Qr",
+        ),
+        _LINEAR_ALGEBRA,
+    ),
+    **dict.fromkeys(("SelfAdjointEigV2", "Svd"), _LINEAR_ALGEBRA),
+    **dict.fromkeys(
+        ("AdjustContrastv2", "HSVToRGB", "ImageProjectiveTransformV3", "RGBToHSV", "ScaleAndTranslate"), _IMAGE
+    ),
+    **dict.fromkeys(
+        ("LookupTableFindV2", "RaggedTensorToTensor", "StaticRegexReplace", "StringLower", "StringSplitV2"), _TEXT
+    ),
+    **dict.fromkeys(("StringToHashBucketFast", "StringToHashBucketStrong"), _TEXT),
+    "Bitcast": "Only the sign bit can be had, with keras.ops.signbit.",
+    "BitwiseAnd": "Export with opset=18 or later.",
+    "CTCGreedyDecoder": "Return the scores and decode outside the model.",
+    "Erfinv": "Keep to functions with an elementary form.",
+    "UnsortedSegmentMax": "Export with opset=18 or later.",
+    "UnsortedSegmentMin": "Export with opset=18 or later.",
+    "_SwitchN": "Write keras.ops.switch as nested keras.ops.cond.",
+}
+
+
+def way_around(operator: str) -> str | None:
+    """Returns a sentence on what to do instead of a TensorFlow operator, None where none is known."""
+    return _BY_OPERATOR.get(operator)

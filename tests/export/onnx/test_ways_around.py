@@ -1,0 +1,14 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from keras import ops
+from keras_pe.export import ExportError
+from tests.export.onnx.exported import exported
+
+
+def test_a_refusal_says_what_to_do_instead(tmp_path: Path) -> None:
+    with pytest.raises(
+        ExportError, match=r"operator 'Svd' .* has no ONNX form\. ONNX has no decompositions: precompute"
+    ):
+        exported(ops.svd, [np.zeros((4, 3, 3), "float32")], tmp_path)

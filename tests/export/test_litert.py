@@ -1,0 +1,114 @@
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter
+from keras import layers, ops
+
+import keras_pe
+from keras_pe.export import ExportError, export_litert, open_artifact
+
+SHAPES = [(1, 1), (3, 7), (2, 13)]  # batch and length, none of them traced
+
+
+class Function(layers.Layer):
+    """Calls a function of its inputs."""
+
+    def __init__(self, function: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.function = function
+
+    def call(self, x: Any) -> Any:
+        return self.function(x)
+
+
+def _apply(layer: Any, length: int | None = None) -> keras.Model:
+    x = keras.Input((length, 4), name="x")
+    return keras.Model(x, layer(x))
+
+
+def _encoder() -> keras.Model:
+    x = keras.Input((None, 8), name="x")
+    y = keras_pe.SinusoidalPositionEncoding()(x)
+    y = layers.LayerNormalization()(y + layers.MultiHeadAttention(2, 4)(y, y))
+    return keras.Model(x, {"hidden": y, "score": layers.Dense(1, name="score")(y)})
+
+
+def _run(path: Path, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return Interpreter(model_path=str(path)).get_signature_runner()(**inputs)
+
+
+@pytest.mark.parametrize(
+    ("make", "channels"), [(_encoder, 8), (lambda: _apply(layers.Conv1D(5, 3, padding="causal")), 4)]
+)
+def test_the_file_agrees_with_keras_at_shapes_never_traced(make: Any, channels: int, tmp_path: Path) -> None:
+    keras.utils.set_random_seed(0)
+    model = make()
+    artifact = export_litert(model, tmp_path / "model.tflite")
+    for batch, length in SHAPES:
+        x = np.random.default_rng(length).normal(size=(batch, length, channels)).astype("float32")
+        actual, truth = _run(artifact.path, {"x": x}), model(x)
+        truth = truth if isinstance(truth, dict) else {artifact.outputs[0].name: truth}
+        assert set(actual) == set(truth)
+        for name, value in truth.items():
+            # A few hundred float32 roundings of values of order 1.
+            np.testing.assert_allclose(actual[name], value, rtol=1e-5, atol=5e-6)
+
+
+def test_the_artifact_names_what_the_file_takes_and_returns(tmp_path: Path) -> None:
+    artifact = export_litert(_encoder(), tmp_path / "model.tflite")
+    assert artifact.format == "litert"
+    assert [(spec.name, spec.shape) for spec in artifact.inputs] == [("x", ("batch", "length", 8))]
+    assert [spec.name for spec in artifact.outputs] == ["hidden", "score"]
+    found = open_artifact(artifact.path)
+    assert {spec.name for spec in found.outputs} == {"hidden", "score"}
+    assert found.size == artifact.size == artifact.path.stat().st_size
+
+
+REFUSED = [
+    (layers.LSTM(3, name="memory"), r"layer 'memory'.*unroll=True and a static length"),
+    (layers.GRU(3, name="memory"), r"layer 'memory'.*unroll=True and a static length"),
+    (Function(lambda x: ops.argmax(x, -1), name="best"), r"operator 'BitwiseAnd' of layer 'best'.*top_k"),
+    (Function(ops.erfinv, name="inverse"), r"operator 'Erfinv' of layer 'inverse' has no LiteRT form"),
+    (Function(lambda x: x + keras.random.normal(ops.shape(x)), name="noise"), r"layer 'noise'.* draws random numbers"),
+]
+
+
+@pytest.mark.parametrize(("layer", "message"), REFUSED)
+def test_what_the_interpreter_lacks_is_refused_with_the_way_around(layer: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match=message):
+        export_litert(_apply(layer), tmp_path / "model.tflite")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dynamic_causal_mask_is_refused_with_the_way_around(tmp_path: Path) -> None:
+    attention = layers.MultiHeadAttention(2, 4, name="attention")
+    x = keras.Input((None, 4), name="x")
+    with pytest.raises(ExportError, match=r"layer 'attention'.*explicit mask of three dimensions"):
+        export_litert(keras.Model(x, attention(x, x, use_causal_mask=True)), tmp_path / "model.tflite")
+
+
+WAYS_AROUND = [
+    (_apply(layers.LSTM(3, unroll=True), length=6), 6),
+    (_apply(layers.GRU(3, unroll=True), length=6), 6),
+    (_apply(Function(lambda x: ops.top_k(x, 1)[1])), 5),
+]
+
+
+@pytest.mark.parametrize(("model", "length"), WAYS_AROUND)
+def test_the_ways_around_are_ways(model: keras.Model, length: int, tmp_path: Path) -> None:
+    artifact = export_litert(model, tmp_path / "model.tflite")
+    x = np.random.default_rng(0).normal(size=(3, length, 4)).astype("float32")
+    (actual,) = _run(artifact.path, {"x": x}).values()
+    np.testing.assert_allclose(actual, model(x), rtol=1e-5, atol=1e-6)  # some ten roundings of values below 1
+
+
+def test_what_stood_there_survives_a_refusal(tmp_path: Path) -> None:
+    path = export_litert(_apply(layers.Dense(2)), tmp_path / "model.tflite").path
+    before = path.read_bytes()
+    with pytest.raises(ExportError):
+        export_litert(_apply(Function(ops.erfinv)), path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
