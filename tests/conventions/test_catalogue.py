@@ -1,0 +1,160 @@
+"""Each convention is what its codebase computes, and the layer made from it too."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import keras_pe
+from keras_pe import timing_signal
+from keras_pe.conventions import CONVENTIONS, convention
+
+Formula = Callable[[np.ndarray, int], np.ndarray]
+
+
+def halves(positions: np.ndarray, rates: np.ndarray, channels: int) -> np.ndarray:
+    angles = np.outer(positions, rates)
+    signal = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    return np.pad(signal, [(0, 0), (0, channels - signal.shape[1])])
+
+
+def alternating(positions: np.ndarray, rate_of_pair: Callable[[int], float], channels: int) -> np.ndarray:
+    """The formula column by column, as a book would write it."""
+    columns = [(np.cos if column % 2 else np.sin)(positions * rate_of_pair(column // 2)) for column in range(channels)]
+    return np.stack(columns, axis=1)
+
+
+def log_spaced(positions: np.ndarray, channels: int) -> np.ndarray:
+    # exp(arange(half) * -(log(10000) / (half - 1))): tensor2tensor 1.15.7 get_timing_signal_1d; fairseq 0.12.2
+    # SinusoidalPositionalEmbedding.get_embedding; OpenNMT-tf 2.32.0 SinusoidalPositionEncoder._encode;
+    # tf-models-official 2.20.0 RelativePositionEmbedding.call; GluonNLP (development) SinusoidalPositionalEmbedding.
+    half = channels // 2
+    rates = np.exp(np.arange(half) * -(np.log(10000) / (half - 1)))
+    return halves(positions, rates, channels)
+
+
+def x_transformers(positions: np.ndarray, channels: int) -> np.ndarray:
+    # x-transformers 2.31.10, ScaledSinusoidalEmbedding.forward, without its trained scale
+    half = channels // 2
+    return halves(positions, 10000.0 ** -(np.arange(half) / half), channels)
+
+
+def d2l(positions: np.ndarray, channels: int) -> np.ndarray:
+    # d2l 1.0.3, torch.py, PositionalEncoding.__init__
+    angles = positions.reshape(-1, 1) / np.power(10000, np.arange(0, channels, 2) / channels)
+    table = np.zeros((len(positions), channels))
+    table[:, 0::2], table[:, 1::2] = np.sin(angles), np.cos(angles)
+    return table
+
+
+FORMULAS: dict[str, Formula] = {
+    "tensor2tensor": log_spaced,
+    "fairseq": log_spaced,
+    "opennmt-tf": log_spaced,
+    "model-garden": log_spaced,
+    "gluonnlp": log_spaced,
+    "x-transformers": x_transformers,
+    "d2l": d2l,
+    "paper": lambda t, d: alternating(t, lambda i: 10000 ** -(2 * i / d), d),
+    "keras-hub": lambda t, d: alternating(t, lambda i: 10000 ** -(2 * i / d), d),
+    # The width rounded up to an even one, then cut.
+    "positional-encodings": lambda t, d: alternating(t, lambda i: 10000 ** -(2 * i / (d + d % 2)), d),
+    "one-based": lambda t, d: alternating(t, lambda i: 10000 ** -(2 * (i + 1) / d), d),
+    "multiples-of-pi": lambda t, d: alternating(t, lambda i: (i + 1) * np.pi * 10000 ** -(2 * (i + 1) / d), d),
+}
+STARTS = {"fairseq": 2, "opennmt-tf": 1}
+
+
+def test_every_convention_is_checked() -> None:
+    assert set(FORMULAS) == set(CONVENTIONS)
+
+
+@pytest.mark.parametrize("channels", [4, 5, 6, 64, 127, 512])
+@pytest.mark.parametrize("name", FORMULAS)
+def test_the_layer_makes_the_conventions_signal(name: str, channels: int) -> None:
+    if channels % 2 and not convention(name).odd_channels:
+        with pytest.raises(ValueError, match="`channels` must be an even number"):
+            keras_pe.from_convention(name, channels)
+        return
+    length = 100
+    layer = keras_pe.from_convention(name, channels, combine="replace")
+    actual = np.asarray(layer(np.zeros((1, length, channels), np.float32)))[0]
+    expected = FORMULAS[name](np.arange(length) + STARTS.get(name, 0), channels)
+    # The layer is within 2.5e-7 of the exact signal; the formula's own float64 error is below 1e-12.
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=2.6e-7)
+
+
+@pytest.mark.parametrize("channels", [2, 3, 6, 7, 64])
+def test_positional_encodings_package_agrees(channels: int) -> None:
+    from positional_encodings.tf_encodings import TFPositionalEncoding1D
+
+    expected = TFPositionalEncoding1D(channels)(np.zeros((1, 50, channels), np.float32))[0]
+    each = convention("positional-encodings")
+    actual = timing_signal(np.arange(50), channels, layout=each.layout, timescales=each.timescales(channels))
+    # Its rates and products are float32: 50 positions times half a unit of each, 6e-8, twice.
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=6e-6)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 6, 7, 64])
+@pytest.mark.parametrize("longest", [10_000, 500])
+def test_keras_hub_agrees(channels: int, longest: int) -> None:
+    from keras_hub.layers import SinePositionEncoding
+
+    inputs = np.zeros((2, 50, channels), np.float32)
+    expected = SinePositionEncoding(max_wavelength=longest)(inputs)
+    layer = keras_pe.from_convention("keras-hub", channels, max_timescale=longest, combine="replace")
+    np.testing.assert_allclose(np.broadcast_to(layer(inputs), inputs.shape), expected, rtol=0, atol=6e-6)
+
+
+class TestExpectationsOfKerasHub:
+    """What keras-hub's own sine_position_encoding_test.py expects of its layer."""
+
+    @staticmethod
+    def layer(channels: int) -> "keras_pe.SinusoidalPositionEncoding":
+        return keras_pe.from_convention("keras-hub", channels, combine="replace")
+
+    def test_output_correct_values(self) -> None:
+        output = np.asarray(self.layer(6)(np.zeros((1, 4, 6), np.float32)))
+        np.testing.assert_allclose(output[0, 0], [0.0, 1.0, 0.0, 1.0, 0.0, 1.0], rtol=0.01, atol=0.01)
+        expected = [0.14112, -0.98999, 0.13879, 0.99032, 0.00646, 0.99997]
+        np.testing.assert_allclose(output[0, 3], expected, rtol=0.01, atol=0.01)
+
+    def test_start_index(self) -> None:
+        layer, data = self.layer(4), np.zeros((2, 3, 4), np.float32)
+        full = np.broadcast_to(layer(data), data.shape)
+        for i in range(3):
+            part = np.broadcast_to(layer(data[:, i : i + 1], start_index=i), (2, 1, 4))
+            np.testing.assert_allclose(full[:, i : i + 1], part, rtol=1e-6, atol=1e-6)
+
+    def test_positions(self) -> None:
+        from keras_hub.layers import SinePositionEncoding
+
+        data = np.zeros((2, 3, 4), np.float32)
+        for positions in (np.array([2, 0, 7]), np.array([[2, 0, 7], [1, 1, 30]])):
+            expected = SinePositionEncoding()(data, positions=positions.astype(np.float32))
+            actual = np.broadcast_to(self.layer(4)(data, positions=positions), data.shape)
+            np.testing.assert_allclose(actual, expected, rtol=0, atol=6e-6)
+
+
+def test_expectations_of_relative_position_embedding() -> None:
+    # tf-models-official 2.20.0, position_embedding_test.py: test_relative_tensor_input, test_relative_length_input
+    layer = keras_pe.from_convention("model-garden", 8, combine="replace")
+    output = np.asarray(layer(np.zeros((1, 1, 8), np.float32)))
+    np.testing.assert_array_equal(output[0], [[0, 0, 0, 0, 1, 1, 1, 1]])
+
+
+def test_arguments_of_the_caller_win() -> None:
+    layer = keras_pe.from_convention("fairseq", 8, start_index=6, combine="concatenate", name="where")
+    assert (layer.start_index, layer.combine, layer.name, layer.max_timescale) == (6, "concatenate", "where", 1.0e4)
+    assert keras_pe.from_convention("fairseq", 8, max_timescale=500).max_timescale == 500
+
+
+def test_an_unknown_convention_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"Unknown convention 'fairsec'.*Did you mean 'fairseq'"):
+        keras_pe.from_convention("fairsec", 8)
+
+
+@pytest.mark.parametrize(("name", "channels"), [("fairseq", 3), ("opennmt-tf", 2), ("d2l", 5), ("model-garden", 9)])
+def test_a_width_the_codebase_has_no_answer_for_is_refused(name: str, channels: int) -> None:
+    with pytest.raises(ValueError, match=f"`channels` must be .* in the convention {name!r}"):
+        keras_pe.from_convention(name, channels)

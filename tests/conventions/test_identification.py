@@ -1,0 +1,227 @@
+"""`identify` names what made a table, lists what it cannot tell apart, and says "none" of everything else."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from keras_pe import timing_signal
+from keras_pe.conventions import CONVENTIONS, Match, identify
+
+RNG = np.random.default_rng(5)
+
+
+def bfloat16(table: np.ndarray) -> np.ndarray:
+    """Rounds to bfloat16 (to even) and gives the numbers back as float32."""
+    bits = table.astype(np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).view(np.float32)
+
+
+def float32_formula(name: str, positions: np.ndarray, channels: int) -> np.ndarray:
+    """What a codebase computes: the product of position and rate rounded to float32 before the sine."""
+    convention = CONVENTIONS[name]
+    rates = (1 / convention.timescales(channels)).astype(np.float32)
+    angles = positions.astype(np.float32)[:, np.newaxis] * rates
+    signal = np.zeros((len(positions), channels), np.float32)
+    sin, cos = np.sin(angles), np.cos(angles)
+    half = channels // 2
+    if convention.layout == "interleaved":
+        signal[:, 0::2], signal[:, 1::2] = sin[:, : (channels + 1) // 2], cos[:, :half]
+    else:
+        signal[:, :half], signal[:, half : 2 * half] = sin, cos
+    return signal
+
+
+STORED = {
+    "float64": lambda table: table,
+    "float32": lambda table: table.astype(np.float32),
+    "float16": lambda table: table.astype(np.float16),
+    "bfloat16": bfloat16,
+    "scaled up": lambda table: (table * np.sqrt(512)).astype(np.float32),
+    "scaled down, float16": lambda table: (table * 0.02).astype(np.float16),
+    "float16, scaled up": lambda table: table.astype(np.float16).astype(np.float32) * np.float32(22.6),
+}
+
+
+Case = tuple[str, int, int, int, str]
+
+
+def cases(widths: tuple[int, ...], cuts: tuple[int, ...], lengths: tuple[int, ...]) -> list[Case]:
+    """Every convention at these widths, first rows (its own, and some cut off) and lengths, in every way of storage."""
+    grid = itertools.product(CONVENTIONS, widths, cuts, lengths, STORED)
+    return [
+        (name, channels, CONVENTIONS[name].start_index + cut, length, stored)
+        for name, channels, cut, length, stored in grid
+        if channels % 2 == 0 or CONVENTIONS[name].odd_channels
+    ]
+
+
+def exact_names(name: str, channels: int) -> set[str]:
+    """The conventions that make the very numbers of this one."""
+    table = signal_of(name, channels, np.arange(40))
+    return {
+        other
+        for other, each in CONVENTIONS.items()
+        if (channels % 2 == 0 or each.odd_channels)
+        and np.allclose(signal_of(other, channels, np.arange(40)), table, rtol=0, atol=1e-9)
+    }
+
+
+def signal_of(name: str, channels: int, positions: np.ndarray) -> np.ndarray:
+    convention = CONVENTIONS[name]
+    return timing_signal(positions, channels, layout=convention.layout, timescales=convention.timescales(channels))
+
+
+def reproduces(match: Match, table: np.ndarray) -> bool:
+    """Whether the match's own arguments make the table again, to the difference that it states."""
+    arguments = match.layer_arguments()
+    positions = np.arange(len(table)) + arguments.pop("start_index")
+    again = match.scale * timing_signal(positions, table.shape[1], **arguments)
+    return bool(np.isclose(np.abs(again - table).max(), match.max_abs_diff, rtol=1e-6, atol=1e-12))
+
+
+def check_confusion(every: list[Case]) -> None:
+    confusion: Counter[tuple[str, str]] = Counter()
+    names = {(name, channels): exact_names(name, channels) for name, channels, *_ in every}
+    unsure = 0
+    for name, channels, start, length, stored in every:
+        table = STORED[stored](signal_of(name, channels, np.arange(start, start + length)))
+        matches = identify(table)
+        right = [match for match in matches if set(match.conventions) == names[name, channels]]
+        found = bool(right) and start in (right[0].start_index, *right[0].other_starts)
+        confusion[name, "right" if found else "wrong"] += 1
+        unsure += len(matches) > 1
+        assert all(reproduces(match, table.astype(np.float64)) for match in matches)
+    assert confusion.total() >= 2000
+    assert set(confusion) == {(name, "right") for name in CONVENTIONS}, confusion
+    # Few columns and rows in a narrow type can fit two schedules; then both are listed, and that stays rare.
+    assert unsure <= 0.02 * confusion.total()
+
+
+def test_every_convention_is_recognised_and_none_is_mistaken() -> None:
+    check_confusion(cases(widths=(4, 5, 16, 31, 64), cuts=(0, 1, 1000), lengths=(4, 19)))
+
+
+@pytest.mark.slow
+def test_every_convention_is_recognised_at_many_widths_and_far_positions() -> None:
+    check_confusion(cases(widths=(6, 9, 32, 127, 512), cuts=(0, 37, 2047, 60_000), lengths=(4, 7, 65)))
+
+
+def nothing() -> dict[str, np.ndarray]:
+    """Tables that no convention made."""
+    wide, narrow = signal_of("paper", 64, np.arange(50)), signal_of("tensor2tensor", 4, np.arange(4))
+    rotation = np.linalg.qr(RNG.normal(size=(64, 64)))[0]
+    column = np.arange(64)
+    # GluonNLP 0.10.0, model/transformer.py, _position_encoding_init: no two columns share a timescale.
+    unpaired = np.arange(50)[:, np.newaxis] / 10000 ** (2.0 / 64 * column)
+    unpaired[:, 0::2], unpaired[:, 1::2] = np.sin(unpaired[:, 0::2]), np.cos(unpaired[:, 1::2])
+    return {
+        "random": RNG.normal(size=(64, 32)),
+        "uniform": RNG.uniform(-1, 1, size=(4, 4)),
+        "few random values": RNG.normal(size=(4, 2)),
+        "learned": RNG.normal(scale=0.02, size=(512, 64)).astype(np.float32),
+        "trained on": wide + RNG.normal(scale=0.02, size=wide.shape),
+        "rotated": wide @ rotation,
+        "rotated within a pair": wide @ np.linalg.qr(np.eye(64) + 0.3 * RNG.normal(size=(64, 64)))[0],
+        "shuffled rows": wide[RNG.permutation(50)],
+        "reversed rows": wide[::-1],
+        "every other row": wide[::2],
+        "shuffled columns": wide[:, RNG.permutation(64)],
+        "cosines first": np.roll(wide, 1, axis=1),
+        "negated": -wide,
+        "one value off": np.where(np.arange(64) == 7, wide + 0.1, wide),
+        "two columns exchanged": narrow[:, [1, 0, 2, 3]],
+        "GluonNLP 0.10.0": unpaired,
+        "sines alone": np.sin(np.arange(50)[:, np.newaxis] / 1.2 ** np.arange(64)),
+        "constant": np.ones((8, 8)),
+        "zeros and ones": np.tile([0.0, 1.0], (8, 4)),
+        "one-hot": np.eye(8),
+        "shifted by half a position": signal_of("paper", 64, np.arange(50) + 0.5),
+        "other rates": timing_signal(np.arange(50), 8, timescales=[1.0, 2.0, 3.0, 4.0]),
+    }
+
+
+@pytest.mark.parametrize("kind", nothing())
+def test_a_table_that_no_convention_made_is_none_of_them(kind: str) -> None:
+    assert identify(nothing()[kind]) == ()
+
+
+def test_random_tables_of_every_shape_are_none() -> None:
+    for length, channels in itertools.product((4, 5, 8, 32), (2, 3, 4, 7, 16)):
+        for _ in range(10):
+            assert identify(RNG.normal(size=(length, channels))) == ()
+
+
+@pytest.mark.parametrize("name", CONVENTIONS)
+@pytest.mark.parametrize("start", [0, 2000, 30_000])
+def test_tables_of_the_float32_formula_are_recognised(name: str, start: int) -> None:
+    table = float32_formula(name, np.arange(start, start + 40), 64)
+    [match] = identify(table)
+    assert set(match.conventions) == exact_names(name, 64)
+    assert match.start_index == start
+
+
+@pytest.mark.parametrize(("channels", "longest"), [(16, 500.0), (64, 9000.0), (64, 100_000.0), (33, 20_000.0)])
+@pytest.mark.parametrize("name", ["fairseq", "keras-hub"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_another_longest_timescale_is_found(name: str, channels: int, longest: float, dtype: type) -> None:
+    convention = CONVENTIONS[name]
+    positions = np.arange(convention.start_index, 60)
+    scales = convention.timescales(channels, longest)
+    table = timing_signal(positions, channels, layout=convention.layout, timescales=scales).astype(dtype)
+    match = next(match for match in identify(table) if name in match.conventions)
+    assert match.start_index == convention.start_index
+    # A float16 angle is off by 2.4e-4 at most, and the rates that tell L turn through several radians in 60 rows.
+    assert match.max_timescale == pytest.approx(longest, rel=1e-6 if dtype is np.float32 else 1e-2)
+
+
+def test_the_convention_that_begins_at_this_row_comes_first() -> None:
+    for start, first in ((0, "tensor2tensor"), (1, "opennmt-tf"), (2, "fairseq")):
+        [match] = identify(signal_of("tensor2tensor", 32, np.arange(start, start + 9)))
+        assert match.conventions[0] == first
+        assert set(match.conventions) == {"tensor2tensor", "opennmt-tf", "fairseq", "gluonnlp", "model-garden"}
+
+
+def test_known_timescales_in_a_layout_that_nobody_uses_are_named_as_such() -> None:
+    [match] = identify(timing_signal(np.arange(20), 32, layout="interleaved"))
+    assert match.conventions == ()
+    assert "tensor2tensor" in match.timescales_of
+    assert match.layout == "interleaved"
+
+
+def test_a_zeroed_padding_row_is_passed_over() -> None:
+    table = signal_of("fairseq", 64, np.arange(30)).astype(np.float32)
+    table[1] = 0
+    [match] = identify(table)
+    assert "fairseq" in match.conventions
+    assert match.start_index == 0
+
+
+def test_first_positions_that_float16_cannot_tell_apart_are_all_listed() -> None:
+    # 710 is 113 turns and 6.0e-5 radians, a quarter of float16's unit below 1.
+    table = signal_of("paper", 2, np.arange(1, 5))
+    [match] = identify(table.astype(np.float16))
+    assert {1, 711} <= {match.start_index, *match.other_starts}
+    [exact] = identify(table)
+    assert (exact.start_index, exact.other_starts) == (1, ())
+
+
+def test_the_scale_and_the_remaining_difference_are_told() -> None:
+    table = (16 * signal_of("d2l", 256, np.arange(100))).astype(np.float32)
+    [match] = identify(table[np.newaxis])
+    assert match.scale == pytest.approx(16, rel=1e-6)
+    assert 0 < match.max_abs_diff < 16 * 2.0**-24
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 4, 8), (8, 1), (3, 8), (0, 8)])
+def test_a_table_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="`table` must"):
+        identify(np.ones(shape))
+
+
+def test_values_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(TypeError, match="real numbers"):
+        identify(np.ones((4, 4), dtype=complex))
+    with pytest.raises(ValueError, match="finite"):
+        identify(np.full((4, 4), np.nan))
