@@ -3,3 +3,4 @@
 from keras_pe.export.parity.assertion import assert_parity as assert_parity
 from keras_pe.export.parity.check import check_parity as check_parity
 from keras_pe.export.parity.report import ParityReport as ParityReport
+from keras_pe.export.parity.reports import write_report as write_report

@@ -1,6 +1,5 @@
 """`keras-pe check`: does the artifact say what the model says?"""
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from keras_pe.export.parity.report import ParityReport, RuntimeResult
+    from keras_pe.export.parity.report import ParityReport
 
 _EXISTING = click.Path(exists=True, path_type=Path)
 
@@ -25,6 +22,13 @@ _EXISTING = click.Path(exists=True, path_type=Path)
 )
 @click.option("--seed", default=0, show_default=True, help="Of the sweep.")
 @click.option("--timeout", default=120.0, show_default=True, help="Seconds a runtime may take for one answer.")
+@click.option(
+    "--report",
+    "reports",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Write the report here, as .html, .json, .md or .xml (JUnit).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, and nothing else.")
 def check(
     model: Path,
@@ -34,6 +38,7 @@ def check(
     ranges: tuple[tuple[str, float, float], ...],
     seed: int,
     timeout: float,
+    reports: tuple[Path, ...],
     as_json: bool,
 ) -> None:
     """Run MODEL and the ARTIFACTS made from it on the same inputs, and name the cause where they differ.
@@ -42,9 +47,12 @@ def check(
     inputs/NAME and outputs/NAME. Exits with 0 if they agree, 1 if they do not, 2 if the check could not be tried.
     """
     from keras_pe.export.parity.check import check_parity
+    from keras_pe.export.parity.reports import check_report_path, write_report
     from keras_pe.export.runtimes.protocol import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 
     try:
+        for path in reports:
+            check_report_path(path)
         with nullcontext() if as_json else _progress() as progress:
             report = check_parity(
                 model,
@@ -60,11 +68,26 @@ def check(
         raise _CouldNotBeTriedError(str(error)) from error
     except (RuntimeRefusedError, RuntimeDiedError, RuntimeHungError) as error:
         raise _CouldNotBeTriedError(f"{model} could not be opened: {error}") from error
-    if as_json:
-        click.echo(json.dumps(report.to_dict(), indent=2))
-    else:
-        _show(report)
+    _show(report, as_json)
+    try:
+        for path in reports:
+            write_report(report, path)
+    except OSError as error:
+        raise _CouldNotBeTriedError(f"The report was not written: {error}") from error
     raise SystemExit(0 if report.passed else 1)
+
+
+def _show(report: "ParityReport", as_json: bool) -> None:
+    if as_json:
+        from keras_pe.export.parity.reports.json_text import render
+
+        click.echo(render(report), nl=False)
+    else:
+        from rich.console import Console
+
+        from keras_pe.export.parity.reports import terminal
+
+        Console().print(terminal.render(report))
 
 
 class _CouldNotBeTriedError(click.ClickException):
@@ -86,35 +109,3 @@ class _progress:  # noqa: N801 - a context manager that reads as one
 
     def __exit__(self, *error: object) -> None:
         self._bar.stop()
-
-
-def _show(report: "ParityReport") -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    from keras_pe.export.parity.text import remarks
-
-    console = Console()
-    console.print(_table(report))
-    for remark in remarks(report):
-        console.print(Text(remark))
-    verdict = Text("passed", "bold green") if report.passed else Text("FAILED", "bold red")
-    console.print(verdict, Text(f"measured against {report.basis}, {report.compared:,} values, {report.seconds:.1f} s"))
-
-
-def _table(report: "ParityReport") -> "Table":
-    from rich.table import Table
-    from rich.text import Text
-
-    from keras_pe.export.parity.text import HEADER, row
-
-    table = Table(title=Text(f"parity of {report.model}"))
-    for name in HEADER:
-        table.add_column(name, no_wrap=name == "runtime")
-    for result in report.results:
-        table.add_row(*map(Text, row(result)), style=_style(result))
-    return table
-
-
-def _style(result: "RuntimeResult") -> str:
-    return "" if result.passed else "red"

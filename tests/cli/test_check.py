@@ -89,3 +89,20 @@ def test_two_files_are_compared_without_tensorflow_and_keras(files, tmp_path, re
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "6 values" in done.stdout or reference == "one.onnx"
+
+
+def test_reports_are_written_by_suffix(files, tmp_path):
+    paths = [tmp_path / f"report.{suffix}" for suffix in ("html", "json", "md", "xml")]
+    options = [option for path in paths for option in ("--report", str(path))]
+    arguments = [str(files[0]), str(files[2]), "--runtime", "onnxruntime[all]", *options]
+    assert CliRunner().invoke(main, ["check", *arguments]).exit_code == 1
+    assert json.loads(paths[1].read_text())["passed"] is False
+    for path in paths:
+        assert "onnxruntime" in path.read_text()
+
+
+def test_a_report_that_cannot_be_written_exits_with_2_before_anything_runs(files, tmp_path):
+    done = CliRunner().invoke(main, ["check", str(files[0]), str(files[1]), "--report", str(tmp_path / "report.pdf")])
+    assert done.exit_code == 2
+    assert "must end in one of: .html, .json, .md, .xml" in done.output
+    assert "onnxruntime" not in done.output

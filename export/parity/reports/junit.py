@@ -1,0 +1,68 @@
+"""A report as JUnit XML: a suite for each runtime and artifact, a test for each case."""
+
+import re
+
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+from keras_pe.export.parity import text
+from keras_pe.export.parity.report import CaseResult, ParityReport, RuntimeResult
+
+# What XML 1.0 has no way to write.
+_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render(report: ParityReport) -> str:
+    """Returns the report; it has a failure or an error exactly where the check has not passed."""
+    document = JUnitXml(_plain(f"parity of {report.model}"))
+    for result in report.results:
+        document.add_testsuite(_runtime(report, result))
+    rest = TestSuite(_plain(report.model))
+    if not report.results:
+        rest.add_testcase(_test("reference", "compared", Error("nothing was compared", "nothing compared")))
+    for each in report.not_tried:
+        reason = Skipped(_plain(f"not installed. Install it with: {each.install}"))
+        rest.add_testcase(_test(each.artifact, each.runtime, reason))
+    if len(rest):
+        document.add_testsuite(rest)
+    document.update_statistics()  # type: ignore[no-untyped-call]
+    document.time = report.seconds
+    for suite, result in zip(document, report.results, strict=False):  # the statistics have reset it
+        suite.time = result.seconds
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + bytes(document.tostring()).decode()  # type: ignore[no-untyped-call]
+
+
+def _runtime(report: ParityReport, result: RuntimeResult) -> TestSuite:
+    name = f"{result.runtime} {result.artifact}".strip()
+    suite = TestSuite(_plain(name))
+    for case in result.cases:
+        suite.add_testcase(_case(report, result, case))
+    if result.status != "compared":
+        suite.add_testcase(_test(name, result.status, Error(_plain(result.message), result.status)))
+    elif not result.passed and all(case.status != "failed" for case in result.cases):
+        suite.add_testcase(_test(name, "compared", Error("nothing was compared", "nothing compared")))
+    return suite
+
+
+def _case(report: ParityReport, result: RuntimeResult, case: CaseResult) -> TestCase:
+    name = f"{result.runtime} {result.artifact}".strip()
+    if case.status == "passed":
+        return _test(name, case.case)
+    if case.status == "refused":
+        return _test(name, case.case, Skipped("the reference refuses this case, and so does the runtime"))
+    wrong = [each for each in case.comparisons if not each.passed]
+    said = [text.describe(report.model, result.runtime, case.case, each) for each in wrong]
+    said += [case.message] if case.message else []
+    failure = Failure(_plain(said[0]), result.findings[0].cause if result.findings else "difference")
+    causes = [f"cause: {finding.cause}. {finding.evidence}" for finding in result.findings]
+    failure.text = _plain("\n".join([*said, *causes]))
+    return _test(name, case.case, failure)
+
+
+def _test(suite: str, name: str, *outcome: Failure | Error | Skipped) -> TestCase:
+    test = TestCase(_plain(name), classname=_plain(suite))
+    test.result = list(outcome)
+    return test
+
+
+def _plain(value: str) -> str:
+    return _ILLEGAL.sub("\ufffd", value)

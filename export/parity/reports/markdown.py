@@ -1,0 +1,54 @@
+"""A report as Markdown, for a pull request or a summary of a CI run."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from keras_pe.export.parity import text
+from keras_pe.export.parity.report import ParityReport
+from keras_pe.export.parity.reports import cells
+
+_INLINE = re.compile(r"([\\`*_\[\]|~&$])")
+_OPENING = re.compile(r"^(\d*)([-+#.)])")  # at the start of a line these make a list or a heading
+
+
+def render(report: ParityReport) -> str:
+    """Returns the report with a table for the runtimes, the failures, the layers, the cases and the versions."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _lines(report: ParityReport) -> Iterator[str]:
+    yield f"# Parity of {_escape(report.model)}: {'passed' if report.passed else 'FAILED'}"
+    yield ""
+    yield f"Measured against {_escape(report.basis)}. {report.compared:,} values compared in {report.seconds:.1f} s."
+    yield from _table("Runtimes", text.HEADER, (tuple(text.row(result)) for result in report.results))
+    remarks = text.remarks(report)
+    if remarks:
+        yield from ("", "## Remarks", "")
+        yield from ("- " + _OPENING.sub(r"\1\\\2", _escape(remark)) for remark in remarks)
+    for result in report.results:
+        wrong = [row for row in cells.comparison_rows(result) if row[3] == "FAILED"]
+        yield from _table(f"Failures of {_escape(result.runtime)}", cells.COMPARISON_HEADER, wrong)
+        yield from _table(f"Layers in {_escape(result.runtime)}", cells.LAYER_HEADER, cells.layer_rows(result))
+    yield from _table("Inputs tried", cells.TRIED_HEADER, cells.tried_rows(report))
+    versions = [*report.versions.items(), ("seed of the inputs", str(report.seed))]
+    yield from _table("Versions", ("package", "version"), versions)
+
+
+def _table(title: str, header: cells.Row, rows: Iterable[cells.Row]) -> Iterator[str]:
+    """Returns a section with a table, or nothing where there are no rows."""
+    rows = list(rows)
+    if not rows:
+        return
+    yield from ("", f"## {title}", "")
+    yield _row(header)
+    yield _row(["---"] * len(header), escape=False)
+    yield from map(_row, rows)
+
+
+def _row(values: Iterable[str], escape: bool = True) -> str:
+    return f"| {' | '.join(_escape(value) if escape else value for value in values)} |"
+
+
+def _escape(value: str) -> str:
+    """Returns a text that shows as itself: on one line, and without a character that Markdown or HTML reads."""
+    return _INLINE.sub(r"\\\1", " ".join(value.split())).replace("<", "&lt;").replace(">", "&gt;")

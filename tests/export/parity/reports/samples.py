@@ -1,0 +1,87 @@
+"""Reports to render: one that passes, one that fails in every way a report can show, one that compared nothing."""
+
+import dataclasses
+
+import numpy as np
+
+from keras_pe.export.parity.compare import compare_outputs
+from keras_pe.export.parity.profile import profile_errors
+from keras_pe.export.parity.report import (
+    CaseResult,
+    Finding,
+    LayerResult,
+    NotTried,
+    ParityReport,
+    RuntimeResult,
+    TriedInput,
+)
+
+HOSTILE = """<script src="http://evil.example/x.js"></script>&'`|*_[a](http://evil.example)$x$\\\n# h\x00层"""
+ARTIFACT = "/models/encoder.onnx"
+
+
+def _result(runtime: str, shape: tuple[int, ...], error: float, output: str = "encoding") -> RuntimeResult:
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=shape)
+    expected = truth.astype(np.float32)
+    actual = expected.copy()
+    actual.flat[actual.size // 2] += error
+    comparisons = compare_outputs({output: expected}, {output: actual}, {output: truth})
+    passed = all(each.passed for each in comparisons)
+    cases = (CaseResult("fair", "passed" if passed else "failed", "", comparisons), CaseResult("empty", "refused"))
+    profile = profile_errors("fair", output, expected, actual, truth)
+    return RuntimeResult(ARTIFACT, "onnx", runtime, passed, "compared", "", cases, profile=profile, seconds=0.25)
+
+
+PASSING = ParityReport(
+    model="encoder",
+    basis="a float64 rebuild of the model",
+    tried=(
+        TriedInput("fair", {"x": "float32 (2, 67, 8)"}, "a length never traced"),
+        TriedInput("empty", {"x": "float32 (0, 1, 8)"}, "nothing at all", "ValueError: nothing"),
+    ),
+    results=(_result("onnxruntime[all]", (2, 67, 8), 1e-7), _result("litert", (2, 300), 0.0)),
+    versions={"keras": "3.15.1"},
+    seconds=3.25,
+)
+
+_LAYERS = (
+    LayerResult("tokens", "tokens:0", 0.0, 1e-6, parted=False),
+    LayerResult(HOSTILE, "mul:0", 3e-3, 1e-6, parted=True, born=True),
+    LayerResult("dense", "add:0", 5e-3, 1e-6, parted=True, born=False),
+    LayerResult("lost", None, float("inf"), 1e-6, parted=True),
+)
+FAILING = dataclasses.replace(
+    PASSING,
+    model=HOSTILE,
+    results=(
+        dataclasses.replace(
+            _result("onnxruntime[all]", (2, 67, 8), 0.5, HOSTILE),
+            layers=_LAYERS,
+            findings=(Finding("wrong layout", f"interleaved fits {HOSTILE}", HOSTILE, HOSTILE),),
+        ),
+        _result("litert", (3, 5), np.nan),
+        _result("onnxruntime[basic]", (2, 67, 8), 1e-7),
+        RuntimeResult(ARTIFACT, "onnx", "openvino", False, "crashed", f"signal 6 {HOSTILE}"),
+        RuntimeResult(
+            ARTIFACT,
+            "onnx",
+            "onnx_reference",
+            False,
+            "compared",
+            cases=(
+                CaseResult("fair", "failed", f"no such op {HOSTILE}"),
+                CaseResult("names", "failed", "", compare_outputs({"a": np.ones(2)}, {HOSTILE: np.ones(2)})),
+            ),
+        ),
+    ),
+    not_tried=(NotTried("litert", "/models/encoder.tflite", "pip install 'keras-pe[litert]'"),),
+)
+
+EMPTY = dataclasses.replace(PASSING, results=())
+IDLE = dataclasses.replace(
+    PASSING,
+    results=(RuntimeResult(ARTIFACT, "onnx", "litert", False, "compared", cases=(CaseResult("empty", "refused"),)),),
+)
+
+ALL = {"passing": PASSING, "failing": FAILING, "empty": EMPTY, "idle": IDLE}

@@ -1,0 +1,38 @@
+"""JUnit XML: read back by a parser, it fails exactly where the check does."""
+
+import pytest
+from junitparser import Error, Failure, JUnitXml, Skipped
+
+from keras_pe.export.parity.reports.junit import render
+from tests.export.parity.reports.samples import ALL, FAILING, PASSING
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_it_fails_exactly_where_the_check_has_not_passed(name):
+    document = JUnitXml.fromstring(render(ALL[name]).encode())
+    wrong = [r for suite in document for test in suite for r in test.result if isinstance(r, Failure | Error)]
+    assert bool(wrong) is not ALL[name].passed
+    assert document.failures + document.errors == len(wrong)
+
+
+def test_there_is_a_suite_for_each_runtime_and_a_test_for_each_case():
+    document = JUnitXml.fromstring(render(PASSING).encode())
+    assert [suite.name for suite in document] == [
+        "onnxruntime[all] /models/encoder.onnx",
+        "litert /models/encoder.onnx",
+    ]
+    for suite in document:
+        assert [test.name for test in suite] == ["fair", "empty"]
+        assert suite.time == 0.25
+        assert [type(result) for test in suite for result in test.result] == [Skipped]
+
+
+def test_a_failure_says_how_far_out_it_is_and_why():
+    document = JUnitXml.fromstring(render(FAILING).encode())
+    first = next(iter(next(iter(document))))
+    (failure,) = first.result
+    assert failure.type == "wrong layout"
+    assert "max |difference| 5.0e-01" in failure.message
+    assert "cause: wrong layout. interleaved fits" in failure.text
+    crashed = [test for suite in document for test in suite if isinstance(next(iter(test.result), None), Error)]
+    assert [test.name for test in crashed] == ["crashed"]

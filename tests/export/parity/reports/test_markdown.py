@@ -1,0 +1,58 @@
+"""Markdown: tables that stay tables whatever the names are."""
+
+import re
+
+import pytest
+
+from keras_pe.export.parity.reports.markdown import render
+from tests.export.parity.reports.samples import ALL, FAILING, PASSING
+
+
+def tables(text: str) -> dict[str, list[list[str]]]:
+    """Returns the cells of each table, under the title above it; a cell ends at a bar that is not escaped."""
+    found: dict[str, list[list[str]]] = {}
+    title = ""
+    for line in text.splitlines():
+        if line.startswith("## "):
+            title = line.removeprefix("## ")
+        elif line.startswith("|"):
+            found.setdefault(title, []).append([c.strip() for c in re.split(r"(?<!\\)(?:\\\\)*\|", line)[1:-1]])
+    return found
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_row_has_as_many_cells_as_its_header(name):
+    found = tables(render(ALL[name]))
+    assert "Inputs tried" in found
+    for rows in found.values():
+        assert len(rows) > 2
+        assert {len(row) for row in rows} == {len(rows[0])}
+        assert set(rows[1]) == {"---"}
+
+
+def test_the_runtimes_and_their_verdicts_stand_in_the_first_table():
+    rows = tables(render(PASSING))["Runtimes"]
+    assert [row[0] for row in rows[2:]] == [r"onnxruntime\[all\]", "litert"]
+    assert [row[-1] for row in rows[2:]] == ["passed", "passed"]
+    assert "# Parity of encoder: passed" in render(PASSING)
+
+
+def test_a_hostile_name_is_text_and_no_markup():
+    text = render(FAILING)
+    assert "<" not in text
+    assert re.search(r"(?<!\\)[`$\[]", text) is None
+    assert "\n# h" not in text
+    assert text.count("\n# ") == 0
+
+
+def test_failures_and_layers_are_shown_in_full():
+    found = tables(render(FAILING))
+    (row,) = found[r"Failures of onnxruntime\[all\]"][2:]
+    assert row[3] == "FAILED"
+    assert "5.0e-01" in row
+    assert [row[3] for row in found[r"Layers in onnxruntime\[all\]"][2:]] == [
+        "agrees",
+        "fault born here",
+        "fault passed on",
+        "parted",
+    ]
