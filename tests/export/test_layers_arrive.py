@@ -1,0 +1,90 @@
+"""Every way to call the layers arrives in ONNX Runtime and in a SavedModel, by the package's own check."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from keras_pe import LearnedPositionEmbedding, SinusoidalPositionEncoding, tensor2tensor
+from keras_pe.export import check_parity, export_onnx, export_saved_model
+
+
+def grid() -> keras.Model:
+    images = keras.Input((None, None, 19), name="images")
+    return keras.Model(images, SinusoidalPositionEncoding(start_index=[1, -2], layout="interleaved")(images))
+
+
+def bounded_volume() -> keras.Model:
+    volumes = keras.Input((None, None, None, 24), name="volumes")
+    return keras.Model(volumes, SinusoidalPositionEncoding(max_length=[300, 300, 300])(volumes))
+
+
+def coordinates() -> keras.Model:
+    x = keras.Input((None, 16), name="x")
+    rows, columns = (keras.Input((None,), dtype="int32", name=name) for name in ("rows", "columns"))
+    return keras.Model([x, rows, columns], SinusoidalPositionEncoding()(x, positions=[rows, columns]))
+
+
+def fractional_positions() -> keras.Model:
+    x, times = keras.Input((None, 16), name="x"), keras.Input((None,), name="times")
+    return keras.Model([x, times], SinusoidalPositionEncoding(combine="concatenate")(x, positions=times))
+
+
+def decoder_step() -> keras.Model:
+    x = keras.Input((None, 16), name="x")
+    step = keras.Input(batch_shape=(None,), dtype="int32", name="step")
+    return keras.Model([x, step], SinusoidalPositionEncoding(start_index=5)(x, start_index=step))
+
+
+def learned() -> keras.Model:
+    x = keras.Input((None, 16), name="x")
+    return keras.Model(x, LearnedPositionEmbedding(300)(x))
+
+
+def learned_grid() -> keras.Model:
+    images = keras.Input((None, None, 8), name="images")
+    return keras.Model(images, LearnedPositionEmbedding([300, 300], initializer="sinusoidal")(images))
+
+
+def ported() -> keras.Model:
+    x = keras.Input((None, 16), name="x")
+    y = tensor2tensor.add_layer_timing_signal_sinusoid_1d(x, 2, 6)
+    y = tensor2tensor.add_layer_timing_signal_learned_1d(y, 3, 6)
+    return keras.Model(x, tensor2tensor.add_timing_signal_1d(y, start_index=3))
+
+
+MODELS = [
+    grid, bounded_volume, coordinates, fractional_positions, decoder_step, learned, learned_grid, ported,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("build", MODELS, ids=lambda build: build.__name__)
+def test_the_onnx_file_says_what_keras_says(tmp_path: Path, build: Callable[[], keras.Model]) -> None:
+    keras.utils.set_random_seed(0)
+    model = build()
+    report = check_parity(model, export_onnx(model, tmp_path / "model.onnx"), runtimes=["onnxruntime"])
+    assert report.passed, str(report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", MODELS, ids=lambda build: build.__name__)
+def test_the_saved_model_says_what_keras_says(tmp_path: Path, build: Callable[[], keras.Model]) -> None:
+    keras.utils.set_random_seed(0)
+    model = build()
+    report = check_parity(model, export_saved_model(model, tmp_path / "saved_model"), runtimes=["saved_model"])
+    assert report.passed, str(report)
+
+
+def test_a_learned_table_shorter_than_its_input_fails_in_onnx_runtime(tmp_path: Path) -> None:
+    import onnxruntime as ort
+
+    x = keras.Input((None, 16), name="x")
+    export_onnx(keras.Model(x, LearnedPositionEmbedding(20)(x)), tmp_path / "model.onnx")
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    session = ort.InferenceSession(tmp_path / "model.onnx", options)
+    assert session.run(None, {"x": np.zeros((2, 20, 16), "float32")})[0].shape == (2, 20, 16)
+    with pytest.raises(Exception, match="Reshape"):
+        session.run(None, {"x": np.zeros((2, 21, 16), "float32")})
