@@ -41,7 +41,7 @@ def check_parity(
         inputs: What to feed instead of the sweep: a mapping of names to arrays, or an `.npz` file, for each case.
         ranges: For the sweep, the fair values of an input: the least, and the first above that is not fair.
         runtimes: Names such as "onnxruntime", "onnxruntime[all]" or "saved_model". By default all that are installed
-            and take one of the artifacts, but for "keras[xla]" and "openvino", which run when they are named.
+            and take one of the artifacts, but "keras[xla]", "onnx_reference" and "openvino" when named only.
         input_signature: As in `export_onnx`, for models that do not tell it themselves.
         seed: Of the sweep.
         timeout: Seconds that a runtime may take to load, or to answer one case, before it counts as hung.

@@ -116,3 +116,13 @@ def test_an_empty_array_compares_no_value():
     result = compare_arrays("y", empty, empty)
     assert result.passed
     assert result.count == 0
+
+
+def test_where_keras_itself_overflows_nothing_is_compared():
+    truth = np.array([1.0, 7e4])
+    expected = np.array([1.0, np.inf], np.float16)
+    for actual in (np.inf, np.nan, 7e4):
+        result = compare_arrays("y", expected, np.array([1.0, actual], np.float32), truth)
+        assert result.passed
+        assert result.count == 1
+    assert not compare_arrays("y", expected, np.array([np.inf, 7e4], np.float32), truth).passed

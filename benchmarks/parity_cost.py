@@ -1,0 +1,101 @@
+"""What a whole parity check costs, as a multiple of the bare runs that it makes.
+
+The bare runs are those of Keras, of its float64 rebuild and of each runtime, on the same inputs in the same order, with
+everything imported, built and loaded. The check does the same, and makes the inputs, compares every output and reports.
+Imports and the loading of artifacts are left out on both sides, because the check cannot make them cheaper.
+
+Usage: python benchmarks/parity_cost.py
+"""
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import keras
+
+import keras_pe
+from keras_pe.export import export_onnx
+from keras_pe.export.parity.judge import judge
+from keras_pe.export.parity.reference import KerasReference
+from keras_pe.export.parity.sweep import sweep
+from keras_pe.export.runtimes.registry import find_runtimes
+from keras_pe.export.runtimes.worker import Worker
+
+REPEATS = 5
+
+
+def build(blocks: int = 4, channels: int = 256, vocabulary: int = 5000) -> keras.Model:
+    """Returns a Transformer encoder."""
+    tokens = keras.Input((None,), dtype="int32", name="tokens")
+    x = keras_pe.SinusoidalPositionEncoding()(keras.layers.Embedding(vocabulary, channels, mask_zero=True)(tokens))
+    for _ in range(blocks):
+        attended = keras.layers.MultiHeadAttention(4, channels // 4)(x, x)
+        x = keras.layers.LayerNormalization()(x + attended)
+        widened = keras.layers.Dense(4 * channels, activation="relu")(x)
+        x = keras.layers.LayerNormalization()(x + keras.layers.Dense(channels)(widened))
+    return keras.Model(tokens, keras.layers.Dense(10, activation="softmax")(x), name="encoder")
+
+
+def main() -> None:
+    """Prints the two times and their ratio."""
+    model = build()
+    with tempfile.TemporaryDirectory() as folder:
+        path = export_onnx(model, Path(folder) / "encoder.onnx").path
+        reference = KerasReference(model)
+        specs = find_runtimes(["onnxruntime"])
+        ratios = []
+        for _ in range(REPEATS + 1):
+            bare, whole = _bare(reference, specs, path), _whole(reference, specs, path)
+            ratios.append(whole / bare)
+            print(f"bare runs {bare:.2f} s, check {whole:.2f} s, ratio {ratios[-1]:.2f}")
+    print(f"median ratio of {REPEATS}, the first left out: {statistics.median(ratios[1:]):.2f}")
+
+
+def _bare(reference: KerasReference, specs: tuple, path: Path) -> float:
+    cases = sweep(reference.inputs, reference.roles, seed=0)
+    seconds = 0.0
+    for keras_model in (reference.model, reference.wide):
+        start = time.perf_counter()
+        for case in cases:
+            reference.predict(keras_model, case.inputs)
+        seconds += time.perf_counter() - start
+    for spec in specs:
+        with Worker(spec, 600) as worker:
+            worker.load(path)
+            for case in cases:
+                worker.run(case.inputs)
+            seconds += worker.seconds  # inside the runtime, without the way to the other process and back
+    return seconds
+
+
+def _whole(reference: KerasReference, specs: tuple, path: Path) -> float:
+    start = time.perf_counter()
+    expectations = reference.answer(sweep(reference.inputs, reference.roles, seed=0))
+    seconds = time.perf_counter() - start
+    for spec in specs:
+        with Worker(spec, 600) as worker:
+            worker.load(path)
+            loaded = _Loaded(worker)
+            start = time.perf_counter()
+            result, _ = judge(loaded, path, expectations)
+            seconds += time.perf_counter() - start
+            assert result.passed
+    return seconds
+
+
+class _Loaded:
+    """A worker whose artifact is loaded already."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._worker, name)
+
+    def load(self, path: Path) -> None:
+        pass
+
+
+if __name__ == "__main__":
+    main()
