@@ -11,6 +11,8 @@ from keras_pe.cli.check import check
 from keras_pe.cli.demo import demo
 from keras_pe.cli.doctor import doctor
 from keras_pe.cli.export import export
+from keras_pe.cli.identify import identify
+from keras_pe.cli.plot import plot
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -25,3 +27,5 @@ main.add_command(check)
 main.add_command(demo)
 main.add_command(doctor)
 main.add_command(export)
+main.add_command(identify)
+main.add_command(plot)

@@ -1,0 +1,97 @@
+"""`keras-pe plot`: a picture of an encoding, as PNG or SVG."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from keras_pe.cli.table_file import CouldNotBeTriedError, read_table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_KINDS = ("heatmap", "similarity", "wavelengths", "error")
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(_KINDS))
+@click.argument("picture", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--convention", "names", multiple=True, help="By name; tensor2tensor by default, several for wavelengths."
+)
+@click.option("--channels", default=96, show_default=True, help="Width of the signal.")
+@click.option("--length", default=64, show_default=True, help="Number of positions.")
+@click.option(
+    "--table",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="An .npy file of (length, channels) to draw instead of a convention's signal; error needs one.",
+)
+def plot(kind: str, picture: Path, names: tuple[str, ...], channels: int, length: int, table: Path | None) -> None:
+    """Draw a KIND of PICTURE (.png or .svg) of a convention's signal, or of a table.
+
+    error draws a table's difference from the exact signal of the convention that made it. Exits with 1 if no convention
+    did, 2 if the picture could not be tried.
+    """
+    if picture.suffix.lower() not in (".png", ".svg"):
+        raise click.UsageError(f"PICTURE must end in .png or .svg. Received: {picture.name}.")
+    if len(names) > 1 and kind != "wavelengths":
+        raise click.UsageError(f"{kind} draws one convention. Received: {', '.join(names)}.")
+    if table is not None and (names or kind == "wavelengths"):
+        raise click.UsageError("--table goes with heatmap, similarity and error, and without --convention.")
+    if table is None and kind == "error":
+        raise click.UsageError("error needs a --table to compare with the exact signal.")
+    try:
+        axes = _of_table(kind, table) if table else _of_conventions(kind, names or ("tensor2tensor",), channels, length)
+        axes.figure.savefig(picture, dpi=150)  # type: ignore[union-attr]  # a figure of its own, no part of another
+    except (ValueError, TypeError, ImportError, OSError) as error:
+        raise CouldNotBeTriedError(str(error)) from error
+    click.echo(f"{picture} written")
+
+
+def _of_conventions(kind: str, names: tuple[str, ...], channels: int, length: int) -> "Axes":
+    import numpy as np
+
+    from keras_pe import plots
+    from keras_pe.conventions import convention
+    from keras_pe.timescales import timing_signal
+
+    chosen = [convention(name) for name in names]
+    if kind == "wavelengths":
+        axes = None
+        for each in chosen:
+            axes = plots.wavelengths(each.timescales(channels), label=each.name, ax=axes)
+        assert axes is not None  # there is one convention at least
+        return axes
+    [each] = chosen
+    positions = np.arange(each.start_index, each.start_index + length)
+    signal = timing_signal(positions, channels, layout=each.layout, timescales=each.timescales(channels))
+    axes = (plots.heatmap if kind == "heatmap" else plots.similarity)(signal, start_index=each.start_index)
+    axes.set_title(f"{axes.get_title()} ({each.name})")
+    return axes
+
+
+def _of_table(kind: str, path: Path) -> "Axes":
+    import numpy as np
+
+    from keras_pe import plots
+    from keras_pe.conventions import identify
+    from keras_pe.timescales import timing_signal
+
+    table = read_table(path).astype(np.float64)
+    if table.ndim == 3 and len(table) == 1:
+        table = table[0]
+    if kind != "error":
+        return (plots.heatmap if kind == "heatmap" else plots.similarity)(table)
+    matches = identify(table)
+    if not matches:
+        raise click.ClickException(f"none of the conventions made {path}: there is no exact signal to compare with.")
+    match = matches[0]
+    arguments = match.layer_arguments()
+    start = arguments.pop("start_index")
+    # A scale of 1 is fitted to 1 and a rounding error, which would hide where the table is exact.
+    scale = 1.0 if abs(match.scale - 1.0) < 1e-5 else match.scale
+    exact = scale * timing_signal(np.arange(start, start + len(table)), table.shape[1], **arguments)
+    axes = plots.error_by_position(table, exact, start_index=start)
+    if match.conventions:
+        axes.set_title(f"{axes.get_title()} ({match.conventions[0]})")
+    return axes
