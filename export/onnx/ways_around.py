@@ -1,8 +1,6 @@
 """What to do instead of the operators that have no ONNX form, for the sentence that refuses them."""
 
-_COMPLEX = (
-    "Keep the real and the imaginary part as two real tensors, and write a transform as a product with its matrix."
-)
+_COMPLEX = "Keep real and imaginary parts as two real tensors, and write a transform as a product with its matrix."
 _LINEAR_ALGEBRA = "ONNX has no decompositions: precompute it where it is of weights, or leave it to the caller."
 _IMAGE = "Leave this preparation of images to the caller."
 _TEXT = "Leave the vocabulary and the splitting to the caller, and let the model take the integers."

@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from keras import ops
+
 from keras_pe.export import ExportError
 from tests.export.onnx.exported import exported
 
