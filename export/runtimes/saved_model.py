@@ -31,7 +31,8 @@ class SavedModel:
         return {tensor.name: value.numpy() for tensor, value in zip(tensors, values, strict=True)}
 
     def between(self, feeds: Mapping[str, Array], fetch: str) -> Array:
-        part = self._frozen.prune(list(feeds), [fetch])
+        names = [f"{name}:0" if name in self._frozen_names else name for name in feeds]
+        part = self._frozen.prune(names, [fetch])
         array: Array = part(*map(tf.constant, feeds.values()))[0].numpy()
         return array
 

@@ -1,0 +1,47 @@
+"""Where: the layer whose output parts first, born there or passed on, in an ONNX file and in a SavedModel."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_pe.export import check_parity, export_onnx, export_saved_model
+
+
+def _model(shift: float = 0.0) -> keras.Model:
+    keras.utils.set_random_seed(5)
+    inputs = keras.Input((None, 8), name="x")
+    x = keras.layers.Dense(8, activation="tanh", name="first")(inputs)
+    second = keras.layers.Dense(8, activation="tanh", name="second")
+    x = second(x)
+    beside = keras.layers.Dense(3, name="beside")(inputs)
+    x = keras.layers.Dense(8, name="third")(x)
+    second.bias.assign(second.bias + shift)
+    return keras.Model(inputs, {"through": keras.layers.Dense(2, name="last")(x), "beside": beside})
+
+
+@pytest.mark.parametrize(("export", "runtime"), [
+    (export_onnx, "onnxruntime[all]"),
+    pytest.param(export_saved_model, "saved_model", marks=pytest.mark.slow),  # a second process with TensorFlow in it
+])  # fmt: skip
+def test_the_fault_is_born_in_one_layer_and_passed_on_by_the_next(export, runtime, tmp_path):
+    artifact = export(_model(shift=1e-2), tmp_path / ("model.onnx" if export is export_onnx else "model"))
+    (result,) = check_parity(_model(), artifact, runtimes=[runtime]).results
+    parted = {layer.layer: layer.born for layer in result.layers if layer.parted}
+    assert parted == {"second": True, "third": False, "last": False}
+    assert {layer.layer for layer in result.layers if not layer.parted} >= {"first", "beside"}
+    assert result.first_parted_layer == "second"
+    assert {finding.layer for finding in result.findings} == {"second"}
+    (second,) = [layer for layer in result.layers if layer.layer == "second"]
+    # The bias is off by 1e-2 and the slope of tanh is at most 1; somewhere among the values it is near 1.
+    assert 5e-3 < second.max_abs_diff <= 1.0001e-2
+
+
+def test_reading_inside_leaves_the_verdict_as_it_was(tmp_path):
+    artifact = export_onnx(_model(shift=1e-2), tmp_path / "model.onnx")
+    before = artifact.path.read_bytes()
+    one, two = (check_parity(_model(), artifact, runtimes=["onnxruntime[all]"]).results[0] for _ in range(2))
+    assert one.cases == two.cases
+    assert artifact.path.read_bytes() == before
+    worst = one.worst[1]
+    recorded = one.recording
+    assert np.abs(recorded.truth[worst.output] - recorded.actual[worst.output]).max() == worst.max_abs_diff

@@ -1,0 +1,32 @@
+"""Runtimes by name: variants, missing packages, typing errors."""
+
+import pytest
+
+from keras_pe.export.runtimes import registry
+from keras_pe.export.runtimes.protocol import RuntimeSpec
+from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
+
+
+def test_a_name_without_brackets_stands_for_all_variants():
+    names = [spec.name for spec in find_runtimes(["onnxruntime"])]
+    assert names[:5] == [f"onnxruntime[{level}]" for level in ("disabled", "basic", "extended", "layout", "all")]
+    assert [spec.name for spec in find_runtimes(["onnxruntime[all]"])] == ["onnxruntime[all]"]
+
+
+def test_an_unknown_name_is_refused_with_the_nearest():
+    with pytest.raises(ValueError, match=r"Unknown runtime 'onxruntime'.*Did you mean 'onnxruntime'\?"):
+        find_runtimes(["onxruntime"])
+
+
+def test_a_runtime_that_is_not_installed_is_an_error_by_name_and_a_line_in_the_report_otherwise(monkeypatch):
+    missing = RuntimeSpec("absent", "onnx", "absent:Runtime", "no_such_package", "pip install absent")
+    monkeypatch.setattr(registry, "known_runtimes", lambda: (missing,))
+    with pytest.raises(ImportError, match=r"needs the package 'no_such_package'. Install it with: pip install absent"):
+        find_runtimes(["absent"])
+    assert default_runtimes() == (missing,)
+
+
+def test_what_is_slow_or_rarely_shipped_to_runs_only_when_it_is_named():
+    named = {"keras[xla]", "onnx_reference", "openvino"}
+    assert not named & {spec.name for spec in default_runtimes()}
+    assert {spec.name for spec in find_runtimes(["keras[xla]", "onnx_reference"])} <= named

@@ -1,0 +1,96 @@
+"""A runtime in a child process: answers, refusals, crashes, hangs, and what it costs to start."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.runtimes.protocol import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError, RuntimeSpec
+from keras_pe.export.runtimes.worker import Worker
+
+
+class Doubling:
+    """A runtime to be started in a child process."""
+
+    inputs = (TensorSpec("x", ("batch",), "float32"),)
+    version = "doubling 1"
+
+    def __init__(self, path: str, factor: float = 2.0) -> None:
+        if path == "missing":
+            raise FileNotFoundError(path)
+        self.factor = factor
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        match inputs["x"].size:
+            case 1:
+                raise ValueError("one is not enough")
+            case 2:
+                print("leaving", file=sys.stderr, flush=True)
+                os.kill(os.getpid(), signal.SIGABRT)
+            case 3:
+                time.sleep(3600)
+            case 4:
+                print("chatter on the standard output")
+                os.write(1, b"and below Python\n")
+        return {"y": self.factor * inputs["x"], "modules": np.array(["tensorflow" in sys.modules])}
+
+
+@pytest.fixture
+def worker():
+    spec = RuntimeSpec("doubling", "onnx", f"{__name__}:Doubling", "numpy", "-", {"factor": 3.0})
+    with Worker(spec, timeout=2) as started:
+        yield started
+
+
+@pytest.mark.parametrize("size", [0, 4, 100_000])
+def test_arrays_come_back_by_name_whatever_the_runtime_prints(worker, size):
+    worker.load("here")
+    assert worker.inputs == Doubling.inputs
+    assert worker.version == "doubling 1"
+    x = np.arange(size, dtype=np.float32)
+    outputs = worker.run({"x": x})
+    np.testing.assert_array_equal(outputs["y"], 3 * x)
+    assert outputs["y"].dtype == np.float32
+    assert not outputs["modules"][0], "the child imports its runtime and nothing heavy besides"
+    assert worker.seconds > 0
+
+
+def test_a_refusal_is_an_answer_and_the_next_question_is_answered(worker):
+    worker.load("here")
+    with pytest.raises(RuntimeRefusedError, match="ValueError: one is not enough"):
+        worker.run({"x": np.ones(1)})
+    assert worker.run({"x": np.ones(5)})["y"].size == 5
+
+
+def test_what_cannot_be_loaded_is_a_refusal(worker):
+    with pytest.raises(RuntimeRefusedError, match="FileNotFoundError"):
+        worker.load("missing")
+
+
+def test_a_crash_is_reported_with_the_signal_and_the_last_words(worker):
+    worker.load("here")
+    with pytest.raises(RuntimeDiedError, match=r"signal 6.*leaving"):
+        worker.run({"x": np.ones(2)})
+    with pytest.raises(RuntimeDiedError):
+        worker.run({"x": np.ones(5)})
+
+
+def test_a_hang_ends_after_the_timeout(worker):
+    worker.load("here")
+    start = time.monotonic()
+    with pytest.raises(RuntimeHungError, match="no answer in 2 s"):
+        worker.run({"x": np.ones(3)})
+    assert time.monotonic() - start < 4
+    with pytest.raises(RuntimeDiedError):
+        worker.run({"x": np.ones(5)})
+
+
+def test_a_runtime_that_cannot_be_imported_is_a_refusal():
+    spec = RuntimeSpec("gone", "onnx", "no.such.module:Runtime", "numpy", "-")
+    with Worker(spec, timeout=2) as worker, pytest.raises(RuntimeRefusedError, match="ModuleNotFoundError"):
+        worker.load("here")
