@@ -6,6 +6,7 @@ from typing import Any
 from keras_pe.export.errors import ExportError
 from keras_pe.export.onnx.contractions import register_contractions
 from keras_pe.export.onnx.handlers import register_handlers
+from keras_pe.export.onnx.joining import register_joining
 from keras_pe.export.onnx.refusals import collected_failures, first_line, refuse_failures
 from keras_pe.export.signature import Signature
 from keras_pe.export.tracing import Trace
@@ -25,6 +26,7 @@ def convert(trace: Trace, signature: Signature, opset: int, model: Any) -> Any:
     _repair_tf2onnx()
     register_handlers()
     register_contractions()
+    register_joining()
     inputs = [*trace.inputs, *(weight.argument for weight in trace.weights)]
     names = dict(zip(inputs, [*(s.name for s in signature.inputs), *(w.name for w in trace.weights)], strict=True))
     names |= dict(zip(trace.outputs, (spec.name for spec in signature.outputs), strict=True))
