@@ -80,11 +80,11 @@ def check_parity(
     return ParityReport(
         model=reference.name,
         basis=reference.basis,
-        tried=tuple(_tried(each) for each in expectations),
+        tried=tuple(tried_input(each) for each in expectations),
         results=tuple(results),
         not_tried=tuple(NotTried(s.name, str(path or ""), s.install) for s, path in jobs if not s.installed),
         seed=seed,
-        versions=_versions([reference.version, *(result.version for result in results)]),
+        versions=versions_of([reference.version, *(result.version for result in results)]),
         seconds=time.perf_counter() - start,
     )
 
@@ -94,13 +94,15 @@ def _here(spec: RuntimeSpec, reference: Reference) -> KerasHere:
     return KerasHere(spec, reference.model, reference.signature)
 
 
-def _tried(expectation: Expectation) -> TriedInput:
+def tried_input(expectation: Expectation) -> TriedInput:
+    """Returns what the report says of a case."""
     case = expectation.case
     inputs = {name: f"{array.dtype} {array.shape}" for name, array in case.inputs.items()}
     return TriedInput(case.name, inputs, case.why, expectation.refused)
 
 
-def _versions(found: Sequence[str]) -> dict[str, str]:
+def versions_of(found: Sequence[str]) -> dict[str, str]:
+    """Returns the versions by package; `found` has texts such as "onnxruntime 1.31.1"."""
     pairs = [version.split(" ", 1) for version in found if version]
     return {"keras-pe": keras_pe.__version__, **{pair[0]: pair[-1] for pair in pairs}}
 

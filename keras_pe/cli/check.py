@@ -13,7 +13,7 @@ _EXISTING = click.Path(exists=True, path_type=Path)
 
 
 @click.command()
-@click.argument("model", type=_EXISTING)
+@click.argument("model", type=_EXISTING, required=False)
 @click.argument("artifacts", type=_EXISTING, nargs=-1)
 @click.option("--runtime", "runtimes", multiple=True, help="A runtime by name, such as onnxruntime; all by default.")
 @click.option("--inputs", type=_EXISTING, multiple=True, help="An .npz file to feed instead of the sweep.")
@@ -29,9 +29,15 @@ _EXISTING = click.Path(exists=True, path_type=Path)
     multiple=True,
     help="Write the report here, as .html, .json, .md or .xml (JUnit).",
 )
+@click.option(
+    "--bundle", type=click.Path(path_type=Path), help="Write what it takes to replay a failure here, as .npz."
+)
+@click.option("--replay", type=_EXISTING, help="Run the failures of a bundle again. Needs no MODEL.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, and nothing else.")
+@click.pass_context
 def check(
-    model: Path,
+    context: click.Context,
+    model: Path | None,
     artifacts: tuple[Path, ...],
     runtimes: tuple[str, ...],
     inputs: tuple[Path, ...],
@@ -39,6 +45,8 @@ def check(
     seed: int,
     timeout: float,
     reports: tuple[Path, ...],
+    bundle: Path | None,
+    replay: Path | None,
     as_json: bool,
 ) -> None:
     """Run MODEL and the ARTIFACTS made from it on the same inputs, and name the cause where they differ.
@@ -46,35 +54,71 @@ def check(
     MODEL is a .keras file, another artifact (.onnx, .tflite, SavedModel folder), or an .npz file with arrays
     inputs/NAME and outputs/NAME. Exits with 0 if they agree, 1 if they do not, 2 if the check could not be tried.
     """
+    _check_usage(context)
+    from keras_pe.export.parity.bundle import check_bundle_path
     from keras_pe.export.parity.check import check_parity
-    from keras_pe.export.parity.reports import check_report_path, write_report
+    from keras_pe.export.parity.replay import replay_bundle
+    from keras_pe.export.parity.reports import check_report_path
     from keras_pe.export.runtimes.protocol import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 
     try:
         for path in reports:
             check_report_path(path)
+        if bundle is not None:
+            check_bundle_path(bundle)
         with nullcontext() if as_json else _progress() as progress:
-            report = check_parity(
-                model,
-                artifacts,
-                inputs=inputs or None,
-                ranges={name: (low, high) for name, low, high in ranges},
-                runtimes=runtimes or None,
-                seed=seed,
-                timeout=timeout,
-                progress=progress,
-            )
+            if replay is not None:
+                report = replay_bundle(replay, timeout=timeout, progress=progress)
+            else:
+                report = check_parity(
+                    model,
+                    artifacts,
+                    inputs=inputs or None,
+                    ranges={name: (low, high) for name, low, high in ranges},
+                    runtimes=runtimes or None,
+                    seed=seed,
+                    timeout=timeout,
+                    progress=progress,
+                )
     except (ValueError, TypeError, ImportError, OSError) as error:
         raise _CouldNotBeTriedError(str(error)) from error
     except (RuntimeRefusedError, RuntimeDiedError, RuntimeHungError) as error:
-        raise _CouldNotBeTriedError(f"{model} could not be opened: {error}") from error
+        raise _CouldNotBeTriedError(f"{model or replay} could not be opened: {error}") from error
     _show(report, as_json)
     try:
-        for path in reports:
-            write_report(report, path)
+        _write(report, reports, bundle)
     except OSError as error:
         raise _CouldNotBeTriedError(f"The report was not written: {error}") from error
     raise SystemExit(0 if report.passed else 1)
+
+
+def _check_usage(context: click.Context) -> None:
+    """Refuses a call without a model, and one whose options a replay would pass over in silence."""
+    replays = context.params["replay"] is not None
+    if not replays and context.params["model"] is None:
+        raise click.UsageError("Missing argument 'MODEL'. Give a model, or a bundle with --replay.")
+    for parameter in context.command.params if replays else ():
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
+        if given and name not in ("replay", "timeout", "reports", "as_json"):
+            raise click.UsageError(f"--replay takes everything from the bundle. Received also: {parameter.opts[0]}.")
+
+
+def _write(report: "ParityReport", reports: tuple[Path, ...], bundle: Path | None) -> None:
+    """Writes the reports, and the bundle if there is a failure to replay."""
+    from keras_pe.export.parity.bundle import write_bundle
+    from keras_pe.export.parity.reports import write_report
+
+    for path in reports:
+        write_report(report, path)
+    if bundle is None or report.passed:
+        return
+    try:
+        write_bundle(report, bundle)
+    except ValueError as error:  # what failed is no artifact's fault
+        click.echo(f"No bundle was written: {error}", err=True)
+    else:
+        click.echo(f"Replay the failure with: keras-pe check --replay {bundle}", err=True)
 
 
 def _show(report: "ParityReport", as_json: bool) -> None:

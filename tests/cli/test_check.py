@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from keras_pe.cli import main
 
 
-def _write(path: Path, factor: float) -> Path:
+def write_scale(path: Path, factor: float) -> Path:
     """Writes an ONNX file that multiplies its input by a factor."""
     value = onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(
@@ -32,7 +32,11 @@ def _write(path: Path, factor: float) -> Path:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
-    return _write(folder / "one.onnx", 2.0), _write(folder / "same.onnx", 2.0), _write(folder / "other.onnx", 2.002)
+    return (
+        write_scale(folder / "one.onnx", 2.0),
+        write_scale(folder / "same.onnx", 2.0),
+        write_scale(folder / "other.onnx", 2.002),
+    )
 
 
 def test_exits_with_0_where_the_files_agree(files):
@@ -88,7 +92,7 @@ def test_two_files_are_compared_without_tensorflow_and_keras(files, tmp_path, re
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "6 values" in done.stdout or reference == "one.onnx"
+    assert " 30 values" in done.stdout or reference == "one.onnx"  # six values at each of five optimisation levels
 
 
 def test_reports_are_written_by_suffix(files, tmp_path):
@@ -106,3 +110,24 @@ def test_a_report_that_cannot_be_written_exits_with_2_before_anything_runs(files
     assert done.exit_code == 2
     assert "must end in one of: .html, .json, .md, .xml" in done.output
     assert "onnxruntime" not in done.output
+
+
+def test_a_failure_is_bundled_and_replayed_with_one_command(files, tmp_path):
+    bundle = tmp_path / "failure.npz"
+    done = CliRunner().invoke(main, ["check", str(files[0]), str(files[2]), "--bundle", str(bundle)])
+    assert done.exit_code == 1
+    assert f"keras-pe check --replay {bundle}" in done.stderr
+    assert CliRunner().invoke(main, ["check", "--replay", str(bundle)]).exit_code == 1
+
+
+def test_a_check_that_passes_leaves_no_bundle(files, tmp_path):
+    bundle = tmp_path / "failure.npz"
+    assert CliRunner().invoke(main, ["check", *map(str, files[:2]), "--bundle", str(bundle)]).exit_code == 0
+    assert not bundle.exists()
+
+
+@pytest.mark.parametrize("arguments", ["", "--replay {0}", "--replay {0} {1}", "--replay {0} --seed 1"])
+def test_a_replay_takes_a_bundle_and_nothing_that_it_would_pass_over(files, arguments):
+    done = CliRunner().invoke(main, ["check", *(each.format(*files) for each in arguments.split())])
+    assert done.exit_code == 2
+    assert "Error" in done.output

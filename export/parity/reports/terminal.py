@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from rich import box
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -9,6 +10,8 @@ from rich.text import Text
 from keras_pe.export.parity import text
 from keras_pe.export.parity.report import ParityReport
 from keras_pe.export.parity.reports import cells
+
+_YIELDING = ("artifact", "tensor")
 
 
 def render(report: ParityReport) -> Group:
@@ -29,9 +32,10 @@ def render(report: ParityReport) -> Group:
 
 def _table(title: str, header: cells.Row, rows: Iterable[Iterable[str]], styles: Iterable[str]) -> Table:
     """Returns a table whose texts are shown as they are, not read as markup."""
-    table = Table(title=Text(title))
-    for index, name in enumerate(header):
-        table.add_column(name, no_wrap=index == 0)
+    table = Table(title=Text(title), box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
+    for name in header:  # where it is narrow, the names of files give way and not the figures
+        yields = name in _YIELDING
+        table.add_column(name.replace(" ", "\n"), no_wrap=not yields, overflow="fold", min_width=len(name) * yields)
     for row, style in zip(rows, styles, strict=True):
         table.add_row(*map(Text, row), style=style)
     return table

@@ -44,3 +44,17 @@ class Silent(Crashing):
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {}
+
+
+class Forgetful:
+    """Multiplies by one, and from the third question on by two."""
+
+    inputs = (TensorSpec("x", ("batch", "length"), "float32"),)
+    version = "faulty 1"
+
+    def __init__(self, path: str) -> None:
+        self.asked = 0
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        self.asked += 1
+        return {"y": inputs["x"] * np.float32(1 if self.asked < 3 else 2)}
