@@ -60,20 +60,20 @@ class Trace:
 def trace(model: Any, signature: Signature) -> Trace:
     """Traces the model once, for any size of the dynamic dimensions, in inference mode.
 
-    The weights of recurrent layers stay constants: the converter recognises an LSTM or a GRU by them. An eager tensor
-    that a layer kept is found among the captures of the function and becomes a weight.
+    Some weights stay constants, see `_constants`. An eager tensor that a layer kept is found among the captures of the
+    function and becomes a weight.
     """
     import keras
     import tensorflow as tf
 
-    recurrent = _recurrent_variables(model)
-    variables = list({id(v): v for v in model.variables if id(v) not in recurrent}.values())
+    constants = _constants(model)
+    variables = list({id(v): v for v in model.variables if id(v) not in constants}.values())
     count = len(signature.inputs)
     updated: list[str] = []
 
     def flat(*arguments: Any) -> list[Any]:
         mapping = list(zip(variables, arguments[count:], strict=True))
-        mapping += [(v, tf.constant(value)) for v, value in recurrent.values()]
+        mapping += [(v, tf.constant(value)) for v, value in constants.values()]
         with keras.StatelessScope(state_mapping=mapping) as scope:
             before = {id(v): scope.get_current_value(v) for v, _ in mapping}
             packed = signature.pack({s.name: x for s, x in zip(signature.inputs, arguments[:count], strict=True)})
@@ -104,8 +104,24 @@ def trace(model: Any, signature: Signature) -> Trace:
     )
 
 
-def _recurrent_variables(model: Any) -> dict[int, tuple[Any, npt.NDArray[Any]]]:
+def _constants(model: Any) -> dict[int, tuple[Any, npt.NDArray[Any]]]:
+    """Returns the variables that the converter must know the values of, with these.
+
+    It recognises an LSTM by its weights. And it moves the transpositions that convolutions need past biases and the
+    statistics of a normalisation, and folds these, only where they are constants.
+    """
     import keras
 
-    layers = [layer for layer in all_layers(model) if isinstance(layer, keras.layers.RNN)]
-    return {id(v): (v, np.asarray(v.value)) for layer in layers for v in layer.weights}
+    layers = all_layers(model)
+    kept = [v for layer in layers if isinstance(layer, keras.layers.RNN) for v in layer.weights]
+    if any(isinstance(layer, _convolutions()) for layer in layers):
+        kept += [v for v in model.weights if len(v.shape) == 1]
+    return {id(v): (v, np.asarray(v.value)) for v in kept}
+
+
+def _convolutions() -> tuple[type, ...]:
+    import keras
+
+    names = ("Conv1D", "Conv2D", "Conv3D", "Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose")
+    names += ("DepthwiseConv1D", "DepthwiseConv2D", "SeparableConv1D", "SeparableConv2D")
+    return tuple(getattr(keras.layers, name) for name in names)

@@ -5,6 +5,7 @@ from typing import Any
 
 from keras_pe.export.artifact import TensorSpec
 from keras_pe.export.onnx.canonical import make_canonical
+from keras_pe.export.onnx.flattening import remove_flattening
 from keras_pe.export.signature import Signature
 from keras_pe.export.tracing import Trace, Weight
 
@@ -16,6 +17,7 @@ def assemble(proto: Any, trace: Trace, signature: Signature, metadata: Mapping[s
 
     import keras_pe
 
+    remove_flattening(proto)
     graph = onnx.GraphProto()
     graph.CopyFrom(proto.graph)
     del graph.input[:], graph.output[:]

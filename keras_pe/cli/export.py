@@ -79,13 +79,14 @@ def _export(
     kind: str, model: Any, place: Path, opset: int, external_data: bool, stage: Callable[[str], None]
 ) -> "Artifact":
     from keras_pe import export
+    from keras_pe.export.onnx.exporter import SELF_CONTAINED
 
     def progress(name: str) -> None:
         stage(f"{kind}: {name}")
 
     if kind == "onnx":
-        threshold = {"external_data_threshold": 0} if external_data else {}
-        return export.export_onnx(model, place, opset=opset, progress=progress, **threshold)
+        threshold = 0 if external_data else SELF_CONTAINED
+        return export.export_onnx(model, place, opset=opset, external_data_threshold=threshold, progress=progress)
     if kind == "tf_saved_model":
         return export.export_saved_model(model, place, progress=progress)
     stage("litert")

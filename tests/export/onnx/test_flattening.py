@@ -1,0 +1,56 @@
+"""A Dense layer is a MatMul and an Add, whatever the rank; Reshapes that mean something stay."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+from keras_pe.export import export_onnx
+
+L = keras.layers
+
+
+def _export(model: keras.Model, values: Any, path: Path) -> list[str]:
+    """Checks the numbers at a size that was not traced and returns the operators."""
+    artifact = export_onnx(model, path / "m.onnx")
+    session = ort.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
+    # Up to 16 products of values near 1, each rounded to float32.
+    np.testing.assert_allclose(session.run(None, {"values": values})[0], model(values), atol=2e-6, rtol=0)
+    return [node.op_type for node in onnx.load(artifact.path).graph.node]
+
+
+@pytest.mark.parametrize("shape", [(8,), (5, 8), (None, 8), (None, None, 8), (3, None, 8)])
+def test_a_dense_layer_is_one_product_at_any_rank(tmp_path: Path, shape: tuple[int | None, ...]) -> None:
+    model = keras.Sequential([keras.Input(shape, name="values"), L.Dense(4)])
+    values = np.random.default_rng(0).normal(size=(2, *(size or 6 for size in shape))).astype("float32")
+    assert _export(model, values, tmp_path) == ["MatMul", "Add"]
+
+
+def test_a_dense_layer_after_a_transposition_is_too(tmp_path: Path) -> None:
+    model = keras.Sequential([keras.Input((8, None), name="values"), L.Permute((2, 1)), L.Dense(4)])
+    values = np.random.default_rng(0).normal(size=(2, 8, 6)).astype("float32")
+    assert _export(model, values, tmp_path) == ["Transpose", "MatMul", "Add"]
+
+
+def test_reshapes_that_do_not_undo_each_other_stay(tmp_path: Path) -> None:
+    inputs = keras.Input((4, 6), name="values")
+    product = keras.ops.matmul(keras.ops.reshape(inputs, (-1, 6)), np.ones((6, 6), "float32"))
+    model = keras.Model(inputs, keras.ops.reshape(product, (-1, 6, 4)))
+    values = np.random.default_rng(0).normal(size=(2, 4, 6)).astype("float32")
+    assert _export(model, values, tmp_path) == ["Reshape", "MatMul", "Reshape"]
+
+
+def test_leading_sizes_that_change_places_stay(tmp_path: Path) -> None:
+    class Regrouped(L.Layer):
+        def call(self, inputs: Any) -> Any:
+            batch, length, _ = keras.ops.shape(inputs)
+            product = keras.ops.matmul(keras.ops.reshape(inputs, (-1, 6)), np.ones((6, 6), "float32"))
+            return keras.ops.reshape(product, (length, batch, 6))
+
+    model = keras.Sequential([keras.Input((None, 6), name="values"), Regrouped()])
+    values = np.random.default_rng(0).normal(size=(2, 5, 6)).astype("float32")
+    assert "Reshape" in _export(model, values, tmp_path)
