@@ -122,6 +122,6 @@ def _constants(model: Any) -> dict[int, tuple[Any, npt.NDArray[Any]]]:
 def _convolutions() -> tuple[type, ...]:
     import keras
 
-    names = ("Conv1D", "Conv2D", "Conv3D", "Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose")
-    names += ("DepthwiseConv1D", "DepthwiseConv2D", "SeparableConv1D", "SeparableConv2D")
-    return tuple(getattr(keras.layers, name) for name in names)
+    kinds = ("Conv{}D", "Conv{}DTranspose", "DepthwiseConv{}D", "SeparableConv{}D")
+    names = [kind.format(axes) for kind in kinds for axes in (1, 2, 3)]
+    return tuple(getattr(keras.layers, name) for name in names if hasattr(keras.layers, name))
