@@ -9,8 +9,8 @@ from typing import Any
 import keras_pe
 from keras_pe.export.parity.examine import examine
 from keras_pe.export.parity.reference import Expectation, KerasReference, Reference
-from keras_pe.export.parity.report import Array, NotTried, ParityReport, TriedInput
-from keras_pe.export.parity.sources import Source, choose_cases, locate, open_reference
+from keras_pe.export.parity.report import Array, NotTried, ParityReport, RuntimeResult, TriedInput
+from keras_pe.export.parity.sources import Source, choose_cases, locate, locate_artifact, open_reference
 from keras_pe.export.runtimes.keras_here import KerasHere
 from keras_pe.export.runtimes.protocol import RuntimeSpec
 from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
@@ -57,7 +57,7 @@ def check_parity(
     """
     start = time.perf_counter()
     sources = [artifacts] if isinstance(artifacts, Source) else list(artifacts)
-    targets: list[tuple[str, Path | None]] = [locate(source) for source in sources]
+    targets: list[tuple[str, Path | None]] = [locate_artifact(source) for source in sources]
     if not isinstance(model, Source) or locate(model)[0] == "keras":
         targets.insert(0, ("keras", None))
     chosen = default_runtimes() if runtimes is None else find_runtimes(runtimes)
@@ -77,6 +77,8 @@ def check_parity(
             tell(done, len(ready) + 1, spec.name)
             results.append(examine(worker or _here(spec, reference), path, reference, expectations))
     tell(len(ready) + 1, len(ready) + 1, "done")
+    ran = {path for _, path in ready}
+    results += [_untried(format, path) for format, path in targets if path is not None and path not in ran]
     return ParityReport(
         model=reference.name,
         basis=reference.basis,
@@ -87,6 +89,12 @@ def check_parity(
         versions=versions_of([reference.version, *(result.version for result in results)]),
         seconds=time.perf_counter() - start,
     )
+
+
+def _untried(format: str, path: Path) -> RuntimeResult:
+    """Returns the result of an artifact that no runtime ran: it has failed, whatever else has passed."""
+    message = f"none of the chosen runtimes that are installed takes {format}"
+    return RuntimeResult(str(path), format, "none", passed=False, status="not loaded", message=message)
 
 
 def _here(spec: RuntimeSpec, reference: Reference) -> KerasHere:

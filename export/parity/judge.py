@@ -51,7 +51,7 @@ def judge(
             break
         answers.append(answer)
         cases.append(_compare(expectation, answer or {}, refusal))
-    compared = any(case.comparisons for case in cases)
+    compared = any(comparison.count for case in cases for comparison in case.comparisons)
     passed = ended is None and compared and all(case.status != "failed" for case in cases)
     result = replace(failed, passed=passed, cases=tuple(cases), version=runner.version, seconds=runner.seconds)
     return result, answers

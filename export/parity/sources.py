@@ -38,6 +38,19 @@ def locate(source: Source) -> tuple[str, Path]:
     return _FORMATS[path.suffix], path
 
 
+def locate_artifact(source: Source) -> tuple[str, Path]:
+    """Returns the format and the path of something that was exported.
+
+    Raises:
+        FileNotFoundError: If it is not there.
+        ValueError: If it is not an artifact.
+    """
+    format, path = locate(source)
+    if format not in _RUNTIMES:
+        raise ValueError(f"`artifacts` must be .onnx or .tflite files or SavedModel folders. Received: {path}.")
+    return format, path
+
+
 def open_reference(model: Any, input_signature: Any, timeout: float) -> Reference:
     """Returns the reference that a model, a path or an artifact stands for."""
     if not isinstance(model, str | Path | Artifact):

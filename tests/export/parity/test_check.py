@@ -54,3 +54,20 @@ def test_an_input_that_the_model_refuses_everywhere_compares_nothing_and_fails(m
     report = check_parity(model, inputs=[{"tokens": np.array([[50, 51]], np.int32)}])
     assert not report.passed
     assert report.tried[0].refused is not None
+
+
+def test_an_artifact_that_no_runtime_ran_has_failed_whatever_else_passed(model, artifacts):
+    report = check_parity(model, artifacts, runtimes=["keras[graph]", "onnxruntime[all]"])
+    assert [(result.runtime, result.passed) for result in report.results] == [
+        ("keras[graph]", True),
+        ("onnxruntime[all]", True),
+        ("none", False),
+    ]
+    assert not report.passed
+    assert "none of the chosen runtimes that are installed takes tf_saved_model" in str(report)
+
+
+def test_a_model_is_not_an_artifact(model, tmp_path):
+    model.save(tmp_path / "small.keras")
+    with pytest.raises(ValueError, match="`artifacts` must be"):
+        check_parity(model, tmp_path / "small.keras")
