@@ -139,7 +139,8 @@ def _style(axes: "Axes", points: int) -> dict[str, Any]:
     return {
         "color": PALETTE[drawn % len(PALETTE)],
         "linestyle": _DASHES[drawn % len(_DASHES)],
-        "marker": _MARKERS[drawn % len(_MARKERS)],
+        # On a long line, one that may jump from point to point, single markers would look like data of their own.
+        "marker": _MARKERS[drawn % len(_MARKERS)] if points <= 256 else "",
         "markersize": 4,
         # Markers a little apart for each line: curves that coincide still show both.
         "markevery": (drawn, max(1, points // 12)) if points > drawn else 1,

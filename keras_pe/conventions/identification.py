@@ -135,14 +135,17 @@ def _fits(
     # A table that was rounded before it was scaled is noisier than its own type tells: what no rotation explains.
     noise = rotation.noise * rotation.scale
     noise = noise if noise > 2 * np.sqrt(np.mean(rounding[kept] ** 2)) else 0.0
-    error = _FORMULA_ERROR * max(1.0, 1.0 / candidate.timescales.min())
+    rates = 1.0 / candidate.timescales
+    # A slow rate, from a power or an exponential in float32, is off by up to a millionth of itself.
+    by_timescale = np.minimum(1e-6 * rates, _FORMULA_ERROR * np.maximum(1.0, rates))
+    error = np.concatenate([by_timescale, by_timescale, [0.0]])[candidate.order]
     found = []
     for start in _starts(candidate, rotation, len(rows), channels // 2):
         positions = index + start
         signal = timing_signal(positions, channels, layout=candidate.layout, timescales=candidate.timescales)
         scale = float((rows[kept] * signal).sum() / (signal * signal).sum())
         left = np.abs(rows[kept] - scale * signal)
-        formula = error * positions[:, np.newaxis] * rotation.scale
+        formula = error * positions[:, np.newaxis] * rotation.scale  # by column, as the rates differ
         precision = rounding[kept] + noise + 1e-7 * rotation.scale
         # Three, because a table of eight values, the least there is, knows its own noise no better than that.
         if _misfit(left, precision + formula) <= 3 and (left <= LARGEST_ROUNDING * rotation.scale + formula).all():

@@ -176,6 +176,13 @@ def test_another_longest_timescale_is_found(name: str, channels: int, longest: f
     assert match.max_timescale == pytest.approx(longest, rel=1e-6 if dtype is np.float32 else 1e-2)
 
 
+def test_a_longest_timescale_near_the_usual_one_is_not_taken_for_it() -> None:
+    # 20 rows of the slow pair differ by 20 / 9000 - 20 / 10000 = 2.2e-4: less than float16 tells, but float32 does.
+    matches = identify(timing_signal(np.arange(20), 4, max_timescale=9000).astype(np.float32))
+    [longest] = [match.max_timescale for match in matches if "tensor2tensor" in match.conventions]
+    assert longest == pytest.approx(9000, rel=1e-4)
+
+
 def test_the_convention_that_begins_at_this_row_comes_first() -> None:
     for start, first in ((0, "tensor2tensor"), (1, "opennmt-tf"), (2, "fairseq")):
         [match] = identify(signal_of("tensor2tensor", 32, np.arange(start, start + 9)))
