@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.parity.hashes import hash_files
-from keras_pe.export.parity.report import Array, ParityReport, Recording, RuntimeResult
+from keras_pe.export.parity.report import Array, Finding, ParityReport, Recording, RuntimeResult
 from keras_pe.export.publishing import staging
 from keras_pe.export.runtimes.protocol import as_dtype
 
@@ -32,12 +32,14 @@ class Failure:
         places: Where the artifact may be: where it was as seen from the bundle, and where it was on that machine.
         hashes: SHA-256 of each of the artifact's files, by name.
         recording: What it was fed, what was expected and what came back.
+        findings: The causes that were found.
     """
 
     runtime: str
     places: tuple[Path, ...]
     hashes: Mapping[str, str]
     recording: Recording
+    findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,8 @@ def _read_failure(number: int, manifest: Mapping[str, Any], arrays: Mapping[str,
         before=tuple(_under(f"cases/{before}/inputs/", arrays) for before in range(index)),
     )
     places = (home / manifest["from_here"], Path(manifest["artifact"]))
-    return Failure(manifest["runtime"], places, manifest["sha256"], recording)
+    findings = tuple(Finding(**each) for each in manifest["findings"])
+    return Failure(manifest["runtime"], places, manifest["sha256"], recording, findings)
 
 
 def _named(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -8,7 +8,7 @@ from keras_pe.export.parity.causes import find_causes
 from keras_pe.export.parity.evidence import Evidence
 from keras_pe.export.parity.judge import Runner, judge, record
 from keras_pe.export.parity.locate import locate
-from keras_pe.export.parity.profile import profile_worst
+from keras_pe.export.parity.profile import profile_longest
 from keras_pe.export.parity.reference import Expectation, Reference
 from keras_pe.export.parity.report import RuntimeResult
 
@@ -18,7 +18,7 @@ def examine(
 ) -> RuntimeResult:
     """Returns the result of one runtime, causes included. The runtime is closed."""
     result, answers = judge(runner, path, expectations)
-    result = replace(result, profile=profile_worst(result, expectations, answers))
+    result = replace(result, profile=profile_longest(result, expectations, answers))
     if not result.passed:
         result = replace(result, recording=record(result, expectations, answers))
         evidence = _trace(Evidence(result, expectations, answers, runner, reference))

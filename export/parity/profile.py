@@ -14,14 +14,23 @@ MAX_BINS = 128
 _BINS_A_DECADE = 2
 
 
-def profile_worst(
+def profile_longest(
     result: RuntimeResult, expectations: Sequence[Expectation], answers: Sequence[Arrays | None]
 ) -> ErrorProfile | None:
-    """Returns the profile of the comparison that is furthest out of tolerance; None where no arrays were compared."""
-    if result.worst is None or result.worst[1].worst_index is None:
+    """Returns the profile of the comparison with the most positions, among those that failed if any did.
+
+    A runtime that is wrong is often furthest out in the shortest case, where there is least to see. None where no
+    arrays were compared.
+    """
+    compared = [
+        (index, case.case, each)
+        for index, case in enumerate(result.cases)
+        for each in case.comparisons
+        if each.worst_index is not None
+    ]
+    if not compared:
         return None
-    name, comparison = result.worst
-    index = next(i for i, case in enumerate(result.cases) if case.case == name)
+    index, name, comparison = max(compared, key=lambda found: (not found[2].passed, _positions(found[2].shape)))
     outputs, truth, output = expectations[index].outputs or {}, expectations[index].truth or {}, comparison.output
     answer = answers[index]
     assert answer is not None, "what was compared was answered"
@@ -41,7 +50,7 @@ def profile_errors(case: str, output: str, expected: Array, actual: Array, truth
     """
     difference = _difference(expected if truth is None else truth, actual)
     axis = min(1, difference.ndim - 1) if difference.ndim else None
-    size = 1 if axis is None else difference.shape[axis]
+    size = _positions(difference.shape)
     starts = np.unique(np.linspace(0, size, MAX_BINS, endpoint=False).astype(int))
     exact = int((difference == 0).sum())
     unbounded = int(np.isinf(difference).sum())
@@ -59,6 +68,11 @@ def profile_errors(case: str, output: str, expected: Array, actual: Array, truth
         decades=decades,
         counts=counts,
     )
+
+
+def _positions(shape: tuple[int, ...]) -> int:
+    """Returns the length of the second axis, or of the only one."""
+    return shape[:2][-1] if shape else 1
 
 
 def _difference(target: Array, values: Array) -> Array:

@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from keras_pe.export.parity.bundle import Failure, read_bundle
@@ -36,7 +37,7 @@ def replay_bundle(bundle: str | Path, *, timeout: float = 120.0, progress: Progr
     start = time.perf_counter()
     content = read_bundle(bundle)
     jobs = [(failure, _find_spec(failure), _find_artifact(failure)) for failure in content.failures]
-    changed = sorted({path.name for failure, _, path in jobs if not _unchanged(failure, path)})
+    changed = sorted({path.name for failure, _, path in jobs if _changed(failure, path)})
     results: list[RuntimeResult] = []
     not_tried: list[NotTried] = []
     expectations: dict[str, Expectation] = {}
@@ -81,7 +82,11 @@ def _run(failure: Failure, spec: RuntimeSpec, path: Path, expectation: Expectati
         "the recorded answers", {expectation.case.name: (expectation.case, expectation.outputs or {})}
     )
     with _PrimedWorker(spec, timeout, failure.recording.before) as worker:
-        return examine(worker, path, reference, [expectation])
+        result = examine(worker, path, reference, [expectation])
+    if result.passed or _changed(failure, path):
+        return result
+    # The cause was found with the model at hand; recorded answers alone may not tell it.
+    return replace(result, findings=failure.findings or result.findings)
 
 
 def _expectation(failure: Failure) -> Expectation:
@@ -108,6 +113,6 @@ def _find_artifact(failure: Failure) -> Path:
     raise FileNotFoundError(f"No artifact at {' or at '.join(map(str, failure.places))}. Put it at one of them.")
 
 
-def _unchanged(failure: Failure, artifact: Path) -> bool:
+def _changed(failure: Failure, artifact: Path) -> bool:
     found = hash_files(artifact)
-    return all(found.get(name) == value for name, value in failure.hashes.items())
+    return any(found.get(name) != value for name, value in failure.hashes.items())

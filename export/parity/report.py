@@ -207,7 +207,7 @@ class RuntimeResult:
         layers: Layer by layer, where a failure was traced through the model.
         version: The runtime's package and version.
         seconds: What the runs themselves took, imports and loading aside.
-        profile: How the differences of the worst comparison spread; None where no arrays were compared.
+        profile: How the differences of its longest comparison spread; None where no arrays were compared.
         recording: The worst case's arrays, where it failed.
     """
 

@@ -35,10 +35,12 @@ def render(report: ParityReport) -> str:
 
 
 def _pictures(result: RuntimeResult) -> list[_Picture]:
-    """Returns the pictures of one runtime's worst comparison, and of its layers."""
+    """Returns the pictures of the comparison that was profiled, and of the layers."""
     drawn: list[_Picture] = []
-    if result.profile is not None and result.worst is not None:
-        profile, comparison = result.profile, result.worst[1]
+    profile = result.profile
+    if profile is not None:
+        (case,) = (case for case in result.cases if case.case == profile.case)
+        (comparison,) = (each for each in case.comparisons if each.output == profile.output)
         where = f"output {profile.output!r} of the case {profile.case!r}"
         words = f"Largest error {cells.number(comparison.max_abs_diff)}, allowed {cells.number(comparison.allowed)}."
         svg = pictures.draw_positions(profile, comparison)

@@ -1,8 +1,14 @@
 """Profiles: where along the positions the differences are, and how large they are."""
 
+import dataclasses
+
 import numpy as np
 
-from keras_pe.export.parity.profile import MAX_BINS, profile_errors
+from keras_pe.export.parity.cases import Case
+from keras_pe.export.parity.compare import compare_outputs
+from keras_pe.export.parity.profile import MAX_BINS, profile_errors, profile_longest
+from keras_pe.export.parity.reference import Expectation
+from keras_pe.export.parity.report import CaseResult, RuntimeResult
 
 EXPECTED = np.ones((2, 500, 3), np.float32)
 
@@ -48,3 +54,18 @@ def test_a_difference_of_a_power_of_ten_falls_in_the_bin_that_starts_with_it():
     profile = profile_errors("case", "y", np.zeros(2), np.array([0.01, 1.0]))
     assert profile.decades[0] == -2.0
     assert profile.counts[0] == profile.counts[-1] == 1
+
+
+def test_of_the_failing_cases_the_one_with_the_most_positions_is_kept():
+    cases, expectations, answers = [], [], []
+    for length, error in ((2, 9.0), (50, 0.5), (90, 0.0)):
+        x = np.ones((1, length), np.float32)
+        expectations.append(Expectation(Case(f"length {length}", {}, ""), {"y": x}))
+        answers.append({"y": x + np.float32(error)})
+        comparisons = compare_outputs({"y": x}, answers[-1])
+        cases.append(CaseResult(f"length {length}", "failed" if error else "passed", "", comparisons))
+    result = RuntimeResult("", "onnx", "runtime", False, "compared", cases=tuple(cases))
+    assert profile_longest(result, expectations, answers).case == "length 50"
+    result = dataclasses.replace(result, cases=tuple(cases[2:]))
+    assert profile_longest(result, expectations[2:], answers[2:]).case == "length 90"
+    assert profile_longest(dataclasses.replace(result, cases=()), [], []) is None

@@ -15,7 +15,7 @@ from keras_pe.export import check_parity
 from keras_pe.export.parity import replay as replay_module
 from keras_pe.export.parity import replay_bundle, write_bundle
 from keras_pe.export.parity.bundle import read_bundle
-from keras_pe.export.parity.report import ParityReport, Recording, RuntimeResult
+from keras_pe.export.parity.report import Finding, ParityReport, Recording, RuntimeResult
 from keras_pe.export.runtimes.protocol import RuntimeSpec
 from tests.cli.test_check import write_scale
 
@@ -55,6 +55,18 @@ def test_a_repaired_artifact_passes_and_the_report_says_that_it_has_changed(fail
     again = replay_bundle(folder / "failure.npz")
     assert again.passed
     assert "changed since: wrong.onnx" in again.basis
+
+
+def test_the_cause_that_was_found_with_the_model_is_kept_while_the_artifact_is_the_same(failed):
+    folder, report = failed
+    cause = Finding("wrong layout", "interleaved fits", "encode")
+    write_bundle(
+        dataclasses.replace(report, results=(dataclasses.replace(report.results[0], findings=(cause,)),)),
+        folder / "failure.npz",
+    )
+    assert replay_bundle(folder / "failure.npz").findings == (cause,)
+    write_scale(folder / "wrong.onnx", 2.004)
+    assert cause not in replay_bundle(folder / "failure.npz").findings
 
 
 def test_bundle_and_artifact_can_move_together_and_a_lost_artifact_is_named(failed):
