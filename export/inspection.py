@@ -15,6 +15,11 @@ _RANDOM = re.compile(
 _ASSIGNS = re.compile("Assign|Resource(Apply|Scatter|SparseApply)|LookupTable(Insert|Import)")
 _MOST_CALLS = 20  # functions within functions; a graph that calls itself has no end
 
+TIME_DISTRIBUTED = (
+    "layer {layer!r} (TimeDistributed) has a dynamic time axis, for which Keras traces as many steps as the batch has "
+    "rows. Give the axis a fixed length, or leave the wrapper out around a layer such as Dense that needs none."
+)
+
 
 def operators(graph: Any) -> Iterator[tuple[str, str]]:
     """Returns the path and type of every operator of a `tf.Graph`, those of the functions it calls included."""

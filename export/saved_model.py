@@ -10,6 +10,13 @@ from typing import Any
 from keras_pe.export.artifact import Artifact
 from keras_pe.export.destination import check_destination
 from keras_pe.export.errors import ExportError
+from keras_pe.export.inspection import (
+    TIME_DISTRIBUTED,
+    assigning_operators,
+    describe_place,
+    dynamic_time_distributed,
+    random_operators,
+)
 from keras_pe.export.metadata import describe
 from keras_pe.export.opening import open_artifact, write_sidecar
 from keras_pe.export.publishing import publish_folder, staging
@@ -55,19 +62,18 @@ def export_saved_model(
     with staging(destination) as folder:
         made = folder / destination.name
         stage("write")
-        write_saved_model(model, signature, made)
+        notes = tuple(write_saved_model(model, signature, made))
         stage("open")
         _open(made, signature, model.name)
-        write_sidecar(
-            made, Artifact("tf_saved_model", made, signature.inputs, signature.outputs, 0, 0.0, metadata=metadata)
-        )
+        specs = (signature.inputs, signature.outputs)
+        write_sidecar(made, Artifact("tf_saved_model", made, *specs, 0, 0.0, notes=notes, metadata=metadata))
         stage("publish")
         publish_folder(made, destination)
     return dataclasses.replace(open_artifact(destination), seconds=time.perf_counter() - start)
 
 
-def write_saved_model(model: Any, signature: Signature, folder: Path) -> None:
-    """Writes the SavedModel, without a look at what came out."""
+def write_saved_model(model: Any, signature: Signature, folder: Path) -> list[str]:
+    """Writes the SavedModel, without a look at what came out, and returns sentences on the state it keeps."""
     import keras
     import tensorflow as tf
 
@@ -81,8 +87,21 @@ def write_saved_model(model: Any, signature: Signature, folder: Path) -> None:
         for spec in signature.inputs
     ]
     archive = keras.export.ExportArchive()
-    archive.add_endpoint("serve", serve, specs)  # without track(), which would store every weight a second time
+    # Without track(), which would store every weight a second time.
+    served = archive.add_endpoint("serve", serve, specs)
+    graph = served.get_concrete_function().graph
+    layer = dynamic_time_distributed(graph, model)
+    if layer:
+        raise ExportError("SavedModel", model.name, TIME_DISTRIBUTED.format(layer=layer))
     archive.write_out(folder, verbose=False)
+    return [
+        f"A call depends on those before it: {describe_place(path, model)} {what} (operator {kind!r})."
+        for found, what in (
+            (random_operators(graph), "draws random numbers"),
+            (assigning_operators(graph), "changes a variable"),
+        )
+        for path, kind in found[:1]
+    ]
 
 
 def _open(folder: Path, signature: Signature, name: str) -> None:

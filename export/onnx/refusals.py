@@ -8,6 +8,7 @@ from typing import Any
 
 from keras_pe.export.errors import ExportError
 from keras_pe.export.inspection import (
+    TIME_DISTRIBUTED,
     assigning_operators,
     describe_place,
     dynamic_time_distributed,
@@ -39,13 +40,7 @@ def refuse_state_and_randomness(trace: Trace, model: Any, kind: str = "ONNX") ->
         )
     layer = dynamic_time_distributed(graph, model)
     if layer:
-        raise ExportError(
-            kind,
-            model.name,
-            f"layer {layer!r} (TimeDistributed) has a dynamic time axis, for which Keras traces as many steps as the "
-            "batch has rows. Give the axis a fixed length, or leave the wrapper out around a layer such as Dense that "
-            "needs none.",
-        )
+        raise ExportError(kind, model.name, TIME_DISTRIBUTED.format(layer=layer))
     changed = [f"variable {path!r} changes with every call (operator 'Assign')" for path in trace.updated]
     changed += [
         f"{describe_place(path, model)} changes a variable (operator {operator!r})"
