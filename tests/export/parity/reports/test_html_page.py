@@ -72,9 +72,12 @@ def test_every_reference_within_the_page_has_its_one_target(page):
 
 def test_the_pictures_take_every_colour_from_the_page(page):
     _, text = page
+    style = re.search("<style>.*?</style>", text, flags=re.DOTALL)[0]
     for svg in re.findall("<svg.*?</svg>", text, flags=re.DOTALL):
         assert re.findall(r"(?:fill|stroke): ?#\w+", svg) == []
-        assert set(re.findall(r"var\((--\w+)\)", svg)) <= {"--ink", "--grid", "--error", "--noise", "--limit"}
+        used = set(re.findall(r"var\(([^)]*)\)", svg))
+        assert "--ink" in used
+        assert all(style.count(f"{name}: #") == 2 for name in used)  # once for light and once for dark
     assert "prefers-color-scheme: dark" in text
 
 
