@@ -8,6 +8,7 @@ from typing import Any
 
 from keras_pe.export.artifact import Artifact
 from keras_pe.export.destination import check_destination
+from keras_pe.export.errors import ExportError
 from keras_pe.export.metadata import describe
 from keras_pe.export.precision import in_export_precision
 from keras_pe.export.publishing import publish_file, staging
@@ -67,13 +68,16 @@ def export_onnx(
     with staging(destination) as folder:
         from keras_pe.export.onnx.assembly import assemble
         from keras_pe.export.onnx.conversion import convert
-        from keras_pe.export.onnx.refusals import refuse_state_and_randomness
+        from keras_pe.export.onnx.refusals import first_line, refuse_state_and_randomness
         from keras_pe.export.onnx.verification import check_graph, open_session
         from keras_pe.export.onnx.writing import size, write_model
         from keras_pe.export.tracing import trace
 
         stage("trace")
-        traced = trace(model, signature)
+        try:
+            traced = trace(model, signature)
+        except Exception as error:  # a layer may raise anything where a size is not known
+            raise ExportError("ONNX", model.name, f"Keras cannot trace it: {first_line(error)}.") from error
         refuse_state_and_randomness(traced, model)
         stage("convert")
         proto = convert(traced, signature, opset, model)

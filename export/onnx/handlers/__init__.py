@@ -10,6 +10,7 @@ _FAMILIES = (
     "angles",
     "arrays",
     "bits",
+    "counting",
     "division",
     "exponentials",
     "one_hot",

@@ -24,8 +24,8 @@ class Calls(keras.Model):
 
 
 def expected(function: Callable[..., Any], inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Returns what eager Keras returns, flat."""
-    results = function(*(keras.ops.convert_to_tensor(x) for x in inputs))
+    """Returns what eager Keras returns in inference, flat."""
+    results = Calls(function)(*(keras.ops.convert_to_tensor(x) for x in inputs), training=False)
     return [np.asarray(x) for x in keras.tree.flatten(results)]
 
 
@@ -38,7 +38,7 @@ def exported(
     opset: int = 18,
 ) -> list[np.ndarray]:
     """Returns what the exported file returns, flat. The first dimension of an input is dynamic unless `is_static`."""
-    signature = [keras.InputSpec(shape=_shape(x, is_static), dtype=str(x.dtype)) for x in inputs]
+    signature = [keras.InputSpec(shape=_shape(x, is_static), dtype=_dtype(x)) for x in inputs]
     artifact = export_onnx(Calls(function), folder / "calls.onnx", input_signature=signature, opset=opset)
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
@@ -49,3 +49,7 @@ def exported(
 
 def _shape(array: np.ndarray, is_static: bool) -> tuple[int | None, ...]:
     return array.shape if is_static or not array.ndim else (None, *array.shape[1:])
+
+
+def _dtype(array: np.ndarray) -> str:
+    return "string" if array.dtype.kind == "U" else str(array.dtype)

@@ -1,0 +1,33 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_pe.export import ExportError
+from tests.export.onnx.exported import expected, exported
+
+VALUES = np.array([[3, 0, 3, 5], [2, 2, 2, 1], [9, 1, 0, 0]], "int32")  # 9 is beyond the last bin
+WEIGHTS = np.array([0.5, 1.5, 2.0, 4.0], "float32")
+
+
+@pytest.mark.parametrize("values", [VALUES, VALUES[0]])
+def test_values_are_counted_as_often_as_they_come(values: np.ndarray, tmp_path: Path) -> None:
+    def call(x):
+        return ops.bincount(x, minlength=10)
+
+    (actual,), (truth,) = exported(call, [values], tmp_path), expected(call, [values])
+    np.testing.assert_array_equal(actual, truth, strict=True)
+
+
+def test_weights_are_added(tmp_path: Path) -> None:
+    def call(x, w):
+        return ops.bincount(x, weights=w, minlength=6)
+
+    (actual,) = exported(call, [VALUES[0], WEIGHTS], tmp_path)
+    np.testing.assert_array_equal(actual, np.bincount(VALUES[0], WEIGHTS, 6).astype("float32"), strict=True)
+
+
+def test_counting_is_refused_where_onnx_cannot_scatter_sums(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="needs opset 16"):
+        exported(lambda x: ops.bincount(x, minlength=6), [VALUES], tmp_path, opset=15)
