@@ -7,7 +7,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_pe import LearnedPositionEmbedding, SinusoidalPositionEncoding, tensor2tensor
+from keras_pe import LearnedPositionEmbedding, SinusoidalPositionEncoding, from_convention, tensor2tensor
+from keras_pe.conventions import CONVENTIONS
 from keras_pe.export import check_parity, export_onnx, export_saved_model
 
 
@@ -55,8 +56,14 @@ def ported() -> keras.Model:
     return keras.Model(x, tensor2tensor.add_timing_signal_1d(y, start_index=3))
 
 
+def every_convention() -> keras.Model:
+    x = keras.Input((None, 16), name="x")
+    return keras.Model(x, {name: from_convention(name, 16, name=name)(x) for name in CONVENTIONS})
+
+
 MODELS = [
     grid, bounded_volume, coordinates, fractional_positions, decoder_step, learned, learned_grid, ported,
+    every_convention,
 ]  # fmt: skip
 
 
