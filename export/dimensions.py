@@ -15,7 +15,6 @@ Axis = tuple[int, int]  # the number of the input, the number of its axis
 # Sizes that are tried, all different, none of them 1 (which broadcasts). Convolutions without padding need the larger,
 # short position tables the smallest.
 _SIZES = ((7, 11, 13, 17, 19, 23), (67, 71, 73, 79, 83, 89), (257, 263, 269, 271, 277, 281), (2, 3, 4, 5, 6, 8))
-_BATCHES = (2, 3)
 _MOST_AXES = 6  # of which all subsets are tried
 
 
@@ -107,8 +106,8 @@ def _first_that_works(
     given = dict.fromkeys(dim for shape in shapes for dim in shape if isinstance(dim, str))
     cause: Exception | None = None
     for sizes in _SIZES:
-        base: dict[Any, int] = dict.fromkeys(batch, _BATCHES[0]) | dict.fromkeys(free, sizes[0])
-        base |= {name: _BATCHES[0] if name == "batch" else sizes[k % 6] for k, name in enumerate(given)}
+        base: dict[Any, int] = dict.fromkeys(batch, _batches(sizes)[0]) | dict.fromkeys(free, sizes[0])
+        base |= {name: _batches(sizes)[0] if name == "batch" else sizes[k % 6] for k, name in enumerate(given)}
         try:
             call(static_shapes(shapes, base))
         except Exception as error:  # whatever the layers raise: the next sizes may suit them
@@ -125,7 +124,7 @@ def _two_that_work(
     for primes in _SIZES:
         found = []
         try:
-            for batch, shift in zip(_BATCHES, (0, 1), strict=True):
+            for batch, shift in zip(_batches(primes), (0, 1), strict=True):
                 lengths = itertools.cycle(primes[shift:] + primes[:shift])
                 sizes = {name: batch if name == "batch" else next(lengths) for name in names}
                 found.append((sizes, measure(sizes)))
@@ -134,6 +133,11 @@ def _two_that_work(
         else:
             return found
     raise UnknownSizesError(str(cause)) from cause
+
+
+def _batches(lengths: Sequence[int]) -> tuple[int, int]:
+    """Returns two sizes of the batch that are no length."""
+    return (10, 11) if 2 in lengths else (2, 3)
 
 
 def _groups(axes: list[Axis], runs: Callable[[Sequence[Axis]], bool]) -> list[Sequence[Axis]]:
