@@ -51,7 +51,12 @@ def open_session(file: Path, signature: Signature, name: str) -> None:
     mapped = file.with_name(f"{file.name}.mapped")
     try:
         mapped.write_bytes(read_without_weights(file).SerializeToString())
-        session = ort.InferenceSession(mapped, options, providers=["CPUExecutionProvider"])
+        session = ort.InferenceSession(
+            mapped,
+            options,
+            providers=["CPUExecutionProvider"],
+            disabled_optimizers=["ConstantFolding"],  # copies each weight whose shape or order it changes
+        )
     except Exception as error:  # ONNX Runtime's errors have no base class of their own
         raise ExportError("ONNX", name, f"ONNX Runtime does not open the file: {first_line(error)}.") from error
     found = [[x.name for x in session.get_inputs()], [x.name for x in session.get_outputs()]]
