@@ -10,6 +10,7 @@ from keras_pe.export.artifact import Artifact
 from keras_pe.export.destination import check_destination
 from keras_pe.export.errors import ExportError
 from keras_pe.export.metadata import describe
+from keras_pe.export.precision import in_export_precision
 from keras_pe.export.publishing import publish_file, staging
 from keras_pe.export.requirements import require, require_tensorflow_backend
 from keras_pe.export.signature import Signature, model_signature
@@ -28,7 +29,7 @@ _WAYS_AROUND = {
 
 
 def export_litert(model: Any, filepath: str | os.PathLike[str], *, input_signature: Any = None) -> Artifact:
-    """Exports a Keras model to LiteRT.
+    """Exports a Keras model to LiteRT, one of half precision as a float32 rebuild of it.
 
     The file is published only after LiteRT's interpreter has opened it, which has no other operators than the built-in
     ones. Until then, and if anything fails, what stood at `filepath` stays.
@@ -52,6 +53,7 @@ def export_litert(model: Any, filepath: str | os.PathLike[str], *, input_signatu
     require("export_litert", "ai_edge_litert", extra="export,litert")
     require_tensorflow_backend("export_litert")
     destination = check_destination(Path(filepath), "litert")
+    model, notes = in_export_precision(model, False, "LiteRT")
     signature = model_signature(model, input_signature)
 
     from keras_pe.export.onnx.refusals import refuse_state_and_randomness
@@ -73,6 +75,7 @@ def export_litert(model: Any, filepath: str | os.PathLike[str], *, input_signatu
         outputs=signature.outputs,
         size=len(content),
         seconds=time.perf_counter() - start,
+        notes=tuple(notes),
         metadata=describe(model, signature, ["keras", "tensorflow"]),
     )
 

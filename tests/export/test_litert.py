@@ -105,6 +105,14 @@ def test_the_ways_around_are_ways(model: keras.Model, length: int, tmp_path: Pat
     np.testing.assert_allclose(actual, model(x), rtol=1e-5, atol=1e-6)  # some ten roundings of values below 1
 
 
+def test_half_precision_is_exported_as_a_float32_rebuild_that_says_so(tmp_path: Path) -> None:
+    x = keras.Input((None, 4), name="x")
+    model = keras.Model(x, layers.Dense(3, dtype="mixed_bfloat16")(x))
+    artifact = export_litert(model, tmp_path / "model.tflite")
+    assert artifact.outputs[0].dtype == "float32"
+    assert "float32" in " ".join(artifact.notes)
+
+
 def test_what_stood_there_survives_a_refusal(tmp_path: Path) -> None:
     path = export_litert(_apply(layers.Dense(2)), tmp_path / "model.tflite").path
     before = path.read_bytes()
