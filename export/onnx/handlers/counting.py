@@ -1,4 +1,4 @@
-"""Bincount, by scattering: tf2onnx's counts the values that are there, not how often."""
+"""Bincount and ScatterNd add up what falls on one place, where tf2onnx keeps one of it."""
 
 from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
@@ -27,7 +27,15 @@ def bincount(at: Replacement) -> None:
     at.finish(at.emit("Slice", filled, at.integers(0), size, at.integers(-1)))
 
 
-@handler("Bincount", "DenseBincount", opsets=range(15, 16))
+@handler("ScatterNd", opsets=range(16, 19))
+def scatter_nd(at: Replacement) -> None:
+    """Adds the updates to zeros."""
+    indices, updates, shape = at.inputs
+    start = at.emit("Expand", at.constant_like(0, updates), at.cast(shape, "int64"))
+    at.finish(at.emit("ScatterND", start, at.cast(indices, "int64"), updates, reduction="add"))
+
+
+@handler("Bincount", "DenseBincount", "ScatterNd", opsets=range(15, 16))
 def refused(at: Replacement) -> None:
     """Opset 16 brings the scattering that adds."""
     raise ValueError(f"{at.node.type} needs opset 16.")

@@ -1,0 +1,35 @@
+"""One row of the survey: something to call, what to call it with, and what of it is dynamic."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Case:
+    """A callable of tensors and its inputs.
+
+    Attributes:
+        make: Returns the callable: a function or a layer of one tensor per input.
+        inputs: What it is compared on.
+        is_static: True to export with the inputs' own sizes, where the callable needs them in Keras; else the first
+            dimension of every input is dynamic.
+    """
+
+    make: Callable[[], Callable[..., Any]]
+    inputs: tuple[np.ndarray, ...]
+    is_static: bool = False
+
+
+def op(function: Callable[..., Any], *inputs: np.ndarray, static: bool = False, **kwargs: Any) -> Case:
+    """Returns the row of a function of the inputs, with fixed keyword arguments."""
+    return Case(lambda: lambda *tensors: function(*tensors, **kwargs), inputs, static)
+
+
+def each(inputs: tuple[np.ndarray, ...], *names: str) -> dict[str, Case]:
+    """Returns the rows of functions of `keras.ops` that take the same."""
+    from keras import ops
+
+    return {name: op(getattr(ops, name), *inputs) for name in names}
