@@ -61,10 +61,12 @@ def test_a_notebook_is_stored_without_outputs_and_without_traces_of_a_machine(pa
 
 @every_notebook
 def test_a_notebook_begins_with_a_title_and_what_it_shows(path: Path) -> None:
-    first = read(path).cells[0]
+    first, *others = read(path).cells
     assert first.cell_type == "markdown"
     assert first.source.startswith("# ")
+    assert not first.source.startswith("# #")
     assert len(first.source.splitlines()) > 2
+    assert [cell.id for cell in others if cell.cell_type == "markdown" and cell.source.startswith("# ")] == []
 
 
 @every_notebook
