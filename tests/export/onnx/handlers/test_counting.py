@@ -31,3 +31,12 @@ def test_weights_are_added(tmp_path: Path) -> None:
 def test_counting_is_refused_where_onnx_cannot_scatter_sums(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="needs opset 16"):
         exported(lambda x: ops.bincount(x, minlength=6), [VALUES], tmp_path, opset=15)
+
+
+def test_what_is_scattered_to_one_place_is_added(tmp_path: Path) -> None:
+    def call(i, v):
+        return ops.scatter(i, v, (4, 2))
+
+    inputs = [np.array([[1], [3], [1]], "int32"), np.array([[1, 2], [3, 4], [5, 6]], "float32")]
+    (actual,) = exported(call, inputs, tmp_path)
+    np.testing.assert_array_equal(actual, [[0, 0], [6, 8], [0, 0], [3, 4]])
