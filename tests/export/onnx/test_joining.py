@@ -4,6 +4,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
 
@@ -29,3 +30,4 @@ def test_a_reshape_before_another_is_dropped_where_no_size_is_copied(tmp_path: P
     x = np.arange(48, dtype="float32").reshape(2, 6, 4)
     (actual,) = ort.InferenceSession(artifact.path, providers=["CPUExecutionProvider"]).run(None, {"inputs": x})
     np.testing.assert_array_equal(actual, x.reshape(2, 4, 6))
+    assert [node.op_type for node in onnx.load(artifact.path).graph.node].count("Reshape") == 1
