@@ -64,8 +64,10 @@ def name_axes(shapes: Sequence[Shape], names: Mapping[Axis, str]) -> list[tuple[
 
 def name_outputs(
     known: Sequence[int | str], measure: Callable[[dict[str, int]], list[tuple[int, ...]]]
-) -> list[tuple[int | str, ...]]:
+) -> tuple[list[tuple[int | str, ...]], dict[str, int]]:
     """Returns the shapes of the outputs: a number where it stays, an input's dimension where it follows, else `axis_1`.
+
+    With them come sizes of the inputs' dimensions that the model takes.
 
     Args:
         known: The names of the inputs' dynamic dimensions (and, ignored, their static sizes).
@@ -83,7 +85,7 @@ def name_outputs(
             same = [name for name in names if (first[0][name], second[0][name]) == (small, large)]
             shape.append(small if small == large else next(iter(same), f"axis_{axis}"))
         shapes.append(tuple(shape))
-    return shapes
+    return shapes, second[0]
 
 
 def static_shapes(shapes: Sequence[Shape], sizes: Mapping[Any, int]) -> list[tuple[int, ...]]:

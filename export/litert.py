@@ -8,7 +8,7 @@ from typing import Any
 
 from keras_pe.export.artifact import Artifact
 from keras_pe.export.destination import check_destination
-from keras_pe.export.errors import ExportError
+from keras_pe.export.errors import ExportError, joined
 from keras_pe.export.metadata import describe
 from keras_pe.export.precision import in_export_precision
 from keras_pe.export.publishing import publish_file, staging
@@ -93,7 +93,8 @@ def _convert(saved_model: Path, model: Any) -> bytes:
         sentences = [f"operator {kind!r} of {describe_place(path, model)} has no LiteRT form." for kind, path in found]
         sentences += dict.fromkeys(_WAYS_AROUND[kind] for kind, _ in found if kind in _WAYS_AROUND)
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise ExportError("LiteRT", model.name, " ".join(sentences) or f"the conversion failed: {lines[0]}.") from error
+        reason = joined(sentences or [f"the conversion failed: {lines[0]}."])
+        raise ExportError("LiteRT", model.name, reason) from error
     return content
 
 

@@ -112,3 +112,7 @@ def _open(folder: Path, signature: Signature, name: str) -> None:
     wanted = ({spec.name for spec in signature.inputs}, {spec.name for spec in signature.outputs})
     if found != wanted:
         raise ExportError("SavedModel", name, f"the folder has the inputs and outputs {found}, the model {wanted}.")
+    try:
+        served(**{each: tf.convert_to_tensor(array) for each, array in signature.example().items()})
+    except Exception as error:  # whatever the kernels raise
+        raise ExportError("SavedModel", name, f"TensorFlow opens the folder and does not run it: {error}.") from error

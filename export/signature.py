@@ -23,6 +23,7 @@ class Signature:
         outputs: Flat, in the model's order.
         arguments: The positional arguments of the model's call, with the names of `inputs` as leaves.
         results: What the model returns, with the names of `outputs` as leaves.
+        sizes: Sizes of the inputs' dynamic dimensions that the model is known to take.
         renamed: The model's own name of each tensor whose name an artifact cannot carry.
     """
 
@@ -30,6 +31,7 @@ class Signature:
     outputs: tuple[TensorSpec, ...]
     arguments: tuple[Any, ...]
     results: Any
+    sizes: Mapping[str, int]
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     def pack(self, arrays: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -45,6 +47,13 @@ class Signature:
             )
         packed: tuple[Any, ...] = rebuild(self.arguments, lambda name: arrays[name])
         return packed
+
+    def example(self) -> dict[str, Any]:
+        """Returns arrays of zeros that the model is known to take, by name."""
+        return {
+            spec.name: _zeros(tuple(self.sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape), spec.dtype)
+            for spec in self.inputs
+        }
 
     def unpack(self, structure: Any) -> dict[str, Any]:
         """Returns what the model returned by name, in the order of `outputs`.
@@ -108,7 +117,7 @@ def model_signature(model: Any, input_signature: Any = None) -> Signature:
 
     try:
         named = dimensions.name_inputs(shapes, call, fits)
-        results, result_names, outputs = _outputs(model, plain, named, call)
+        results, result_names, outputs, sizes = _outputs(model, plain, named, call)
     except dimensions.UnknownSizesError as error:
         raise ValueError(
             f"`input_signature` must fit the model: {model.name!r} cannot be called on zeros of the shapes "
@@ -117,7 +126,7 @@ def model_signature(model: Any, input_signature: Any = None) -> Signature:
         ) from error.__cause__
     inputs = tuple(TensorSpec(*spec) for spec in zip(plain, named, dtypes, strict=True))
     own = [*zip(plain, names, strict=True), *zip([spec.name for spec in outputs], result_names, strict=True)]
-    return Signature(inputs, outputs, structure, results, {name: old for name, old in own if name != old})
+    return Signature(inputs, outputs, structure, results, sizes, {name: old for name, old in own if name != old})
 
 
 def _arguments(model: Any, input_signature: Any) -> tuple[tuple[Any, ...], list[str]]:
@@ -184,8 +193,10 @@ def _positional_name(called: list[str], path: Path) -> str:
     return "_".join([called[int(path[0])], *map(str, path[1:])])
 
 
-def _outputs(model: Any, inputs: list[str], named: Any, call: Any) -> tuple[Any, list[str], tuple[TensorSpec, ...]]:
-    """Returns the structure of the results, the model's own names of them, and their specs."""
+def _outputs(
+    model: Any, inputs: list[str], named: Any, call: Any
+) -> tuple[Any, list[str], tuple[TensorSpec, ...], dict[str, int]]:
+    """Returns the structure of the results, the model's own names of them, their specs, and sizes the model takes."""
     import keras
 
     results: Any = None
@@ -196,7 +207,7 @@ def _outputs(model: Any, inputs: list[str], named: Any, call: Any) -> tuple[Any,
         return [tuple(int(dim) for dim in x.shape) for _, x in leaves(results)]
 
     known = [dim for shape in named for dim in shape]
-    probe = dimensions.name_outputs(known, measure)
+    probe, sizes = dimensions.name_outputs(known, measure)
     dtypes = [keras.backend.standardize_dtype(x.dtype) for _, x in leaves(results)]
     own = _output_names(model, results)
     plain = unique(map(sanitise, own), taken=inputs)
@@ -206,7 +217,8 @@ def _outputs(model: Any, inputs: list[str], named: Any, call: Any) -> tuple[Any,
     ]
     remaining = iter(plain)
     structure = rebuild(results, lambda _: next(remaining))
-    return structure, own, tuple(TensorSpec(*spec) for spec in zip(plain, shapes, dtypes, strict=True))
+    specs = tuple(TensorSpec(*spec) for spec in zip(plain, shapes, dtypes, strict=True))
+    return structure, own, specs, sizes
 
 
 def _output_names(model: Any, results: Any) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from keras_pe.export.errors import ExportError
+from keras_pe.export.errors import ExportError, joined
 from keras_pe.export.inspection import (
     TIME_DISTRIBUTED,
     assigning_operators,
@@ -67,7 +67,7 @@ def refuse_failures(failures: list[Failure], trace: Trace, model: Any) -> None:
         path, kind = next(found, (failure.node, failure.kind))
         sentences.append(f"operator {kind!r} of {describe_place(path, model)} has no ONNX form{failure.reason}.")
         sentences += filter(None, [way_around(kind)])
-    raise ExportError("ONNX", model.name, " ".join(dict.fromkeys(sentences)))
+    raise ExportError("ONNX", model.name, joined(sentences))
 
 
 def first_line(error: BaseException | None) -> str:

@@ -36,12 +36,12 @@ def check_graph(model: Any, weights: Sequence[Weight], name: str) -> None:
 
 
 def open_session(file: Path, signature: Signature, name: str) -> None:
-    """Opens the file in ONNX Runtime and compares what it takes and returns with the signature.
+    """Opens the file in ONNX Runtime, runs it once, and compares what it takes and returns with the signature.
 
     The weights are mapped from the file, not parsed: ONNX Runtime would hold a large file twice while it does.
 
     Raises:
-        ExportError: If it does not open, or takes or returns anything else.
+        ExportError: If it does not open or run, or takes or returns anything else.
     """
     import onnxruntime as ort
 
@@ -63,3 +63,24 @@ def open_session(file: Path, signature: Signature, name: str) -> None:
     wanted = [[spec.name for spec in signature.inputs], [spec.name for spec in signature.outputs]]
     if found != wanted:
         raise ExportError("ONNX", name, f"the file has the inputs and outputs {found}, the model {wanted}.")
+    _run(session, signature, name)
+
+
+def _run(session: Any, signature: Signature, name: str) -> None:
+    """Runs the session on zeros of sizes that the model takes: a graph can open and still not run."""
+    import keras
+
+    feed = {each: keras.ops.convert_to_numpy(array) for each, array in signature.example().items()}
+    try:
+        results = session.run(None, feed)
+    except Exception as error:  # as above
+        raise ExportError(
+            "ONNX", name, f"ONNX Runtime opens the file and does not run it: {first_line(error)}."
+        ) from error
+    for spec, result in zip(signature.outputs, results, strict=True):
+        expected = [signature.sizes.get(str(dim), dim) for dim in spec.shape]
+        # A dimension that follows no input has a name without a size: any will do.
+        if any(isinstance(dim, int) and dim != size for dim, size in zip(expected, result.shape, strict=True)):
+            raise ExportError(
+                "ONNX", name, f"output {spec.name!r} has the shape {result.shape} in ONNX Runtime, in Keras {expected}."
+            )
