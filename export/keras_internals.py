@@ -1,5 +1,6 @@
 """What Keras does not offer in public. Tried on Keras 3.15.1."""
 
+import warnings
 from typing import Any
 
 
@@ -11,3 +12,13 @@ def all_layers(model: Any) -> list[Any]:
 def functional_of(model: Any) -> Any:
     """Returns the Functional model that a Sequential one keeps, with the InputLayer that it hides."""
     return getattr(model, "_functional", None) or model
+
+
+def repair_tf2onnx() -> None:
+    """Lets tf2onnx 1.17 run with NumPy 2, as Keras' own export does."""
+    from keras.src.export.tf2onnx_lib import patch_tf2onnx
+
+    with warnings.catch_warnings():
+        # Keras asks `hasattr(np, "object")`, which NumPy 2.4 answers with a warning about its future meaning.
+        warnings.filterwarnings("ignore", message=".*np.object.*", category=FutureWarning)
+        patch_tf2onnx()

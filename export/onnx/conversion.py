@@ -1,9 +1,9 @@
 """From a traced function to an ONNX model in memory, the weights still arguments of its graph."""
 
-import warnings
 from typing import Any
 
 from keras_pe.export.errors import ExportError
+from keras_pe.export.keras_internals import repair_tf2onnx
 from keras_pe.export.onnx.contractions import register_contractions
 from keras_pe.export.onnx.handlers import register_handlers
 from keras_pe.export.onnx.joining import register_joining
@@ -23,7 +23,7 @@ def convert(trace: Trace, signature: Signature, opset: int, model: Any) -> Any:
     import onnx.version_converter
     from tf2onnx import optimizer
 
-    _repair_tf2onnx()
+    repair_tf2onnx()
     register_handlers()
     register_contractions()
     register_joining()
@@ -70,13 +70,3 @@ def _convert_graph(trace: Trace, inputs: list[str], names: dict[str, str], opset
                 output_names=list(trace.outputs),
                 tensors_to_rename=names,
             )
-
-
-def _repair_tf2onnx() -> None:
-    """Lets tf2onnx 1.17 run with NumPy 2, as Keras does."""
-    from keras.src.export.tf2onnx_lib import patch_tf2onnx
-
-    with warnings.catch_warnings():
-        # Keras asks `hasattr(np, "object")`, which NumPy 2.4 answers with a warning about its future meaning.
-        warnings.filterwarnings("ignore", message=".*np.object.*", category=FutureWarning)
-        patch_tf2onnx()
