@@ -99,6 +99,7 @@ def check_confusion(every: list[Case]) -> None:
     assert unsure <= 0.02 * confusion.total()
 
 
+@pytest.mark.slow
 def test_every_convention_is_recognised_and_none_is_mistaken() -> None:
     check_confusion(cases(widths=(4, 5, 16, 31, 64), cuts=(0, 1, 1000), lengths=(4, 19)))
 

@@ -62,9 +62,16 @@ def every_convention() -> keras.Model:
 
 
 MODELS = [
-    grid, bounded_volume, coordinates, fractional_positions, decoder_step, learned, learned_grid, ported,
-    every_convention,
-]  # fmt: skip
+    grid,
+    coordinates,
+    decoder_step,
+    learned_grid,
+    ported,
+    *(
+        pytest.param(build, marks=pytest.mark.slow)
+        for build in (bounded_volume, fractional_positions, learned, every_convention)
+    ),
+]
 
 
 @pytest.mark.parametrize("build", MODELS, ids=lambda build: build.__name__)

@@ -17,7 +17,9 @@ numpy.save(sys.argv[2], model.predict(numpy.load(sys.argv[3]), verbose=0))
 """
 
 
-@pytest.mark.parametrize(("first", "second"), [("keras_pe", "keras"), ("keras", "keras_pe")])
+@pytest.mark.parametrize(
+    ("first", "second"), [("keras_pe", "keras"), pytest.param("keras", "keras_pe", marks=pytest.mark.slow)]
+)
 def test_a_keras_file_loads_in_a_fresh_process_with_the_same_weights_and_numbers(
     tmp_path: Path, first: str, second: str
 ) -> None:

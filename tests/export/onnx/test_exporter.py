@@ -71,7 +71,9 @@ def tokens_and_segments(batch: int, length: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("opset", [15, 18, 25])
+@pytest.mark.parametrize(
+    "opset", [pytest.param(15, marks=pytest.mark.slow), 18, pytest.param(25, marks=pytest.mark.slow)]
+)
 def test_the_file_agrees_with_keras_at_sizes_that_were_never_traced(tmp_path: Path, opset: int) -> None:
     model = encoder()
     artifact = export_onnx(model, tmp_path / "encoder.onnx", opset=opset)
