@@ -1,9 +1,11 @@
 """`export_saved_model`: a TensorFlow SavedModel with named inputs and outputs and each weight once."""
 
 import dataclasses
+import contextlib
+import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +95,8 @@ def write_saved_model(model: Any, signature: Signature, folder: Path) -> list[st
     layer = dynamic_time_distributed(graph, model)
     if layer:
         raise ExportError("SavedModel", model.name, TIME_DISTRIBUTED.format(layer=layer))
-    archive.write_out(folder, verbose=False)
+    with _without_notices():
+        archive.write_out(folder, verbose=False)
     return [
         f"A call depends on those before it: {describe_place(path, model)} {what} (operator {kind!r})."
         for found, what in (
@@ -102,6 +105,20 @@ def write_saved_model(model: Any, signature: Signature, folder: Path) -> list[st
         )
         for path, kind in found[:1]
     ]
+
+
+@contextlib.contextmanager
+def _without_notices() -> Iterator[None]:
+    """Keeps TensorFlow from telling where it writes: the folder is moved when it is whole."""
+    import tensorflow as tf
+
+    logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _open(folder: Path, signature: Signature, name: str) -> None:

@@ -80,3 +80,9 @@ def test_what_keras_traces_wrongly_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"layer 'steps' \(TimeDistributed\)"):
         export_saved_model(keras.Sequential(layers), tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_said_about_the_folder_that_is_renamed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    export_saved_model(_model(), tmp_path / "saved_model")
+    captured = capfd.readouterr()
+    assert "partial" not in captured.out + captured.err
