@@ -1,7 +1,7 @@
 """`export_saved_model`: a TensorFlow SavedModel with named inputs and outputs and each weight once."""
 
-import dataclasses
 import contextlib
+import dataclasses
 import logging
 import os
 import time
