@@ -25,11 +25,11 @@ import os, signal, sys
 import keras
 from keras_pe.export import export_onnx, export_saved_model
 
-model = keras.saving.load_model(sys.argv[1])
 export = export_saved_model if sys.argv[2] == "tf_saved_model" else export_onnx
 stages = {}
 for stage in sys.argv[4:]:
-    if os.fork() == 0:
+    if os.fork() == 0:  # before anything has started TensorFlow's threads, which a fork would not have
+        model = keras.saving.load_model(sys.argv[1])
         export(model, sys.argv[3], progress=lambda name: name == stage and os.kill(os.getpid(), signal.SIGKILL))
         os._exit(0)
     stages[stage] = os.WIFSIGNALED(os.wait()[1])
