@@ -101,7 +101,7 @@ def first_rows(table: Any, length: Any) -> Any:
     broadcast: there the reshape refuses. (TensorFlow itself optimises the reshape away.)
     """
     shape = (length, table.shape[-1])
-    return ops.reshape(ops.slice(table, (0, 0), shape), shape)
+    return ops.reshape(ops.slice(ops.convert_to_tensor(table), (0, 0), shape), shape)
 
 
 def take_rows(table: Any, rows: Any) -> Any:
