@@ -1,4 +1,4 @@
-"""What all tests share: quiet runtimes, and a fresh Keras state for each test."""
+"""What all tests share: runtimes that are quiet and stay on the CPU."""
 
 import os
 

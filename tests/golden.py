@@ -44,6 +44,16 @@ def tolerance(positions: np.ndarray, timescales: np.ndarray) -> np.ndarray:
     return 3e-7 + 4 * 2.0**-24 * np.abs(np.asarray(positions, np.float64)[..., np.newaxis] / timescales)
 
 
+def largest_tolerance(case: Case) -> float:
+    """Returns `tolerance` at the largest angle of a case: its last position at its fastest rate."""
+    arguments = case.arguments
+    given = [*arguments.get("positions", []), arguments.get("position", 0.0)]
+    lengths = [arguments.get("length", 0), arguments.get("num_layers", 0), *np.shape(arguments.get("x"))[1:-1]]
+    last = max(np.abs(each).max() for each in [*given, max(lengths) + abs(arguments.get("start_index", 0))])
+    # The code multiplies by `min_timescale`, so that it is the fastest rate.
+    return float(tolerance(last, np.array([1 / arguments.get("min_timescale", 1.0)])).max())
+
+
 def _array(value: Any) -> Any:
     if isinstance(value, list):
         return [_array(each) for each in value]

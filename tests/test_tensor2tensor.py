@@ -15,9 +15,7 @@ from tests import golden
 def test_every_golden_case_is_reproduced_by_the_same_call(case: golden.Case) -> None:
     result = ops.convert_to_numpy(getattr(tensor2tensor, case.function)(**case.arguments))
     assert result.shape == case.returned.shape
-    # The largest angle of these cases is a position of at most 511 at a timescale of at least 0.5.
-    largest = 511.0 if "odd" in case.name else 128.0
-    assert np.abs(result - case.returned).max() <= golden.tolerance(largest, np.array([0.5])).max()
+    assert np.abs(result - case.returned).max() <= golden.largest_tolerance(case)
 
 
 @pytest.mark.parametrize(

@@ -201,9 +201,7 @@ class TestGolden:
             positions = arguments.get("positions", arguments.get("position"))
             layer = SinusoidalPositionEncoding(start_index=arguments.get("start_index", 0))
             signal = run(layer, arguments["x"], positions=positions)
-        # The largest angle of these cases is a position of at most 511 at a timescale of at least 0.5.
-        largest = 511.0 if "odd" in case.name else 128.0
-        assert np.abs(signal - case.returned).max() <= golden.tolerance(largest, np.array([0.5])).max()
+        assert np.abs(signal - case.returned).max() <= golden.largest_tolerance(case)
 
 
 class TestErrors:
