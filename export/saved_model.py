@@ -35,8 +35,8 @@ def export_saved_model(
 ) -> Artifact:
     """Exports a Keras model to a SavedModel with the signature `serving_default`.
 
-    The folder is published only after TensorFlow has loaded it, without the code of any layer. Until then, and if
-    anything fails, what stood at `filepath` stays.
+    The folder is published only after TensorFlow has loaded it, without the code of any layer, and run it once. Until
+    then, and if anything fails, what stood at `filepath` stays.
 
     Args:
         model: A built `keras.Model` on the TensorFlow backend.

@@ -1,4 +1,4 @@
-"""`export_onnx`: from a Keras model to one ONNX file that ONNX Runtime has opened."""
+"""`export_onnx`: from a Keras model to one ONNX file that ONNX Runtime has opened and run."""
 
 import os
 import time
@@ -32,7 +32,7 @@ def export_onnx(
     """Exports a Keras model to ONNX.
 
     The file is published only after ONNX's checker and strict shape inference have passed and ONNX Runtime has opened
-    it. Until then, and if anything fails, what stood at `filepath` stays.
+    it and run it once. Until then, and if anything fails, what stood at `filepath` stays.
 
     Args:
         model: A built `keras.Model` on the TensorFlow backend.
