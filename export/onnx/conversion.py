@@ -6,6 +6,7 @@ from keras_pe.export.errors import ExportError
 from keras_pe.export.keras_internals import repair_tf2onnx
 from keras_pe.export.onnx.contractions import register_contractions
 from keras_pe.export.onnx.handlers import register_handlers
+from keras_pe.export.onnx.inlining import inline
 from keras_pe.export.onnx.joining import register_joining
 from keras_pe.export.onnx.refusals import collected_failures, first_line, refuse_failures
 from keras_pe.export.signature import Signature
@@ -56,17 +57,16 @@ def _optimizers() -> dict[str, Any]:
 
 def _convert_graph(trace: Trace, inputs: list[str], names: dict[str, str], opset: int) -> Any:
     import tensorflow as tf
-    from tf2onnx import tf_loader, tfonnx
+    from tf2onnx import tfonnx
 
-    with tf.device("/cpu:0"):
-        frozen = tf_loader.from_function(trace.function, inputs, list(trace.outputs))
-        with tf.Graph().as_default() as graph:
-            tf.import_graph_def(frozen, name="")
-            return tfonnx.process_tf_graph(
-                graph,
-                continue_on_error=True,  # failures are collected, so that all of them are named
-                opset=opset,
-                input_names=inputs,
-                output_names=list(trace.outputs),
-                tensors_to_rename=names,
-            )
+    definition = inline(trace)
+    with tf.device("/cpu:0"), tf.Graph().as_default() as graph:
+        tf.import_graph_def(definition, name="")
+        return tfonnx.process_tf_graph(
+            graph,
+            continue_on_error=True,  # failures are collected, so that all of them are named
+            opset=opset,
+            input_names=inputs,
+            output_names=list(trace.outputs),
+            tensors_to_rename=names,
+        )
