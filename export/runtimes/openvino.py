@@ -1,11 +1,15 @@
 """OpenVINO on the CPU, reading the ONNX file."""
 
+import sys
 from collections.abc import Mapping
 
-import openvino
+# OpenVINO reports each import to its vendor, from a process that can outlive this one: a check tells nobody.
+sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
-from keras_pe.export.artifact import TensorSpec
-from keras_pe.export.runtimes.protocol import Array, Arrays
+import openvino  # noqa: E402
+
+from keras_pe.export.artifact import TensorSpec  # noqa: E402
+from keras_pe.export.runtimes.protocol import Array, Arrays  # noqa: E402
 
 
 class OpenVino:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import pickle
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,6 +49,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._log,
             env=environment,
+            process_group=0,  # its own, which `close` ends: a process that the runtime has started may outlive it
         )
         self._answers: queue.SimpleQueue[tuple[str, Any] | None] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -90,7 +92,10 @@ class Worker:
         return array
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the process, and those that it has started."""
+        if self._reader.is_alive():  # somebody holds the other end
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
         self._process.wait()
         self._reader.join()
@@ -116,6 +121,8 @@ class Worker:
         try:
             answer = self._answers.get(timeout=limit)
         except queue.Empty:
+            if self._process.poll() is not None:  # another process that it has started holds the pipe
+                raise RuntimeDiedError(self._obituary()) from None
             self._process.kill()
             raise RuntimeHungError(f"no answer in {limit:g} s") from None
         if answer is None:

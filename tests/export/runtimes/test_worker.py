@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Mapping
 
@@ -37,6 +38,11 @@ class Doubling:
             case 4:
                 print("chatter on the standard output")
                 os.write(1, b"and below Python\n")
+            case 6 | 7 as size:
+                if os.fork() == 0:
+                    time.sleep(3600)
+                if size == 7:
+                    os.kill(os.getpid(), signal.SIGABRT)
         return {"y": self.factor * inputs["x"], "modules": np.array(["tensorflow" in sys.modules])}
 
 
@@ -88,6 +94,21 @@ def test_a_hang_ends_after_the_timeout(worker):
     assert time.monotonic() - start < 4
     with pytest.raises(RuntimeDiedError):
         worker.run({"x": np.ones(5)})
+
+
+def test_a_process_that_the_runtime_leaves_behind_does_not_keep_the_worker_open(worker):
+    worker.load("here")
+    assert worker.run({"x": np.ones(6)})["y"].size == 6
+    closing = threading.Thread(target=worker.close, daemon=True)
+    closing.start()
+    closing.join(timeout=30)
+    assert not closing.is_alive()
+
+
+def test_a_crash_is_none_the_less_where_another_process_holds_the_pipe(worker):
+    worker.load("here")
+    with pytest.raises(RuntimeDiedError, match="signal 6"):
+        worker.run({"x": np.ones(7)})
 
 
 def test_a_runtime_that_cannot_be_imported_is_a_refusal():
