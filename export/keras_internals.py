@@ -1,6 +1,9 @@
 """What Keras does not offer in public. Tried on Keras 3.15.1."""
 
+import contextlib
+import functools
 import warnings
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 
@@ -12,6 +15,18 @@ def all_layers(model: Any) -> list[Any]:
 def functional_of(model: Any) -> Any:
     """Returns the Functional model that a Sequential one keeps, with the InputLayer that it hides."""
     return getattr(model, "_functional", None) or model
+
+
+@contextlib.contextmanager
+def replaced_inner_loops(loops: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
+    """Gives recurrent layers another loop over their steps; each is called with the layer's own, then its arguments."""
+    for layer, loop in loops.items():
+        vars(layer)["inner_loop"] = functools.partial(loop, layer.inner_loop)  # setattr() would track it
+    try:
+        yield
+    finally:
+        for layer in loops:
+            vars(layer).pop("inner_loop", None)
 
 
 def repair_tf2onnx() -> None:

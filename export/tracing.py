@@ -107,16 +107,12 @@ def trace(model: Any, signature: Signature) -> Trace:
 def _constants(model: Any) -> dict[int, tuple[Any, npt.NDArray[Any]]]:
     """Returns the variables that the converter must know the values of, with these.
 
-    It recognises an LSTM by its weights. And it moves the transpositions that convolutions need past biases and the
-    statistics of a normalisation, and folds these, only where they are constants.
+    It moves the transpositions that convolutions need past biases and the statistics of a normalisation, and folds
+    these, only where they are constants.
     """
-    import keras
-
-    layers = all_layers(model)
-    kept = [v for layer in layers if isinstance(layer, keras.layers.RNN) for v in layer.weights]
-    if any(isinstance(layer, _convolutions()) for layer in layers):
-        kept += [v for v in model.weights if len(v.shape) == 1]
-    return {id(v): (v, np.asarray(v.value)) for v in kept}
+    if not any(isinstance(layer, _convolutions()) for layer in all_layers(model)):
+        return {}
+    return {id(v): (v, np.asarray(v.value)) for v in model.weights if len(v.shape) == 1}
 
 
 def _convolutions() -> tuple[type, ...]:

@@ -68,6 +68,7 @@ def export_onnx(
     with staging(destination) as folder:
         from keras_pe.export.onnx.assembly import assemble
         from keras_pe.export.onnx.conversion import convert
+        from keras_pe.export.onnx.recurrences import traced_as_calls
         from keras_pe.export.onnx.refusals import first_line, refuse_state_and_randomness
         from keras_pe.export.onnx.verification import check_graph, open_session
         from keras_pe.export.onnx.writing import size, write_model
@@ -75,7 +76,8 @@ def export_onnx(
 
         stage("trace")
         try:
-            traced = trace(model, signature)
+            with traced_as_calls(model):
+                traced = trace(model, signature)
         except Exception as error:  # a layer may raise anything where a size is not known
             raise ExportError("ONNX", model.name, f"Keras cannot trace it: {first_line(error)}.") from error
         refuse_state_and_randomness(traced, model)

@@ -14,6 +14,7 @@ _FAMILIES = (
     "division",
     "exponentials",
     "one_hot",
+    "recurrences",
     "refusals",
     "searching",
     "segments",

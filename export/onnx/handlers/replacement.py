@@ -21,10 +21,13 @@ class Replacement:
         self.node = node
         self.inputs: list[str] = list(node.input)
 
-    def emit(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
+    def emit(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Writes one ONNX node and returns the name of its first output."""
-        node = self.graph.make_node(operator, list(inputs), attr=attributes, output_count=outputs)
-        return str(node.output[0])
+        return self.emit_all(operator, *inputs, outputs=1, **attributes)[0]
+
+    def emit_all(self, operator: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
+        """Writes one ONNX node and returns the names of its outputs."""
+        return list(self.graph.make_node(operator, list(inputs), attr=attributes, output_count=outputs).output)
 
     def constant(self, value: Any, dtype: Any) -> str:
         """Writes a constant and returns its name."""

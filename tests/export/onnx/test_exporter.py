@@ -106,13 +106,6 @@ def test_names_dimensions_and_metadata_are_in_the_file(tmp_path: Path) -> None:
     assert {"attend/query/kernel", "logits/kernel", "words/embeddings"} <= names
 
 
-def test_an_lstm_stays_one_operator(tmp_path: Path) -> None:
-    model = onnx.load(export_onnx(sequential(keras.layers.LSTM(4)), tmp_path / "m.onnx").path)
-    kinds = {node.op_type for node in model.graph.node}
-    assert "LSTM" in kinds
-    assert not {"Loop", "Scan"} & kinds
-
-
 def test_an_attention_layer_computes_no_shapes_for_its_projections(tmp_path: Path) -> None:
     model = onnx.load(export_onnx(encoder(), tmp_path / "m.onnx").path)
     kinds = [node.op_type for node in model.graph.node if "LSTM" not in node.op_type]

@@ -1,0 +1,125 @@
+"""Recurrent layers traced as one call each, which a handler turns into ONNX's own LSTM, GRU or RNN.
+
+TensorFlow traces such a layer as a loop over the steps, which ONNX Runtime runs many times slower.
+"""
+
+import contextlib
+import functools
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_pe.export.keras_internals import all_layers, replaced_inner_loops
+
+CALL = "PyFuncStateless"  # takes and returns any tensors, and TensorFlow's optimizer leaves it as it is
+
+_GATES = {"LSTM": (0, 3, 1, 2), "GRU": (0, 1, 2), "SimpleRNN": (0,)}  # where Keras has ONNX's first, second, ...
+
+Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
+
+
+@contextlib.contextmanager
+def traced_as_calls(model: Any) -> Iterator[None]:
+    """Lets the recurrent layers of a model that ONNX has an operator for be traced as calls of it, unless masked."""
+    fusible = [layer for layer in all_layers(model) if _is_fusible(layer)]
+    with replaced_inner_loops({layer: functools.partial(_inner_loop, _Call(layer)) for layer in fusible}):
+        yield
+
+
+def _is_fusible(layer: Any) -> bool:
+    """Whether the layer computes what the operator does: a subclass, or a cell of one, may do anything else."""
+    import keras
+
+    cells = {
+        keras.layers.LSTM: keras.layers.LSTMCell,
+        keras.layers.GRU: keras.layers.GRUCell,
+        keras.layers.SimpleRNN: keras.layers.SimpleRNNCell,
+    }
+    return (
+        layer.built
+        and type(layer) in cells
+        and type(layer.cell) is cells[type(layer)]
+        and layer.compute_dtype == "float32"  # ONNX Runtime has these operators in no other
+        and None not in _activations(layer)
+    )
+
+
+def _activations(layer: Any) -> list[str | None]:
+    """Returns ONNX's names, None where there is none, in its order: of the gates, the candidate, an LSTM's output."""
+    import keras
+
+    names = {keras.activations.tanh: "Tanh", keras.activations.sigmoid: "Sigmoid", keras.activations.relu: "Relu"}
+    candidate = names.get(layer.cell.activation)
+    if type(layer) is keras.layers.SimpleRNN:
+        return [candidate]
+    gate = names.get(layer.cell.recurrent_activation)
+    return [gate, candidate, candidate] if type(layer) is keras.layers.LSTM else [gate, candidate]
+
+
+class _Call:
+    """The call of one layer: what identifies it, and its weights as the operator takes them."""
+
+    def __init__(self, layer: Any) -> None:
+        import tensorflow as tf
+
+        kind = type(layer).__name__
+        self.is_backwards = layer.go_backwards
+        attributes: dict[str, Any] = {
+            "hidden_size": layer.cell.units,
+            "activations": _activations(layer),
+            "direction": "reverse" if self.is_backwards else "forward",
+        }
+        if kind == "GRU":
+            attributes["linear_before_reset"] = int(layer.cell.reset_after)
+        self.token = json.dumps([kind.removeprefix("Simple"), attributes])
+        self.scope = f"{layer.path}/"  # the slash at the end makes it absolute
+        self.weights = [tf.constant(value) for value in _packed(layer.cell, kind)]
+
+    def __call__(self, sequences: Any, states: list[Any]) -> list[Any]:
+        """Returns the outputs of all steps, then the final states, as Keras has them: the batch first."""
+        import tensorflow as tf
+
+        graph = tf.compat.v1.get_default_graph()
+        with tf.name_scope(self.scope):
+            weights = [graph.capture(value, name) for name, value in zip("WRB", self.weights, strict=True)]
+        inputs = [sequences, *weights, *states]
+        results = tf.raw_ops.PyFuncStateless(input=inputs, token=self.token, Tout=["float32"] * (1 + len(states)))
+        shapes = [(*sequences.shape[:2], states[0].shape[-1]), *(state.shape for state in states)]
+        return [tf.ensure_shape(result, shape) for result, shape in zip(results, shapes, strict=True)]
+
+
+def _packed(cell: Any, kind: str) -> Arrays:
+    """Returns the operator's W, R and B: one row a unit, the gates in ONNX's order."""
+    units, gates = cell.units, _GATES[kind]
+
+    def rows(columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.concatenate([columns[:, gate * units : (gate + 1) * units].T for gate in gates])
+
+    kernel, recurrent = np.asarray(cell.kernel), np.asarray(cell.recurrent_kernel)
+    biases = np.zeros((2, kernel.shape[1]), kernel.dtype)  # of the inputs, of the state
+    if cell.bias is not None:
+        bias = np.atleast_2d(np.asarray(cell.bias))
+        biases[: len(bias)] = bias
+    return rows(kernel)[None], rows(recurrent)[None], rows(biases).T.reshape(1, -1)
+
+
+def _inner_loop(
+    call: _Call,
+    loop: Callable[..., Any],
+    sequences: Any,
+    initial_state: Any,
+    mask: Any,
+    training: bool = False,
+) -> Any:
+    """Returns the last output, all outputs and the final states."""
+    import keras
+    import tensorflow as tf
+
+    if any(each is not None for each in keras.tree.flatten(mask)):  # of a mask, the operators know a length only
+        return loop(sequences, initial_state, mask=mask, training=training)
+    outputs, *states = call(sequences, keras.tree.flatten(initial_state))
+    # The operator leaves each step in its place, Keras returns them in the order in which it came to them.
+    return states[0], tf.reverse(outputs, [1]) if call.is_backwards else outputs, states

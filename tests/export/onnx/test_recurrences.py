@@ -1,0 +1,147 @@
+"""Recurrent layers arrive as one operator each, with the same numbers, or stay the loop that they are."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+import tensorflow as tf
+
+from keras_pe.export import ExportError, export_onnx
+from keras_pe.export.artifact import Artifact
+
+layers = keras.layers
+FUSED = {"LSTM", "GRU", "RNN"}
+# Both sides round each gate, state and output once a step, and each step passes on at most what it was given: 50 steps
+# of a few roundings of numbers below 4.
+TOLERANCE = 50 * 4 * 4 * float(np.finfo("float32").eps)
+
+
+class OtherGRU(layers.GRU):
+    """A subclass, which may compute anything."""
+
+    def inner_loop(self, sequences: Any, initial_state: Any, mask: Any, training: bool = False) -> Any:
+        return super().inner_loop(2.0 * sequences, initial_state, mask, training)
+
+
+class OtherCell(layers.GRUCell):
+    """A cell that is not the layer's own."""
+
+    def call(self, inputs: Any, states: Any, training: bool = False) -> Any:
+        return super().call(2.0 * inputs, states, training)
+
+
+def with_other_cell(x: Any) -> Any:
+    layer = layers.GRU(6)
+    layer.cell = OtherCell(6)
+    return layer(x)
+
+
+def made(*recurrent: Any) -> keras.Model:
+    """Returns a model of several branches, with weights of every size: a zero would hide a bias in the wrong place."""
+    inputs = keras.Input((None, 5), name="x")
+    model = keras.Model(inputs, [branch(inputs) for branch in recurrent])
+    rng = np.random.default_rng(0)
+    for weight in model.weights:
+        weight.assign(rng.uniform(-0.5, 0.5, weight.shape))
+    return model
+
+
+def operators(artifact: Artifact) -> list[str]:
+    return [node.op_type for node in onnx.load(artifact.path).graph.node]
+
+
+def assert_agrees(model: keras.Model, artifact: Artifact) -> None:
+    session = ort.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
+    for batch, length in ((1, 1), (3, 7), (2, 50)):
+        x = np.random.default_rng(length).normal(size=(batch, length, 5)).astype("float32")
+        wanted = keras.tree.flatten(model(x))
+        for found, each in zip(session.run(None, {"x": x}), wanted, strict=True):
+            np.testing.assert_allclose(found, each, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", [layers.LSTM, layers.GRU, layers.SimpleRNN])
+def test_a_recurrent_layer_is_one_operator(kind: Any, tmp_path: Path) -> None:
+    options: list[dict[str, Any]] = [
+        {},
+        {"use_bias": False},
+        {"activation": "relu"},
+        {"return_sequences": True, "return_state": True},
+        {"go_backwards": True},
+        {"go_backwards": True, "return_sequences": True, "return_state": True},
+    ]
+    model = made(*(kind(6, **each) for each in options))
+    artifact = export_onnx(model, tmp_path / "model.onnx")
+    found = operators(artifact)
+    assert sum(name in FUSED for name in found) == len(options)
+    assert "Loop" not in found
+    assert_agrees(model, artifact)
+
+
+def test_so_is_each_of_several_with_other_options_and_states(tmp_path: Path) -> None:
+    model = made(
+        lambda x: layers.GRU(6, reset_after=False)(x),
+        lambda x: layers.GRU(6, reset_after=False, use_bias=False)(x),
+        lambda x: layers.GRU(6, recurrent_activation="tanh", implementation=1)(x),
+        lambda x: layers.LSTM(6, recurrent_activation="relu", activation="sigmoid")(x),
+        lambda x: layers.Bidirectional(layers.GRU(6, return_sequences=True))(x),
+        lambda x: layers.Bidirectional(layers.LSTM(6), merge_mode="sum")(x),
+        lambda x: layers.GRU(6)(x, initial_state=layers.Dense(6)(x[:, 0])),
+        lambda x: layers.LSTM(6)(x, initial_state=layers.LSTM(6, return_state=True)(x)[1:]),
+        lambda x: layers.GRU(6)(layers.GRU(6, return_sequences=True)(x)),
+        lambda x: layers.TimeDistributed(layers.GRU(6))(keras.ops.stack([x, 2.0 * x], 1)),
+    )
+    artifact = export_onnx(model, tmp_path / "model.onnx")
+    found = operators(artifact)
+    assert (
+        sum(name in FUSED for name in found) == 5 + 2 * 5
+    )  # the last but three once, like the first four; the others twice
+    assert "Loop" not in found
+    assert_agrees(model, artifact)
+
+
+def test_a_layer_that_is_called_twice_has_its_weights_once(tmp_path: Path) -> None:
+    shared = layers.GRU(32)
+    model = made(lambda x: layers.Concatenate()([shared(x), shared(2.0 * x)]))
+    artifact = export_onnx(model, tmp_path / "model.onnx")
+    names = {tensor.name for tensor in onnx.load(artifact.path).graph.initializer}
+    assert {name for name in names if name.startswith(shared.path)} == {f"{shared.path}/{name}" for name in "WRB"}
+    assert_agrees(model, artifact)
+
+
+def test_what_the_operator_does_not_compute_stays_a_loop(tmp_path: Path) -> None:
+    model = made(
+        lambda x: layers.GRU(6)(layers.Masking()(x)),
+        lambda x: layers.GRU(6, activation="elu")(x),
+        lambda x: layers.LSTM(6, recurrent_activation=lambda y: keras.ops.sigmoid(2.0 * y))(x),
+        lambda x: OtherGRU(6)(x),
+        with_other_cell,
+        lambda x: layers.RNN(layers.GRUCell(6))(x),
+    )
+    artifact = export_onnx(model, tmp_path / "model.onnx")
+    found = operators(artifact)
+    assert found.count("Loop") == 6
+    assert not FUSED & set(found)
+    assert_agrees(model, artifact)
+
+
+def test_code_that_only_python_runs_is_refused_as_such(tmp_path: Path) -> None:
+    def double(x: Any) -> Any:
+        return tf.ensure_shape(tf.numpy_function(lambda y: 2 * y, [x], "float32", stateful=False), x.shape)
+
+    model = made(lambda x: layers.Lambda(double, output_shape=(None, 5))(x))
+    with pytest.raises(ExportError, match="Python"):
+        export_onnx(model, tmp_path / "model.onnx")
+
+
+def test_an_export_leaves_the_model_as_it_was(tmp_path: Path) -> None:
+    model = made(layers.GRU(6))
+    x = np.ones((2, 3, 5), "float32")
+    before = np.asarray(model(x))
+    export_onnx(model, tmp_path / "model.onnx")
+    np.testing.assert_array_equal(model(x), before)
+    assert "inner_loop" not in vars(model.layers[-1])
+    model.save(tmp_path / "model.keras")
