@@ -36,8 +36,5 @@ REFUSED = {
     "HashedCrossing": "'SparseCross'",
     **dict.fromkeys(("IntegerLookup", "StringLookup", "TextVectorization"), _TEXT),
     "MelSpectrogram": _COMPLEX,
-    # These draw the numbers in inference as well, and throw them away.
-    **dict.fromkeys(("RandomGrayscale", "RandomColorDegeneration", "RandomHue", "RandomSaturation"), _RANDOM),
-    **dict.fromkeys(("RandomSharpness", "RandomPosterization", "MixUp"), _RANDOM),
     "RandomCrop": "the graph is not valid ONNX",  # a branch for each size, of shapes that differ
 }
