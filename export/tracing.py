@@ -3,12 +3,14 @@
 The graph stays as small as the code that made it: no weight is copied until the file is written.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.export.inspection import needed_nodes
 from keras_pe.export.keras_internals import all_layers
 from keras_pe.export.names import unique
 from keras_pe.export.signature import Signature
@@ -47,7 +49,7 @@ class Trace:
         inputs: The TensorFlow tensors of the signature's inputs, by name, in its order.
         outputs: The same of its outputs.
         weights: What else the function takes.
-        updated: The paths of the variables that a call would change.
+        updated: The paths of the variables that a call would change and an output depends on.
     """
 
     function: Any
@@ -69,16 +71,21 @@ def trace(model: Any, signature: Signature) -> Trace:
     constants = _constants(model)
     variables = list({id(v): v for v in model.variables if id(v) not in constants}.values())
     count = len(signature.inputs)
-    updated: list[str] = []
+    assigned: dict[int, Any] = {}
+
+    class Scope(keras.StatelessScope):  # type: ignore[misc]  # Keras has no types
+        """Keeps the variables that are assigned, those among them that the model does not list."""
+
+        def add_update(self, update: tuple[Any, Any]) -> None:
+            assigned[id(update[0])] = update[0]
+            super().add_update(update)
 
     def flat(*arguments: Any) -> list[Any]:
         mapping = list(zip(variables, arguments[count:], strict=True))
         mapping += [(v, tf.constant(value)) for v, value in constants.values()]
-        with keras.StatelessScope(state_mapping=mapping) as scope:
-            before = {id(v): scope.get_current_value(v) for v, _ in mapping}
+        with Scope(state_mapping=mapping):
             packed = signature.pack({s.name: x for s, x in zip(signature.inputs, arguments[:count], strict=True)})
             results = signature.unpack(model(*packed, training=False))
-            updated[:] = [v.path for v, _ in mapping if scope.get_current_value(v) is not before[id(v)]]
         return [tf.identity(results[spec.name]) for spec in signature.outputs]
 
     specs = [
@@ -93,6 +100,8 @@ def trace(model: Any, signature: Signature) -> Trace:
         if inner.dtype != tf.resource and inner.op.type == "Placeholder"
     ]
     arguments = [x.name for x in function.inputs[count : len(specs)]] + [inner.name for inner, _ in captured]
+    argument_of = {id(v): x for v, x in zip(variables, function.inputs[count : len(specs)], strict=True)}
+    argument_of |= {id(value): inner for value, inner in function.graph.captures}  # of a variable its handle
     names = unique([v.path for v in variables] + [f"{inner.op.name}" for inner, _ in captured])
     values = [*variables, *(value for _, value in captured)]
     return Trace(
@@ -100,8 +109,15 @@ def trace(model: Any, signature: Signature) -> Trace:
         tuple(x.name for x in function.inputs[:count]),
         tuple(x.name for x in function.outputs),
         tuple(Weight(*weight) for weight in zip(names, arguments, values, strict=True)),
-        tuple(updated),
+        tuple(v.path for v in assigned.values() if _is_read(v, argument_of, function.graph)),
     )
+
+
+def _is_read(variable: Any, argument_of: Mapping[int, Any], graph: Any) -> bool:
+    """Returns whether an output depends on the value that a variable had before the call."""
+    keys = (id(variable), id(getattr(variable.value, "handle", None)))
+    arguments = [argument_of[key].op.name for key in keys if key in argument_of]
+    return not arguments or not needed_nodes(graph).isdisjoint(arguments)  # one without is a constant
 
 
 def _constants(model: Any) -> dict[int, tuple[Any, npt.NDArray[Any]]]:

@@ -23,9 +23,7 @@ _BY_OPERATOR = {
         _LINEAR_ALGEBRA,
     ),
     **dict.fromkeys(("SelfAdjointEigV2", "Svd"), _LINEAR_ALGEBRA),
-    **dict.fromkeys(
-        ("AdjustContrastv2", "HSVToRGB", "ImageProjectiveTransformV3", "RGBToHSV", "ScaleAndTranslate"), _IMAGE
-    ),
+    **dict.fromkeys(("AdjustContrastv2", "ImageProjectiveTransformV3", "ScaleAndTranslate"), _IMAGE),
     **dict.fromkeys(
         ("LookupTableFindV2", "RaggedTensorToTensor", "StaticRegexReplace", "StringLower", "StringSplitV2"), _TEXT
     ),

@@ -105,6 +105,15 @@ def test_the_ways_around_are_ways(model: keras.Model, length: int, tmp_path: Pat
     np.testing.assert_allclose(actual, model(x), rtol=1e-5, atol=1e-6)  # some ten roundings of values below 1
 
 
+def test_random_numbers_that_no_output_depends_on_are_not_refused(tmp_path: Path) -> None:
+    x = keras.Input((6, 6, 3), name="x")
+    model = keras.Model(x, layers.RandomGrayscale()(x))
+    artifact = export_litert(model, tmp_path / "model.tflite")
+    images = np.random.default_rng(0).uniform(size=(3, 6, 6, 3)).astype("float32")
+    (actual,) = _run(artifact.path, {"x": images}).values()
+    np.testing.assert_array_equal(actual, model(images, training=False))
+
+
 def test_half_precision_is_exported_as_a_float32_rebuild_that_says_so(tmp_path: Path) -> None:
     x = keras.Input((None, 4), name="x")
     model = keras.Model(x, layers.Dense(3, dtype="mixed_bfloat16")(x))

@@ -77,6 +77,11 @@ def test_state_is_kept_and_mentioned(tmp_path: Path) -> None:
     assert np.diff(results).tolist() == [1.0, 1.0]
 
 
+def test_state_that_no_output_depends_on_is_not_mentioned(tmp_path: Path) -> None:
+    model = keras.Sequential([keras.Input((4, 4, 3)), keras.layers.RandomGrayscale()])  # it only counts its draws
+    assert export_saved_model(model, tmp_path / "model").notes == ()
+
+
 def test_what_keras_traces_wrongly_is_refused(tmp_path: Path) -> None:
     layers = [keras.Input((None, 4)), keras.layers.TimeDistributed(keras.layers.Dense(2), name="steps")]
     with pytest.raises(ExportError, match=r"layer 'steps' \(TimeDistributed\)"):

@@ -132,6 +132,10 @@ def test_an_input_that_nothing_uses_is_still_an_input(tmp_path: Path) -> None:
     [
         (lambda: Counting(name="counter"), "variable 'model/counter/count' changes with every call"),
         (lambda: Apply(lambda x: x + keras.random.normal((8,)), name="noisy"), "layer 'noisy' draws random numbers"),
+        (
+            lambda: Apply(lambda x: keras.ops.where(False, keras.random.normal((8,)), x), name="noisy"),
+            "layer 'noisy' dra",
+        ),
         (lambda: Apply(lambda x: keras.ops.svd(x)[1], name="rank"), "operator 'Svd' of layer 'rank'"),
         (lambda: keras.layers.TimeDistributed(keras.layers.Dense(3), name="steps"), "layer 'steps' .TimeDistributed."),
     ],
@@ -144,9 +148,34 @@ def test_what_onnx_cannot_hold_is_refused_by_name_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("seed", [None, 1])
+def test_numbers_drawn_and_thrown_away_are_not_refused(tmp_path: Path, seed: int | None) -> None:
+    model = sequential(Apply(lambda x: (keras.random.normal((8,), seed=seed), x * 2.0)[1]))
+    artifact = export_onnx(model, tmp_path / "m.onnx")
+    values = RNG.normal(size=(2, 3, 8)).astype("float32")
+    np.testing.assert_array_equal(next(iter(run(artifact.path, values=values).values())), 2 * values)
+
+
+def test_a_recurrent_state_that_is_kept_is_refused_by_name(tmp_path: Path) -> None:
+    inputs = keras.Input(batch_shape=(2, None, 8))
+    model = keras.Model(inputs, keras.layers.LSTM(3, stateful=True, name="past")(inputs))
+    with pytest.raises(ExportError, match="variable 'past/rnn_state' changes with every call"):
+        export_onnx(model, tmp_path / "m.onnx")
+
+
 def test_layers_that_only_train_with_state_or_noise_are_not_refused(tmp_path: Path) -> None:
     layers = [keras.layers.Dropout(0.5), keras.layers.GaussianNoise(0.1), keras.layers.BatchNormalization()]
     export_onnx(sequential(*layers), tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize("layer", ["RandomGrayscale", "RandomHue", "RandomSharpness", "MixUp"])
+def test_layers_that_throw_their_random_numbers_away_are_exported(tmp_path: Path, layer: str) -> None:
+    options = {} if layer == "MixUp" else {"factor": 0.5}
+    model = sequential(getattr(keras.layers, layer)(**options), shape=(None, None, 3))
+    artifact = export_onnx(model, tmp_path / "m.onnx")
+    values = RNG.uniform(size=(2, 5, 7, 3)).astype("float32")
+    results = run(artifact.path, values=values)
+    np.testing.assert_array_equal(next(iter(results.values())), model(values, training=False))
 
 
 def test_time_distributed_over_a_fixed_number_of_steps_is_exported(tmp_path: Path) -> None:

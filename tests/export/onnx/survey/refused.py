@@ -18,9 +18,7 @@ REFUSED = {
     **dict.fromkeys(("svd", "norm nuc"), _DECOMPOSITION),
     **dict.fromkeys(("polar", "view_as_real", "rfft", "fft", "fft2", "ifft2", "irfft", "stft", "istft"), _COMPLEX),
     "view_as_complex": "complex",
-    **dict.fromkeys(("image.affine_transform", "image.hsv_to_rgb", "image.rgb_to_hsv"), _IMAGE),
-    **dict.fromkeys(("image.perspective_transform", "image.resize lanczos", "image.resize antialias"), _IMAGE),
-    "image.resize bicubic": "ONNX Runtime does not open the file",
+    **dict.fromkeys(("image.affine_transform", "image.perspective_transform"), _IMAGE),
     "image.elastic_transform": _RANDOM,
     "i0": "'BesselI0'",
     "erfinv": "'Erfinv'",
@@ -36,8 +34,5 @@ REFUSED = {
     "HashedCrossing": "'SparseCross'",
     **dict.fromkeys(("IntegerLookup", "StringLookup", "TextVectorization"), _TEXT),
     "MelSpectrogram": _COMPLEX,
-    # These draw the numbers in inference as well, and throw them away.
-    **dict.fromkeys(("RandomGrayscale", "RandomColorDegeneration", "RandomHue", "RandomSaturation"), _RANDOM),
-    **dict.fromkeys(("RandomSharpness", "RandomPosterization", "MixUp"), _RANDOM),
     "RandomCrop": "the graph is not valid ONNX",  # a branch for each size, of shapes that differ
 }

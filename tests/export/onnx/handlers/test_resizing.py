@@ -1,0 +1,88 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import onnxruntime as ort
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from keras_pe.export import ExportError, export_onnx
+from tests.export.onnx.exported import Calls, expected, exported
+
+# The largest overshoot of the kernels is below 2, an axis takes some tens of products and sums of values below 4.
+ATOL = 20 * np.finfo("float32").eps
+KINDS = [("bicubic", False), ("bilinear", True), ("bicubic", True), ("lanczos3", False), ("lanczos5", True)]
+
+
+def images(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).uniform(-4, 4, size=shape).astype("float32")
+
+
+def any_size(function: Callable[[Any], Any], folder: Path, opset: int) -> ort.InferenceSession:
+    """A session of a function of images whose sizes the export knows nothing of."""
+    signature = [keras.InputSpec(shape=(None, None, None, 3), dtype="float32")]
+    artifact = export_onnx(Calls(function), folder / "calls.onnx", input_signature=signature, opset=opset)
+    return ort.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize("opset", [15, 18])
+@pytest.mark.parametrize(("kind", "antialias"), KINDS)
+def test_images_of_any_size_are_resized_as_in_keras(kind: str, antialias: bool, opset: int, tmp_path: Path) -> None:
+    def resized(x: Any) -> Any:
+        return ops.image.resize(x, (13, 20), interpolation=kind, antialias=antialias)
+
+    session = any_size(resized, tmp_path, opset)
+    for shape in ((2, 8, 9, 3), (1, 50, 4, 3), (3, 13, 20, 3), (1, 1, 1, 3), (1, 300, 301, 3)):
+        x = images(*shape)
+        (actual,) = session.run(None, {session.get_inputs()[0].name: x})
+        np.testing.assert_allclose(actual, resized(x), rtol=0, atol=ATOL)
+
+
+@pytest.mark.parametrize(("kind", "antialias"), KINDS)
+def test_a_pixel_that_is_missing_spoils_no_other_than_in_keras(kind: str, antialias: bool, tmp_path: Path) -> None:
+    def resized(x: Any) -> Any:
+        return ops.image.resize(x, (9, 70), interpolation=kind, antialias=antialias)
+
+    x = images(1, 40, 30, 1)
+    x[0, 17, 13] = np.nan
+    (truth,), (actual,) = expected(resized, [x]), exported(resized, [x], tmp_path)
+    assert 0 < np.isnan(truth).sum() < truth.size / 2
+    np.testing.assert_allclose(actual, truth, rtol=0, atol=ATOL)
+
+
+def test_integers_become_floats(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).integers(0, 256, (2, 8, 9, 3), "uint8")
+
+    def resized(x: Any) -> Any:
+        return tf.image.resize(x, (5, 11), method="bicubic")
+
+    (truth,), (actual,) = expected(resized, [x]), exported(resized, [x], tmp_path)
+    np.testing.assert_allclose(actual, truth, rtol=0, atol=256 / 4 * ATOL, strict=True)
+
+
+def test_places_outside_the_image_are_black(tmp_path: Path) -> None:
+    def moved(x: Any) -> Any:
+        return tf.raw_ops.ScaleAndTranslate(
+            images=x, size=[9, 12], scale=[0.6, 1.7], translation=[3.2, -6.1], kernel_type="lanczos3"
+        )
+
+    x = images(2, 8, 9, 3)
+    (truth,), (actual,) = expected(moved, [x]), exported(moved, [x], tmp_path)
+    assert not truth[:, :3].any()
+    assert not truth[:, :, 10:].any()
+    np.testing.assert_allclose(actual, truth, rtol=0, atol=ATOL)
+
+
+@pytest.mark.parametrize(
+    ("resized", "reason"),
+    [
+        (lambda x: tf.image.resize(x, (5, 5), method="gaussian"), "kernel_type='gaussian' is not converted"),
+        (lambda x: tf.raw_ops.ResizeBicubic(images=x, size=(5, 5)), "only half_pixel_centers=True"),
+    ],
+)
+def test_kernels_that_keras_does_not_offer_are_refused(resized: Any, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match=reason):
+        exported(resized, [images(1, 4, 4, 3)], tmp_path)
