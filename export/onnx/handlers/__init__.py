@@ -10,6 +10,7 @@ _FAMILIES = (
     "angles",
     "arrays",
     "bits",
+    "complex_numbers",
     "counting",
     "division",
     "exponentials",
@@ -18,6 +19,7 @@ _FAMILIES = (
     "searching",
     "segments",
     "selection",
+    "spectra",
 )
 
 

@@ -2,7 +2,6 @@
 
 _TRACE = "Keras cannot trace it"
 _DECOMPOSITION = "ONNX has no decompositions"
-_COMPLEX = "Keep real and imaginary parts"
 _IMAGE = "Leave this preparation of images"
 _TEXT = "Leave the vocabulary"
 _RANDOM = "draws random numbers"
@@ -16,8 +15,7 @@ REFUSED = {
     ),
     **dict.fromkeys(("lstsq", "matrix_rank", "qr", "solve", "solve_triangular"), _DECOMPOSITION),
     **dict.fromkeys(("svd", "norm nuc"), _DECOMPOSITION),
-    **dict.fromkeys(("polar", "view_as_real", "rfft", "fft", "fft2", "ifft2", "irfft", "stft", "istft"), _COMPLEX),
-    "view_as_complex": "complex",
+    **dict.fromkeys(("polar", "view_as_complex"), "'output' is complex"),
     **dict.fromkeys(("image.affine_transform", "image.hsv_to_rgb", "image.rgb_to_hsv"), _IMAGE),
     **dict.fromkeys(("image.perspective_transform", "image.resize lanczos", "image.resize antialias"), _IMAGE),
     "image.resize bicubic": "ONNX Runtime does not open the file",
@@ -35,7 +33,6 @@ REFUSED = {
     "Hashing": _TEXT,
     "HashedCrossing": "'SparseCross'",
     **dict.fromkeys(("IntegerLookup", "StringLookup", "TextVectorization"), _TEXT),
-    "MelSpectrogram": _COMPLEX,
     # These draw the numbers in inference as well, and throw them away.
     **dict.fromkeys(("RandomGrayscale", "RandomColorDegeneration", "RandomHue", "RandomSaturation"), _RANDOM),
     **dict.fromkeys(("RandomSharpness", "RandomPosterization", "MixUp"), _RANDOM),
