@@ -15,6 +15,8 @@ Axis = tuple[int, int]  # the number of the input, the number of its axis
 # Sizes that are tried, all different, none of them 1 (which broadcasts). Convolutions without padding need the larger,
 # short position tables the smallest.
 _SIZES = ((7, 11, 13, 17, 19, 23), (67, 71, 73, 79, 83, 89), (257, 263, 269, 271, 277, 281), (2, 3, 4, 5, 6, 8))
+# Sound needs more than a frame of a spectrum. Two such lengths could be those of an image, which memory would not hold.
+_SIZES_OF_SOUND = (4099, 4111, 4127, 4129, 4133, 4139)
 _MOST_AXES = 6  # of which all subsets are tried
 
 
@@ -107,7 +109,7 @@ def _first_that_works(
 ) -> dict[Any, int]:
     given = dict.fromkeys(dim for shape in shapes for dim in shape if isinstance(dim, str))
     cause: Exception | None = None
-    for sizes in _SIZES:
+    for sizes in _sizes(len({*given, "batch"}) - 1 + len(free)):
         base: dict[Any, int] = dict.fromkeys(batch, _batches(sizes)[0]) | dict.fromkeys(free, sizes[0])
         base |= {name: _batches(sizes)[0] if name == "batch" else sizes[k % 6] for k, name in enumerate(given)}
         try:
@@ -123,7 +125,7 @@ def _two_that_work(
     names: list[str], measure: Callable[[dict[str, int]], list[tuple[int, ...]]]
 ) -> list[tuple[dict[str, int], list[tuple[int, ...]]]]:
     cause: Exception | None = None
-    for primes in _SIZES:
+    for primes in _sizes(len({*names, "batch"}) - 1):
         found = []
         try:
             for batch, shift in zip(_batches(primes), (0, 1), strict=True):
@@ -135,6 +137,11 @@ def _two_that_work(
         else:
             return found
     raise UnknownSizesError(str(cause)) from cause
+
+
+def _sizes(lengths: int) -> tuple[tuple[int, ...], ...]:
+    """Returns the sizes to try where so many dimensions besides the batch are dynamic."""
+    return (*_SIZES, _SIZES_OF_SOUND) if lengths == 1 else _SIZES
 
 
 def _batches(lengths: Sequence[int]) -> tuple[int, int]:
@@ -157,7 +164,7 @@ def _groups(axes: list[Axis], runs: Callable[[Sequence[Axis]], bool]) -> list[Se
 
 
 def _changed(base: Mapping[Any, int], group: Sequence[Axis]) -> dict[Any, int]:
-    sizes = next(sizes for sizes in _SIZES if base[group[0]] in sizes)
+    sizes = next(sizes for sizes in _sizes(1) if base[group[0]] in sizes)
     return dict.fromkeys(group, sizes[-1])
 
 

@@ -1,5 +1,7 @@
 """From a traced function to an ONNX model in memory, the weights still arguments of its graph."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from keras_pe.export.errors import ExportError
@@ -8,7 +10,7 @@ from keras_pe.export.onnx.contractions import register_contractions
 from keras_pe.export.onnx.handlers import register_handlers
 from keras_pe.export.onnx.inlining import inline
 from keras_pe.export.onnx.joining import register_joining
-from keras_pe.export.onnx.refusals import collected_failures, first_line, refuse_failures
+from keras_pe.export.onnx.refusals import collected_failures, first_line, refuse_complex_arguments, refuse_failures
 from keras_pe.export.signature import Signature
 from keras_pe.export.tracing import Trace
 
@@ -24,6 +26,7 @@ def convert(trace: Trace, signature: Signature, opset: int, model: Any) -> Any:
     import onnx.version_converter
     from tf2onnx import optimizer
 
+    refuse_complex_arguments(signature, model)
     repair_tf2onnx()
     register_handlers()
     register_contractions()
@@ -59,14 +62,32 @@ def _convert_graph(trace: Trace, inputs: list[str], names: dict[str, str], opset
     import tensorflow as tf
     from tf2onnx import tfonnx
 
+    from keras_pe.export.onnx.handlers.complex_numbers import mark_complex
+
     definition = inline(trace)
-    with tf.device("/cpu:0"), tf.Graph().as_default() as graph:
+    with tf.device("/cpu:0"), tf.Graph().as_default() as graph, _loops_kept():
         tf.import_graph_def(definition, name="")
         return tfonnx.process_tf_graph(
             graph,
             continue_on_error=True,  # failures are collected, so that all of them are named
             opset=opset,
+            custom_rewriter=[mark_complex],
             input_names=inputs,
             output_names=list(trace.outputs),
             tensors_to_rename=names,
         )
+
+
+@contextlib.contextmanager
+def _loops_kept() -> Iterator[None]:
+    """Keeps tf2onnx from taking a loop for a layer by its looks; `recurrences` knows them, and wants no constants."""
+    from tf2onnx import tfonnx
+
+    rewriters = {name: getattr(tfonnx, name) for name in ("rewriter_lstm_tf2", "rewrite_gru_tf2")}
+    try:
+        for name in rewriters:
+            setattr(tfonnx, name, lambda graph, nodes: nodes)
+        yield
+    finally:
+        for name, rewriter in rewriters.items():
+            setattr(tfonnx, name, rewriter)

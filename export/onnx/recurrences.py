@@ -16,7 +16,8 @@ from keras_pe.export.keras_internals import all_layers, replaced_inner_loops
 
 CALL = "PyFuncStateless"  # takes and returns any tensors, and TensorFlow's optimizer leaves it as it is
 
-_GATES = {"LSTM": (0, 3, 1, 2), "GRU": (0, 1, 2), "SimpleRNN": (0,)}  # where Keras has ONNX's first, second, ...
+_OPERATORS = {"LSTMCell": "LSTM", "GRUCell": "GRU", "SimpleRNNCell": "RNN"}
+_GATES = {"LSTM": (0, 3, 1, 2), "GRU": (0, 1, 2), "RNN": (0,)}  # where Keras has ONNX's first, second, ...
 
 Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 
@@ -33,30 +34,27 @@ def _is_fusible(layer: Any) -> bool:
     """Whether the layer computes what the operator does: a subclass, or a cell of one, may do anything else."""
     import keras
 
-    cells = {
-        keras.layers.LSTM: keras.layers.LSTMCell,
-        keras.layers.GRU: keras.layers.GRUCell,
-        keras.layers.SimpleRNN: keras.layers.SimpleRNNCell,
-    }
+    kinds = (keras.layers.RNN, keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN)
+    cells = tuple(getattr(keras.layers, name) for name in _OPERATORS)
     return (
-        layer.built
-        and type(layer) in cells
-        and type(layer.cell) is cells[type(layer)]
-        and layer.compute_dtype == "float32"  # ONNX Runtime has these operators in no other
-        and None not in _activations(layer)
+        type(layer) in kinds
+        and type(layer.cell) in cells
+        and layer.built
+        and layer.cell.compute_dtype == "float32"  # ONNX Runtime has these operators in no other
+        and None not in _activations(layer.cell)
     )
 
 
-def _activations(layer: Any) -> list[str | None]:
+def _activations(cell: Any) -> list[str | None]:
     """Returns ONNX's names, None where there is none, in its order: of the gates, the candidate, an LSTM's output."""
     import keras
 
     names = {keras.activations.tanh: "Tanh", keras.activations.sigmoid: "Sigmoid", keras.activations.relu: "Relu"}
-    candidate = names.get(layer.cell.activation)
-    if type(layer) is keras.layers.SimpleRNN:
+    candidate = names.get(cell.activation)
+    if type(cell) is keras.layers.SimpleRNNCell:
         return [candidate]
-    gate = names.get(layer.cell.recurrent_activation)
-    return [gate, candidate, candidate] if type(layer) is keras.layers.LSTM else [gate, candidate]
+    gate = names.get(cell.recurrent_activation)
+    return [gate, candidate, candidate] if type(cell) is keras.layers.LSTMCell else [gate, candidate]
 
 
 class _Call:
@@ -65,18 +63,18 @@ class _Call:
     def __init__(self, layer: Any) -> None:
         import tensorflow as tf
 
-        kind = type(layer).__name__
+        operator = _OPERATORS[type(layer.cell).__name__]
         self.is_backwards = layer.go_backwards
         attributes: dict[str, Any] = {
             "hidden_size": layer.cell.units,
-            "activations": _activations(layer),
+            "activations": _activations(layer.cell),
             "direction": "reverse" if self.is_backwards else "forward",
         }
-        if kind == "GRU":
+        if operator == "GRU":
             attributes["linear_before_reset"] = int(layer.cell.reset_after)
-        self.token = json.dumps([kind.removeprefix("Simple"), attributes])
+        self.token = json.dumps([operator, attributes])
         self.scope = f"{layer.path}/"  # the slash at the end makes it absolute
-        self.weights = [tf.constant(value) for value in _packed(layer.cell, kind)]
+        self.weights = [tf.constant(value) for value in _packed(layer.cell, operator)]
 
     def __call__(self, sequences: Any, states: list[Any]) -> list[Any]:
         """Returns the outputs of all steps, then the final states, as Keras has them: the batch first."""
@@ -91,9 +89,9 @@ class _Call:
         return [tf.ensure_shape(result, shape) for result, shape in zip(results, shapes, strict=True)]
 
 
-def _packed(cell: Any, kind: str) -> Arrays:
+def _packed(cell: Any, operator: str) -> Arrays:
     """Returns the operator's W, R and B: one row a unit, the gates in ONNX's order."""
-    units, gates = cell.units, _GATES[kind]
+    units, gates = cell.units, _GATES[operator]
 
     def rows(columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.concatenate([columns[:, gate * units : (gate + 1) * units].T for gate in gates])

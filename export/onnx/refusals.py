@@ -15,8 +15,11 @@ from keras_pe.export.inspection import (
     operators,
     random_operators,
 )
-from keras_pe.export.onnx.ways_around import way_around
+from keras_pe.export.onnx.ways_around import COMPLEX, way_around
+from keras_pe.export.signature import Signature
 from keras_pe.export.tracing import Trace
+
+OF_COMPLEX = " of complex numbers"  # ends the type of an operator that takes or returns them
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,15 @@ def refuse_state_and_randomness(trace: Trace, model: Any, kind: str = "ONNX") ->
         )
 
 
+def refuse_complex_arguments(signature: Signature, model: Any) -> None:
+    """Raises ExportError if a model takes or returns complex numbers, which ONNX knows and no runtime takes."""
+    for spec in (*signature.inputs, *signature.outputs):
+        if spec.dtype.startswith("complex"):
+            raise ExportError(
+                "ONNX", model.name, f"{spec.name!r} is complex, and runtimes take no such tensor. {COMPLEX}"
+            )
+
+
 def refuse_failures(failures: list[Failure], trace: Trace, model: Any) -> None:
     """Raises ExportError if an operator was not converted."""
     if not failures:
@@ -66,7 +78,8 @@ def refuse_failures(failures: list[Failure], trace: Trace, model: Any) -> None:
         found = ((path, kind) for path, kind in paths if path == failure.node or path.endswith(f"/{failure.node}"))
         path, kind = next(found, (failure.node, failure.kind))
         sentences.append(f"operator {kind!r} of {describe_place(path, model)} has no ONNX form{failure.reason}.")
-        sentences += filter(None, [way_around(kind)])
+        is_complex = failure.kind.endswith(OF_COMPLEX)
+        sentences += filter(None, [way_around(kind) or (COMPLEX if is_complex else None)])
     raise ExportError("ONNX", model.name, joined(sentences))
 
 
@@ -85,7 +98,9 @@ def collected_failures() -> Iterator[list[Failure]]:
         def emit(self, record: logging.LogRecord) -> None:
             arguments = record.args if isinstance(record.args, tuple) else ()
             if record.msg.startswith("Tensorflow op"):
-                failures.append(Failure(str(arguments[0]), str(arguments[1]), ""))
+                kind = str(arguments[1])
+                reason = " for complex numbers" if kind.endswith(OF_COMPLEX) else ""
+                failures.append(Failure(str(arguments[0]), kind, reason))
             elif record.msg.startswith("Failed to convert node"):
                 kind = str(arguments[2]).split("\n")[0].removeprefix("OP=")
                 cause = record.exc_info[1] if record.exc_info else None

@@ -1,14 +1,13 @@
 """What to do instead of the operators that have no ONNX form, for the sentence that refuses them."""
 
-_COMPLEX = "Keep real and imaginary parts as two real tensors, and write a transform as a product with its matrix."
+COMPLEX = "Keep real and imaginary parts as two real tensors."
+_LENGTH = "Export with opset=17 or later, or give the transformed axis a fixed length of at most 1024."
 _LINEAR_ALGEBRA = "ONNX has no decompositions: precompute it where it is of weights, or leave it to the caller."
 _IMAGE = "Leave this preparation of images to the caller."
 _TEXT = "Leave the vocabulary and the splitting to the caller, and let the model take the integers."
 
 _BY_OPERATOR = {
-    **dict.fromkeys(
-        ("Complex", "ComplexAbs", "Conj", "FFT", "FFT2D", "IFFT", "IFFT2D", "IRFFT", "Imag", "RFFT", "Real"), _COMPLEX
-    ),
+    **dict.fromkeys(("FFT", "FFT2D", "IFFT", "IFFT2D", "IRFFT", "RFFT"), _LENGTH),
     **dict.fromkeys(
         (
             "Cholesky",

@@ -37,6 +37,14 @@ def test_larger_sizes_are_tried_where_small_ones_do_not_fit() -> None:
     assert name_inputs([(None, None)], *_model(lambda s: s[0][1] > 100)) == [("batch", "length")]
 
 
+def test_lengths_of_sound_are_tried_where_a_single_length_is_dynamic() -> None:
+    call, fits = _model(lambda s: s[0][1] > 4000)
+    assert name_inputs([(None, None)], call, fits) == [("batch", "length")]
+    assert name_outputs(["batch", "length"], lambda sizes: [call([(2, sizes["length"])]) or ()])[1]["length"] > 4000
+    with pytest.raises(UnknownSizesError, match="do not fit"):
+        name_inputs([(None, None, None)], call, fits)
+
+
 def test_what_takes_no_sizes_says_why() -> None:
     with pytest.raises(UnknownSizesError, match="these sizes do not fit"):
         name_inputs([(None, None)], *_model(lambda _: False))

@@ -11,6 +11,7 @@ _FAMILIES = (
     "arrays",
     "bits",
     "colours",
+    "complex_numbers",
     "counting",
     "division",
     "exponentials",
@@ -21,6 +22,8 @@ _FAMILIES = (
     "searching",
     "segments",
     "selection",
+    "special",
+    "spectra",
 )
 
 

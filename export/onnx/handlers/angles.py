@@ -8,8 +8,12 @@ from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 @handler("Atan2")
 def atan2(at: Replacement) -> None:
-    """The angle in the first quadrant, turned into place by the two signs."""
-    y, x = at.inputs
+    """The angle of a point whose height comes first."""
+    at.finish(angle(at, *at.inputs))
+
+
+def angle(at: Replacement, y: str, x: str) -> str:
+    """Writes the angle in the first quadrant, turned into place by the two signs."""
     height, width = at.emit("Abs", y), at.emit("Abs", x)
     zero = at.constant_like(0, x)
     diagonal = at.emit("Where", at.emit("Equal", height, zero), zero, at.constant_like(math.pi / 4, x))
@@ -17,4 +21,4 @@ def atan2(at: Replacement) -> None:
     # Where both are zero or infinite the ratio is NaN.
     first = at.emit("Where", at.emit("Equal", height, width), diagonal, steep)
     upper = at.emit("Where", negative(at, x), at.emit("Sub", at.constant_like(math.pi, x), first), first)
-    at.finish(at.emit("Where", negative(at, y), at.emit("Neg", upper), upper))
+    return at.emit("Where", negative(at, y), at.emit("Neg", upper), upper)

@@ -38,13 +38,24 @@ def exported(
     opset: int = 18,
 ) -> list[np.ndarray]:
     """Returns what the exported file returns, flat. The first dimension of an input is dynamic unless `is_static`."""
-    signature = [keras.InputSpec(shape=_shape(x, is_static), dtype=_dtype(x)) for x in inputs]
-    artifact = export_onnx(Calls(function), folder / "calls.onnx", input_signature=signature, opset=opset)
+    specs = [keras.InputSpec(shape=_shape(x, is_static), dtype=_dtype(x)) for x in inputs]
+    return opened(function, specs, folder, opset=opset)(inputs)
+
+
+def opened(
+    function: Callable[..., Any], specs: Sequence[keras.InputSpec], folder: Path, *, opset: int = 18
+) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
+    """Returns the exported file as a function of inputs of any sizes, which returns its outputs, flat."""
+    artifact = export_onnx(Calls(function), folder / "calls.onnx", input_signature=list(specs), opset=opset)
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     session = ort.InferenceSession(artifact.path, options, providers=["CPUExecutionProvider"])
-    named = {spec.name: x for spec, x in zip(artifact.inputs, inputs, strict=True)}
-    return [np.asarray(x) for x in session.run([spec.name for spec in artifact.outputs], named)]
+
+    def run(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        named = {spec.name: x for spec, x in zip(artifact.inputs, inputs, strict=True)}
+        return [np.asarray(x) for x in session.run([spec.name for spec in artifact.outputs], named)]
+
+    return run
 
 
 def _shape(array: np.ndarray, is_static: bool) -> tuple[int | None, ...]:

@@ -34,6 +34,10 @@ class OtherCell(layers.GRUCell):
         return super().call(2.0 * inputs, states, training)
 
 
+class OtherLSTMCell(layers.LSTMCell):
+    """A subclass that computes the same, which nobody can know."""
+
+
 def with_other_cell(x: Any) -> Any:
     layer = layers.GRU(6)
     layer.cell = OtherCell(6)
@@ -93,12 +97,13 @@ def test_so_is_each_of_several_with_other_options_and_states(tmp_path: Path) -> 
         lambda x: layers.LSTM(6)(x, initial_state=layers.LSTM(6, return_state=True)(x)[1:]),
         lambda x: layers.GRU(6)(layers.GRU(6, return_sequences=True)(x)),
         lambda x: layers.TimeDistributed(layers.GRU(6))(keras.ops.stack([x, 2.0 * x], 1)),
+        lambda x: layers.RNN(layers.LSTMCell(6), go_backwards=True)(x),
+        lambda x: layers.RNN(layers.GRUCell(6), return_sequences=True)(x),
+        lambda x: layers.RNN(layers.SimpleRNNCell(6), return_state=True)(x),
     )
     artifact = export_onnx(model, tmp_path / "model.onnx")
     found = operators(artifact)
-    assert (
-        sum(name in FUSED for name in found) == 5 + 2 * 5
-    )  # the last but three once, like the first four; the others twice
+    assert sum(name in FUSED for name in found) == 8 + 2 * 5  # five branches have two recurrent layers
     assert "Loop" not in found
     assert_agrees(model, artifact)
 
@@ -119,11 +124,12 @@ def test_what_the_operator_does_not_compute_stays_a_loop(tmp_path: Path) -> None
         lambda x: layers.LSTM(6, recurrent_activation=lambda y: keras.ops.sigmoid(2.0 * y))(x),
         lambda x: OtherGRU(6)(x),
         with_other_cell,
-        lambda x: layers.RNN(layers.GRUCell(6))(x),
+        lambda x: layers.RNN(OtherLSTMCell(6))(x),
+        lambda x: layers.RNN([layers.LSTMCell(6), layers.GRUCell(4)])(x),
     )
     artifact = export_onnx(model, tmp_path / "model.onnx")
     found = operators(artifact)
-    assert found.count("Loop") == 6
+    assert found.count("Loop") == 7
     assert not FUSED & set(found)
     assert_agrees(model, artifact)
 

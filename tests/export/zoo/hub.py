@@ -41,7 +41,7 @@ ENTRIES = {
     "transformer decoder": Entry(_decoder),
     "sine position encoding": Entry(lambda: _stack(keras_hub.layers.SinePositionEncoding())),
     "rotary embedding": Entry(lambda: _stack(keras_hub.layers.RotaryEmbedding())),
-    "fnet encoder": Entry(lambda: _stack(keras_hub.layers.FNetEncoder(32)), refused="'FFT2D' of layer"),
+    "fnet encoder": Entry(lambda: _stack(keras_hub.layers.FNetEncoder(32))),
     "Bert": _backbone("Bert", **_SHORT),
     "DistilBert": _backbone("DistilBert", **_SHORT),
     "Roberta": _backbone("Roberta", **_SHORT),

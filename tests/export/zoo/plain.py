@@ -116,15 +116,14 @@ ENTRIES = {
     "encoding concatenated": Entry(_encoding(combine="concatenate")),
     "encoding of a table": Entry(_encoding(max_length=32)),
     "encoding of positions": Entry(_positions, integers=100_000),
-    "inverse error function": Entry(
-        lambda: _apply(layers.Lambda(ops.erfinv, name="inverse")), refused="'Erfinv' of layer"
+    "singular values": Entry(
+        lambda: _apply(layers.Lambda(lambda x: ops.svd(x, compute_uv=False), name="rank")),
+        refused="'Svd' of layer 'rank'",
     ),
     "noise": Entry(
         lambda: _apply(layers.Lambda(lambda x: x + keras.random.normal(ops.shape(x)), name="noise")),
         refused="layer 'noise' draws random numbers",
     ),
-    "fourier": Entry(
-        lambda: _apply(layers.Lambda(lambda x: ops.fft2((x, x))[0], name="mix")), refused="'FFT2D' of layer 'mix'"
-    ),
+    "fourier": Entry(lambda: _apply(layers.Lambda(lambda x: ops.fft2((x, x))[0], name="mix"))),
     "dynamic time": Entry(lambda: _apply(layers.TimeDistributed(layers.Dense(3))), refused="TimeDistributed"),
 }

@@ -67,6 +67,14 @@ def _states():
     return keras.Model(x, [y, h, c])
 
 
+def _speech():
+    sound = keras.Input((None,), name="sound")
+    y = layers.MelSpectrogram(fft_length=512, sequence_stride=160, sequence_length=400, sampling_rate=16000)(sound)
+    y = layers.LayerNormalization()(layers.Permute((2, 1))(y))  # time before frequency
+    y = layers.Conv1D(8, 3, padding="same", activation="relu")(y)
+    return keras.Model(sound, layers.Dense(10, "softmax", name="words")(layers.GRU(6)(y)))
+
+
 def _residual_images():
     x = keras.Input((None, None, 3), name="x")
     y = layers.SeparableConv2D(4, 3, padding="same")(x)
@@ -75,6 +83,7 @@ def _residual_images():
 
 
 LONG = ((1, 9), (3, 13), (5, 30))  # long enough for the kernels
+SOUND = ((1, 700), (3, 1601), (5, 4000))  # samples: longer than a frame
 EVEN = ((1, 8), (3, 12), (5, 30))
 
 ENTRIES = {
@@ -101,6 +110,7 @@ ENTRIES = {
         _apply(layers.Conv1D(6, 5, strides=2, padding="same"), layers.AveragePooling1D(2), layers.GlobalMaxPooling1D()),
         sizes=LONG,
     ),
+    "speech": Entry(_speech, sizes=SOUND),
     "conv1d transpose": Entry(_apply(layers.Conv1DTranspose(4, 3, strides=2))),
     "conv2d": Entry(_residual_images, sizes=EVEN),
     "batch normalisation": Entry(_apply(layers.BatchNormalization())),

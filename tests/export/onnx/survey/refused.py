@@ -2,7 +2,6 @@
 
 _TRACE = "Keras cannot trace it"
 _DECOMPOSITION = "ONNX has no decompositions"
-_COMPLEX = "Keep real and imaginary parts"
 _IMAGE = "Leave this preparation of images"
 _TEXT = "Leave the vocabulary"
 _RANDOM = "draws random numbers"
@@ -11,17 +10,12 @@ REFUSED = {
     # Keras' own code asks a traced tensor for its value or its size.
     **dict.fromkeys(("isin", "isin float", "corrcoef", "kron", "bartlett"), _TRACE),
     **dict.fromkeys(("nanmedian", "nanpercentile", "nanquantile"), _TRACE),
-    **dict.fromkeys(
-        ("cholesky", "cholesky_inverse", "eig", "eigh", "inv", "pinv", "logdet", "slogdet"), _DECOMPOSITION
-    ),
+    **dict.fromkeys(("cholesky", "cholesky_inverse", "eigh", "inv", "pinv", "logdet", "slogdet"), _DECOMPOSITION),
     **dict.fromkeys(("lstsq", "matrix_rank", "qr", "solve", "solve_triangular"), _DECOMPOSITION),
     **dict.fromkeys(("svd", "norm nuc"), _DECOMPOSITION),
-    **dict.fromkeys(("polar", "view_as_real", "rfft", "fft", "fft2", "ifft2", "irfft", "stft", "istft"), _COMPLEX),
-    "view_as_complex": "complex",
+    **dict.fromkeys(("eig", "polar", "view_as_complex"), "is complex, and runtimes take no such tensor"),
     **dict.fromkeys(("image.affine_transform", "image.perspective_transform"), _IMAGE),
     "image.elastic_transform": _RANDOM,
-    "i0": "'BesselI0'",
-    "erfinv": "'Erfinv'",
     "nextafter": "'NextAfter'",
     "view": "Only the sign bit can be had",
     "trace dynamic": "ONNX Runtime does not open the file",
@@ -33,6 +27,5 @@ REFUSED = {
     "Hashing": _TEXT,
     "HashedCrossing": "'SparseCross'",
     **dict.fromkeys(("IntegerLookup", "StringLookup", "TextVectorization"), _TEXT),
-    "MelSpectrogram": _COMPLEX,
     "RandomCrop": "the graph is not valid ONNX",  # a branch for each size, of shapes that differ
 }

@@ -1,0 +1,126 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from keras_pe.export import ExportError
+from tests.export.onnx.exported import expected, exported
+
+PARTS = [np.random.default_rng(seed).normal(size=(4, 3)).astype("float32") for seed in (0, 1)]
+
+
+def _parts(x: Any) -> tuple[Any, Any]:
+    return ops.real(x), ops.imag(x)
+
+
+AGREEING: dict[str, Callable[[Any], Any]] = {
+    "conjugate": lambda x: _parts(ops.conj(x)),
+    "sum": lambda x: _parts(x + tf.constant([1 + 2j, 3, 4j], tf.complex64)),
+    "product": lambda x: _parts(x * tf.constant([1 + 2j, 3, 4j], tf.complex64)),
+    "product of ranks": lambda x: _parts(tf.expand_dims(ops.real(x), 0) * 1.5 + ops.abs(2j * x)),
+    "pad": lambda x: _parts(tf.pad(x, [[1, 2], [0, 3]])),
+    "shape": lambda x: ops.zeros(tf.shape(x)),
+    "rows": lambda x: ops.broadcast_to(tf.shape(x, tf.int64), (2, 2)),
+    "from real": lambda x: _parts(tf.cast(ops.abs(x), tf.complex64)),
+    "view": lambda x: ops.view_as_real(x),
+    "doubles": lambda x: _parts(tf.complex(ops.cast(ops.real(x), "float64"), ops.cast(ops.imag(x), "float64"))),
+}
+REFUSED: dict[str, Callable[[Any], Any]] = {
+    "Sub": lambda x: ops.real(x - 1),
+    "RealDiv": lambda x: ops.real(x / tf.math.conj(x)),
+    "Neg": lambda x: ops.real(-x),
+    "Reshape": lambda x: ops.real(tf.reshape(x, [-1])),
+    "Transpose": lambda x: ops.real(tf.transpose(x)),
+    "ConcatV2": lambda x: ops.real(tf.concat([x, x], -1)),
+    "StridedSlice": lambda x: ops.real(x[:, 1:]),
+    "ExpandDims": lambda x: ops.real(tf.expand_dims(x, -1)),
+    "Sum": lambda x: ops.real(tf.reduce_sum(x, -1)),
+    "MirrorPad": lambda x: ops.real(tf.pad(x, [[0, 0], [1, 1]], mode="REFLECT")),
+    "MatMul": lambda x: ops.real(tf.matmul(x, x, transpose_b=True)),
+    "Equal": lambda x: tf.equal(x, tf.math.conj(x)),
+    "Pack": lambda x: ops.real(tf.stack([x, x])),
+    "RFFT2D": lambda x: ops.real(tf.signal.rfft2d(ops.real(x), [4, 4])),
+}
+
+
+def _of_parts(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda real, imaginary: function(tf.complex(real, imaginary))
+
+
+@pytest.mark.parametrize("name", AGREEING)
+def test_what_keras_does_with_complex_numbers_agrees(name: str, tmp_path: Path) -> None:
+    call = _of_parts(AGREEING[name])
+    for actual, truth in zip(exported(call, PARTS, tmp_path), expected(call, PARTS), strict=True):
+        np.testing.assert_allclose(actual, truth, rtol=1e-6, atol=1e-6, strict=True)  # products, a difference of two
+
+
+def test_numbers_of_two_columns_survive_the_way_through_complex_ones(tmp_path: Path) -> None:
+    def call(x: Any) -> Any:
+        return ops.view_as_real(ops.view_as_complex(x))
+
+    columns = PARTS[0][:, :2]
+    np.testing.assert_array_equal(exported(call, [columns], tmp_path)[0], columns, strict=True)
+
+
+def test_the_length_and_angle_of_extreme_numbers_are_right(tmp_path: Path) -> None:
+    values = np.array([0, -0.0, 1, -3e38, 1e38, 3e-38, -2e-38, np.inf, -np.inf, np.nan], "float32")
+    real, imaginary = (side.ravel() for side in np.meshgrid(values, values))
+    call = _of_parts(lambda x: (ops.abs(x), tf.math.angle(x)))
+    length, angle = exported(call, [real, imaginary], tmp_path)
+    is_defined = ~(np.isnan(real) | np.isnan(imaginary))
+    assert np.isnan(length[~is_defined]).all()
+    # Two quotients and products, a sum, a root, a product; for the angle see that of arctan2.
+    with np.errstate(over="ignore"):
+        truth = np.hypot(real, imaginary)
+    np.testing.assert_allclose(length[is_defined], truth[is_defined], rtol=8 * np.finfo("float32").eps)
+    np.testing.assert_allclose(angle, np.arctan2(imaginary, real), rtol=4 * np.finfo("float32").eps)
+
+
+@pytest.mark.parametrize("operator", REFUSED)
+def test_any_other_operator_of_complex_numbers_is_refused_by_name(operator: str, tmp_path: Path) -> None:
+    call = _of_parts(REFUSED[operator])
+    expected(call, PARTS)
+    with pytest.raises(
+        ExportError, match=rf"operator '{operator}' of .* for complex numbers\. Keep real and imaginary parts"
+    ):
+        exported(call, PARTS, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_branch_that_takes_complex_numbers_is_refused(tmp_path: Path) -> None:
+    def call(x: Any) -> Any:
+        return ops.real(tf.cond(tf.reduce_all(ops.abs(x) > 0), lambda: x, lambda: tf.math.conj(x)))
+
+    with pytest.raises(ExportError, match="for complex numbers"):
+        exported(_of_parts(call), PARTS, tmp_path)
+
+
+def test_a_branch_with_complex_numbers_of_its_own_agrees(tmp_path: Path) -> None:
+    def call(x: Any) -> Any:
+        return tf.cond(tf.reduce_all(x > 0), lambda: ops.rfft(x)[0], lambda: ops.rfft(x)[1])
+
+    for sign in (np.abs(PARTS[0]), PARTS[0]):
+        (actual,), (truth,) = exported(call, [sign], tmp_path), expected(call, [sign])
+        np.testing.assert_allclose(actual, truth, atol=1e-6, strict=True)
+
+
+def test_complex_outputs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="'output' is complex, and runtimes take no such tensor"):
+        exported(ops.polar, PARTS, tmp_path)
+
+
+def test_complex_inputs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="is complex, and runtimes take no such tensor"):
+        exported(ops.real, [PARTS[0].astype("complex64")], tmp_path)
+
+
+def test_parts_that_tensorflow_would_broadcast_are_refused(tmp_path: Path) -> None:
+    def call(x: Any, y: Any) -> Any:
+        return ops.abs(tf.complex(x, y[:, :1]))
+
+    with pytest.raises(ExportError, match=r"'Complex' .* of unlike shapes"):
+        exported(call, PARTS, tmp_path)

@@ -1,0 +1,147 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from keras_pe.export import ExportError
+from tests.export.onnx.exported import expected, opened
+
+# Of the largest value. A sum of n numbers of one size wanders some sqrt(n) half-ulps away, 2.7e-6 of its usual size for
+# 2048, and the largest of so many sums is about three times the usual. Where ONNX Runtime's DFT is inexact, it is off
+# by 1e-5 at 100 and more above.
+TOLERANCE = 2e-6
+SIZES = [(1, 2), (3, 7), (5, 100), (2, 1009), (4, 64)]
+LINES: dict[str, tuple[int, Callable[..., Any]]] = {
+    "rfft": (1, ops.rfft),
+    "irfft": (2, lambda x, y: ops.irfft((x, y))),
+    "fft": (2, lambda x, y: ops.fft((x, y))),
+    "ifft": (2, lambda x, y: _parts(tf.signal.ifft(tf.complex(x, y)))),
+}
+PLANES: dict[str, tuple[int, Callable[..., Any]]] = {
+    "fft2": (2, lambda x, y: ops.fft2((x, y))),
+    "ifft2": (2, lambda x, y: ops.ifft2((x, y))),
+    "ifft2d": (2, lambda x, y: _parts(tf.signal.ifft2d(tf.complex(x, y)))),
+}
+
+
+def _parts(x: Any) -> tuple[Any, Any]:
+    return tf.math.real(x), tf.math.imag(x)
+
+
+def _normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(shape).normal(size=shape).astype("float32")
+
+
+def _agrees(
+    function: Callable[..., Any],
+    shapes: list[tuple[int | None, ...]],
+    trials: list[tuple[int, ...]],
+    folder: Path,
+    opset: int = 18,
+    tolerance: float = TOLERANCE,
+) -> None:
+    """Exports once, and compares with Keras at each of the shapes, which all inputs have in common."""
+    run = opened(function, [keras.InputSpec(shape=shape, dtype="float32") for shape in shapes], folder, opset=opset)
+    for trial in trials:
+        inputs = [_normal(*trial) + i for i in range(len(shapes))]
+        for actual, truth in zip(run(inputs), expected(function, inputs), strict=True):
+            scale = max(1, np.abs(truth).max())
+            np.testing.assert_allclose(actual, truth, rtol=0, atol=tolerance * scale, strict=True, err_msg=str(trial))
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_transform_agrees_at_lengths_never_traced(name: str, tmp_path: Path) -> None:
+    count, function = LINES[name]
+    _agrees(function, [(None, None)] * count, SIZES, tmp_path)
+
+
+@pytest.mark.parametrize("name", PLANES)
+def test_a_transform_of_planes_agrees_at_sizes_never_traced(name: str, tmp_path: Path) -> None:
+    count, function = PLANES[name]
+    _agrees(function, [(None, None, None)] * count, [(2, 3, 7), (3, 16, 5), (1, 100, 9)], tmp_path)
+    _agrees(function, [(None, 6, None)] * count, [(2, 6, 7), (3, 6, 5), (1, 6, 90)], tmp_path)
+
+
+# By matrix up to 2047, by the operator from 1024 (complex) or 2048 (real), by chirp from 1025 (complex) or 2049 (real).
+@pytest.mark.parametrize("length", [1, 2, 9, 10, 400, 512, 1024, 1025, 2047, 2048, 2050, 4096, 5001])
+def test_a_transform_agrees_at_every_fixed_length(length: int, tmp_path: Path) -> None:
+    def call(x: Any) -> Any:
+        spectrum = ops.rfft(x)
+        return spectrum, ops.irfft(spectrum, length), ops.fft((x, x + 1))
+
+    _agrees(call, [(None, length)], [(1, length), (3, length)], tmp_path)
+
+
+@pytest.mark.parametrize("shape", [(None, None), (None, 9)])
+@pytest.mark.parametrize("length", [6, 7, 24, 25])
+def test_a_given_length_cuts_the_input_or_fills_it_up(
+    length: int, shape: tuple[int | None, ...], tmp_path: Path
+) -> None:
+    def call(x: Any, y: Any) -> Any:
+        return ops.rfft(x, length), ops.irfft((x, y), length)
+
+    _agrees(call, [shape, shape], [(2, 9), *([(3, 5), (1, 40)] if shape[1] is None else [])], tmp_path)
+
+
+def test_a_single_signal_needs_no_batch(tmp_path: Path) -> None:
+    _agrees(lambda x: ops.rfft(x), [(None,)], [(7,), (100,)], tmp_path)
+
+
+def test_double_precision_stays_double(tmp_path: Path) -> None:
+    def call(x: Any) -> Any:
+        return ops.rfft(ops.cast(x, "float64"))  # a layer casts its inputs to float32
+
+    for name, shape in (("dynamic", (None, None)), ("fixed", (None, 100))):
+        (tmp_path / name).mkdir()
+        _agrees(call, [shape], [(3, 100)], tmp_path / name, tolerance=1e-14)
+
+
+@pytest.mark.parametrize("opset", [15, 17, 20, 25])
+@pytest.mark.parametrize("name", ["rfft", "irfft", "fft"])
+def test_a_fixed_length_agrees_at_every_opset(name: str, opset: int, tmp_path: Path) -> None:
+    count, function = LINES[name]
+    _agrees(function, [(None, 100)] * count, [(3, 100)], tmp_path, opset=opset)
+
+
+@pytest.mark.parametrize("opset", [17, 20, 25])
+@pytest.mark.parametrize("name", ["rfft", "irfft", "fft"])
+def test_a_dynamic_length_agrees_from_opset_17(name: str, opset: int, tmp_path: Path) -> None:
+    count, function = LINES[name]
+    _agrees(function, [(None, None)] * count, SIZES, tmp_path, opset=opset)
+
+
+def test_a_dynamic_length_is_refused_below_opset_17(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match=r"'RFFT' .* needs opset 17\. Export with opset=17 or later, or give"):
+        _agrees(ops.rfft, [(None, None)], SIZES, tmp_path, opset=16)
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("fft_length", [400, 512])
+def test_the_frames_of_speech_agree_at_lengths_never_traced(fft_length: int, center: bool, tmp_path: Path) -> None:
+    def call(x: Any) -> Any:
+        return ops.stft(x, 400, 160, fft_length, center=center)
+
+    _agrees(call, [(None, None)], [(3, 700), (2, 1601), (1, 4000)], tmp_path)
+
+
+@pytest.mark.parametrize("length", [None, 800])
+@pytest.mark.parametrize("fft_length", [400, 512])
+def test_the_sound_of_frames_agrees_at_lengths_never_traced(
+    fft_length: int, length: int | None, tmp_path: Path
+) -> None:
+    def call(x: Any, y: Any) -> Any:
+        return ops.istft((x, y), 400, 160, fft_length, length=length)
+
+    bins = fft_length // 2 + 1
+    _agrees(call, [(None, None, bins)] * 2, [(3, 7, bins), (2, 12, bins), (1, 31, bins)], tmp_path)
+
+
+@pytest.mark.parametrize("opset", [15, 18, 20])
+def test_the_mel_spectrogram_agrees_with_its_own_defaults(opset: int, tmp_path: Path) -> None:
+    layer = keras.layers.MelSpectrogram()
+    _agrees(layer, [(None, None)], [(3, 2700), (2, 4601), (1, 9000)], tmp_path, opset=opset)
