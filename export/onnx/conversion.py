@@ -11,6 +11,7 @@ from keras_pe.export.onnx.handlers import register_handlers
 from keras_pe.export.onnx.inlining import inline
 from keras_pe.export.onnx.joining import register_joining
 from keras_pe.export.onnx.refusals import collected_failures, first_line, refuse_complex_arguments, refuse_failures
+from keras_pe.export.onnx.subgraphs import register_subgraphs
 from keras_pe.export.signature import Signature
 from keras_pe.export.tracing import Trace
 
@@ -31,6 +32,7 @@ def convert(trace: Trace, signature: Signature, opset: int, model: Any) -> Any:
     register_handlers()
     register_contractions()
     register_joining()
+    register_subgraphs()
     inputs = [*trace.inputs, *(weight.argument for weight in trace.weights)]
     names = dict(zip(inputs, [*(s.name for s in signature.inputs), *(w.name for w in trace.weights)], strict=True))
     names |= dict(zip(trace.outputs, (spec.name for spec in signature.outputs), strict=True))
