@@ -1,6 +1,9 @@
-"""The error of an export that was refused."""
+"""The error of an export that was refused, and what goes into its sentence."""
 
+import re
 from collections.abc import Iterable
+
+_IN_A_LAYER = re.compile(r"Exception encountered when calling (\w+\.\w+\(\))\.?")
 
 
 class ExportError(Exception):
@@ -14,3 +17,16 @@ def joined(sentences: Iterable[str]) -> str:
     """Returns sentences as one text that goes on after a colon, each said once."""
     first, *others = dict.fromkeys(sentences)
     return " ".join([first, *(sentence[0].upper() + sentence[1:] for sentence in others)])
+
+
+def first_line(error: BaseException | None) -> str:
+    """Returns what an error says in its first line, without the full stop.
+
+    Of an error that Keras raises in a layer, which begins with the layers around it, that is what happened in the last.
+    """
+    lines = [line.strip() for line in re.sub(r"\x1b\[\d+m", "", str(error)).splitlines() if line.strip()]
+    place = ""
+    while len(lines) > 1 and (around := _IN_A_LAYER.fullmatch(lines[0])):
+        place = f"{around[1]}: "
+        lines.pop(0)
+    return f"{place}{lines[0].rstrip('.')}" if lines else type(error).__name__

@@ -3,9 +3,11 @@
 import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from keras_pe.export.agreement import check_agreement
 from keras_pe.export.artifact import Artifact
 from keras_pe.export.destination import check_destination
 from keras_pe.export.errors import ExportError, joined
@@ -13,10 +15,15 @@ from keras_pe.export.metadata import describe
 from keras_pe.export.precision import in_export_precision
 from keras_pe.export.publishing import publish_file, staging
 from keras_pe.export.requirements import require, require_tensorflow_backend
+from keras_pe.export.runtimes.protocol import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
+from keras_pe.export.runtimes.registry import find_runtimes
+from keras_pe.export.runtimes.worker import Worker
 from keras_pe.export.signature import Signature, model_signature
 
 # How the converter names an operator that it cannot write: its type, and its path in the graph.
 _CULPRIT = re.compile(r'error: loc\((?:callsite\()?fused\["(\w+):", "([^"@]+)')
+
+_LIMIT = 600.0  # seconds for one run on small arrays
 
 _WAYS_AROUND = {
     "BitwiseAnd": "For keras.ops.argmax of floats take keras.ops.top_k(x, 1)[1], for argmin that of -x.",
@@ -31,8 +38,8 @@ _WAYS_AROUND = {
 def export_litert(model: Any, filepath: str | os.PathLike[str], *, input_signature: Any = None) -> Artifact:
     """Exports a Keras model to LiteRT, one of half precision as a float32 rebuild of it.
 
-    The file is published only after LiteRT's interpreter has opened it, which has no other operators than the built-in
-    ones. Until then, and if anything fails, what stood at `filepath` stays.
+    The file is published only after LiteRT's interpreter, which has no other operators than the built-in ones, has
+    returned from it what Keras returns. Until then, and if anything fails, what stood at `filepath` stays.
 
     Args:
         model: A built `keras.Model` on the TensorFlow backend.
@@ -63,17 +70,16 @@ def export_litert(model: Any, filepath: str | os.PathLike[str], *, input_signatu
     refuse_state_and_randomness(trace(model, signature), model, "LiteRT")
     with staging(destination) as folder:
         write_saved_model(model, signature, folder / "saved_model")
-        content = _convert(folder / "saved_model", model)
-        _open(content, signature, model.name)
         made = folder / destination.name
-        made.write_bytes(content)
+        size = made.write_bytes(_convert(folder / "saved_model", model))
+        _check(made, signature, model)
         publish_file(made, [], destination)
     return Artifact(
         format="litert",
         path=destination,
         inputs=signature.inputs,
         outputs=signature.outputs,
-        size=len(content),
+        size=size,
         seconds=time.perf_counter() - start,
         notes=tuple(notes),
         metadata=describe(model, signature, ["keras", "tensorflow"]),
@@ -98,17 +104,19 @@ def _convert(saved_model: Path, model: Any) -> bytes:
     return content
 
 
-def _open(content: bytes, signature: Signature, name: str) -> None:
-    """Opens the file in the interpreter and compares what it takes and returns with the signature."""
-    from ai_edge_litert.interpreter import Interpreter
+def _check(file: Path, signature: Signature, model: Any) -> None:
+    """Runs the file beside the model, in a process of its own: the interpreter trusts a file and may crash on it."""
+    (spec,) = find_runtimes(["litert"])
 
-    try:
-        interpreter = Interpreter(model_content=content)
-        interpreter.allocate_tensors()
-        runner = interpreter.get_signature_runner()
-    except (RuntimeError, ValueError) as error:
-        raise ExportError("LiteRT", name, f"the interpreter does not open the file: {error}.") from error
-    found = (set(runner.get_input_details()), set(runner.get_output_details()))
-    wanted = ({spec.name for spec in signature.inputs}, {spec.name for spec in signature.outputs})
-    if found != wanted:
-        raise ExportError("LiteRT", name, f"the file has the inputs and outputs {found}, the model {wanted}.")
+    def checked(step: str, request: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return request(*arguments)
+        except (RuntimeDiedError, RuntimeHungError, RuntimeRefusedError) as error:
+            raise ExportError("LiteRT", model.name, f"the interpreter does not {step} the file: {error}.") from error
+
+    with Worker(spec, _LIMIT) as worker:
+        checked("open", worker.load, file)
+        found, wanted = ({tensor.name for tensor in tensors} for tensors in (worker.inputs, signature.inputs))
+        if found != wanted:
+            raise ExportError("LiteRT", model.name, f"the file has the inputs {found}, the model {wanted}.")
+        check_agreement(lambda inputs: checked("run", worker.run, inputs), model, signature, "LiteRT")

@@ -5,13 +5,14 @@ import dataclasses
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from keras_pe.export.agreement import check_agreement
 from keras_pe.export.artifact import Artifact
 from keras_pe.export.destination import check_destination
-from keras_pe.export.errors import ExportError
+from keras_pe.export.errors import ExportError, first_line
 from keras_pe.export.inspection import (
     TIME_DISTRIBUTED,
     assigning_operators,
@@ -23,6 +24,7 @@ from keras_pe.export.metadata import describe
 from keras_pe.export.opening import open_artifact, write_sidecar
 from keras_pe.export.publishing import publish_folder, staging
 from keras_pe.export.requirements import require, require_tensorflow_backend
+from keras_pe.export.runtimes.protocol import Arrays
 from keras_pe.export.signature import Signature, model_signature
 
 
@@ -35,8 +37,8 @@ def export_saved_model(
 ) -> Artifact:
     """Exports a Keras model to a SavedModel with the signature `serving_default`.
 
-    The folder is published only after TensorFlow has loaded it, without the code of any layer, and run it once. Until
-    then, and if anything fails, what stood at `filepath` stays.
+    The folder is published only after TensorFlow has loaded it, without the code of any layer, and it has returned what
+    Keras returns. Until then, and if anything fails, what stood at `filepath` stays.
 
     Args:
         model: A built `keras.Model` on the TensorFlow backend.
@@ -66,7 +68,7 @@ def export_saved_model(
         stage("write")
         notes = tuple(write_saved_model(model, signature, made))
         stage("open")
-        _open(made, signature, model.name)
+        check_folder(made, signature, model, is_repeatable=not notes)
         specs = (signature.inputs, signature.outputs)
         write_sidecar(made, Artifact("tf_saved_model", made, *specs, 0, 0.0, notes=notes, metadata=metadata))
         stage("publish")
@@ -121,15 +123,26 @@ def _without_notices() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _open(folder: Path, signature: Signature, name: str) -> None:
+def check_folder(folder: Path, signature: Signature, model: Any, *, is_repeatable: bool) -> None:
+    """Loads the folder and runs it beside the model, or by itself if no two of its calls are alike."""
     import tensorflow as tf
 
+    name = model.name
     served = tf.saved_model.load(folder).signatures["serving_default"]
     found = (set(served.structured_input_signature[1]), set(served.structured_outputs))
     wanted = ({spec.name for spec in signature.inputs}, {spec.name for spec in signature.outputs})
     if found != wanted:
         raise ExportError("SavedModel", name, f"the folder has the inputs and outputs {found}, the model {wanted}.")
-    try:
-        served(**{each: tf.convert_to_tensor(array) for each, array in signature.example().items()})
-    except Exception as error:  # whatever the kernels raise
-        raise ExportError("SavedModel", name, f"TensorFlow opens the folder and does not run it: {error}.") from error
+
+    def run(inputs: Mapping[str, Any]) -> Arrays:
+        try:
+            results = served(**{each: tf.convert_to_tensor(array) for each, array in inputs.items()})
+        except Exception as error:  # whatever the kernels raise
+            reason = f"TensorFlow opens the folder and does not run it: {first_line(error)}."
+            raise ExportError("SavedModel", name, reason) from error
+        return {each: result.numpy() for each, result in results.items()}
+
+    if is_repeatable:
+        check_agreement(run, model, signature, "SavedModel")
+    else:
+        run(signature.example())

@@ -1,7 +1,6 @@
 """What a model takes and returns: names, dtypes, static and dynamic dimensions, and the structures that hold them."""
 
 import inspect
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 
 from keras_pe.export import dimensions
 from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.errors import first_line
 from keras_pe.export.names import path_name, sanitise, unique
 from keras_pe.export.structures import Path, align, leaves, rebuild
 
@@ -122,7 +122,7 @@ def model_signature(model: Any, input_signature: Any = None) -> Signature:
         raise ValueError(
             f"`input_signature` must fit the model: {model.name!r} cannot be called on zeros of the shapes "
             f"{', '.join(f'{name} {shape}' for name, shape in zip(names, shapes, strict=True))}. "
-            f"{_plain(str(error))}"
+            f"{first_line(error)}."
         ) from error.__cause__
     inputs = tuple(TensorSpec(*spec) for spec in zip(plain, named, dtypes, strict=True))
     own = [*zip(plain, names, strict=True), *zip([spec.name for spec in outputs], result_names, strict=True)]
@@ -251,11 +251,6 @@ def _dtype(spec: Any, name: str) -> str:
     if spec.dtype is None:
         raise ValueError(f"Input {name!r} must have a dtype in `input_signature`. Received: dtype=None.")
     return str(keras.backend.standardize_dtype(spec.dtype))
-
-
-def _plain(message: str) -> str:
-    """Returns an error of Keras without the colours of its lines and the values of the arguments."""
-    return " ".join(re.sub(r"\x1b\[\d+m", "", message).split("Arguments received")[0].split())
 
 
 def _zeros(shape: tuple[int, ...], dtype: str) -> Any:

@@ -1,4 +1,4 @@
-"""`export_onnx`: from a Keras model to one ONNX file that ONNX Runtime has opened and run."""
+"""`export_onnx`: from a Keras model to one ONNX file that ONNX Runtime has run beside Keras."""
 
 import os
 import time
@@ -8,7 +8,7 @@ from typing import Any
 
 from keras_pe.export.artifact import Artifact
 from keras_pe.export.destination import check_destination
-from keras_pe.export.errors import ExportError
+from keras_pe.export.errors import ExportError, first_line
 from keras_pe.export.metadata import describe
 from keras_pe.export.precision import in_export_precision
 from keras_pe.export.publishing import publish_file, staging
@@ -31,8 +31,9 @@ def export_onnx(
 ) -> Artifact:
     """Exports a Keras model to ONNX.
 
-    The file is published only after ONNX's checker and strict shape inference have passed and ONNX Runtime has opened
-    it and run it once. Until then, and if anything fails, what stood at `filepath` stays.
+    The file is published only after ONNX's checker and strict shape inference have passed and ONNX Runtime has returned
+    from it what Keras returns, at sizes that were not traced. Until then, and if anything fails, what stood at
+    `filepath` stays.
 
     Args:
         model: A built `keras.Model` on the TensorFlow backend.
@@ -69,8 +70,8 @@ def export_onnx(
         from keras_pe.export.onnx.assembly import assemble
         from keras_pe.export.onnx.conversion import convert
         from keras_pe.export.onnx.recurrences import traced_as_calls
-        from keras_pe.export.onnx.refusals import first_line, refuse_state_and_randomness
-        from keras_pe.export.onnx.verification import check_graph, open_session
+        from keras_pe.export.onnx.refusals import refuse_state_and_randomness
+        from keras_pe.export.onnx.verification import check_file, check_graph
         from keras_pe.export.onnx.writing import size, write_model
         from keras_pe.export.tracing import trace
 
@@ -91,7 +92,7 @@ def export_onnx(
         is_external = sum(map(size, weights)) > external_data_threshold
         *companions, file = write_model(proto, weights, folder / destination.name, is_external)
         stage("open")
-        open_session(file, signature, model.name)
+        check_file(file, signature, model)
         stage("publish")
         total = sum(path.stat().st_size for path in (*companions, file))
         publish_file(file, companions, destination)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from keras_pe.export.errors import ExportError, joined
+from keras_pe.export.errors import ExportError, first_line, joined
 from keras_pe.export.inspection import (
     TIME_DISTRIBUTED,
     assigning_operators,
@@ -81,12 +81,6 @@ def refuse_failures(failures: list[Failure], trace: Trace, model: Any) -> None:
         is_complex = failure.kind.endswith(OF_COMPLEX)
         sentences += filter(None, [way_around(kind) or (COMPLEX if is_complex else None)])
     raise ExportError("ONNX", model.name, joined(sentences))
-
-
-def first_line(error: BaseException | None) -> str:
-    """Returns what an error says in its first line, without the full stop."""
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 @contextlib.contextmanager

@@ -1,12 +1,13 @@
-"""What an ONNX model must survive before it is published: the checker, strict shape inference, ONNX Runtime."""
+"""What an ONNX model must survive before it is published: the checker, strict shape inference, a run beside Keras."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.errors import ExportError
+from keras_pe.export.agreement import check_agreement
+from keras_pe.export.errors import ExportError, first_line
 from keras_pe.export.onnx.reading import read_without_weights
-from keras_pe.export.onnx.refusals import first_line
+from keras_pe.export.runtimes.protocol import Arrays
 from keras_pe.export.signature import Signature
 from keras_pe.export.tracing import Weight
 
@@ -35,14 +36,27 @@ def check_graph(model: Any, weights: Sequence[Weight], name: str) -> None:
         raise ExportError("ONNX", name, f"the graph is not valid ONNX: {first_line(error)}.") from error
 
 
-def open_session(file: Path, signature: Signature, name: str) -> None:
-    """Opens the file in ONNX Runtime, runs it once, and compares what it takes and returns with the signature.
-
-    The weights are mapped from the file, not parsed: ONNX Runtime would hold a large file twice while it does.
+def check_file(file: Path, signature: Signature, model: Any) -> None:
+    """Opens the file in ONNX Runtime and runs it beside the model: a graph can be valid and return something else.
 
     Raises:
-        ExportError: If it does not open or run, or takes or returns anything else.
+        ExportError: If it does not open or run, or takes or returns anything else than the model.
     """
+    session = _open(file, signature, model.name)
+    names = [spec.name for spec in signature.outputs]
+
+    def run(inputs: Arrays) -> Arrays:
+        try:
+            return dict(zip(names, session.run(names, inputs), strict=True))
+        except Exception as error:  # ONNX Runtime's errors have no base class of their own
+            reason = f"ONNX Runtime opens the file and does not run it: {first_line(error)}."
+            raise ExportError("ONNX", model.name, reason) from error
+
+    check_agreement(run, model, signature, "ONNX")
+
+
+def _open(file: Path, signature: Signature, name: str) -> Any:
+    """Returns a session, its weights mapped from the file: parsing a large one would hold it twice meanwhile."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -57,30 +71,10 @@ def open_session(file: Path, signature: Signature, name: str) -> None:
             providers=["CPUExecutionProvider"],
             disabled_optimizers=["ConstantFolding"],  # copies each weight whose shape or order it changes
         )
-    except Exception as error:  # ONNX Runtime's errors have no base class of their own
+    except Exception as error:  # as above
         raise ExportError("ONNX", name, f"ONNX Runtime does not open the file: {first_line(error)}.") from error
     found = [[x.name for x in session.get_inputs()], [x.name for x in session.get_outputs()]]
     wanted = [[spec.name for spec in signature.inputs], [spec.name for spec in signature.outputs]]
     if found != wanted:
         raise ExportError("ONNX", name, f"the file has the inputs and outputs {found}, the model {wanted}.")
-    _run(session, signature, name)
-
-
-def _run(session: Any, signature: Signature, name: str) -> None:
-    """Runs the session on zeros of sizes that the model takes: a graph can open and still not run."""
-    import keras
-
-    feed = {each: keras.ops.convert_to_numpy(array) for each, array in signature.example().items()}
-    try:
-        results = session.run(None, feed)
-    except Exception as error:  # as above
-        raise ExportError(
-            "ONNX", name, f"ONNX Runtime opens the file and does not run it: {first_line(error)}."
-        ) from error
-    for spec, result in zip(signature.outputs, results, strict=True):
-        expected = [signature.sizes.get(str(dim), dim) for dim in spec.shape]
-        # A dimension that follows no input has a name without a size: any will do.
-        if any(isinstance(dim, int) and dim != size for dim, size in zip(expected, result.shape, strict=True)):
-            raise ExportError(
-                "ONNX", name, f"output {spec.name!r} has the shape {result.shape} in ONNX Runtime, in Keras {expected}."
-            )
+    return session

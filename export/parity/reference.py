@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.errors import first_line
 from keras_pe.export.parity.cases import Case
 from keras_pe.export.parity.roles import find_roles
 from keras_pe.export.parity.sweep import Role
@@ -206,8 +207,3 @@ def state_kept(model: Any) -> Iterator[None]:
     finally:
         for variable, value in zip(variables, before, strict=True):
             variable.assign(value)
-
-
-def first_line(error: BaseException) -> str:
-    """Returns the first line of an error's message that says something."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import keras_pe
 from keras_pe.export import ExportError, export_saved_model, model_signature, open_artifact
-from keras_pe.export.saved_model import _open
+from keras_pe.export.saved_model import check_folder
 
 
 class Counting(keras.layers.Layer):
@@ -91,14 +91,14 @@ def test_what_keras_traces_wrongly_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_opens_and_does_not_run_is_refused(tmp_path: Path) -> None:
     x = keras.Input((None, 4), name="x")
-    signature = model_signature(keras.Model(x, keras.layers.Activation("relu", name="y")(x)))
+    model = keras.Model(x, keras.layers.Activation("relu", name="y")(x))
     module = tf.Module()
     module.serve = tf.function(
         lambda x: {"y": tf.reshape(x, [1, 5, 4])}, input_signature=[tf.TensorSpec([None, None, 4], name="x")]
     )
     tf.saved_model.save(module, tmp_path / "folder", signatures=module.serve)
     with pytest.raises(ExportError, match="TensorFlow opens the folder and does not run it"):
-        _open(tmp_path / "folder", signature, "model")
+        check_folder(tmp_path / "folder", model_signature(model), model, is_repeatable=True)
 
 
 def test_an_interactive_session_is_told_nothing_of_the_folder_that_is_renamed(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ _FAMILIES = (
     "bits",
     "colours",
     "complex_numbers",
+    "convolutions",
     "counting",
     "division",
     "exponentials",

@@ -15,6 +15,35 @@ _AROUND = np.arange(-1, 3)  # the pixels around a fraction of a pixel
 _RADIUS = {"triangle": 1, "keyscubic": 2, "lanczos3": 3, "lanczos5": 5}
 
 
+@handler("ResizeNearestNeighbor")
+def nearest(at: Replacement) -> None:
+    """The pixel in which the centre of the new one lies: Resize knows this rule no more.
+
+    Source: tensorflow/core/kernels/image/resize_nearest_neighbor_op.cc.
+    """
+    images, size = at.inputs
+    _refuse_corners(at)
+    for axis in (_HEIGHT, _WIDTH):
+        old, new = _sizes(at, images, size, axis)
+        scale = at.emit("Div", old, at.cast(new, "float32"))
+        place = at.emit("Floor", at.emit("Mul", _centres(at, new), scale))
+        indices = at.emit("Min", place, at.emit("Sub", old, _number(at, 1)))
+        images = at.emit("Gather", images, at.cast(indices, "int64"), axis=axis)
+    at.finish(images)
+
+
+@handler("ResizeBilinear")
+def bilinear(at: Replacement) -> None:
+    """Resize itself, told the size: tf2onnx tells it the ratio, whose rounding may cost a pixel."""
+    images, size = at.inputs
+    _refuse_corners(at)
+    images = at.emit("Transpose", at.cast(images, "float32"), perm=[0, 3, 1, 2])
+    shape = at.emit("Slice", at.emit("Shape", images), at.integers(0), at.integers(2))
+    shape = at.emit("Concat", shape, at.cast(size, "int64"), axis=0)
+    mode = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
+    at.finish(at.emit("Transpose", at.emit("Resize", images, "", "", shape, **mode), perm=[0, 2, 3, 1]))
+
+
 @handler("ResizeBicubic")
 def bicubic(at: Replacement) -> None:
     """Keys' cubic convolution at a fraction rounded to 1/1024: Resize does not round, and is off by some 0.002.
@@ -22,8 +51,7 @@ def bicubic(at: Replacement) -> None:
     Source: tensorflow/core/kernels/image/resize_bicubic_op.cc, `GetWeightsAndIndices`.
     """
     images, size = at.inputs
-    if not at.node.get_attr_value("half_pixel_centers"):
-        raise ValueError("only half_pixel_centers=True is converted, which keras.ops.image.resize sets")
+    _refuse_corners(at)
     images = at.cast(images, "float32")
     for axis in (_HEIGHT, _WIDTH):
         old, new = _sizes(at, images, size, axis)
@@ -74,6 +102,11 @@ def scale_and_translate(at: Replacement) -> None:
         inside = at.emit("Unsqueeze", inside, at.integers(*range(1, 4 - axis)))
         images = at.emit("Where", inside, images, zero)
     at.finish(images)
+
+
+def _refuse_corners(at: Replacement) -> None:
+    if not at.node.get_attr_value("half_pixel_centers"):
+        raise ValueError("only half_pixel_centers=True is converted, which keras.ops.image.resize sets")
 
 
 def _number(at: Replacement, value: float) -> str:

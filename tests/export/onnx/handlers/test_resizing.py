@@ -14,7 +14,18 @@ from tests.export.onnx.exported import Calls, expected, exported
 
 # The largest overshoot of the kernels is below 2, an axis takes some tens of products and sums of values below 4.
 ATOL = 20 * np.finfo("float32").eps
-KINDS = [("bicubic", False), ("bilinear", True), ("bicubic", True), ("lanczos3", False), ("lanczos5", True)]
+# ONNX Runtime divides by the ratio where TensorFlow multiplies: a place among 301 pixels, which differ by up to 8, is
+# rounded otherwise.
+ATOL_OF_RESIZE = 301 * 8 * np.finfo("float32").eps
+KINDS = [
+    ("nearest", False),
+    ("bilinear", False),
+    ("bicubic", False),
+    ("bilinear", True),
+    ("bicubic", True),
+    ("lanczos3", False),
+    ("lanczos5", True),
+]
 
 
 def images(*shape: int) -> np.ndarray:
@@ -38,10 +49,11 @@ def test_images_of_any_size_are_resized_as_in_keras(kind: str, antialias: bool, 
     for shape in ((2, 8, 9, 3), (1, 50, 4, 3), (3, 13, 20, 3), (1, 1, 1, 3), (1, 300, 301, 3)):
         x = images(*shape)
         (actual,) = session.run(None, {session.get_inputs()[0].name: x})
-        np.testing.assert_allclose(actual, resized(x), rtol=0, atol=ATOL)
+        is_resize = (kind, antialias) == ("bilinear", False)
+        np.testing.assert_allclose(actual, resized(x), rtol=0, atol=ATOL_OF_RESIZE if is_resize else ATOL)
 
 
-@pytest.mark.parametrize(("kind", "antialias"), KINDS)
+@pytest.mark.parametrize(("kind", "antialias"), KINDS[2:])
 def test_a_pixel_that_is_missing_spoils_no_other_than_in_keras(kind: str, antialias: bool, tmp_path: Path) -> None:
     def resized(x: Any) -> Any:
         return ops.image.resize(x, (9, 70), interpolation=kind, antialias=antialias)

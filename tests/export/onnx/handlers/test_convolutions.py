@@ -1,0 +1,75 @@
+"""Transposed convolutions agree whatever the kernel leaves over or out."""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+from keras_pe.export import export_onnx
+from keras_pe.export.artifact import Artifact
+
+layers = keras.layers
+KERNELS = [(1, 1), (2, 2), (3, 2), (4, 2), (5, 3), (1, 2), (2, 3), (5, 1)]  # and strides
+# A pixel sums up to 125 products of values below 4 and weights below 1.
+TOLERANCE = 125 * 4 * float(np.finfo("float32").eps)
+
+
+def made(layer: keras.layers.Layer, shape: tuple[int | None, ...], first: keras.layers.Layer | None = None):
+    x = keras.Input((*shape, 2), name="x")
+    model = keras.Model(x, layer(first(x) if first else x))
+    rng = np.random.default_rng(0)
+    for weight in model.weights:
+        weight.assign(rng.uniform(-0.5, 0.5, weight.shape))
+    return model
+
+
+def assert_agrees(model: keras.Model, path: Path, shapes: list[tuple[int, ...]], opset: int = 18) -> Artifact:
+    artifact = export_onnx(model, path / "model.onnx", opset=opset)
+    session = ort.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
+    for shape in shapes:
+        x = np.random.default_rng(0).uniform(-4, 4, size=(*shape, 2)).astype("float32")
+        (actual,) = session.run(None, {"x": x})
+        np.testing.assert_allclose(actual, model.predict(x, verbose=0), rtol=0, atol=TOLERANCE, strict=True)
+    return artifact
+
+
+@pytest.mark.parametrize("padding", ["same", "valid"])
+@pytest.mark.parametrize(("kernel", "stride"), KERNELS)
+def test_every_kernel_and_stride_agree_at_sizes_never_traced(
+    kernel: int, stride: int, padding: str, tmp_path: Path
+) -> None:
+    layer = layers.Conv2DTranspose(3, kernel, strides=stride, padding=padding)
+    assert_agrees(made(layer, (None, None)), tmp_path, [(2, 7, 8), (3, 5, 4)])
+
+
+@pytest.mark.parametrize("padding", ["same", "valid"])
+@pytest.mark.parametrize(("kernel", "stride"), KERNELS)
+def test_a_fixed_size_is_one_operator(kernel: int, stride: int, padding: str, tmp_path: Path) -> None:
+    layer = layers.Conv2DTranspose(3, kernel, strides=stride, padding=padding)
+    artifact = assert_agrees(made(layer, (7, 8)), tmp_path, [(2, 7, 8)])
+    kinds = {node.op_type for node in onnx.load(artifact.path).graph.node}
+    assert kinds <= {"Transpose", "ConvTranspose", "Reshape", "Add"}
+
+
+@pytest.mark.parametrize("shape", [(7, 8), (None, None)])
+def test_what_stands_before_it_does_not_matter(shape: tuple[int | None, ...], tmp_path: Path) -> None:
+    layer = layers.Conv2DTranspose(3, 3, strides=2, padding="same")
+    assert_agrees(made(layer, shape, layers.Dense(2)), tmp_path, [(2, 7, 8)])
+
+
+@pytest.mark.parametrize("opset", [15, 21])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_one_to_three_axes_agree_at_every_opset(rank: int, opset: int, tmp_path: Path) -> None:
+    kind = (layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose)[rank - 1]
+    layer = kind(3, 3, strides=2, padding="same", activation="relu")
+    assert_agrees(made(layer, (None,) * rank), tmp_path, [(2, *(5, 6, 4)[:rank])], opset)
+
+
+def test_each_axis_has_its_own_kernel_and_stride(tmp_path: Path) -> None:
+    layer = layers.Conv2DTranspose(3, (1, 4), strides=(3, 2), padding="same", use_bias=False)
+    for name, shape in (("dynamic", (None, None)), ("fixed", (7, 8))):
+        (tmp_path / name).mkdir()
+        assert_agrees(made(layer, shape), tmp_path / name, [(2, 7, 8)])
