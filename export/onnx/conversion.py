@@ -6,7 +6,6 @@ from typing import Any
 
 from keras_pe.export.errors import ExportError, first_line
 from keras_pe.export.keras_internals import repair_tf2onnx
-from keras_pe.export.onnx.contractions import register_contractions
 from keras_pe.export.onnx.handlers import register_handlers
 from keras_pe.export.onnx.inlining import inline
 from keras_pe.export.onnx.joining import register_joining
@@ -30,7 +29,6 @@ def convert(trace: Trace, signature: Signature, opset: int, model: Any) -> Any:
     refuse_complex_arguments(signature, model)
     repair_tf2onnx()
     register_handlers()
-    register_contractions()
     register_joining()
     register_subgraphs()
     inputs = [*trace.inputs, *(weight.argument for weight in trace.weights)]

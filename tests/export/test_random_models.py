@@ -76,7 +76,9 @@ IMAGE: dict[str, Block] = {
     "separable": of(lambda: layers.SeparableConv2D(WIDTH, 3, padding="same")),
     "transposed": of(lambda: layers.Conv2DTranspose(WIDTH, 3, strides=2, padding="same")),
     "residual": lambda x: layers.Add()([x, layers.Conv2D(WIDTH, 3, padding="same")(layers.BatchNormalization()(x))]),
-    "squeeze": lambda x: layers.Multiply()([x, layers.Dense(WIDTH, "sigmoid")(layers.GlobalAveragePooling2D()(x))[:, None, None]]),
+    "squeeze": lambda x: layers.Multiply()(
+        [x, layers.Dense(WIDTH, "sigmoid")(layers.GlobalAveragePooling2D(keepdims=True)(x))]
+    ),
     "dense": of(lambda: layers.Dense(WIDTH, "gelu")),
     "layer normalisation": of(layers.LayerNormalization),
     "group normalisation": of(lambda: layers.GroupNormalization(2)),
@@ -93,7 +95,7 @@ IMAGE: dict[str, Block] = {
     "every second": lambda x: layers.Lambda(lambda y: y[:, ::2, ::2])(x),
     "branch": operation(lambda x: ops.cond(ops.mean(x) > 0, lambda: 2 * x, lambda: -x)),
     "channels": operation(lambda x: ops.concatenate(ops.split(x, 2, axis=-1)[::-1], -1)),
-}  # fmt: skip
+}
 
 
 def assert_sound(inputs: Any, blocks: list[Block], is_pooled: bool, seed: int) -> None:

@@ -12,6 +12,7 @@ _FAMILIES = (
     "bits",
     "colours",
     "complex_numbers",
+    "contractions",
     "convolutions",
     "counting",
     "division",

@@ -6,26 +6,19 @@ and reads `A` and `a` in an equation as one letter.
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
-_OPSETS = range(15, 19)
+from tf2onnx.onnx_opset.math import Einsum
 
-
-def register_contractions() -> None:
-    """Registers the handler with tf2onnx. A second call changes nothing."""
-    from tf2onnx.handler import tf_op
-
-    for opset in _OPSETS:  # at each, because tf2onnx lets its own handler of a higher opset win otherwise
-        tf_op.register_handler(_convert, opset, ["Einsum"], "", {})
+from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 
-def _convert(graph: Any, node: Any, **_: Any) -> None:
-    terms = _terms(node.get_attr_value("equation").decode())
-    node.set_attr("equation", f"{','.join(terms[:-1])}->{terms[-1]}")
-    if not _is_contraction(terms) or not _replace(graph, node, *terms):
-        from tf2onnx.onnx_opset.math import Einsum
-
-        Einsum.version_12(graph, node)
+@handler("Einsum")
+def contraction(at: Replacement) -> None:
+    """A MatMul where there are two operands, each with labels of its own; else what tf2onnx writes."""
+    terms = _terms(at.node.get_attr_value("equation").decode())
+    at.node.set_attr("equation", f"{','.join(terms[:-1])}->{terms[-1]}")
+    if not _is_contraction(terms) or not _replace(at, *terms):
+        Einsum.version_12(at.graph, at.node)
 
 
 def _terms(equation: str) -> list[str]:
@@ -46,10 +39,10 @@ def _is_contraction(terms: Sequence[str]) -> bool:
     return bool(left - right and right - left and (left & right) - output) and left ^ right <= output
 
 
-def _replace(graph: Any, node: Any, left: str, right: str, output: str) -> bool:
+def _replace(at: Replacement, left: str, right: str, output: str) -> bool:
     """Writes the MatMul, unless it would take sizes that are not known."""
-    first, second = node.input
-    sizes = _sizes(graph, first, left) | _sizes(graph, second, right)
+    first, second = at.inputs
+    sizes = _sizes(at, first, left) | _sizes(at, second, right)
     rows = [label for label in output if label not in right]
     columns = [label for label in output if label not in left]
     if output.index(columns[0]) < output.index(rows[0]):  # the operand whose labels come first in the output goes first
@@ -67,21 +60,19 @@ def _replace(graph: Any, node: Any, left: str, right: str, output: str) -> bool:
     split = [0] * kept + [sizes.get(label, -1) for label in result[kept:]]
     if split.count(-1) > 1 or not (_can_merge(groups_left, sizes) and _can_merge(groups_right, sizes)):
         return False
-    arrange = _Arrange(graph)
-    product = arrange.emit(
+    product = at.emit(
         "MatMul",
-        arrange.merged(arrange.transposed(first, left, groups_left), groups_left, sizes),
-        arrange.merged(arrange.transposed(second, right, groups_right), groups_right, sizes),
+        _merged(at, _transposed(at, first, left, groups_left), groups_left, sizes),
+        _merged(at, _transposed(at, second, right, groups_right), groups_right, sizes),
     )
     if len(split) > kept + 1:
-        product = arrange.emit("Reshape", product, arrange.constant(split))
-    final = arrange.transposed(product, "".join(result), [[label] for label in output])
-    arrange.finish(node, final)
+        product = at.emit("Reshape", product, at.integers(*split))
+    at.finish(_transposed(at, product, "".join(result), [[label] for label in output]))
     return True
 
 
-def _sizes(graph: Any, tensor: str, labels: str) -> dict[str, int]:
-    shape = graph.get_shape(tensor) or []
+def _sizes(at: Replacement, tensor: str, labels: str) -> dict[str, int]:
+    shape = at.graph.get_shape(tensor) or []
     return {label: size for label, size in zip(labels, shape, strict=False) if size is not None and size >= 0}
 
 
@@ -93,37 +84,17 @@ def _can_merge(groups: list[list[str]], sizes: dict[str, int]) -> bool:
     return sum(any(label not in sizes for label in group) for group in groups[leading:]) <= 1
 
 
-class _Arrange:
-    """A pen for the nodes around a MatMul."""
+def _transposed(at: Replacement, tensor: str, labels: str, groups: list[list[str]]) -> str:
+    order = [labels.index(label) for group in groups for label in group]
+    return tensor if order == sorted(order) else at.emit("Transpose", tensor, perm=order)
 
-    def __init__(self, graph: Any) -> None:
-        self.graph = graph
 
-    def emit(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        return str(self.graph.make_node(operator, list(inputs), attr=attributes).output[0])
-
-    def constant(self, values: Sequence[int]) -> str:
-        import numpy as np
-        from tf2onnx import utils
-
-        return str(self.graph.make_const(utils.make_name("shape"), np.array(values, "int64")).output[0])
-
-    def transposed(self, tensor: str, labels: str, groups: list[list[str]]) -> str:
-        order = [labels.index(label) for group in groups for label in group]
-        return tensor if order == sorted(order) else self.emit("Transpose", tensor, perm=order)
-
-    def merged(self, tensor: str, groups: list[list[str]], sizes: dict[str, int]) -> str:
-        if all(len(group) == 1 for group in groups):
-            return tensor
-        leading = next(i for i, group in enumerate(groups) if len(group) > 1)
-        merged = [
-            math.prod(sizes[label] for label in group) if all(label in sizes for label in group) else -1
-            for group in groups[leading:]
-        ]
-        return self.emit("Reshape", tensor, self.constant([0] * leading + merged))
-
-    def finish(self, node: Any, result: str) -> None:
-        outputs, shapes, dtypes = list(node.output), node.output_shapes, node.output_dtypes
-        self.graph.remove_node(node.name)
-        # The optimizer drops the Identity again; it only carries the name.
-        self.graph.make_node("Identity", [result], outputs=outputs, shapes=shapes, dtypes=dtypes)
+def _merged(at: Replacement, tensor: str, groups: list[list[str]], sizes: dict[str, int]) -> str:
+    if all(len(group) == 1 for group in groups):
+        return tensor
+    leading = next(i for i, group in enumerate(groups) if len(group) > 1)
+    merged = [
+        math.prod(sizes[label] for label in group) if all(label in sizes for label in group) else -1
+        for group in groups[leading:]
+    ]
+    return at.emit("Reshape", tensor, at.integers(*[0] * leading, *merged))
