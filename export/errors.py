@@ -24,7 +24,8 @@ def first_line(error: BaseException | None) -> str:
 
     Of an error that Keras raises in a layer, which begins with the layers around it, that is what happened in the last.
     """
-    lines = [line.strip() for line in re.sub(r"\x1b\[\d+m", "", str(error)).splitlines() if line.strip()]
+    said = re.sub(r"\x1b\[\d+m", "", str(error)).rpartition("Exception encountered: ")[2]
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     place = ""
     while len(lines) > 1 and (around := _IN_A_LAYER.fullmatch(lines[0])):
         place = f"{around[1]}: "

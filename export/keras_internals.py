@@ -29,6 +29,29 @@ def replaced_inner_loops(loops: Mapping[Any, Callable[..., Any]]) -> Iterator[No
             vars(layer).pop("inner_loop", None)
 
 
+@contextlib.contextmanager
+def named_functions() -> Iterator[dict[str, Callable[..., Any]]]:
+    """Has Lambda layers serialise their functions as names, which a custom object scope of the result resolves.
+
+    Keras writes the code of a lambda, which runs without the globals that it was written among, such as `ops`.
+    """
+    from keras.layers import Lambda
+
+    functions: dict[str, Callable[..., Any]] = {}
+
+    def as_name(layer: Any, function: Callable[..., Any]) -> dict[str, Any]:
+        name = f"{__name__}.function_{len(functions)}"
+        functions[name] = function
+        return {"class_name": "function", "config": name, "module": "builtins", "registered_name": name}
+
+    kept = Lambda._serialize_function_to_config
+    Lambda._serialize_function_to_config = as_name
+    try:
+        yield functions
+    finally:
+        Lambda._serialize_function_to_config = kept
+
+
 def repair_tf2onnx() -> None:
     """Lets tf2onnx 1.17 run with NumPy 2, as Keras' own export does."""
     from keras.src.export.tf2onnx_lib import patch_tf2onnx

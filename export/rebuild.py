@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from keras_pe.export.keras_internals import all_layers
+from keras_pe.export.errors import first_line
+from keras_pe.export.keras_internals import all_layers, named_functions
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64", "mixed_float16", "mixed_bfloat16")
 
@@ -44,15 +45,15 @@ def rebuild(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
 
     classes = {type(layer).__name__: type(layer) for layer in all_layers(model)}
     try:
-        config = keras.saving.serialize_keras_object(model)
+        with named_functions() as functions:
+            config = keras.saving.serialize_keras_object(model)
         _walk(config, change)
-        with keras.saving.custom_object_scope(classes):
-            # A Lambda's code comes from the model in this process, not from a file.
-            again = keras.saving.deserialize_keras_object(config, safe_mode=False)
+        with keras.saving.custom_object_scope(classes | functions):
+            again = keras.saving.deserialize_keras_object(config)
         if not again.built:
             again.build_from_config(model.get_build_config())
     except Exception as error:  # any layer's constructor may refuse
-        raise ValueError(f"{model.name!r} cannot be made again from its configuration: {error}") from error
+        raise ValueError(f"{model.name!r} cannot be made again from its configuration: {first_line(error)}.") from error
     if [v.shape for v in again.variables] != [v.shape for v in model.variables]:
         raise ValueError(f"{model.name!r} has other weights when it is made again from its configuration.")
     for mine, theirs in zip(again.variables, model.variables, strict=True):

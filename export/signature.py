@@ -119,8 +119,9 @@ def model_signature(model: Any, input_signature: Any = None) -> Signature:
         named = dimensions.name_inputs(shapes, call, fits)
         results, result_names, outputs, sizes = _outputs(model, plain, named, call)
     except dimensions.UnknownSizesError as error:
+        rule = "`model` must take zeros" if input_signature is None else "`input_signature` must fit the model"
         raise ValueError(
-            f"`input_signature` must fit the model: {model.name!r} cannot be called on zeros of the shapes "
+            f"{rule}: {model.name!r} cannot be called on zeros of the shapes "
             f"{', '.join(f'{name} {shape}' for name, shape in zip(names, shapes, strict=True))}. "
             f"{first_line(error)}."
         ) from error.__cause__

@@ -1,6 +1,12 @@
-"""Expm1, Log1p and Erfc, accurate where exp(x) - 1 and log(1 + x) lose every digit."""
+"""Log in every precision; Expm1, Log1p and Erfc, accurate where exp(x) - 1 and log(1 + x) lose every digit."""
 
 from keras_pe.export.onnx.handlers.replacement import Replacement, handler
+
+
+@handler("Log")
+def log(at: Replacement) -> None:
+    """The same operator: tf2onnx rounds a double to float32 before, and has no form for float16."""
+    at.finish(at.emit("Log", *at.inputs))
 
 
 @handler("Expm1")

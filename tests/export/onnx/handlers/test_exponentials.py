@@ -40,3 +40,12 @@ def test_exact_gelu_converts(tmp_path: Path) -> None:
     (actual,) = exported(lambda t: ops.gelu(t, approximate=False), [x], tmp_path)
     truth = [0.5 * v * math.erfc(-v / math.sqrt(2)) for v in x.tolist()]
     np.testing.assert_allclose(actual, truth, rtol=EPSILON, atol=0.5 * 8 * 4 * EPSILON)  # |x| / 2 times erfc's error
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_a_logarithm_keeps_its_precision(dtype: str, tmp_path: Path) -> None:
+    x = np.linspace(0.1, 9, 101, dtype="float32")
+    (actual,) = exported(lambda t: ops.log(ops.cast(t, dtype)), [x], tmp_path)
+    assert actual.dtype == dtype
+    # Two ulp of a logarithm, which is below 4.
+    np.testing.assert_allclose(actual, np.log(x.astype(dtype).astype("float64")), rtol=0, atol=8 * np.finfo(dtype).eps)
