@@ -20,6 +20,7 @@ from keras_pe.export.signature import Signature
 _TOLERANCE = 1e-3
 _TOLERANCE_OF_SHORT_NUMBERS = 5e-2
 _SMALL = 1e-2
+_FILL = 1e6  # A larger value, such as a mask's -1e9, is no measure for those beside it.
 
 
 def check_agreement(run: Callable[[Arrays], Arrays], model: Any, signature: Signature, kind: str) -> None:
@@ -88,9 +89,13 @@ def _fault(spec: TensorSpec, result: Array, truth: Array, tolerance: float) -> s
     if "float" not in spec.dtype:  # an index may change where two values are all but equal
         return None
     result, truth = result.astype(np.float64), truth.astype(np.float64)
+    size = np.abs(truth)
     finite = np.isfinite(truth)
-    largest = np.max(np.abs(truth), where=finite, initial=_SMALL)
-    error = np.max(np.abs(result - truth), where=finite, initial=0.0)
-    if error <= tolerance * largest:
+    largest = np.max(size, where=finite & (size < _FILL), initial=_SMALL)
+    with np.errstate(invalid="ignore"):  # infinity less infinity, which is not finite in Keras
+        error = np.abs(result - truth)
+    wrong = finite & ~(error <= tolerance * np.maximum(size, largest))  # NaN too
+    if not wrong.any():
         return None
-    return f"output {spec.name!r} differs from Keras' by {error:.2g}, where the largest value is {largest:.2g}."
+    worst = np.max(error, where=wrong, initial=0.0)
+    return f"output {spec.name!r} differs from Keras' by {worst:.2g}, where the largest value is {largest:.2g}."

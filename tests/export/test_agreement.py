@@ -71,8 +71,18 @@ def test_rounding_is_no_difference() -> None:
     check(applying(lambda x: keras.ops.exp(4 * x)), lambda x: np.exp(4 * x.astype("float64")).astype("float32"))
 
 
+def test_a_fill_value_hides_no_difference_beside_it() -> None:
+    def masked(x: Any) -> Any:
+        return keras.ops.where(keras.ops.arange(4) < 2, x, -1e9)
+
+    check(applying(masked), lambda x: np.where(np.arange(4) < 2, x, np.float32(-1e9)))
+    with pytest.raises(ExportError, match=r"by 0\.01, where the largest value is 2"):
+        check(applying(masked), lambda x: np.where(np.arange(4) < 2, x + 0.01, np.float32(-1e9)))
+
+
 def test_what_is_not_finite_in_keras_may_be_anything() -> None:
-    check(applying(lambda x: keras.ops.log(x)), lambda x: np.where(x > 0, np.log(np.abs(x)), 7.0))
+    check(applying(keras.ops.log), lambda x: np.where(x > 0, np.log(np.abs(x)), 7.0))
+    check(applying(lambda x: x / 0.0), lambda x: x * np.float32(np.inf))
 
 
 def test_a_value_beside_a_jump_is_looked_at_twice() -> None:
