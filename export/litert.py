@@ -35,7 +35,13 @@ _WAYS_AROUND = {
 }
 
 
-def export_litert(model: Any, filepath: str | os.PathLike[str], *, input_signature: Any = None) -> Artifact:
+def export_litert(
+    model: Any,
+    filepath: str | os.PathLike[str],
+    *,
+    input_signature: Any = None,
+    progress: Callable[[str], None] | None = None,
+) -> Artifact:
     """Exports a Keras model to LiteRT, one of half precision as a float32 rebuild of it.
 
     The file is published only after LiteRT's interpreter, which has no other operators than the built-in ones, has
@@ -45,6 +51,7 @@ def export_litert(model: Any, filepath: str | os.PathLike[str], *, input_signatu
         model: A built `keras.Model` on the TensorFlow backend.
         filepath: The `.tflite` file to write.
         input_signature: See `model_signature`; needed for most subclassed models.
+        progress: Called with the name of each stage when it starts.
 
     Returns:
         What was written. LiteRT files have no names of dimensions: those of the artifact are the model's.
@@ -56,10 +63,12 @@ def export_litert(model: Any, filepath: str | os.PathLike[str], *, input_signatu
         ImportError: If a package is missing.
     """
     start = time.perf_counter()
+    stage = progress or (lambda name: None)
     require("export_litert", "tensorflow")
     require("export_litert", "ai_edge_litert", extra="export,litert")
     require_tensorflow_backend("export_litert")
     destination = check_destination(Path(filepath), "litert")
+    stage("signature")
     model, notes = in_export_precision(model, False, "LiteRT")
     signature = model_signature(model, input_signature)
 
@@ -67,12 +76,16 @@ def export_litert(model: Any, filepath: str | os.PathLike[str], *, input_signatu
     from keras_pe.export.saved_model import write_saved_model
     from keras_pe.export.tracing import trace
 
+    stage("trace")
     refuse_state_and_randomness(trace(model, signature), model, "LiteRT")
     with staging(destination) as folder:
+        stage("convert")
         write_saved_model(model, signature, folder / "saved_model")
         made = folder / destination.name
         size = made.write_bytes(_convert(folder / "saved_model", model))
+        stage("run")
         _check(made, signature, model)
+        stage("publish")
         publish_file(made, [], destination)
     return Artifact(
         format="litert",

@@ -67,7 +67,7 @@ def export_saved_model(
         made = folder / destination.name
         stage("write")
         notes = tuple(write_saved_model(model, signature, made))
-        stage("open")
+        stage("run")
         check_folder(made, signature, model, is_repeatable=not notes)
         specs = (signature.inputs, signature.outputs)
         write_sidecar(made, Artifact("tf_saved_model", made, *specs, 0, 0.0, notes=notes, metadata=metadata))

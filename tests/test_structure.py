@@ -18,8 +18,9 @@ ORDER = (
     ("keras_pe.rotations",),
     ("keras_pe.layers",),
     ("keras_pe.tensor2tensor", "keras_pe.conventions", "keras_pe.plots", "keras_pe.shifts", "keras_pe.positions"),
-    ("keras_pe.export",),
+    ("keras_pe.export", "keras_pe.export.onnx.reading"),
     ("keras_pe.export.runtimes",),
+    ("keras_pe.export.agreement", "keras_pe.export.onnx", "keras_pe.export.saved_model", "keras_pe.export.litert"),
     ("keras_pe.export.parity",),
     ("keras_pe.demo",),
     ("keras_pe.cli", "keras_pe.__main__"),
@@ -126,6 +127,13 @@ def test_a_wheel_holds_every_module_once(tmp_path: Path) -> None:
         name if name.startswith("keras_pe/") else f"keras_pe/{name}" for name in tracked if name != "keras_pe/export"
     ]
     assert Counter(names) == Counter(expected)
+
+
+def test_the_command_line_says_what_it_lacks() -> None:
+    code = "import sys; sys.modules['rich'] = None; from keras_pe.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "keras-pe needs the package 'rich'. Install it with: pip install 'keras-pe[cli]'\n"
 
 
 RUN = (

@@ -91,7 +91,7 @@ def export_onnx(
         stage("write")
         is_external = sum(map(size, weights)) > external_data_threshold
         *companions, file = write_model(proto, weights, folder / destination.name, is_external)
-        stage("open")
+        stage("run")
         check_file(file, signature, model)
         stage("publish")
         total = sum(path.stat().st_size for path in (*companions, file))

@@ -89,9 +89,7 @@ def _export(
         return export.export_onnx(model, place, opset=opset, external_data_threshold=threshold, progress=progress)
     if kind == "tf_saved_model":
         return export.export_saved_model(model, place, progress=progress)
-    stage("litert")
-    artifact: Artifact = export.export_litert(model, place)
-    return artifact
+    return export.export_litert(model, place, progress=progress)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from keras_pe.export import export_onnx, export_saved_model
 from keras_pe.export.destination import check_destination
 from keras_pe.export.publishing import publish_file, publish_folder, staging
 
-STAGES = ("signature", "trace", "convert", "check", "write", "open", "publish")
+STAGES = ("signature", "trace", "convert", "check", "write", "run", "publish")
 
 _KILLED = """
 import os, signal, sys
@@ -114,7 +114,7 @@ def test_a_kill_at_any_stage_leaves_the_old_artifact_whole(tmp_path: Path, kind:
     export(old, out)
     files = sorted(path for path in [out, *out.rglob("*")] if path.is_file())
     before = [file.read_bytes() for file in files]
-    stages = [stage for stage in STAGES if kind == "onnx" or stage in ("signature", "write", "open", "publish")]
+    stages = [stage for stage in STAGES if kind == "onnx" or stage in ("signature", "write", "run", "publish")]
     command = [sys.executable, "-c", _KILLED, str(model), kind, str(out), *stages]
     environment = {**os.environ, "PYTHONPATH": "."}
     found = subprocess.run(command, check=True, env=environment, capture_output=True, text=True).stdout
