@@ -85,6 +85,7 @@ def test_a_recurrent_layer_is_one_operator(kind: Any, tmp_path: Path) -> None:
     assert_agrees(model, artifact)
 
 
+@pytest.mark.slow
 def test_so_is_each_of_several_with_other_options_and_states(tmp_path: Path) -> None:
     model = made(
         lambda x: layers.GRU(6, reset_after=False)(x),
@@ -117,6 +118,7 @@ def test_a_layer_that_is_called_twice_has_its_weights_once(tmp_path: Path) -> No
     assert_agrees(model, artifact)
 
 
+@pytest.mark.slow
 def test_what_the_operator_does_not_compute_stays_a_loop(tmp_path: Path) -> None:
     model = made(
         lambda x: layers.GRU(6)(layers.Masking()(x)),

@@ -39,7 +39,7 @@ def any_size(function: Callable[[Any], Any], folder: Path, opset: int) -> ort.In
     return ort.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
 
 
-@pytest.mark.parametrize("opset", [15, 18])
+@pytest.mark.parametrize("opset", [18, pytest.param(15, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("kind", "antialias"), KINDS)
 def test_images_of_any_size_are_resized_as_in_keras(kind: str, antialias: bool, opset: int, tmp_path: Path) -> None:
     def resized(x: Any) -> Any:
