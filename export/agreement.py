@@ -63,7 +63,7 @@ def _drawn(model: Any, signature: Signature, seed: int, compiled: Callable[..., 
     @compiled
     def call(arrays: Mapping[str, Any]) -> Any:
         with keras.StatelessScope():
-            return signature.unpack(model(*signature.pack(arrays), training=False))
+            return signature.call(model, arrays)
 
     def called(inputs: Arrays) -> tuple[Arrays, Arrays]:
         truths = call({name: keras.ops.convert_to_tensor(array) for name, array in inputs.items()})

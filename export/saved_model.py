@@ -83,7 +83,7 @@ def write_saved_model(model: Any, signature: Signature, folder: Path) -> list[st
 
     def serve(*arrays: Any) -> dict[str, Any]:
         named = {spec.name: x for spec, x in zip(signature.inputs, arrays, strict=True)}
-        results = signature.unpack(model(*signature.pack(named), training=False))
+        results = signature.call(model, named)
         return {spec.name: tf.identity(results[spec.name]) for spec in signature.outputs}
 
     specs = [

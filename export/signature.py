@@ -55,6 +55,14 @@ class Signature:
             for spec in self.inputs
         }
 
+    def call(self, model: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what a model of this signature returns in inference, by name, as arrays by name come in.
+
+        Raises:
+            ValueError: If the names or the results are not those of the signature.
+        """
+        return self.unpack(model(*self.pack(arrays), training=False))
+
     def unpack(self, structure: Any) -> dict[str, Any]:
         """Returns what the model returned by name, in the order of `outputs`.
 

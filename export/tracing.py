@@ -84,8 +84,8 @@ def trace(model: Any, signature: Signature) -> Trace:
         mapping = list(zip(variables, arguments[count:], strict=True))
         mapping += [(v, tf.constant(value)) for v, value in constants.values()]
         with Scope(state_mapping=mapping):
-            packed = signature.pack({s.name: x for s, x in zip(signature.inputs, arguments[:count], strict=True)})
-            results = signature.unpack(model(*packed, training=False))
+            named = {s.name: x for s, x in zip(signature.inputs, arguments[:count], strict=True)}
+            results = signature.call(model, named)
         return [tf.identity(results[spec.name]) for spec in signature.outputs]
 
     specs = [

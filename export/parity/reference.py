@@ -193,7 +193,7 @@ class KerasReference:
         import keras
 
         tensors = {name: keras.ops.convert_to_tensor(array) for name, array in inputs.items()}
-        answer = self.signature.unpack(model(*self.signature.pack(tensors), training=False))
+        answer = self.signature.call(model, tensors)
         return {name: keras.ops.convert_to_numpy(tensor) for name, tensor in answer.items()}
 
 

@@ -28,4 +28,4 @@ class KerasCompiled:
         return {name: tensor.numpy() for name, tensor in self._call(tensors).items()}
 
     def _trace(self, tensors: dict[str, Any]) -> dict[str, Any]:
-        return self._signature.unpack(self._model(*self._signature.pack(tensors), training=False))
+        return self._signature.call(self._model, tensors)
