@@ -84,7 +84,7 @@ def export_litert(
         made = folder / destination.name
         size = made.write_bytes(_convert(folder / "saved_model", model))
         stage("run")
-        _check(made, signature, model)
+        check_file(made, signature, model)
         stage("publish")
         publish_file(made, [], destination)
     return Artifact(
@@ -117,7 +117,7 @@ def _convert(saved_model: Path, model: Any) -> bytes:
     return content
 
 
-def _check(file: Path, signature: Signature, model: Any) -> None:
+def check_file(file: Path, signature: Signature, model: Any) -> None:
     """Runs the file beside the model, in a process of its own: the interpreter trusts a file and may crash on it."""
     (spec,) = find_runtimes(["litert"])
 

@@ -8,7 +8,8 @@ from ai_edge_litert.interpreter import Interpreter
 from keras import layers, ops
 
 import keras_pe
-from keras_pe.export import ExportError, export_litert, open_artifact
+from keras_pe.export import ExportError, export_litert, model_signature, open_artifact
+from keras_pe.export.litert import check_file
 
 SHAPES = [(1, 1), (3, 7), (2, 13)]  # batch and length, none of them traced
 
@@ -120,6 +121,27 @@ def test_half_precision_is_exported_as_a_float32_rebuild_that_says_so(tmp_path: 
     artifact = export_litert(model, tmp_path / "model.tflite")
     assert artifact.outputs[0].dtype == "float32"
     assert "float32" in " ".join(artifact.notes)
+
+
+def test_a_file_that_returns_other_numbers_is_refused(tmp_path: Path) -> None:
+    artifact = export_litert(_apply(Function(ops.sin, name="y")), tmp_path / "model.tflite")
+    model = _apply(Function(ops.cos, name="y"))
+    with pytest.raises(ExportError, match=r"output 'y' differs from Keras' by [12]\.\d"):
+        check_file(artifact.path, model_signature(model), model)
+
+
+def test_a_file_that_the_interpreter_cannot_open_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "model.tflite"
+    file.write_bytes(b"\0\0\0\0TFL3 and no more")
+    model = _apply(Function(ops.cos, name="y"))
+    with pytest.raises(ExportError, match="the interpreter does not open the file"):
+        check_file(file, model_signature(model), model)
+
+
+def test_the_stages_of_an_export_are_told(tmp_path: Path) -> None:
+    stages: list[str] = []
+    export_litert(_apply(Function(ops.cos)), tmp_path / "model.tflite", progress=stages.append)
+    assert stages == ["signature", "trace", "convert", "run", "publish"]
 
 
 def test_what_stood_there_survives_a_refusal(tmp_path: Path) -> None:

@@ -101,6 +101,14 @@ def test_a_folder_that_opens_and_does_not_run_is_refused(tmp_path: Path) -> None
         check_folder(tmp_path / "folder", model_signature(model), model, is_repeatable=True)
 
 
+def test_a_folder_that_returns_other_numbers_is_refused(tmp_path: Path) -> None:
+    x = keras.Input((None, 4), name="x")
+    linear, rectified = (keras.Model(x, keras.layers.Activation(kind, name="y")(x)) for kind in ("linear", "relu"))
+    artifact = export_saved_model(linear, tmp_path / "folder")
+    with pytest.raises(ExportError, match=r"output 'y' differs from Keras' by \d\.\d"):
+        check_folder(artifact.path, model_signature(rectified), rectified, is_repeatable=True)
+
+
 def test_an_interactive_session_is_told_nothing_of_the_folder_that_is_renamed(tmp_path: Path) -> None:
     said: list[logging.LogRecord] = []
     handler = logging.Handler()

@@ -134,7 +134,7 @@ def test_an_input_that_nothing_uses_is_still_an_input(tmp_path: Path) -> None:
         (lambda: Apply(lambda x: x + keras.random.normal((8,)), name="noisy"), "layer 'noisy' draws random numbers"),
         (
             lambda: Apply(lambda x: keras.ops.where(False, keras.random.normal((8,)), x), name="noisy"),
-            "layer 'noisy' dra",
+            "layer 'noisy' draws random numbers",
         ),
         (lambda: Apply(lambda x: keras.ops.svd(x)[1], name="rank"), "operator 'Svd' of layer 'rank'"),
         (lambda: keras.layers.TimeDistributed(keras.layers.Dense(3), name="steps"), "layer 'steps' .TimeDistributed."),
