@@ -1,6 +1,6 @@
-"""Whether an artifact returns what Keras returns: what every export finds out before it publishes anything.
+"""Whether an artifact returns what Keras returns, which an export finds out before it publishes anything.
 
-The sizes are none that were traced and the values are drawn. No rounding fails this test; the parity check is finer.
+No dynamic size was traced, and the values are drawn. No rounding fails this test; the parity check is finer.
 """
 
 from collections.abc import Callable, Mapping

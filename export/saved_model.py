@@ -38,7 +38,8 @@ def export_saved_model(
     """Exports a Keras model to a SavedModel with the signature `serving_default`.
 
     The folder is published only after TensorFlow has loaded it, without the code of any layer, and it has returned what
-    Keras returns. Until then, and if anything fails, what stood at `filepath` stays.
+    Keras returns, or has run if its calls depend on those before. Until then, and if anything fails, what stood at
+    `filepath` stays.
 
     Args:
         model: A built `keras.Model` on the TensorFlow backend.

@@ -1,6 +1,6 @@
-"""Resizing of images by weights that TensorFlow computes otherwise than ONNX's Resize, or that Resize does not offer.
+"""Resizing of images, as TensorFlow weighs the old pixels around a new one.
 
-Each axis is resized by itself: a new pixel is a weighted sum of the old ones around it.
+ONNX's Resize has the bilinear weights alone. For the others each axis is resized by itself.
 """
 
 from typing import Any
