@@ -63,12 +63,9 @@ def random_operators(graph: Any) -> list[tuple[str, str]]:
 
 def assigning_operators(graph: Any) -> list[tuple[str, str]]:
     """Returns the path and type of what changes a variable or a table, unless no output depends on it."""
-    unread = {node.name for node in graph.as_graph_def().node if node.op == "Placeholder"} - needed_nodes(graph)
-    harmless = {
-        node.name
-        for node in graph.as_graph_def().node
-        if _ASSIGNS.match(node.op) and node.input[0].partition(":")[0] in unread
-    }
+    nodes = graph.as_graph_def().node
+    unread = {node.name for node in nodes if node.op == "Placeholder"} - _needed(nodes, _results(graph))
+    harmless = {node.name for node in nodes if _ASSIGNS.match(node.op) and node.input[0].partition(":")[0] in unread}
     return [(path, kind) for path, kind in operators(graph) if _ASSIGNS.match(kind) and path not in harmless]
 
 

@@ -19,8 +19,6 @@ CALL = "PyFuncStateless"  # takes and returns any tensors, and TensorFlow's opti
 _OPERATORS = {"LSTMCell": "LSTM", "GRUCell": "GRU", "SimpleRNNCell": "RNN"}
 _GATES = {"LSTM": (0, 3, 1, 2), "GRU": (0, 1, 2), "RNN": (0,)}  # where Keras has ONNX's first, second, ...
 
-Arrays = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
-
 
 @contextlib.contextmanager
 def traced_as_calls(model: Any) -> Iterator[None]:
@@ -89,7 +87,7 @@ class _Call:
         return [tf.ensure_shape(result, shape) for result, shape in zip(results, shapes, strict=True)]
 
 
-def _packed(cell: Any, operator: str) -> Arrays:
+def _packed(cell: Any, operator: str) -> tuple[npt.NDArray[Any], ...]:
     """Returns the operator's W, R and B: one row a unit, the gates in ONNX's order."""
     units, gates = cell.units, _GATES[operator]
 
