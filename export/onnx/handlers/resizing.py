@@ -17,16 +17,18 @@ _RADIUS = {"triangle": 1, "keyscubic": 2, "lanczos3": 3, "lanczos5": 5}
 
 @handler("ResizeNearestNeighbor")
 def nearest(at: Replacement) -> None:
-    """The pixel in which the centre of the new one lies: Resize knows this rule no more.
+    """The pixel in which the centre of the new one lies, or its corner: Resize knows no such rule for the centre.
 
     Source: tensorflow/core/kernels/image/resize_nearest_neighbor_op.cc.
     """
     images, size = at.inputs
-    _refuse_corners(at)
+    if at.node.get_attr_value("align_corners"):
+        raise ValueError("align_corners=True is not converted, which keras.ops.image.resize does not set")
+    pixels = _centres if at.node.get_attr_value("half_pixel_centers") else _count
     for axis in (_HEIGHT, _WIDTH):
         old, new = _sizes(at, images, size, axis)
         scale = at.emit("Div", old, at.cast(new, "float32"))
-        place = at.emit("Floor", at.emit("Mul", _centres(at, new), scale))
+        place = at.emit("Floor", at.emit("Mul", pixels(at, new), scale))
         indices = at.emit("Min", place, at.emit("Sub", old, _number(at, 1)))
         images = at.emit("Gather", images, at.cast(indices, "int64"), axis=axis)
     at.finish(images)
@@ -36,11 +38,13 @@ def nearest(at: Replacement) -> None:
 def bilinear(at: Replacement) -> None:
     """Resize itself, told the size: tf2onnx tells it the ratio, whose rounding may cost a pixel."""
     images, size = at.inputs
-    _refuse_corners(at)
     images = at.emit("Transpose", at.cast(images, "float32"), perm=[0, 3, 1, 2])
     shape = at.emit("Slice", at.emit("Shape", images), at.integers(0), at.integers(2))
     shape = at.emit("Concat", shape, at.cast(size, "int64"), axis=0)
-    mode = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
+    places = next(
+        (name for name in ("align_corners", "half_pixel_centers") if at.node.get_attr_value(name)), "asymmetric"
+    )
+    mode = {"mode": "linear", "coordinate_transformation_mode": places.removesuffix("_centers")}
     at.finish(at.emit("Transpose", at.emit("Resize", images, "", "", shape, **mode), perm=[0, 2, 3, 1]))
 
 
@@ -51,7 +55,8 @@ def bicubic(at: Replacement) -> None:
     Source: tensorflow/core/kernels/image/resize_bicubic_op.cc, `GetWeightsAndIndices`.
     """
     images, size = at.inputs
-    _refuse_corners(at)
+    if not at.node.get_attr_value("half_pixel_centers"):
+        raise ValueError("only half_pixel_centers=True is converted, which keras.ops.image.resize sets")
     images = at.cast(images, "float32")
     for axis in (_HEIGHT, _WIDTH):
         old, new = _sizes(at, images, size, axis)
@@ -102,11 +107,6 @@ def scale_and_translate(at: Replacement) -> None:
         inside = at.emit("Unsqueeze", inside, at.integers(*range(1, 4 - axis)))
         images = at.emit("Where", inside, images, zero)
     at.finish(images)
-
-
-def _refuse_corners(at: Replacement) -> None:
-    if not at.node.get_attr_value("half_pixel_centers"):
-        raise ValueError("only half_pixel_centers=True is converted, which keras.ops.image.resize sets")
 
 
 def _number(at: Replacement, value: float) -> str:

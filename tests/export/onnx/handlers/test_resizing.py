@@ -65,6 +65,20 @@ def test_a_pixel_that_is_missing_spoils_no_other_than_in_keras(kind: str, antial
     np.testing.assert_allclose(actual, truth, rtol=0, atol=ATOL)
 
 
+@pytest.mark.parametrize(
+    "resized",
+    [
+        lambda x: tf.raw_ops.ResizeNearestNeighbor(images=x, size=(5, 11)),
+        lambda x: tf.raw_ops.ResizeBilinear(images=x, size=(5, 11)),
+        lambda x: tf.raw_ops.ResizeBilinear(images=x, size=(5, 11), align_corners=True),
+    ],
+)
+def test_places_that_only_tensorflow_offers_agree_too(resized: Any, tmp_path: Path) -> None:
+    x = images(2, 8, 9, 3)
+    (truth,), (actual,) = expected(resized, [x]), exported(resized, [x], tmp_path)
+    np.testing.assert_allclose(actual, truth, rtol=0, atol=ATOL_OF_RESIZE, strict=True)
+
+
 def test_integers_become_floats(tmp_path: Path) -> None:
     x = np.random.default_rng(0).integers(0, 256, (2, 8, 9, 3), "uint8")
 
@@ -93,6 +107,10 @@ def test_places_outside_the_image_are_black(tmp_path: Path) -> None:
     [
         (lambda x: tf.image.resize(x, (5, 5), method="gaussian"), "kernel_type='gaussian' is not converted"),
         (lambda x: tf.raw_ops.ResizeBicubic(images=x, size=(5, 5)), "only half_pixel_centers=True"),
+        (
+            lambda x: tf.raw_ops.ResizeNearestNeighbor(images=x, size=(5, 5), align_corners=True),
+            "align_corners=True is not converted",
+        ),
     ],
 )
 def test_kernels_that_keras_does_not_offer_are_refused(resized: Any, reason: str, tmp_path: Path) -> None:
