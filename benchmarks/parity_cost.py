@@ -16,9 +16,9 @@ import keras
 
 import keras_pe
 from keras_pe.export import export_onnx
-from keras_pe.export.parity.judge import judge
-from keras_pe.export.parity.reference import KerasReference
-from keras_pe.export.parity.sweep import sweep
+from keras_pe.export.parity.inputs.sweep import sweep
+from keras_pe.export.parity.references.reference import KerasReference
+from keras_pe.export.parity.verdict.judge import judge
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.worker import Worker
 

@@ -9,25 +9,25 @@ from keras_pe.lazy import lazy_names
 
 if TYPE_CHECKING:
     from keras_pe.export.litert import export_litert as export_litert
+    from keras_pe.export.model.signature import Signature as Signature
+    from keras_pe.export.model.signature import model_signature as model_signature
     from keras_pe.export.onnx.exporter import export_onnx as export_onnx
     from keras_pe.export.opening import open_artifact as open_artifact
     from keras_pe.export.parity.assertion import assert_parity as assert_parity
     from keras_pe.export.parity.check import check_parity as check_parity
-    from keras_pe.export.parity.report import ParityReport as ParityReport
+    from keras_pe.export.parity.results import ParityReport as ParityReport
     from keras_pe.export.saved_model import export_saved_model as export_saved_model
-    from keras_pe.export.signature import Signature as Signature
-    from keras_pe.export.signature import model_signature as model_signature
 
 # Public names and the module each comes from: imported when first asked for.
 _LAZY = {
-    "ParityReport": "keras_pe.export.parity.report",
-    "Signature": "keras_pe.export.signature",
+    "ParityReport": "keras_pe.export.parity.results",
+    "Signature": "keras_pe.export.model.signature",
     "assert_parity": "keras_pe.export.parity.assertion",
     "check_parity": "keras_pe.export.parity.check",
     "export_litert": "keras_pe.export.litert",
     "export_onnx": "keras_pe.export.onnx.exporter",
     "export_saved_model": "keras_pe.export.saved_model",
-    "model_signature": "keras_pe.export.signature",
+    "model_signature": "keras_pe.export.model.signature",
     "open_artifact": "keras_pe.export.opening",
 }
 

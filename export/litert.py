@@ -7,18 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.agreement import check_agreement
 from keras_pe.export.artifact import Artifact
-from keras_pe.export.destination import check_destination
+from keras_pe.export.dependencies import require, require_tensorflow_backend
 from keras_pe.export.errors import ExportError, joined
-from keras_pe.export.metadata import describe
-from keras_pe.export.precision import in_export_precision
-from keras_pe.export.publishing import publish_file, staging
-from keras_pe.export.requirements import require, require_tensorflow_backend
-from keras_pe.export.runtimes.protocol import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
+from keras_pe.export.model.precision import in_export_precision
+from keras_pe.export.model.signature import Signature, model_signature
+from keras_pe.export.publishing.destination import check_destination
+from keras_pe.export.publishing.metadata import describe
+from keras_pe.export.publishing.staging import publish_file, staging
 from keras_pe.export.runtimes.registry import find_runtimes
+from keras_pe.export.runtimes.runtime import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.runtimes.worker import Worker
-from keras_pe.export.signature import Signature, model_signature
+from keras_pe.export.smoke_test import check_agreement
 
 # How the converter names an operator that it cannot write: its type, and its path in the graph.
 _CULPRIT = re.compile(r'error: loc\((?:callsite\()?fused\["(\w+):", "([^"@]+)')
@@ -72,9 +72,9 @@ def export_litert(
     model, notes = in_export_precision(model, False, "LiteRT")
     signature = model_signature(model, input_signature)
 
+    from keras_pe.export.graph.tracing import trace
     from keras_pe.export.onnx.refusals import refuse_state_and_randomness
     from keras_pe.export.saved_model import write_saved_model
-    from keras_pe.export.tracing import trace
 
     stage("trace")
     refuse_state_and_randomness(trace(model, signature), model, "LiteRT")
@@ -102,7 +102,7 @@ def export_litert(
 def _convert(saved_model: Path, model: Any) -> bytes:
     import tensorflow as tf
 
-    from keras_pe.export.inspection import describe_place
+    from keras_pe.export.graph.view import describe_place
 
     converter = tf.lite.TFLiteConverter.from_saved_model(str(saved_model), signature_keys=["serving_default"])
     try:

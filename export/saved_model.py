@@ -9,23 +9,23 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.agreement import check_agreement
 from keras_pe.export.artifact import Artifact
-from keras_pe.export.destination import check_destination
+from keras_pe.export.dependencies import require, require_tensorflow_backend
 from keras_pe.export.errors import ExportError, first_line
-from keras_pe.export.inspection import (
+from keras_pe.export.graph.view import (
     TIME_DISTRIBUTED,
     assigning_operators,
     describe_place,
     dynamic_time_distributed,
     random_operators,
 )
-from keras_pe.export.metadata import describe
+from keras_pe.export.model.signature import Signature, model_signature
 from keras_pe.export.opening import open_artifact, write_sidecar
-from keras_pe.export.publishing import publish_folder, staging
-from keras_pe.export.requirements import require, require_tensorflow_backend
-from keras_pe.export.runtimes.protocol import Arrays
-from keras_pe.export.signature import Signature, model_signature
+from keras_pe.export.publishing.destination import check_destination
+from keras_pe.export.publishing.metadata import describe
+from keras_pe.export.publishing.staging import publish_folder, staging
+from keras_pe.export.runtimes.runtime import Arrays
+from keras_pe.export.smoke_test import check_agreement
 
 
 def export_saved_model(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from keras_pe.conventions import from_convention as from_convention
 from keras_pe.conventions import identify as identify
 from keras_pe.lazy import lazy_names
-from keras_pe.positions import positions_from_mask as positions_from_mask
+from keras_pe.masks import positions_from_mask as positions_from_mask
 from keras_pe.registration import register_with_keras
 from keras_pe.shifts import shift_matrix as shift_matrix
 from keras_pe.timescales import timing_signal as timing_signal

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.columns import column_order
+from keras_pe.layouts import column_order
 from keras_pe.timescales import Float64Array, Layout, check_channels, resolve_timescales
 
 

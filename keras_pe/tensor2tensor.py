@@ -17,8 +17,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_pe.layers.call_arguments import check_start_index
 from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding
-from keras_pe.layers.position_arguments import check_start_index
 from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding
 from keras_pe.rotations import UnboundedAxis
 from keras_pe.timescales import check_channels, resolve_timescales, timing_signal

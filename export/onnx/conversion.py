@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from keras_pe.export.errors import ExportError, first_line
-from keras_pe.export.keras_internals import repair_tf2onnx
+from keras_pe.export.graph.tracing import Trace
+from keras_pe.export.model.keras_internals import repair_tf2onnx
+from keras_pe.export.model.signature import Signature
 from keras_pe.export.onnx.handlers import register_handlers
 from keras_pe.export.onnx.inlining import inline
 from keras_pe.export.onnx.joining import register_joining
 from keras_pe.export.onnx.refusals import collected_failures, refuse_complex_arguments, refuse_failures
 from keras_pe.export.onnx.subgraphs import register_subgraphs
-from keras_pe.export.signature import Signature
-from keras_pe.export.tracing import Trace
 
 TF2ONNX_OPSETS = range(15, 19)  # what tf2onnx 1.17 writes; onnx's version converter goes on from the last
 

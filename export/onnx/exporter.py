@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.artifact import Artifact
-from keras_pe.export.destination import check_destination
+from keras_pe.export.dependencies import require, require_tensorflow_backend
 from keras_pe.export.errors import ExportError, first_line
-from keras_pe.export.metadata import describe
-from keras_pe.export.precision import in_export_precision
-from keras_pe.export.publishing import publish_file, staging
-from keras_pe.export.requirements import require, require_tensorflow_backend
-from keras_pe.export.signature import model_signature
+from keras_pe.export.model.precision import in_export_precision
+from keras_pe.export.model.signature import model_signature
+from keras_pe.export.publishing.destination import check_destination
+from keras_pe.export.publishing.metadata import describe
+from keras_pe.export.publishing.staging import publish_file, staging
 
 OPSETS = range(15, 26)
 SELF_CONTAINED = 2**31 - 2**26  # bytes of weights: protobuf ends at 2 GiB, and the graph needs room as well
@@ -67,13 +67,13 @@ def export_onnx(
     model, notes = in_export_precision(model, half_precision, "ONNX")
     signature = model_signature(model, input_signature)
     with staging(destination) as folder:
-        from keras_pe.export.onnx.assembly import assemble
+        from keras_pe.export.graph.tracing import trace
         from keras_pe.export.onnx.conversion import convert
+        from keras_pe.export.onnx.finishing.assembly import assemble
+        from keras_pe.export.onnx.finishing.verification import check_file, check_graph
         from keras_pe.export.onnx.recurrences import traced_as_calls
         from keras_pe.export.onnx.refusals import refuse_state_and_randomness
-        from keras_pe.export.onnx.verification import check_file, check_graph
         from keras_pe.export.onnx.writing import size, write_model
-        from keras_pe.export.tracing import trace
 
         stage("trace")
         try:

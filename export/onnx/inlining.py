@@ -6,7 +6,7 @@ tf2onnx 1.17 does the same in three passes, two of which fill a tensor of zeros 
 from collections.abc import Iterable
 from typing import Any
 
-from keras_pe.export.tracing import Trace
+from keras_pe.export.graph.tracing import Trace
 
 _CONTROL_FLOW = ("While", "StatelessWhile", "If", "StatelessIf")
 

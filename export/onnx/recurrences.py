@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.export.keras_internals import all_layers, replaced_inner_loops
+from keras_pe.export.model.keras_internals import all_layers, replaced_inner_loops
 
 CALL = "PyFuncStateless"  # takes and returns any tensors, and TensorFlow's optimizer leaves it as it is
 

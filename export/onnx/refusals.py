@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from keras_pe.export.errors import ExportError, first_line, joined
-from keras_pe.export.inspection import (
+from keras_pe.export.graph.tracing import Trace
+from keras_pe.export.graph.view import (
     TIME_DISTRIBUTED,
     assigning_operators,
     describe_place,
@@ -15,9 +16,8 @@ from keras_pe.export.inspection import (
     operators,
     random_operators,
 )
-from keras_pe.export.onnx.ways_around import COMPLEX, way_around
-from keras_pe.export.signature import Signature
-from keras_pe.export.tracing import Trace
+from keras_pe.export.model.signature import Signature
+from keras_pe.export.onnx.workarounds import COMPLEX, way_around
 
 OF_COMPLEX = " of complex numbers"  # ends the type of an operator that takes or returns them
 

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from keras_pe.export.tracing import Weight
+from keras_pe.export.graph.tracing import Weight
 
 SMALL = 1024  # bytes: weights below stay in the model file even when the others do not
 _ALIGNMENT = 4096  # bytes: a page, so that a runtime can map each weight into memory

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_pe.export.parity.check import check_parity
-from keras_pe.export.parity.report import ParityReport
-from keras_pe.export.parity.sources import Source
+from keras_pe.export.parity.references.sources import Source
+from keras_pe.export.parity.results import ParityReport
 
 
 def assert_parity(model: Any, artifacts: Source | Sequence[Source] = (), **arguments: Any) -> ParityReport:

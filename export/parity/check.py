@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import keras_pe
-from keras_pe.export.parity.examine import examine
-from keras_pe.export.parity.reference import Expectation, KerasReference, Reference
-from keras_pe.export.parity.report import Array, NotTried, ParityReport, RuntimeResult, TriedInput
-from keras_pe.export.parity.sources import Source, choose_cases, locate, locate_artifact, open_reference
-from keras_pe.export.runtimes.keras_here import KerasHere
-from keras_pe.export.runtimes.protocol import RuntimeSpec
+from keras_pe.export.parity.references.reference import Expectation, KerasReference, Reference
+from keras_pe.export.parity.references.sources import Source, choose_cases, locate, locate_artifact, open_reference
+from keras_pe.export.parity.results import Array, NotTried, ParityReport, RuntimeResult, TriedInput
+from keras_pe.export.parity.verdict.examine import examine
+from keras_pe.export.runtimes.in_process import KerasHere
 from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
+from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 
 Progress = Callable[[int, int, str], None]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from keras_pe.export.parity.report import ParityReport
+    from keras_pe.export.parity.results import ParityReport
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 from keras_pe.export.artifact import TensorSpec
-from keras_pe.export.runtimes.protocol import Array, Arrays
+from keras_pe.export.runtimes.runtime import Array, Arrays
 
 
 class LiteRt:

@@ -6,7 +6,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from keras_pe.export.artifact import TensorSpec
-from keras_pe.export.runtimes.protocol import Array, Arrays
+from keras_pe.export.runtimes.runtime import Array, Arrays
 
 
 class OnnxReference:

@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime
 
 from keras_pe.export.artifact import TensorSpec
-from keras_pe.export.runtimes.protocol import Array, Arrays
+from keras_pe.export.runtimes.runtime import Array, Arrays
 
 _LEVELS = {
     "disabled": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -34,14 +34,14 @@ class OnnxRuntime:
         return dict(zip(self._outputs, self._session.run(None, dict(inputs)), strict=True))
 
     def intermediates(self, inputs: Mapping[str, Array]) -> Arrays:
-        from keras_pe.export.runtimes.onnx_taps import TappedModel
+        from keras_pe.export.runtimes.intermediates import TappedModel
 
         tapped = TappedModel(self._path)
         session = self._open(tapped.all_outputs(), "disabled")
         return dict(zip(tapped.names, session.run(tapped.names, dict(inputs)), strict=True))
 
     def between(self, feeds: Mapping[str, Array], fetch: str) -> Array:
-        from keras_pe.export.runtimes.onnx_taps import TappedModel
+        from keras_pe.export.runtimes.intermediates import TappedModel
 
         session = self._open(TappedModel(self._path).part(feeds, fetch), "disabled")
         wanted = [argument.name for argument in session.get_inputs()]

@@ -9,7 +9,7 @@ sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 import openvino  # noqa: E402
 
 from keras_pe.export.artifact import TensorSpec  # noqa: E402
-from keras_pe.export.runtimes.protocol import Array, Arrays  # noqa: E402
+from keras_pe.export.runtimes.runtime import Array, Arrays  # noqa: E402
 
 
 class OpenVino:

@@ -4,7 +4,7 @@ import difflib
 import functools
 from collections.abc import Sequence
 
-from keras_pe.export.runtimes.protocol import RuntimeSpec
+from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 _HOME = "keras_pe.export.runtimes"
 _EXPORT = "pip install 'keras-pe[export]'"
@@ -12,18 +12,18 @@ _EXPORT = "pip install 'keras-pe[export]'"
 _LEVELS = ("disabled", "basic", "extended", "layout", "all")
 
 _FIXED = (
-    RuntimeSpec("keras[graph]", "keras", f"{_HOME}.keras_compiled:KerasCompiled", "tensorflow", _EXPORT),
+    RuntimeSpec("keras[graph]", "keras", f"{_HOME}.keras:KerasCompiled", "tensorflow", _EXPORT),
     # XLA compiles each shape anew, which takes longer than everything else together.
     RuntimeSpec(
         "keras[xla]",
         "keras",
-        f"{_HOME}.keras_compiled:KerasCompiled",
+        f"{_HOME}.keras:KerasCompiled",
         "tensorflow",
         _EXPORT,
         options={"jit_compile": True},
         by_default=False,
     ),
-    RuntimeSpec("saved_model", "tf_saved_model", f"{_HOME}.saved_model:SavedModel", "tensorflow", _EXPORT),
+    RuntimeSpec("saved_model", "tf_saved_model", f"{_HOME}.tensorflow:SavedModel", "tensorflow", _EXPORT),
     # A second opinion, not a place where models run: a recurrent layer takes it a hundred times as long, and onnx 1.23
     # drops an axis of a GRU's last state.
     RuntimeSpec("onnx_reference", "onnx", f"{_HOME}.onnx_reference:OnnxReference", "onnx", _EXPORT, by_default=False),

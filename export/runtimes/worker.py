@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from keras_pe.export.artifact import TensorSpec
-from keras_pe.export.runtimes.protocol import (
+from keras_pe.export.runtimes.runtime import (
     Array,
     Arrays,
     RuntimeDiedError,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from keras_pe.export.parity.report import ParityReport
+    from keras_pe.export.parity.results import ParityReport
 
 _EXISTING = click.Path(exists=True, path_type=Path)
 
@@ -55,11 +55,11 @@ def check(
     inputs/NAME and outputs/NAME. Exits with 0 if they agree, 1 if they do not, 2 if the check could not be tried.
     """
     _check_usage(context)
-    from keras_pe.export.parity.bundle import check_bundle_path
+    from keras_pe.export.parity.bundle.bundle import check_bundle_path
+    from keras_pe.export.parity.bundle.replay import replay_bundle
     from keras_pe.export.parity.check import check_parity
-    from keras_pe.export.parity.replay import replay_bundle
     from keras_pe.export.parity.reports import check_report_path
-    from keras_pe.export.runtimes.protocol import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
+    from keras_pe.export.runtimes.runtime import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 
     try:
         for path in reports:
@@ -106,7 +106,7 @@ def _check_usage(context: click.Context) -> None:
 
 def _write(report: "ParityReport", reports: tuple[Path, ...], bundle: Path | None) -> None:
     """Writes the reports, and the bundle if there is a failure to replay."""
-    from keras_pe.export.parity.bundle import write_bundle
+    from keras_pe.export.parity.bundle.bundle import write_bundle
     from keras_pe.export.parity.reports import write_report
 
     for path in reports:
@@ -123,7 +123,7 @@ def _write(report: "ParityReport", reports: tuple[Path, ...], bundle: Path | Non
 
 def _show(report: "ParityReport", as_json: bool) -> None:
     if as_json:
-        from keras_pe.export.parity.reports.json_text import render
+        from keras_pe.export.parity.reports.json import render
 
         click.echo(render(report), nl=False)
     else:

@@ -6,8 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_pe.layers.position_arguments import Positions
-from keras_pe.layers.position_layer import Combine, PositionLayer, place_on_grid
+from keras_pe.layers.base import Combine, PositionLayer, place_on_grid
+from keras_pe.layers.call_arguments import Positions
 from keras_pe.rotations import first_rows, take_rows
 from keras_pe.timescales import block_width, timing_signal
 

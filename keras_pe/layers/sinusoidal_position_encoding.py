@@ -6,8 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_pe.layers.position_arguments import Positions, check_start_index, per_axis, plain
-from keras_pe.layers.position_layer import Combine, PositionLayer, place_on_grid
+from keras_pe.layers.base import Combine, PositionLayer, place_on_grid
+from keras_pe.layers.call_arguments import Positions, check_start_index, per_axis, plain
 from keras_pe.rotations import BoundedAxis, UnboundedAxis, compose, fraction_rotations
 from keras_pe.timescales import (
     Layout,

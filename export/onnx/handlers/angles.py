@@ -2,7 +2,7 @@
 
 import math
 
-from keras_pe.export.onnx.handlers.bits import negative
+from keras_pe.export.onnx.handlers.bitwise import negative
 from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keras_pe.export.publishing import staging
-from keras_pe.export.requirements import require
+from keras_pe.export.dependencies import require
+from keras_pe.export.publishing.staging import staging
 
 if TYPE_CHECKING:
-    from keras_pe.export.parity.report import ParityReport
+    from keras_pe.export.parity.results import ParityReport
 
 # The module that renders a suffix, and the packages that it needs.
 _RENDERERS: Mapping[str, tuple[str, tuple[str, ...]]] = {

@@ -4,8 +4,8 @@ import re
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from keras_pe.export.parity import text
-from keras_pe.export.parity.report import CaseResult, ParityReport, RuntimeResult
+from keras_pe.export.parity.reports import text
+from keras_pe.export.parity.results import CaseResult, ParityReport, RuntimeResult
 
 # What XML 1.0 has no way to write.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

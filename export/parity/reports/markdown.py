@@ -3,9 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from keras_pe.export.parity import text
-from keras_pe.export.parity.report import ParityReport
-from keras_pe.export.parity.reports import cells
+from keras_pe.export.parity.reports import cells, text
+from keras_pe.export.parity.results import ParityReport
 
 _INLINE = re.compile(r"([\\`*_\[\]|~&$])")
 _OPENING = re.compile(r"^(\d*)([-+#.)])")  # at the start of a line these make a list or a heading

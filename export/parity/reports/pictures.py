@@ -14,7 +14,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from keras_pe.export.parity.report import Comparison, ErrorProfile, LayerResult
+from keras_pe.export.parity.results import Comparison, ErrorProfile, LayerResult
 
 # Matplotlib draws with placeholders; in the SVG each becomes a variable of the page's style sheet. The variables hold
 # colours of Okabe and Ito's palette, and what they tell apart also differs in line, marker or words.

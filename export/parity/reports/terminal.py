@@ -7,9 +7,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from keras_pe.export.parity import text
-from keras_pe.export.parity.report import ParityReport
-from keras_pe.export.parity.reports import cells
+from keras_pe.export.parity.reports import cells, text
+from keras_pe.export.parity.results import ParityReport
 
 _YIELDING = ("artifact", "tensor")
 

@@ -3,8 +3,8 @@
 import pytest
 
 from keras_pe.export.runtimes import registry
-from keras_pe.export.runtimes.protocol import RuntimeSpec
 from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
+from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 
 def test_a_name_without_brackets_stands_for_all_variants():

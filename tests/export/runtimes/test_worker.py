@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.artifact import TensorSpec
-from keras_pe.export.runtimes.protocol import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError, RuntimeSpec
+from keras_pe.export.runtimes.runtime import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 
 

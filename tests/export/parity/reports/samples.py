@@ -4,9 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from keras_pe.export.parity.compare import compare_outputs
-from keras_pe.export.parity.profile import profile_errors
-from keras_pe.export.parity.report import (
+from keras_pe.export.parity.results import (
     CaseResult,
     Finding,
     LayerResult,
@@ -15,6 +13,8 @@ from keras_pe.export.parity.report import (
     RuntimeResult,
     TriedInput,
 )
+from keras_pe.export.parity.verdict.compare import compare_outputs
+from keras_pe.export.parity.verdict.profile import profile_errors
 
 HOSTILE = """<script src="http://evil.example/x.js"></script>&'`|*_[a](http://evil.example)$x$\\\n# h\x00层"""
 ARTIFACT = "/models/encoder.onnx"

@@ -1,0 +1,1 @@
+"""The model traced once, and what the graph shows."""

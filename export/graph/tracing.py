@@ -1,0 +1,139 @@
+"""A model as one traced TensorFlow function, its weights as arguments instead of constants.
+
+The graph stays as small as the code that made it: no weight is copied until the file is written.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_pe.export.graph.view import needed_nodes
+from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.model.names import unique
+from keras_pe.export.model.signature import Signature
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A tensor that the function takes as an argument and the file holds.
+
+    Attributes:
+        name: The path of the Keras variable, made unique.
+        argument: The name of the TensorFlow tensor.
+        value: The Keras variable or eager tensor.
+    """
+
+    name: str
+    argument: str
+    value: Any
+
+    def read(self) -> npt.NDArray[Any]:
+        """Returns the value as an array, on the memory of TensorFlow's tensor where that can be: weights are large."""
+        value = getattr(self.value, "value", self.value)
+        tensor = value.read_value() if hasattr(value, "read_value") else value
+        try:
+            return np.asarray(memoryview(tensor))
+        except (TypeError, ValueError, BufferError):  # bfloat16 and its like are unknown to the buffer protocol
+            return np.ascontiguousarray(tensor.numpy())
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A traced model.
+
+    Attributes:
+        function: TensorFlow's concrete function.
+        inputs: The TensorFlow tensors of the signature's inputs, by name, in its order.
+        outputs: The same of its outputs.
+        weights: What else the function takes.
+        updated: The paths of the variables that a call would change and an output depends on.
+    """
+
+    function: Any
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    weights: tuple[Weight, ...]
+    updated: tuple[str, ...]
+
+
+def trace(model: Any, signature: Signature) -> Trace:
+    """Traces the model once, for any size of the dynamic dimensions, in inference mode.
+
+    Some weights stay constants, see `_constants`. An eager tensor that a layer kept is found among the captures of the
+    function and becomes a weight.
+    """
+    import keras
+    import tensorflow as tf
+
+    constants = _constants(model)
+    variables = list({id(v): v for v in model.variables if id(v) not in constants}.values())
+    count = len(signature.inputs)
+    assigned: dict[int, Any] = {}
+
+    class Scope(keras.StatelessScope):  # type: ignore[misc]  # Keras has no types
+        """Keeps the variables that are assigned, those among them that the model does not list."""
+
+        def add_update(self, update: tuple[Any, Any]) -> None:
+            assigned[id(update[0])] = update[0]
+            super().add_update(update)
+
+    def flat(*arguments: Any) -> list[Any]:
+        mapping = list(zip(variables, arguments[count:], strict=True))
+        mapping += [(v, tf.constant(value)) for v, value in constants.values()]
+        with Scope(state_mapping=mapping):
+            named = {s.name: x for s, x in zip(signature.inputs, arguments[:count], strict=True)}
+            results = signature.call(model, named)
+        return [tf.identity(results[spec.name]) for spec in signature.outputs]
+
+    specs = [
+        tf.TensorSpec([None if isinstance(d, str) else d for d in s.shape], s.dtype, f"input_{i}")
+        for i, s in enumerate(signature.inputs)
+    ]
+    specs += [tf.TensorSpec(v.shape, v.dtype, f"weight_{i}") for i, v in enumerate(variables)]
+    function = tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
+    captured = [  # resources are frozen by the converter, and what TensorFlow has inlined already is no argument
+        (inner, value)
+        for value, inner in function.graph.captures
+        if inner.dtype != tf.resource and inner.op.type == "Placeholder"
+    ]
+    arguments = [x.name for x in function.inputs[count : len(specs)]] + [inner.name for inner, _ in captured]
+    argument_of = {id(v): x for v, x in zip(variables, function.inputs[count : len(specs)], strict=True)}
+    argument_of |= {id(value): inner for value, inner in function.graph.captures}  # of a variable its handle
+    names = unique([v.path for v in variables] + [f"{inner.op.name}" for inner, _ in captured])
+    values = [*variables, *(value for _, value in captured)]
+    return Trace(
+        function,
+        tuple(x.name for x in function.inputs[:count]),
+        tuple(x.name for x in function.outputs),
+        tuple(Weight(*weight) for weight in zip(names, arguments, values, strict=True)),
+        tuple(v.path for v in assigned.values() if _is_read(v, argument_of, function.graph)),
+    )
+
+
+def _is_read(variable: Any, argument_of: Mapping[int, Any], graph: Any) -> bool:
+    """Returns whether an output depends on the value that a variable had before the call."""
+    keys = (id(variable), id(getattr(variable.value, "handle", None)))
+    arguments = [argument_of[key].op.name for key in keys if key in argument_of]
+    return not arguments or not needed_nodes(graph).isdisjoint(arguments)  # one without is a constant
+
+
+def _constants(model: Any) -> dict[int, tuple[Any, npt.NDArray[Any]]]:
+    """Returns the variables that the converter must know the values of, with these.
+
+    It moves the transpositions that convolutions need past biases and the statistics of a normalisation, and folds
+    these, only where they are constants.
+    """
+    if not any(isinstance(layer, _convolutions()) for layer in all_layers(model)):
+        return {}
+    return {id(v): (v, np.asarray(v.value)) for v in model.weights if len(v.shape) == 1}
+
+
+def _convolutions() -> tuple[type, ...]:
+    import keras
+
+    kinds = ("Conv{}D", "Conv{}DTranspose", "DepthwiseConv{}D", "SeparableConv{}D")
+    names = [kind.format(axes) for kind in kinds for axes in (1, 2, 3)]
+    return tuple(getattr(keras.layers, name) for name in names if hasattr(keras.layers, name))

@@ -1,0 +1,1 @@
+"""What the model takes: its signature, sizes, names and precision, and Keras' internals."""

@@ -1,0 +1,72 @@
+"""The same model again, with the same weights and one thing about its layers changed."""
+
+from collections.abc import Callable
+from typing import Any
+
+from keras_pe.export.errors import first_line
+from keras_pe.export.model.keras_internals import all_layers, named_functions
+
+_FLOATS = ("float16", "bfloat16", "float32", "float64", "mixed_float16", "mixed_bfloat16")
+
+
+def with_dtype(model: Any, dtype: str) -> Any:
+    """Returns the model in another precision: every layer's policy, every float input, the weights cast.
+
+    Args:
+        model: A built `keras.Model` that can be made again from its configuration.
+        dtype: "float64", "float32" or "float16".
+
+    Raises:
+        ValueError: If the model cannot be made again.
+    """
+
+    def change(config: dict[str, Any]) -> None:
+        inner = config.get("config")
+        if config.get("class_name") == "DTypePolicy" and isinstance(inner, dict) and inner.get("name") in _FLOATS:
+            inner["name"] = dtype
+        elif isinstance(inner, dict) and isinstance(inner.get("dtype"), str) and inner["dtype"] in _FLOATS:
+            inner["dtype"] = dtype
+
+    return rebuild(model, change)
+
+
+def rebuild(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
+    """Returns the model made again from its configuration, with the same weights.
+
+    Args:
+        model: A built `keras.Model`.
+        change: Called with each serialised object in the configuration, a dict with "class_name" and "config", which it
+            may edit.
+
+    Raises:
+        ValueError: If the model cannot be made again, or has other weights then.
+    """
+    import keras
+
+    classes = {type(layer).__name__: type(layer) for layer in all_layers(model)}
+    try:
+        with named_functions() as functions:
+            config = keras.saving.serialize_keras_object(model)
+        _walk(config, change)
+        with keras.saving.custom_object_scope(classes | functions):
+            again = keras.saving.deserialize_keras_object(config)
+        if not again.built:
+            again.build_from_config(model.get_build_config())
+    except Exception as error:  # any layer's constructor may refuse
+        raise ValueError(f"{model.name!r} cannot be made again from its configuration: {first_line(error)}.") from error
+    if [v.shape for v in again.variables] != [v.shape for v in model.variables]:
+        raise ValueError(f"{model.name!r} has other weights when it is made again from its configuration.")
+    for mine, theirs in zip(again.variables, model.variables, strict=True):
+        mine.assign(keras.ops.cast(theirs, mine.dtype))
+    return again
+
+
+def _walk(value: Any, change: Callable[[dict[str, Any]], None]) -> None:
+    if isinstance(value, dict):
+        if "class_name" in value and "config" in value:
+            change(value)
+        for item in value.values():
+            _walk(item, change)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _walk(item, change)

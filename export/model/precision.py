@@ -1,0 +1,46 @@
+"""Models in half precision: exported as a float32 rebuild unless half precision is asked for.
+
+The runtimes have no bfloat16 kernels to speak of, and float16 differs between them by more than a comparison can allow.
+"""
+
+from typing import Any
+
+from keras_pe.export.errors import ExportError
+from keras_pe.export.model.cloning import with_dtype
+from keras_pe.export.model.keras_internals import all_layers
+
+
+def half_dtypes(model: Any) -> list[str]:
+    """Returns the half-precision types that the model computes in or keeps weights in."""
+    dtypes = {dtype for layer in all_layers(model) for dtype in (layer.compute_dtype, layer.variable_dtype)}
+    return sorted(dtypes & {"bfloat16", "float16"})
+
+
+def in_export_precision(model: Any, half_precision: bool, kind: str) -> tuple[Any, list[str]]:
+    """Returns the model to export, and sentences on what differs from the given one.
+
+    Args:
+        model: The Keras model.
+        half_precision: Export in float16. A model that computes in float16 stays as it is, another is made again.
+        kind: The format, for the error.
+
+    Raises:
+        ExportError: If the model must be made again and cannot be.
+    """
+    found = half_dtypes(model)
+    if found == (["float16"] if half_precision else []):
+        return model, []
+    wanted = "float16" if half_precision else "float32"
+    given = " and ".join(found) or "float32"
+    try:
+        again = with_dtype(model, wanted)
+        if half_dtypes(again) != ([wanted] if half_precision else []):
+            raise ValueError(f"some of its layers compute in {given} whatever their policy.")
+    except ValueError as error:
+        raise ExportError(
+            kind,
+            model.name,
+            f"it computes in {given} and cannot be made again in {wanted}: {error} "
+            f"Build it under the policy {wanted!r}, load the weights, and export that.",
+        ) from error
+    return again, [f"The model computes in {given}; exported is the same model with the same weights in {wanted}."]

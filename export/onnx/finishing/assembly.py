@@ -1,0 +1,60 @@
+"""The finishing of an ONNX model: weights taken out of its inputs, names, dimensions, metadata, one canonical form."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.graph.tracing import Trace, Weight
+from keras_pe.export.model.signature import Signature
+from keras_pe.export.onnx.finishing.canonical import make_canonical
+from keras_pe.export.onnx.finishing.dense_as_matmul import remove_flattening
+
+
+def assemble(proto: Any, trace: Trace, signature: Signature, metadata: Mapping[str, str]) -> tuple[Any, list[Weight]]:
+    """Returns the model, its inputs and outputs exactly the signature's, and the weights in the order of use."""
+    import onnx
+    from onnx import helper
+
+    import keras_pe
+
+    remove_flattening(proto)
+    graph = onnx.GraphProto()
+    graph.CopyFrom(proto.graph)
+    del graph.input[:], graph.output[:]
+    graph.input.extend(_value(spec) for spec in signature.inputs)
+    graph.output.extend(_value(spec) for spec in signature.outputs)
+    graph.name = "model"
+    weights = {weight.name: weight for weight in trace.weights}
+    make_canonical(graph, [*(s.name for s in (*signature.inputs, *signature.outputs)), *weights])
+    opsets = [opset for opset in proto.opset_import if opset.domain in {node.domain for node in graph.node} | {""}]
+    model = helper.make_model_gen_version(
+        graph, opset_imports=opsets, producer_name="keras_pe", producer_version=keras_pe.__version__
+    )
+    helper.set_model_props(model, dict(sorted(metadata.items())))
+    used = dict.fromkeys(name for name in _names(graph) if name in weights)
+    return model, [weights[name] for name in used]
+
+
+def _names(graph: Any) -> list[str]:
+    from keras_pe.export.onnx.finishing.canonical import bodies
+
+    names = []
+    for node in graph.node:
+        names += node.input
+        for body in bodies(node):
+            names += _names(body)
+    return names + [output.name for output in graph.output]
+
+
+def _value(spec: TensorSpec) -> Any:
+    from onnx import helper
+
+    dtype = helper.np_dtype_to_tensor_dtype(_numpy(spec.dtype))
+    return helper.make_tensor_value_info(spec.name, dtype, spec.shape)
+
+
+def _numpy(dtype: str) -> Any:
+    import ml_dtypes  # noqa: F401  # gives NumPy the names bfloat16, float8_e4m3fn, ...
+    import numpy as np
+
+    return np.dtype(object if dtype == "string" else dtype)

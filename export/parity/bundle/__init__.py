@@ -1,0 +1,1 @@
+"""A failure in a file, and running it again."""

@@ -1,0 +1,188 @@
+"""A replay bundle: one `.npz` file with the arrays of every failure, and in it `manifest.json`, which says of what.
+
+The arrays are `cases/K/inputs/NAME`, `cases/K/expected/NAME` and `cases/K/truth/NAME`, where K counts the cases in the
+order of the check, and `failures/K/actual/NAME`, where K counts the failures in the manifest.
+"""
+
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.parity.bundle.hashes import hash_files
+from keras_pe.export.parity.results import Array, Finding, ParityReport, Recording, RuntimeResult
+from keras_pe.export.publishing.staging import staging
+from keras_pe.export.runtimes.runtime import as_dtype
+
+_MANIFEST = "manifest.json"
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One runtime that failed.
+
+    Attributes:
+        runtime: Its name.
+        places: Where the artifact may be: where it was as seen from the bundle, and where it was on that machine.
+        hashes: SHA-256 of each of the artifact's files, by name.
+        recording: What it was fed, what was expected and what came back.
+        findings: The causes that were found.
+    """
+
+    runtime: str
+    places: tuple[Path, ...]
+    hashes: Mapping[str, str]
+    recording: Recording
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What `read_bundle` returns.
+
+    Attributes:
+        model: The reference of the check.
+        basis: What the differences were measured against.
+        seed: The seed of the sweep.
+        versions: The packages that took part.
+        failures: At least one.
+    """
+
+    model: str
+    basis: str
+    seed: int
+    versions: Mapping[str, str]
+    failures: tuple[Failure, ...]
+
+
+def check_bundle_path(path: Path) -> None:
+    """Raises ValueError unless the name is one for a bundle."""
+    if path.suffix != ".npz":
+        raise ValueError(f"A replay bundle's name must end in .npz. Received: {path}.")
+
+
+def write_bundle(report: ParityReport, path: str | Path) -> None:
+    """Writes what it takes to run the report's failures again, without the model.
+
+    Args:
+        report: A report that has not passed, as `check_parity` returned it.
+        path: An `.npz` file. It is written beside this place and renamed.
+
+    Raises:
+        ValueError: If no artifact failed, or the name does not end in `.npz`. A failure of the compiled model itself is
+            not an artifact's: the model is what a bundle does without.
+    """
+    path = Path(path).absolute()
+    check_bundle_path(path)
+    failed = [(each, each.recording) for each in report.results if each.artifact and each.recording is not None]
+    if not failed:
+        raise ValueError("A replay bundle must have a failure. Received: a report in which no artifact failed.")
+    arrays: dict[str, Array] = {}
+    failures = []
+    for number, (result, recording) in enumerate(failed):
+        for index, inputs in enumerate([*recording.before, recording.inputs]):
+            arrays |= _named(f"cases/{index}/inputs", inputs)
+        case = f"cases/{len(recording.before)}"
+        arrays |= _named(f"{case}/expected", recording.expected) | _named(f"{case}/truth", recording.truth)
+        arrays |= _named(f"failures/{number}/actual", recording.actual)
+        failures.append(_describe(result, recording, path.parent))
+    manifest = {
+        "version": _VERSION,
+        "model": report.model,
+        "basis": report.basis,
+        "seed": report.seed,
+        "versions": dict(report.versions),
+        "dtypes": {name: _lost(array) for name, array in arrays.items() if _lost(array)},
+        "failures": failures,
+    }
+    with staging(path) as folder:
+        part = folder / path.name
+        np.savez_compressed(part, allow_pickle=False, **{name: _storable(array) for name, array in arrays.items()})
+        with zipfile.ZipFile(part, "a", zipfile.ZIP_DEFLATED) as file:
+            file.writestr(_MANIFEST, json.dumps(manifest, indent=2))
+        part.replace(path)
+
+
+def read_bundle(path: str | Path) -> Bundle:
+    """Reads a bundle.
+
+    Raises:
+        FileNotFoundError: If it is not there.
+        ValueError: If it is no bundle.
+    """
+    path = Path(path).absolute()
+    try:
+        with zipfile.ZipFile(path) as file:
+            manifest = json.loads(file.read(_MANIFEST))
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files if name != _MANIFEST}
+    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError) as error:
+        raise ValueError(f"A replay bundle must be an .npz file with {_MANIFEST} in it. Received: {path}.") from error
+    if manifest["version"] != _VERSION:
+        raise ValueError(f"A replay bundle must be of version {_VERSION}. Received: {path}, {manifest['version']}.")
+    arrays |= {name: _restored(arrays[name], dtype) for name, dtype in manifest["dtypes"].items()}
+    failures = tuple(
+        _read_failure(number, each, arrays, path.parent) for number, each in enumerate(manifest["failures"])
+    )
+    return Bundle(manifest["model"], manifest["basis"], manifest["seed"], manifest["versions"], failures)
+
+
+def _describe(result: RuntimeResult, recording: Recording, home: Path) -> dict[str, Any]:
+    """Returns what the manifest says of a failure."""
+    artifact = Path(result.artifact).absolute()
+    return {
+        "runtime": result.runtime,
+        "version": result.version,
+        "artifact": str(artifact),
+        "from_here": os.path.relpath(artifact, home),
+        "sha256": hash_files(artifact),
+        "case": recording.case,
+        "index": len(recording.before),
+        "status": result.status,
+        "message": result.message,
+        "findings": [asdict(finding) for finding in result.findings],
+    }
+
+
+def _read_failure(number: int, manifest: Mapping[str, Any], arrays: Mapping[str, Array], home: Path) -> Failure:
+    index = manifest["index"]
+    recording = Recording(
+        case=manifest["case"],
+        inputs=_under(f"cases/{index}/inputs/", arrays),
+        expected=_under(f"cases/{index}/expected/", arrays),
+        actual=_under(f"failures/{number}/actual/", arrays),
+        truth=_under(f"cases/{index}/truth/", arrays),
+        before=tuple(_under(f"cases/{before}/inputs/", arrays) for before in range(index)),
+    )
+    places = (home / manifest["from_here"], Path(manifest["artifact"]))
+    findings = tuple(Finding(**each) for each in manifest["findings"])
+    return Failure(manifest["runtime"], places, manifest["sha256"], recording, findings)
+
+
+def _named(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    return {f"{prefix}/{name}": array for name, array in arrays.items()}
+
+
+def _under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _lost(array: Array) -> str | None:
+    """Returns the type that a NumPy file would lose, None where it keeps it."""
+    return "object" if array.dtype.kind == "O" else "bfloat16" if array.dtype.name == "bfloat16" else None
+
+
+def _storable(array: Array) -> Array:
+    if _lost(array) == "object":
+        return array.astype("S" if all(isinstance(each, bytes) for each in array.flat) else "U")
+    return array.view(np.uint16) if _lost(array) == "bfloat16" else array
+
+
+def _restored(array: Array, dtype: str) -> Array:
+    return array.astype(object) if dtype == "object" else array.view(as_dtype(dtype))

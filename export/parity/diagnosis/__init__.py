@@ -1,0 +1,1 @@
+"""Where a failing artifact differs, and why."""

@@ -1,0 +1,40 @@
+"""Causes that the names and types of the outputs tell."""
+
+from collections.abc import Iterator
+
+from keras_pe.export.parity.diagnosis.probe import Evidence, close
+from keras_pe.export.parity.results import Comparison, Finding
+
+
+def missing_and_extra(evidence: Evidence) -> Iterator[Finding]:
+    """An output that is not there, one too many, or one under another name."""
+    for _, expectation, answer in evidence.failing()[:1]:
+        expected = expectation.outputs or {}
+        missing = [name for name in expected if name not in answer]
+        extra = [name for name in answer if name not in expected]
+        for name in missing:
+            allowed = 1e-4  # only to recognise it
+            twin = next((other for other in extra if close(answer[other], expected[name], allowed)), None)
+            if twin is None:
+                yield Finding("missing output", f"The outputs are {', '.join(answer)}.", output=name)
+            else:
+                extra.remove(twin)
+                yield Finding("renamed output", f"Output {twin!r} holds what is called {name!r}.", output=name)
+        for name in extra:
+            yield Finding("extra output", f"The model's outputs are {', '.join(expected)}.", output=name)
+
+
+def other_dtype(evidence: Evidence) -> Iterator[Finding]:
+    """An output of another type."""
+    for comparison in _problems(evidence, "dtype"):
+        yield Finding("other dtype", f"It has {comparison.problem}.", output=comparison.output)
+
+
+def _problems(evidence: Evidence, start: str) -> list[Comparison]:
+    first = {
+        comparison.output: comparison
+        for case in reversed(evidence.result.cases)
+        for comparison in case.comparisons
+        if comparison.problem is not None and comparison.problem.startswith(start)
+    }
+    return list(first.values())

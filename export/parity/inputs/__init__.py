@@ -1,0 +1,1 @@
+"""What a check feeds a model."""

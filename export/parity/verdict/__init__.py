@@ -1,0 +1,1 @@
+"""Running one runtime and comparing what it returns."""

@@ -1,0 +1,166 @@
+"""Compares what a runtime returned with what was expected. Pure NumPy: no runtime, no Keras, no printing."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from keras_pe.export.parity.results import Array, Comparison
+from keras_pe.export.parity.verdict.tolerance import MAX_FACTOR, epsilon, flat_tolerance, is_float, noise_floor
+
+
+def compare_outputs(
+    expected: Mapping[str, Array], actual: Mapping[str, Array], truth: Mapping[str, Array] | None = None
+) -> tuple[Comparison, ...]:
+    """Compares every output, by name.
+
+    A missing or an extra output is a failed comparison of its own, never left out.
+
+    Args:
+        expected: The reference's outputs.
+        actual: The runtime's outputs.
+        truth: The outputs of the float64 rebuild, if there is one.
+
+    Returns:
+        One comparison for each name on either side, the expected ones first.
+    """
+    truth = truth or {}
+    compared = [
+        compare_arrays(name, array, actual[name], truth.get(name))
+        if name in actual
+        else _structural(name, "missing", array)
+        for name, array in expected.items()
+    ]
+    extra = [_structural(name, "extra", array) for name, array in actual.items() if name not in expected]
+    return tuple(compared + extra)
+
+
+def compare_arrays(output: str, expected: Array, actual: Array, truth: Array | None = None) -> Comparison:
+    """Compares one output.
+
+    NaN equals NaN, and an infinity the same infinity; against a number they differ at any tolerance.
+
+    Args:
+        output: The output's name.
+        expected: The reference's array, in the model's own precision.
+        actual: The runtime's array.
+        truth: The float64 rebuild's array, if there is one. The differences are measured against it then, and
+            `expected` gives the noise floor.
+    """
+    if actual.shape != expected.shape:
+        return _structural(output, f"shape {actual.shape} instead of {expected.shape}", expected)
+    if not _dtype_serves(expected.dtype, actual.dtype):
+        return _structural(output, f"dtype {actual.dtype} instead of {expected.dtype}", expected)
+    if not is_float(expected.dtype):
+        return _compare_exact(output, expected, actual)
+    floor = noise_floor(expected, truth) if truth is not None else None
+    allowed = flat_tolerance(expected) if floor is None else MAX_FACTOR * floor
+    return _compare_floats(output, expected, actual, truth, floor, allowed)
+
+
+def _compare_floats(
+    output: str, expected: Array, actual: Array, truth: Array | None, floor: float | None, allowed: float
+) -> Comparison:
+    """Measures the difference of two float arrays of one shape."""
+    target = (expected if truth is None else truth).astype(np.float64, copy=False)
+    values = actual.astype(np.float64, copy=False)
+    difference = absolute_difference(target, values)
+    overflown = ~np.isfinite(expected.astype(np.float64)) & np.isfinite(target)
+    difference[overflown] = 0.0  # Keras' own error is infinite there: it leaves nothing to compare
+    clash = not np.isfinite(difference).all()
+    worst = np.unravel_index(int(difference.argmax()), difference.shape) if difference.size else None
+    largest = float(difference[worst]) if worst is not None else 0.0
+    magnitude = np.abs(target)
+    usable = np.isfinite(magnitude) & (magnitude > 0)
+    # The spacing of the larger value: at an expected 0 any rounding would be millions of units.
+    spacing = np.maximum(np.maximum(magnitude, np.abs(values)) * epsilon(expected.dtype) / 2, np.finfo(np.float64).tiny)
+    with np.errstate(invalid="ignore"):
+        ulps = np.where(difference > 0, difference / spacing, 0.0)
+    return Comparison(
+        output=output,
+        passed=largest <= allowed,
+        problem="NaN or infinity against a number" if clash else None,
+        shape=expected.shape,
+        dtype=expected.dtype.name,
+        count=difference.size - int(overflown.sum()),
+        max_abs_diff=largest,
+        max_rel_diff=float((difference[usable] / magnitude[usable]).max(initial=0.0)),
+        max_ulp=float(np.nanmax(ulps, initial=0.0)) if not clash else float("inf"),
+        rms=float(np.sqrt(np.mean(np.square(difference)))) if difference.size else 0.0,
+        cosine=_cosine(target, values),
+        share_out=float((difference > allowed).mean()) if difference.size else 0.0,
+        worst_index=None if worst is None else tuple(int(i) for i in worst),
+        expected=None if worst is None else float(target[worst]),
+        actual=None if worst is None else float(values[worst]),
+        argmax_agreement=_argmax_agreement(target, values),
+        allowed=allowed,
+        required=largest,
+        floor=floor,
+        factor=largest / floor if floor else None,
+    )
+
+
+def _compare_exact(output: str, expected: Array, actual: Array) -> Comparison:
+    """Compares integers, booleans and texts, where only equal is right."""
+    out = expected != actual
+    wrong = bool(out.any())
+    numbers = expected.dtype.kind in "iub"
+    difference = np.abs(expected.astype(np.float64) - actual.astype(np.float64)) if numbers else out.astype(np.float64)
+    worst = np.unravel_index(int(difference.argmax()), difference.shape) if difference.size else None
+    largest = float(difference[worst]) if worst is not None else 0.0
+    magnitude = np.abs(expected.astype(np.float64)) if numbers else np.ones_like(difference)
+    return Comparison(
+        output=output,
+        passed=not wrong,
+        problem=None,
+        shape=expected.shape,
+        dtype=expected.dtype.name,
+        count=out.size,
+        max_abs_diff=largest,
+        max_rel_diff=float((difference[magnitude > 0] / magnitude[magnitude > 0]).max(initial=0.0)),
+        max_ulp=largest,
+        rms=float(np.sqrt(np.mean(np.square(difference)))) if difference.size else 0.0,
+        share_out=float(out.mean()) if out.size else 0.0,
+        worst_index=None if worst is None else tuple(int(i) for i in worst),
+        expected=float(expected[worst]) if numbers and worst is not None else None,
+        actual=float(actual[worst]) if numbers and worst is not None else None,
+        required=largest,
+    )
+
+
+def absolute_difference(target: Array, values: Array) -> Array:
+    """Returns |target - values|, 0 where both are NaN or the same infinity, infinity where only one is."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        difference: Array = np.abs(target - values)
+    if np.isfinite(difference).all():
+        return difference
+    same = (target == values) | (np.isnan(target) & np.isnan(values))
+    return np.where(same, 0.0, np.where(np.isfinite(difference), difference, np.inf))
+
+
+def _cosine(target: Array, values: Array) -> float | None:
+    """Returns the cosine of two arrays taken as vectors, over the values that are finite in both."""
+    finite = np.isfinite(target) & np.isfinite(values)
+    a, b = target[finite], values[finite]
+    lengths = np.linalg.norm(a) * np.linalg.norm(b)
+    return float(np.clip(a @ b / lengths, -1.0, 1.0)) if lengths > 0 else None
+
+
+def _argmax_agreement(target: Array, values: Array) -> float | None:
+    """Returns the share of rows with the same largest place, where the rows are probabilities."""
+    if target.ndim < 2 or target.shape[-1] < 2 or not target.size:
+        return None
+    if not ((target >= 0).all() and np.abs(target.sum(axis=-1) - 1).max() < 1e-3):
+        return None
+    return float((target.argmax(axis=-1) == values.argmax(axis=-1)).mean())
+
+
+def _dtype_serves(expected: np.dtype, actual: np.dtype) -> bool:
+    """Whether a type may stand for another: itself, or a wider float (half precision exports through float32)."""
+    if expected == actual:
+        return True
+    return is_float(expected) and is_float(actual) and epsilon(actual) < epsilon(expected) and actual != np.float64
+
+
+def _structural(output: str, problem: str, array: Array) -> Comparison:
+    """Returns the failed comparison of an output that cannot be compared."""
+    return Comparison(output=output, passed=False, problem=problem, shape=array.shape, dtype=array.dtype.name)

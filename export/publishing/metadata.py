@@ -1,0 +1,34 @@
+"""What an artifact says about itself: versions, the encodings in it, the names that had to change."""
+
+import importlib.metadata
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import keras_pe
+from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.model.signature import Signature
+
+
+def describe(model: Any, signature: Signature, packages: Sequence[str], notes: Sequence[str] = ()) -> dict[str, str]:
+    """Returns the metadata of an artifact. The same model gives the same, whenever and wherever it is exported.
+
+    Args:
+        model: The Keras model.
+        signature: Its signature.
+        packages: The packages that made the artifact.
+        notes: Sentences on what differs from the model.
+    """
+    encodings = {layer.name: layer.get_config() for layer in all_layers(model) if _is_ours(layer)}
+    return {
+        "keras_pe.encodings": json.dumps(encodings, sort_keys=True),
+        "keras_pe.model": model.name,
+        "keras_pe.names": json.dumps(dict(signature.renamed), sort_keys=True),
+        "keras_pe.notes": json.dumps(list(notes)),
+        "keras_pe.version": keras_pe.__version__,
+        **{f"version.{package}": importlib.metadata.version(package) for package in sorted(packages)},
+    }
+
+
+def _is_ours(layer: Any) -> bool:
+    return type(layer).__module__.startswith("keras_pe.layers.")

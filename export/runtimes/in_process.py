@@ -1,0 +1,48 @@
+"""Runs a runtime of format "keras" in this process: the model may be one that no other process could load."""
+
+import importlib
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeRefusedError, RuntimeSpec
+
+
+class KerasHere:
+    """Has the methods of `Worker`, without the child process."""
+
+    inputs: tuple[TensorSpec, ...]
+    version: str
+    tappable = False  # its layers are those of the reference
+
+    def __init__(self, spec: RuntimeSpec, model: Any, signature: Any) -> None:
+        self.spec = spec
+        self.seconds = 0.0
+        self._model = model
+        self._signature = signature
+
+    def load(self, path: object = None) -> None:
+        module, _, name = self.spec.factory.partition(":")
+        factory = getattr(importlib.import_module(module), name)
+        self._runtime = factory(self._model, self._signature, **self.spec.options)
+        self.inputs, self.version = self._runtime.inputs, self._runtime.version
+
+    def run(self, inputs: Mapping[str, Array]) -> Arrays:
+        start = time.perf_counter()
+        try:
+            outputs: Arrays = self._runtime.run(inputs)
+        except Exception as error:  # whatever a layer raises is an answer
+            raise RuntimeRefusedError(f"{type(error).__name__}: {error}") from error
+        self.seconds += time.perf_counter() - start
+        return outputs
+
+    def intermediates(self, inputs: Mapping[str, Array]) -> Arrays:
+        raise RuntimeRefusedError("a compiled model cannot be read inside")
+
+    def between(self, feeds: Mapping[str, Array], fetch: str) -> Array:
+        raise RuntimeRefusedError("a compiled model cannot be read inside")
+
+    def close(self) -> None:
+        """Lets the compiled model go."""
+        del self._runtime

@@ -1,0 +1,61 @@
+"""A SavedModel reloaded by TensorFlow, without the layers' code."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import tensorflow as tf
+
+from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.runtimes.runtime import Array, Arrays
+
+
+class SavedModel:
+    """A SavedModel folder and its `serving_default` signature."""
+
+    def __init__(self, path: str) -> None:
+        self._module = tf.saved_model.load(path)  # the signature holds its variables weakly
+        self._serve = self._module.signatures["serving_default"]
+        specs = self._serve.structured_input_signature[1]
+        self.inputs = tuple(_spec(name, spec) for name, spec in specs.items())
+        self.version = f"tensorflow {tf.__version__}"
+
+    def run(self, inputs: Mapping[str, Array]) -> Arrays:
+        return {name: tensor.numpy() for name, tensor in self._serve(**self._tensors(inputs)).items()}
+
+    def intermediates(self, inputs: Mapping[str, Array]) -> Arrays:
+        graph = self._frozen.graph
+        tensors = [t for op in graph.get_operations() for t in op.outputs if _readable(op, t)]
+        fetched = self._frozen.prune([t.name for t in self._frozen.inputs], [t.name for t in tensors])
+        values = fetched(*(self._tensors(inputs)[name] for name in self._frozen_names))
+        return {tensor.name: value.numpy() for tensor, value in zip(tensors, values, strict=True)}
+
+    def between(self, feeds: Mapping[str, Array], fetch: str) -> Array:
+        names = [f"{name}:0" if name in self._frozen_names else name for name in feeds]
+        part = self._frozen.prune(names, [fetch])
+        array: Array = part(*map(tf.constant, feeds.values()))[0].numpy()
+        return array
+
+    @cached_property
+    def _frozen(self) -> Any:
+        """The signature as one flat graph with the weights as constants."""
+        from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+        return convert_variables_to_constants_v2(self._serve)
+
+    @property
+    def _frozen_names(self) -> list[str]:
+        return [tensor.op.name for tensor in self._frozen.inputs]
+
+    def _tensors(self, inputs: Mapping[str, Array]) -> dict[str, Any]:
+        return {spec.name: tf.constant(inputs[spec.name], dtype=spec.dtype) for spec in self.inputs}
+
+
+def _readable(op: Any, tensor: Any) -> bool:
+    """Whether a tensor holds computed numbers, not a constant, a resource or a text."""
+    return op.type not in ("Const", "Placeholder") and (tensor.dtype.is_floating or tensor.dtype.is_integer)
+
+
+def _spec(name: str, spec: Any) -> TensorSpec:
+    shape = tuple(f"{name}_{i}" if dim is None else int(dim) for i, dim in enumerate(spec.shape))
+    return TensorSpec(name, shape, spec.dtype.name)

@@ -1,0 +1,102 @@
+"""Whether an artifact returns what Keras returns, which an export finds out before it publishes anything.
+
+No dynamic size was traced, and the values are drawn. No rounding fails this test; the parity check is finer.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.errors import ExportError
+from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.model.precision import half_dtypes
+from keras_pe.export.model.signature import Signature
+from keras_pe.export.runtimes.runtime import Array, Arrays
+
+# Of an output's largest value, or of _SMALL where that is less. What is converted wrongly is off by more, rounding by
+# less, even through a hundred layers. A rounding to float16 or int8 on the way weighs 2**-11 or 2**-8 each time.
+_TOLERANCE = 1e-3
+_TOLERANCE_OF_SHORT_NUMBERS = 5e-2
+_SMALL = 1e-2
+_FILL = 1e6  # A larger value, such as a mask's -1e9, is no measure for those beside it.
+
+
+def check_agreement(run: Callable[[Arrays], Arrays], model: Any, signature: Signature, kind: str) -> None:
+    """Compares the shapes of what an artifact returns with Keras, and the floating-point numbers.
+
+    A comparison that fails is made once more, with other values and with Keras in a `tf.function`: a value next to
+    where a function jumps may fall on either side, and there are layers that do something else in a graph.
+
+    Args:
+        run: Runs the artifact, and raises whatever it raises.
+        model: The model as it was exported.
+        signature: Its signature.
+        kind: The format, for the error.
+
+    Raises:
+        ExportError: If both comparisons fail, or the outputs have other names.
+    """
+    import tensorflow as tf
+
+    is_short = half_dtypes(model) or any(getattr(layer, "quantization_mode", None) for layer in all_layers(model))
+    tolerance = _TOLERANCE_OF_SHORT_NUMBERS if is_short else _TOLERANCE
+    faults = []
+    for seed, compiled in enumerate((lambda call: call, lambda call: tf.function(call, autograph=False))):
+        with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
+            inputs, truths = _drawn(model, signature, seed, compiled)
+            results = run(inputs)
+        if set(results) != set(truths):
+            raise ExportError(kind, model.name, f"it returns {sorted(results)}, the model {sorted(truths)}.")
+        found = (_fault(spec, results[spec.name], truths[spec.name], tolerance) for spec in signature.outputs)
+        faults = [fault for fault in found if fault]
+        if not faults:
+            return
+    raise ExportError(kind, model.name, faults[0])
+
+
+def _drawn(model: Any, signature: Signature, seed: int, compiled: Callable[..., Any]) -> tuple[Arrays, Arrays]:
+    """Returns inputs and what Keras returns for them: of drawn values, or of zeros if the model takes no others."""
+    import keras
+
+    @compiled
+    def call(arrays: Mapping[str, Any]) -> Any:
+        with keras.StatelessScope():
+            return signature.call(model, arrays)
+
+    def called(inputs: Arrays) -> tuple[Arrays, Arrays]:
+        truths = call({name: keras.ops.convert_to_tensor(array) for name, array in inputs.items()})
+        return inputs, {name: keras.ops.convert_to_numpy(truth) for name, truth in truths.items()}
+
+    zeros = {name: np.asarray(array) for name, array in signature.example().items()}
+    rng = np.random.default_rng(seed)
+    try:
+        return called({name: _values(array, rng) for name, array in zeros.items()})
+    except Exception:  # whatever the layers raise: zeros they are known to take
+        return called(zeros)
+
+
+def _values(zeros: Array, rng: np.random.Generator) -> Array:
+    """Returns values of the same shape and type; of integers 0 and 1, which every vocabulary has."""
+    if zeros.dtype.kind in "biu":
+        return rng.integers(0, 2, zeros.shape).astype(zeros.dtype)
+    return zeros if zeros.dtype.kind in "OSU" else rng.normal(size=zeros.shape).astype(zeros.dtype)
+
+
+def _fault(spec: TensorSpec, result: Array, truth: Array, tolerance: float) -> str | None:
+    if result.shape != truth.shape:
+        return f"output {spec.name!r} has the shape {result.shape}, in Keras {truth.shape}."
+    if "float" not in spec.dtype:  # an index may change where two values are all but equal
+        return None
+    result, truth = result.astype(np.float64), truth.astype(np.float64)
+    size = np.abs(truth)
+    finite = np.isfinite(truth)
+    largest = np.max(size, where=finite & (size < _FILL), initial=_SMALL)
+    with np.errstate(invalid="ignore"):  # infinity less infinity, which is not finite in Keras
+        error = np.abs(result - truth)
+    wrong = finite & ~(error <= tolerance * np.maximum(size, largest))  # NaN too
+    if not wrong.any():
+        return None
+    worst = np.max(error, where=wrong, initial=0.0)
+    return f"output {spec.name!r} differs from Keras' by {worst:.2g}, where the largest value is {largest:.2g}."

@@ -1,0 +1,1 @@
+"""Which convention made a table."""

@@ -1,0 +1,75 @@
+"""What is found in a traced graph, and what is overlooked on purpose."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import pytest
+import tensorflow as tf
+
+from keras_pe.export.graph.view import assigning_operators, random_operators
+
+SPEC = tf.TensorSpec([None, 3], "float32")
+
+
+def graph(function: Callable[[Any], Any]) -> Any:
+    return tf.function(function, input_signature=[SPEC], autograph=False).get_concrete_function().graph
+
+
+def noise(x: Any) -> Any:
+    return keras.random.normal(tf.shape(x), seed=1)
+
+
+def called(x: Any) -> Any:
+    return tf.function(lambda y: tf.function(noise)(y) * 2.0, autograph=False)(x)
+
+
+def branched(x: Any) -> Any:
+    return tf.cond(tf.reduce_sum(x) > 0, lambda: x, lambda: noise(x))
+
+
+def looped(x: Any) -> Any:
+    return tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y + noise(y)), [0, x])[1]
+
+
+def decided(x: Any) -> Any:
+    return tf.while_loop(lambda y: tf.reduce_sum(noise(y)) < 3, lambda y: (y + 1,), [x])[0]
+
+
+NOISY = [noise, called, branched, looped, decided]
+
+
+@pytest.mark.parametrize("noisy", NOISY)
+def test_random_numbers_are_found_wherever_they_are_drawn(noisy: Callable[[Any], Any]) -> None:
+    kinds = {kind for _, kind in random_operators(graph(lambda x: x + noisy(x)))}
+    assert "StatelessRandomNormalV2" in kinds
+
+
+@pytest.mark.parametrize("noisy", NOISY)
+def test_random_numbers_that_are_thrown_away_are_not(noisy: Callable[[Any], Any]) -> None:
+    def call(x: Any) -> Any:
+        noisy(x)
+        return x * 2.0
+
+    assert random_operators(graph(call)) == []
+
+
+def test_random_numbers_thrown_away_within_a_function_are_not_found_either() -> None:
+    assert random_operators(graph(tf.function(lambda x: (noise(x), x * 2.0)[1], autograph=False))) == []
+
+
+def test_numbers_that_a_constant_deselects_count_as_drawn() -> None:
+    assert random_operators(graph(lambda x: tf.where(False, noise(x), x)))
+
+
+@pytest.mark.parametrize(
+    ("read", "count"), [(lambda x, state: x + state, 1), (lambda x, state: x, 0)], ids=["read", "unread"]
+)
+def test_a_changed_variable_matters_where_an_output_reads_it(read: Callable[..., Any], count: int) -> None:
+    state = tf.Variable(0.0)
+
+    def call(x: Any) -> Any:
+        state.assign_add(1.0)
+        return read(x, state)
+
+    assert len(assigning_operators(graph(call))) == count

@@ -1,0 +1,43 @@
+"""The same model again in another precision, whatever its layers' code refers to."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_pe.export.model.cloning import with_dtype
+
+FACTOR = 3.0
+
+
+def tripled(x):
+    return ops.multiply(x, FACTOR)
+
+
+def test_functions_keep_the_names_that_they_were_written_among() -> None:
+    x = keras.Input((4,))
+    y = keras.layers.Lambda(lambda x: ops.square(x) * FACTOR, output_shape=lambda shape: shape)(x)
+    y = keras.layers.Lambda(tripled)(y)
+    model = keras.Sequential([keras.Input((4,)), keras.Model(x, y), keras.layers.Dense(2)])
+    again = with_dtype(model, "float64")
+    values = np.random.default_rng(0).normal(size=(3, 4))
+    kernel, bias = (np.asarray(weight, "float64") for weight in model.weights)
+    # Four products and sums of values below 100 in float64.
+    np.testing.assert_allclose(again(values), 9 * values**2 @ kernel + bias, rtol=1e-13, atol=1e-13)
+
+
+def test_a_model_writes_its_code_again_afterwards() -> None:
+    layer = keras.layers.Lambda(lambda x: x)
+    model = keras.Sequential([keras.Input((4,)), layer])
+    with_dtype(model, "float64")
+    assert layer.get_config()["function"]["class_name"] == "__lambda__"
+
+
+def test_a_layer_that_cannot_be_made_again_is_the_reason() -> None:
+    class Stubborn(keras.layers.Layer):
+        def __init__(self, size: int) -> None:
+            super().__init__()
+
+    model = keras.Sequential([keras.Input((4,)), Stubborn(3)])
+    with pytest.raises(ValueError, match=r"made again from its configuration: .*Stubborn.* unexpected keyword"):
+        with_dtype(model, "float64")

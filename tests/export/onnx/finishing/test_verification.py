@@ -1,0 +1,50 @@
+"""A file that opens and does not run, or returns something else than Keras, is not published."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from keras_pe.export import ExportError, model_signature
+from keras_pe.export.onnx.finishing.verification import check_file
+
+
+def written(path: Path, nodes: list[Any], initializers: list[Any]) -> Path:
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", "length", 4]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "graph", tensors[:1], tensors[1:], initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    onnx.save(model, path)
+    return path
+
+
+def check(file: Path) -> None:
+    x = keras.Input((None, 4), name="x")
+    model = keras.Model(x, keras.layers.Activation("relu", name="y")(x))
+    check_file(file, model_signature(model), model)
+
+
+def test_a_sound_file_passes(tmp_path: Path) -> None:
+    check(written(tmp_path / "model.onnx", [helper.make_node("Relu", ["x"], ["y"])], []))
+
+
+def test_a_file_that_opens_and_does_not_run_is_refused(tmp_path: Path) -> None:
+    fixed = helper.make_tensor("shape", TensorProto.INT64, [3], [1, 5, 4])
+    file = written(tmp_path / "model.onnx", [helper.make_node("Reshape", ["x", "shape"], ["y"])], [fixed])
+    with pytest.raises(ExportError, match="ONNX Runtime opens the file and does not run it"):
+        check(file)
+
+
+def test_an_output_of_another_shape_is_refused(tmp_path: Path) -> None:
+    merged = helper.make_tensor("shape", TensorProto.INT64, [3], [1, -1, 4])
+    file = written(tmp_path / "model.onnx", [helper.make_node("Reshape", ["x", "shape"], ["y"])], [merged])
+    with pytest.raises(ExportError, match=r"output 'y' has the shape \(1, 33, 4\), in Keras \(3, 11, 4\)"):
+        check(file)
+
+
+def test_an_output_of_other_numbers_is_refused(tmp_path: Path) -> None:
+    file = written(tmp_path / "model.onnx", [helper.make_node("LeakyRelu", ["x"], ["y"])], [])
+    with pytest.raises(ExportError, match=r"output 'y' differs from Keras' by 0\.\d+, where .* is 2\.\d"):
+        check(file)

@@ -1,0 +1,70 @@
+"""Causes told by two arrays alone: between artifacts there is no model to ask."""
+
+import numpy as np
+import pytest
+
+from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.parity.diagnosis.causes import find_causes
+from keras_pe.export.parity.diagnosis.probe import Evidence
+from keras_pe.export.parity.inputs.cases import Case
+from keras_pe.export.parity.references.reference import Expectation, StoredReference
+from keras_pe.export.parity.verdict.judge import judge
+from keras_pe.export.runtimes.in_process import KerasHere
+from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.timescales import timing_signal
+
+RNG = np.random.default_rng(0)
+SIGNAL = timing_signal(np.arange(20), 16)[None].astype(np.float32)
+NOISE = RNG.standard_normal((2, 5, 6)).astype(np.float32)
+OTHER = RNG.standard_normal((2, 5, 6)).astype(np.float32)
+
+
+class Given(KerasHere):
+    """Answers what it was given, always."""
+
+    inputs = (TensorSpec("x", ("batch", "length"), "float32"),)
+    version = "given 1"
+
+    def __init__(self, answer):
+        super().__init__(RuntimeSpec("given", "onnx", "-", "numpy", "-"), None, None)
+        self.answer = answer
+
+    def load(self, path=None):
+        pass
+
+    def run(self, inputs):
+        return self.answer
+
+
+def _causes(expected, actual):
+    case = Case("case", {"x": np.ones((2, 5), np.float32)}, "given")
+    expectations = [Expectation(case, expected)]
+    runner = Given(actual)
+    result, answers = judge(runner, None, expectations)
+    assert not result.passed
+    reference = StoredReference("stored", {"case": (case, expected)})
+    return [finding.cause for finding in find_causes(Evidence(result, expectations, answers, runner, reference))]
+
+
+@pytest.mark.parametrize(("expected", "actual", "cause"), [
+    ({"y": SIGNAL}, {"y": timing_signal(np.arange(20), 16, layout="interleaved")[None].astype("f4")}, "wrong layout"),
+    ({"y": SIGNAL}, {"y": timing_signal(np.arange(20) + 1, 16)[None].astype("f4")}, "start index off"),
+    ({"y": SIGNAL}, {"y": timing_signal(np.arange(20) - 3, 16)[None].astype("f4")}, "start index off"),
+    ({"y": NOISE}, {"y": NOISE.astype(np.float16).astype(np.float32)}, "half precision inside"),
+    ({"a": NOISE, "b": OTHER}, {"a": OTHER, "b": NOISE}, "swapped outputs"),
+    ({"y": NOISE}, {"y": NOISE.transpose(1, 0, 2)}, "transposed axes"),
+    ({"y": NOISE}, {"y": np.where(NOISE > 1, np.nan, NOISE)}, "NaN or infinity"),
+    ({"y": NOISE}, {"z": NOISE}, "renamed output"),
+    ({"y": NOISE}, {"z": OTHER}, "missing output"),
+    ({"y": NOISE}, {"y": NOISE, "z": OTHER}, "extra output"),
+    ({"y": NOISE}, {"y": NOISE.astype(np.float64)}, "other dtype"),
+    ({"y": NOISE[..., 0]}, {"y": np.ones((2, 5), np.float32)}, "input returned"),
+    ({"y": NOISE}, {"y": NOISE + 0.1}, "unknown"),
+    ({"y": NOISE}, {"y": OTHER}, "unknown"),
+])  # fmt: skip
+def test_the_cause_is_told_from_the_values(expected, actual, cause):
+    assert cause in _causes(expected, actual)
+
+
+def test_a_difference_of_rounding_size_is_not_mistaken_for_a_cause():
+    assert _causes({"y": SIGNAL}, {"y": SIGNAL + np.float32(1e-3) * np.sin(np.arange(16, dtype="f4"))}) == ["unknown"]

@@ -1,0 +1,46 @@
+"""What inputs are for: found by where they arrive, in any kind of model."""
+
+import keras
+
+import keras_pe
+from keras_pe.export.parity.inputs.sweep import Role
+from keras_pe.export.parity.references.reference import KerasReference
+
+
+def test_the_vocabulary_of_each_input_is_that_of_its_own_embedding():
+    tokens, kinds = (
+        keras.Input((None,), dtype="int32", name="tokens"),
+        keras.Input((None,), dtype="int32", name="kinds"),
+    )
+    x = keras.layers.Embedding(50, 4)(tokens) + keras.layers.Embedding(2, 4)(kinds)
+    reference = KerasReference(keras.Model([tokens, kinds], x))
+    assert reference.roles == {"tokens": Role("ids", 0, 50), "kinds": Role("ids", 0, 2)}
+
+
+def test_positions_and_starts_are_told_from_other_integers():
+    x, p, s, n = (
+        keras.Input((None, 8), name="x"),
+        keras.Input((None,), dtype="int32", name="p"),
+        keras.Input((), dtype="int32", name="s"),
+        keras.Input((None,), dtype="int32", name="n"),
+    )
+    y = keras_pe.SinusoidalPositionEncoding()(x, positions=p)
+    y = keras_pe.SinusoidalPositionEncoding(max_length=300)(y, start_index=s)
+    y = y + keras.ops.expand_dims(keras.ops.cast(n, "float32"), -1)
+    reference = KerasReference(keras.Model([x, p, s, n], y))
+    assert reference.roles == {"p": Role("positions", -(2**24), 2**24), "s": Role("start", 0, 300)}
+
+
+def test_an_embedding_deep_in_a_subclassed_model_is_found():
+    class Tagger(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.body = keras.Sequential([keras.layers.Embedding(30, 4), keras.layers.Dense(2)])
+
+        def call(self, tokens):
+            return self.body(tokens)
+
+    model = Tagger()
+    model(keras.ops.zeros((1, 3), "int32"))
+    reference = KerasReference(model, [keras.InputSpec(shape=(None, None), dtype="int32")])
+    assert list(reference.roles.values()) == [Role("ids", 0, 30)]

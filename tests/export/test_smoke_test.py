@@ -1,0 +1,127 @@
+"""What is compared before an artifact is published, and what is not taken for a difference."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_pe.export import ExportError, model_signature
+from keras_pe.export.smoke_test import check_agreement
+
+
+class Counting(keras.layers.Layer):
+    """Notes every call; the output does not depend on it."""
+
+    def build(self, shape: Any) -> None:
+        self.count = self.add_weight(shape=(), initializer="zeros", trainable=False, name="count")
+
+    def call(self, inputs: Any) -> Any:
+        self.count.assign_add(1.0)
+        return inputs
+
+
+def applying(function: Callable[[Any], Any], dtype: str = "float32") -> keras.Model:
+    x = keras.Input((None, 4), name="x", dtype=dtype)
+    return keras.Model(x, keras.layers.Lambda(function, output_shape=(None, 4), name="y")(x))
+
+
+def check(model: keras.Model, artifact: Callable[[Any], Any]) -> list[np.ndarray]:
+    """Returns the inputs on which it was compared."""
+    met: list[np.ndarray] = []
+
+    def run(inputs: Any) -> Any:
+        met.append(inputs["x"])
+        return {"y": np.asarray(artifact(inputs["x"]))}
+
+    check_agreement(run, model, model_signature(model), "ONNX")
+    return met
+
+
+def test_one_comparison_of_drawn_values_is_enough() -> None:
+    (x,) = check(applying(keras.ops.sin), np.sin)
+    assert x.shape == (3, 11, 4)  # unlike each other, so that none can stand for another
+    assert len(np.unique(x)) == x.size
+
+
+@pytest.mark.parametrize(
+    ("artifact", "said"),
+    [
+        (np.cos, r"differs from Keras' by [01]\.\d, where the largest value is 1"),
+        (lambda x: np.sin(x) * 1.002, r"differs from Keras' by 0\.002, where the largest value is 1"),
+        (lambda x: np.where(np.arange(4) == 3, np.nan, np.sin(x)), "differs from Keras' by nan"),
+        (lambda x: np.sin(x).transpose(0, 2, 1), r"has the shape \(3, 4, 11\), in Keras \(3, 11, 4\)"),
+        (lambda x: np.sin(x)[:1], r"has the shape \(1, 11, 4\)"),
+    ],
+)
+def test_a_difference_is_refused_with_its_size(artifact: Callable[[Any], Any], said: str) -> None:
+    with pytest.raises(ExportError, match=f"output 'y' {said}"):
+        check(applying(keras.ops.sin), artifact)
+
+
+def test_another_name_is_refused() -> None:
+    model = applying(keras.ops.sin)
+    with pytest.raises(ExportError, match=r"it returns \['z'\], the model \['y'\]"):
+        check_agreement(lambda inputs: {"z": inputs["x"]}, model, model_signature(model), "ONNX")
+
+
+def test_rounding_is_no_difference() -> None:
+    check(applying(lambda x: keras.ops.exp(4 * x)), lambda x: np.exp(4 * x.astype("float64")).astype("float32"))
+
+
+def test_a_fill_value_hides_no_difference_beside_it() -> None:
+    def masked(x: Any) -> Any:
+        return keras.ops.where(keras.ops.arange(4) < 2, x, -1e9)
+
+    check(applying(masked), lambda x: np.where(np.arange(4) < 2, x, np.float32(-1e9)))
+    with pytest.raises(ExportError, match=r"by 0\.01, where the largest value is 2"):
+        check(applying(masked), lambda x: np.where(np.arange(4) < 2, x + 0.01, np.float32(-1e9)))
+
+
+def test_what_is_not_finite_in_keras_may_be_anything() -> None:
+    check(applying(keras.ops.log), lambda x: np.where(x > 0, np.log(np.abs(x)), 7.0))
+    check(applying(lambda x: x / 0.0), lambda x: x * np.float32(np.inf))
+
+
+def test_a_value_beside_a_jump_is_looked_at_twice() -> None:
+    once = iter([np.ceil, np.floor])
+    assert len(check(applying(keras.ops.floor), lambda x: next(once)(x))) == 2
+
+
+def test_what_keras_does_in_a_graph_is_as_good_as_what_it_does_eagerly() -> None:
+    check(applying(lambda x: x if tf.executing_eagerly() else -x), np.negative)
+
+
+def test_integers_are_ids_of_every_vocabulary() -> None:
+    (x,) = check(applying(lambda x: keras.ops.cast(x, "float32"), "int32"), lambda x: x.astype("float32"))
+    assert set(x.ravel().tolist()) == {0, 1}
+
+
+def test_a_model_that_takes_no_drawn_values_is_run_on_zeros() -> None:
+    def strict(x: Any) -> Any:
+        if tf.executing_eagerly() and np.any(x):
+            raise ValueError("only zeros")
+        return x + 1
+
+    (x,) = check(applying(strict), lambda x: x + 1)
+    assert not x.any()
+
+
+def test_a_comparison_leaves_the_state_of_the_model_alone() -> None:
+    x = keras.Input((None, 4), name="x")
+    model = keras.Model(x, keras.layers.Activation("relu", name="y")(Counting()(x)))
+    check(model, lambda x: np.maximum(x, 0))
+    assert float(model.variables[0]) == 0
+
+
+def test_short_numbers_may_differ_by_their_rounding() -> None:
+    def short(x: Any) -> Any:  # loses up to 1/32
+        return keras.ops.cast(keras.ops.cast(x, "float16") + 100, "float32") - 100
+
+    with pytest.raises(ExportError):
+        check(applying(short), lambda x: x)
+    model = applying(short)
+    model.layers[1].dtype_policy = keras.DTypePolicy("mixed_float16")
+    check(model, lambda x: x)
