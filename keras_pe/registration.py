@@ -5,39 +5,66 @@ that Keras needs to start: the command line and the comparison of two ONNX files
 """
 
 import importlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
+import itertools
 import sys
 from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 
-class _AfterKeras(importlib.abc.MetaPathFinder):
-    """Finds Keras as Python would have, and has the layers imported once it has run."""
+class _KerasFinder(MetaPathFinder):
+    """Finds Keras as Python would have without it, with a loader that imports the layers afterwards.
+
+    It stays: a question such as `importlib.util.find_spec("keras")` is no import, an import may fail and be tried
+    again, and a finder that is taken away makes another thread, which goes through the finders, miss the next one.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    ) -> ModuleSpec | None:
         if fullname != "keras":
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec("keras")
-        if spec is None or spec.loader is None:
-            return spec
-        run = spec.loader.exec_module
-
-        def run_and_register(module: ModuleType) -> None:
-            run(module)
-            importlib.import_module("keras_pe.layers")
-
-        spec.loader.exec_module = run_and_register  # type: ignore[method-assign]
+        # Those before have been asked already, and asking them again would not end if one of them does as this one.
+        _, *others = itertools.dropwhile(lambda finder: finder is not self, sys.meta_path)
+        specs = (finder.find_spec(fullname, path, target) for finder in others if hasattr(finder, "find_spec"))
+        spec = next(filter(None, specs), None)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _RegisteringLoader(spec.loader)
         return spec
 
 
+class _RegisteringLoader(Loader):
+    """Loads Keras with the loader that was found, whatever kind it is of, and then imports the layers."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        create = getattr(self._loader, "create_module", None)
+        return create(spec) if create else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        spec = module.__spec__
+        assert spec is not None  # the module is made of it
+        spec.loader = module.__loader__ = self._loader  # who looks at Keras finds nothing of this
+        if hasattr(self._loader, "exec_module"):
+            self._loader.exec_module(module)
+        else:
+            self._loader.load_module(spec.name)
+        importlib.import_module("keras_pe.layers")
+
+
+_FINDER = _KerasFinder()
+
+
 def register_with_keras() -> None:
-    """Imports the layers now if Keras is there, or else when it comes."""
+    """Imports the layers now if Keras is there, or else when it comes. To call it again does no harm."""
     if "keras" in sys.modules:
         importlib.import_module("keras_pe.layers")
-    else:
-        sys.meta_path.insert(0, _AfterKeras())
+    elif _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)
