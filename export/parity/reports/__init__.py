@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 # The module that renders a suffix, and the packages that it needs.
 _RENDERERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    ".html": ("html_page", ("jinja2", "matplotlib")),
-    ".json": ("json_text", ()),
+    ".html": ("html", ("jinja2", "matplotlib")),
+    ".json": ("json", ()),
     ".md": ("markdown", ()),
     ".xml": ("junit", ("junitparser",)),
 }
