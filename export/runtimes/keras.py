@@ -6,26 +6,42 @@ from typing import Any
 import tensorflow as tf
 
 from keras_pe.export.model.signature import Signature
+from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype
 
 
-class KerasCompiled:
-    """A Keras model in this process: it may not be one that a child process could load."""
+class KerasRuntime:
+    """A Keras model in this process: it may not be one that a child process could load.
+
+    What a call assigns goes from one `run` to the next, and never to the model: the function takes the state and
+    returns it.
+    """
 
     def __init__(self, model: Any, signature: Signature, jit_compile: bool = False) -> None:
         self._model = model
         self._signature = signature
+        self._variables = list(model.non_trainable_variables)
+        self._state = [variable.value for variable in self._variables]
         self.inputs = signature.inputs
         self.version = f"tensorflow {tf.__version__}"
         specs = {
             spec.name: tf.TensorSpec([dim if isinstance(dim, int) else None for dim in spec.shape], spec.dtype)
             for spec in signature.inputs
         }
-        self._call = tf.function(self._trace, input_signature=[specs], jit_compile=jit_compile, autograph=False)
+        state = [tf.TensorSpec(variable.shape, variable.dtype) for variable in self._variables]
+        self._call = tf.function(self._trace, input_signature=[specs, state], jit_compile=jit_compile, autograph=False)
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         tensors = {spec.name: inputs[spec.name].astype(as_dtype(spec.dtype), copy=False) for spec in self.inputs}
-        return {name: tensor.numpy() for name, tensor in self._call(tensors).items()}
+        outputs, changed = self._call(tensors, self._state)
+        for index, value in changed.items():
+            self._state[int(index)] = value
+        return {name: tensor.numpy() for name, tensor in outputs.items()}
 
-    def _trace(self, tensors: dict[str, Any]) -> dict[str, Any]:
-        return self._signature.call(self._model, tensors)
+    def _trace(self, tensors: dict[str, Any], state: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Returns the outputs, and the values of the variables that the call assigned by their number."""
+        with state_left_alone(zip(self._variables, state, strict=True)) as scope:
+            outputs = self._signature.call(self._model, tensors)
+            after = [scope.get_current_value(variable) for variable in self._variables]
+        pairs = zip(after, state, strict=True)
+        return outputs, {str(index): new for index, (new, old) in enumerate(pairs) if new is not old}

@@ -12,12 +12,12 @@ _EXPORT = "pip install 'keras-pe[export]'"
 _LEVELS = ("disabled", "basic", "extended", "layout", "all")
 
 _FIXED = (
-    RuntimeSpec("keras[graph]", "keras", f"{_HOME}.keras:KerasCompiled", "tensorflow", _EXPORT),
+    RuntimeSpec("keras[graph]", "keras", f"{_HOME}.keras:KerasRuntime", "tensorflow", _EXPORT),
     # XLA compiles each shape anew, which takes longer than everything else together.
     RuntimeSpec(
         "keras[xla]",
         "keras",
-        f"{_HOME}.keras:KerasCompiled",
+        f"{_HOME}.keras:KerasRuntime",
         "tensorflow",
         _EXPORT,
         options={"jit_compile": True},

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.keras_internals import functional_of
-from keras_pe.export.parity.references.reference import Expectation, KerasReference, state_kept
+from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.parity.references.reference import Expectation, KerasReference
 from keras_pe.export.parity.results import Array, LayerResult
 from keras_pe.export.parity.verdict.judge import Runner
 from keras_pe.export.parity.verdict.tolerance import MAX_FACTOR, flat_tolerance, is_float, noise_floor
@@ -118,7 +119,7 @@ def _run_taps(
     outputs = {layer.name: layer.output for layer in functional.operations if layer.name in {t.layer for t in taps}}
     tapped = keras.Model(functional.input, [outputs[tap.layer] for tap in taps])
     tensors = {name: keras.ops.convert_to_tensor(array) for name, array in inputs.items()}
-    with state_kept(model):
+    with state_left_alone():
         values = tapped(*reference.signature.pack(tensors), training=False)
     return {tap.key: keras.ops.convert_to_numpy(value) for tap, value in zip(taps, values, strict=True)}
 

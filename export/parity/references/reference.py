@@ -1,15 +1,13 @@
 """What the artifacts are measured against: a Keras model, another artifact, or stored outputs."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-import numpy as np
-
 from keras_pe.export.artifact import TensorSpec
 from keras_pe.export.errors import first_line
+from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.parity.inputs.cases import Case
 from keras_pe.export.parity.inputs.roles import find_roles
 from keras_pe.export.parity.inputs.sweep import Role
@@ -150,7 +148,7 @@ class KerasReference:
         return cls(keras.saving.load_model(path, compile=False), input_signature)
 
     def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
-        with state_kept(self.model), state_kept(self.wide):
+        with state_left_alone():
             answers = tuple(self._answer(case) for case in cases)
         if self.wide is not None and not any(each.truth for each in answers if each.outputs):
             self.wide = None  # a layer that insists on its own precision
@@ -185,7 +183,7 @@ class KerasReference:
 
     def run(self, inputs: Mapping[str, Any]) -> Arrays:
         """Returns what the model says."""
-        with state_kept(self.model):
+        with state_left_alone():
             return self.predict(self.model, inputs)
 
     def predict(self, model: Any, inputs: Mapping[str, Any]) -> Arrays:
@@ -195,15 +193,3 @@ class KerasReference:
         tensors = {name: keras.ops.convert_to_tensor(array) for name, array in inputs.items()}
         answer = self.signature.call(model, tensors)
         return {name: keras.ops.convert_to_numpy(tensor) for name, tensor in answer.items()}
-
-
-@contextmanager
-def state_kept(model: Any) -> Iterator[None]:
-    """Has a model forget what it is about to learn about itself: counters, moving means, seeds."""
-    variables = [] if model is None else model.non_trainable_variables
-    before = [np.array(variable.numpy()) for variable in variables]
-    try:
-        yield
-    finally:
-        for variable, value in zip(variables, before, strict=True):
-            variable.assign(value)
