@@ -10,6 +10,8 @@ from typing import Any
 from keras_pe.export.artifact import Artifact
 from keras_pe.export.dependencies import require, require_tensorflow_backend
 from keras_pe.export.errors import ExportError, joined
+from keras_pe.export.graph.refusals import refuse_state_and_randomness
+from keras_pe.export.graph.view import GraphView
 from keras_pe.export.model.precision import in_export_precision
 from keras_pe.export.model.signature import Signature, model_signature
 from keras_pe.export.publishing.destination import check_destination
@@ -18,6 +20,7 @@ from keras_pe.export.publishing.staging import publish_file, staging
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.runtimes.worker import Worker
+from keras_pe.export.saved_model import Endpoint
 from keras_pe.export.smoke_test import check_agreement
 
 # How the converter names an operator that it cannot write: its type, and its path in the graph.
@@ -71,18 +74,14 @@ def export_litert(
     stage("signature")
     model, notes = in_export_precision(model, False, "LiteRT")
     signature = model_signature(model, input_signature)
-
-    from keras_pe.export.graph.tracing import trace
-    from keras_pe.export.onnx.refusals import refuse_state_and_randomness
-    from keras_pe.export.saved_model import write_saved_model
-
     stage("trace")
-    refuse_state_and_randomness(trace(model, signature), model, "LiteRT")
+    endpoint = Endpoint(model, signature)
+    refuse_state_and_randomness(endpoint.view, model.name, "LiteRT")
     with staging(destination) as folder:
         stage("convert")
-        write_saved_model(model, signature, folder / "saved_model")
+        endpoint.write(folder / "saved_model")
         made = folder / destination.name
-        size = made.write_bytes(_convert(folder / "saved_model", model))
+        size = made.write_bytes(_convert(folder / "saved_model", model.name, endpoint.view))
         stage("run")
         check_file(made, signature, model)
         stage("publish")
@@ -95,25 +94,23 @@ def export_litert(
         size=size,
         seconds=time.perf_counter() - start,
         notes=tuple(notes),
-        metadata=describe(model, signature, ["keras", "tensorflow"]),
+        metadata=describe(model, signature, ["keras", "tensorflow"], notes),
     )
 
 
-def _convert(saved_model: Path, model: Any) -> bytes:
+def _convert(saved_model: Path, name: str, view: GraphView) -> bytes:
     import tensorflow as tf
-
-    from keras_pe.export.graph.view import describe_place
 
     converter = tf.lite.TFLiteConverter.from_saved_model(str(saved_model), signature_keys=["serving_default"])
     try:
         content: bytes = converter.convert()
     except Exception as error:  # the converter's own error, and whatever its passes raise
         found = list(dict.fromkeys(_CULPRIT.findall(str(error))))
-        sentences = [f"operator {kind!r} of {describe_place(path, model)} has no LiteRT form." for kind, path in found]
+        sentences = [f"operator {kind!r} of {view.place(path)} has no LiteRT form." for kind, path in found]
         sentences += dict.fromkeys(_WAYS_AROUND[kind] for kind, _ in found if kind in _WAYS_AROUND)
         lines = str(error).strip().splitlines() or [type(error).__name__]
         reason = joined(sentences or [f"the conversion failed: {lines[0]}."])
-        raise ExportError("LiteRT", model.name, reason) from error
+        raise ExportError("LiteRT", name, reason) from error
     return content
 
 

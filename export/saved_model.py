@@ -12,15 +12,11 @@ from typing import Any
 from keras_pe.export.artifact import Artifact
 from keras_pe.export.dependencies import require, require_tensorflow_backend
 from keras_pe.export.errors import ExportError, first_line
-from keras_pe.export.graph.view import (
-    TIME_DISTRIBUTED,
-    assigning_operators,
-    describe_place,
-    dynamic_time_distributed,
-    random_operators,
-)
+from keras_pe.export.graph.refusals import refuse_dynamic_time_distributed
+from keras_pe.export.graph.view import GraphView
+from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.signature import Signature, model_signature
-from keras_pe.export.opening import open_artifact, write_sidecar
+from keras_pe.export.opening import write_sidecar
 from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.metadata import describe
 from keras_pe.export.publishing.staging import publish_folder, staging
@@ -63,23 +59,70 @@ def export_saved_model(
     destination = check_destination(Path(filepath), "tf_saved_model")
     stage("signature")
     signature = model_signature(model, input_signature)
-    metadata = describe(model, signature, ["keras", "tensorflow"])
+    stage("trace")
+    endpoint = Endpoint(model, signature)
+    refuse_dynamic_time_distributed(endpoint.view, model.name, "SavedModel")
+    notes = _state(endpoint.view)
+    artifact = Artifact(
+        format="tf_saved_model",
+        path=destination,
+        inputs=signature.inputs,
+        outputs=signature.outputs,
+        size=0,
+        seconds=0.0,
+        notes=notes,
+        metadata=describe(model, signature, ["keras", "tensorflow"], notes),
+    )
     with staging(destination) as folder:
         made = folder / destination.name
         stage("write")
-        notes = tuple(write_saved_model(model, signature, made))
+        endpoint.write(made)
+        write_sidecar(made, artifact)
         stage("run")
         check_folder(made, signature, model, is_repeatable=not notes)
-        specs = (signature.inputs, signature.outputs)
-        write_sidecar(made, Artifact("tf_saved_model", made, *specs, 0, 0.0, notes=notes, metadata=metadata))
+        size = sum(file.stat().st_size for file in made.rglob("*") if file.is_file())
         stage("publish")
         publish_folder(made, destination)
-    return dataclasses.replace(open_artifact(destination), seconds=time.perf_counter() - start)
+    return dataclasses.replace(artifact, size=size, seconds=time.perf_counter() - start)
 
 
-def write_saved_model(model: Any, signature: Signature, folder: Path) -> list[str]:
-    """Writes the SavedModel, without a look at what came out, and returns sentences on the state it keeps."""
-    import keras
+def _state(view: GraphView) -> tuple[str, ...]:
+    """Returns a sentence on each kind of state that the graph keeps from call to call."""
+    kinds = (
+        (view.random_operators(), "draws random numbers"),
+        (view.assigning_operators(), "changes a variable"),
+    )
+    return tuple(
+        f"A call depends on those before it: {view.place(path)} {what} (operator {operator!r})."
+        for found, what in kinds
+        for path, operator in found[:1]
+    )
+
+
+class Endpoint:
+    """A model traced for serving, its variables still variables.
+
+    Attributes:
+        view: The traced graph.
+    """
+
+    def __init__(self, model: Any, signature: Signature) -> None:
+        """Traces the model once, for any size of the dynamic dimensions, in inference mode."""
+        import keras
+
+        self._archive = keras.export.ExportArchive()
+        # Without track(), which would store every weight a second time.
+        served = self._archive.add_endpoint("serve", *_served(model, signature))
+        self.view = GraphView(served.get_concrete_function().graph, all_layers(model))
+
+    def write(self, folder: Path) -> None:
+        """Writes the SavedModel, without a look at what came out."""
+        with _without_notices():
+            self._archive.write_out(folder, verbose=False)
+
+
+def _served(model: Any, signature: Signature) -> tuple[Callable[..., Any], list[Any]]:
+    """Returns the function that is served, with names for its results, and what it takes."""
     import tensorflow as tf
 
     def serve(*arrays: Any) -> dict[str, Any]:
@@ -91,23 +134,7 @@ def write_saved_model(model: Any, signature: Signature, folder: Path) -> list[st
         tf.TensorSpec([None if isinstance(dim, str) else dim for dim in spec.shape], spec.dtype, spec.name)
         for spec in signature.inputs
     ]
-    archive = keras.export.ExportArchive()
-    # Without track(), which would store every weight a second time.
-    served = archive.add_endpoint("serve", serve, specs)
-    graph = served.get_concrete_function().graph
-    layer = dynamic_time_distributed(graph, model)
-    if layer:
-        raise ExportError("SavedModel", model.name, TIME_DISTRIBUTED.format(layer=layer))
-    with _without_notices():
-        archive.write_out(folder, verbose=False)
-    return [
-        f"A call depends on those before it: {describe_place(path, model)} {what} (operator {kind!r})."
-        for found, what in (
-            (random_operators(graph), "draws random numbers"),
-            (assigning_operators(graph), "changes a variable"),
-        )
-        for path, kind in found[:1]
-    ]
+    return serve, specs
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.export.graph.view import needed_nodes
+from keras_pe.export.graph.view import GraphView
 from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.names import unique
 from keras_pe.export.model.signature import Signature
@@ -50,6 +50,8 @@ class Trace:
         outputs: The same of its outputs.
         weights: What else the function takes.
         updated: The paths of the variables that a call would change and an output depends on.
+        layers: The model, then every layer in it.
+        view: The function's graph.
     """
 
     function: Any
@@ -57,6 +59,8 @@ class Trace:
     outputs: tuple[str, ...]
     weights: tuple[Weight, ...]
     updated: tuple[str, ...]
+    layers: tuple[Any, ...]
+    view: GraphView
 
 
 def trace(model: Any, signature: Signature) -> Trace:
@@ -68,7 +72,8 @@ def trace(model: Any, signature: Signature) -> Trace:
     import keras
     import tensorflow as tf
 
-    constants = _constants(model)
+    layers = tuple(all_layers(model))
+    constants = _constants(layers)
     variables = list({id(v): v for v in model.variables if id(v) not in constants}.values())
     count = len(signature.inputs)
     assigned: dict[int, Any] = {}
@@ -104,31 +109,34 @@ def trace(model: Any, signature: Signature) -> Trace:
     argument_of |= {id(value): inner for value, inner in function.graph.captures}  # of a variable its handle
     names = unique([v.path for v in variables] + [f"{inner.op.name}" for inner, _ in captured])
     values = [*variables, *(value for _, value in captured)]
+    view = GraphView(function.graph, layers)
     return Trace(
         function,
         tuple(x.name for x in function.inputs[:count]),
         tuple(x.name for x in function.outputs),
         tuple(Weight(*weight) for weight in zip(names, arguments, values, strict=True)),
-        tuple(v.path for v in assigned.values() if _is_read(v, argument_of, function.graph)),
+        tuple(v.path for v in assigned.values() if _is_read(v, argument_of, view)),
+        layers,
+        view,
     )
 
 
-def _is_read(variable: Any, argument_of: Mapping[int, Any], graph: Any) -> bool:
+def _is_read(variable: Any, argument_of: Mapping[int, Any], view: GraphView) -> bool:
     """Returns whether an output depends on the value that a variable had before the call."""
     keys = (id(variable), id(getattr(variable.value, "handle", None)))
     arguments = [argument_of[key].op.name for key in keys if key in argument_of]
-    return not arguments or not needed_nodes(graph).isdisjoint(arguments)  # one without is a constant
+    return not arguments or not view.needed.isdisjoint(arguments)  # one without is a constant
 
 
-def _constants(model: Any) -> dict[int, tuple[Any, npt.NDArray[Any]]]:
+def _constants(layers: tuple[Any, ...]) -> dict[int, tuple[Any, npt.NDArray[Any]]]:
     """Returns the variables that the converter must know the values of, with these.
 
     It moves the transpositions that convolutions need past biases and the statistics of a normalisation, and folds
     these, only where they are constants.
     """
-    if not any(isinstance(layer, _convolutions()) for layer in all_layers(model)):
+    if not any(isinstance(layer, _convolutions()) for layer in layers):
         return {}
-    return {id(v): (v, np.asarray(v.value)) for v in model.weights if len(v.shape) == 1}
+    return {id(v): (v, np.asarray(v.value)) for v in layers[0].weights if len(v.shape) == 1}
 
 
 def _convolutions() -> tuple[type, ...]:

@@ -27,10 +27,10 @@ def with_dtype(model: Any, dtype: str) -> Any:
         elif isinstance(inner, dict) and isinstance(inner.get("dtype"), str) and inner["dtype"] in _FLOATS:
             inner["dtype"] = dtype
 
-    return rebuild(model, change)
+    return clone_with(model, change)
 
 
-def rebuild(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
+def clone_with(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
     """Returns the model made again from its configuration, with the same weights.
 
     Args:

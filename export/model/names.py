@@ -3,16 +3,16 @@
 import re
 from collections.abc import Iterable
 
-from keras_pe.export.model.nesting import Path
+from keras_pe.export.model.nesting import LeafPath
 
 
-def sanitise(name: str) -> str:
+def sanitize(name: str) -> str:
     """Returns the name as TensorFlow's signatures spell it: `a b:0` becomes `a_b_0`, `2nd` becomes `arg_2nd`."""
     plain = re.sub(r"[^0-9A-Za-z_]", "_", name)
     return plain if plain[:1].isalpha() else f"arg_{plain}"
 
 
-def path_name(path: Path, otherwise: str) -> str:
+def path_name(path: LeafPath, otherwise: str) -> str:
     """Returns the dict keys (and, below them, indices) that lead to a leaf, or `otherwise` where there is no key."""
     return "_".join(map(str, path)) if any(isinstance(key, str) for key in path) else otherwise
 

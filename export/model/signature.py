@@ -10,8 +10,8 @@ import numpy as np
 from keras_pe.export.artifact import TensorSpec
 from keras_pe.export.errors import first_line
 from keras_pe.export.model import dimensions
-from keras_pe.export.model.names import path_name, sanitise, unique
-from keras_pe.export.model.nesting import Path, align, leaves, rebuild
+from keras_pe.export.model.names import path_name, sanitize, unique
+from keras_pe.export.model.nesting import LeafPath, align, leaves, map_leaves
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Signature:
             raise ValueError(
                 f"`arrays` must have the names {', '.join(names)}. Received: {', '.join(arrays) or 'none'}."
             )
-        packed: tuple[Any, ...] = rebuild(self.arguments, lambda name: arrays[name])
+        packed: tuple[Any, ...] = map_leaves(self.arguments, lambda name: arrays[name])
         return packed
 
     def example(self) -> dict[str, Any]:
@@ -100,16 +100,16 @@ def model_signature(model: Any, input_signature: Any = None) -> Signature:
         )
     arguments, names = _arguments(model, input_signature)
     specs = [spec for _, spec in leaves(arguments)]
-    plain = unique(map(sanitise, names))
+    plain = unique(map(sanitize, names))
     shapes = [_shape(spec, name) for spec, name in zip(specs, names, strict=True)]
     dtypes = [_dtype(spec, name) for spec, name in zip(specs, names, strict=True)]
     remaining = iter(plain)
-    structure = rebuild(arguments, lambda _: next(remaining))
+    structure = map_leaves(arguments, lambda _: next(remaining))
 
     def call(static: list[tuple[int, ...]]) -> Any:
         zeros = {name: _zeros(shape, dtype) for name, shape, dtype in zip(plain, static, dtypes, strict=True)}
         with keras.StatelessScope():
-            return model(*rebuild(structure, zeros.__getitem__))
+            return model(*map_leaves(structure, zeros.__getitem__))
 
     def fits(static: list[tuple[int, ...]]) -> bool:
         try:
@@ -158,7 +158,7 @@ def _arguments(model: Any, input_signature: Any) -> tuple[tuple[Any, ...], list[
     elif len(given) == len(names):
         by_key = isinstance(input_signature, Mapping) and isinstance(declared, Mapping)
         ordered = iter([spec for _, spec in align(declared, input_signature)] if by_key else given)
-        arguments = (rebuild(declared, lambda _: next(ordered)),)
+        arguments = (map_leaves(declared, lambda _: next(ordered)),)
     else:
         raise ValueError(
             f"`input_signature` must have one entry for each input of {model.name!r}: {', '.join(names)}. "
@@ -198,7 +198,7 @@ def _parameter_names(model: Any, count: int) -> list[str]:
     return [names[i] if i < len(names) else f"input_{i}" for i in range(count)]
 
 
-def _positional_name(called: list[str], path: Path) -> str:
+def _positional_name(called: list[str], path: LeafPath) -> str:
     return "_".join([called[int(path[0])], *map(str, path[1:])])
 
 
@@ -219,13 +219,13 @@ def _outputs(
     probe, sizes = dimensions.name_outputs(known, measure)
     dtypes = [keras.backend.standardize_dtype(x.dtype) for _, x in leaves(results)]
     own = _output_names(model, results)
-    plain = unique(map(sanitise, own), taken=inputs)
+    plain = unique(map(sanitize, own), taken=inputs)
     shapes = [
         tuple(dim if isinstance(dim, int) or dim in known else f"{name}_{dim}" for dim in shape)
         for name, shape in zip(plain, probe, strict=True)
     ]
     remaining = iter(plain)
-    structure = rebuild(results, lambda _: next(remaining))
+    structure = map_leaves(results, lambda _: next(remaining))
     specs = tuple(TensorSpec(*spec) for spec in zip(plain, shapes, dtypes, strict=True))
     return structure, own, specs, sizes
 

@@ -67,12 +67,12 @@ def export_onnx(
     model, notes = in_export_precision(model, half_precision, "ONNX")
     signature = model_signature(model, input_signature)
     with staging(destination) as folder:
+        from keras_pe.export.graph.refusals import refuse_state_and_randomness
         from keras_pe.export.graph.tracing import trace
         from keras_pe.export.onnx.conversion import convert
         from keras_pe.export.onnx.finishing.assembly import assemble
         from keras_pe.export.onnx.finishing.verification import check_file, check_graph
         from keras_pe.export.onnx.recurrences import traced_as_calls
-        from keras_pe.export.onnx.refusals import refuse_state_and_randomness
         from keras_pe.export.onnx.writing import size, write_model
 
         stage("trace")
@@ -81,7 +81,7 @@ def export_onnx(
                 traced = trace(model, signature)
         except Exception as error:  # a layer may raise anything where a size is not known
             raise ExportError("ONNX", model.name, f"Keras cannot trace it: {first_line(error)}.") from error
-        refuse_state_and_randomness(traced, model)
+        refuse_state_and_randomness(traced.view, model.name, "ONNX", traced.updated)
         stage("convert")
         proto = convert(traced, signature, opset, model)
         metadata = describe(model, signature, ["keras", "tensorflow", "tf2onnx", "onnx"], notes)

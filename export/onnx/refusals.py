@@ -1,4 +1,4 @@
-"""What stops an export to ONNX: state, randomness, and operators without an ONNX form, each by name."""
+"""What stops an export to ONNX: operators without an ONNX form, each by name."""
 
 import contextlib
 import logging
@@ -8,14 +8,6 @@ from typing import Any
 
 from keras_pe.export.errors import ExportError, first_line, joined
 from keras_pe.export.graph.tracing import Trace
-from keras_pe.export.graph.view import (
-    TIME_DISTRIBUTED,
-    assigning_operators,
-    describe_place,
-    dynamic_time_distributed,
-    operators,
-    random_operators,
-)
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.onnx.workarounds import COMPLEX, way_around
 
@@ -31,33 +23,6 @@ class Failure:
     reason: str
 
 
-def refuse_state_and_randomness(trace: Trace, model: Any, kind: str = "ONNX") -> None:
-    """Raises ExportError if a call of the model draws random numbers, changes a variable, or was traced wrongly."""
-    graph = trace.function.graph
-    for path, operator in random_operators(graph):
-        raise ExportError(
-            kind,
-            model.name,
-            f"{describe_place(path, model)} draws random numbers (operator {operator!r}), which no runtime repeats. "
-            "Pass the numbers as an input instead.",
-        )
-    layer = dynamic_time_distributed(graph, model)
-    if layer:
-        raise ExportError(kind, model.name, TIME_DISTRIBUTED.format(layer=layer))
-    changed = [f"variable {path!r} changes with every call (operator 'Assign')" for path in trace.updated]
-    changed += [
-        f"{describe_place(path, model)} changes a variable (operator {operator!r})"
-        for path, operator in assigning_operators(graph)
-    ]
-    if changed:
-        raise ExportError(
-            kind,
-            model.name,
-            f"{changed[0]}, and {kind} files keep no state. Make the state an input and an output of the model, or "
-            "export a SavedModel, which keeps it.",
-        )
-
-
 def refuse_complex_arguments(signature: Signature, model: Any) -> None:
     """Raises ExportError if a model takes or returns complex numbers, which ONNX knows and no runtime takes."""
     for spec in (*signature.inputs, *signature.outputs):
@@ -71,13 +36,13 @@ def refuse_failures(failures: list[Failure], trace: Trace, model: Any) -> None:
     """Raises ExportError if an operator was not converted."""
     if not failures:
         return
-    paths = list(operators(trace.function.graph))
+    paths = list(trace.view.operators())
     sentences = []
     for failure in failures:
         # The body of a function has names of its own, which stand at the end of the whole path.
         found = ((path, kind) for path, kind in paths if path == failure.node or path.endswith(f"/{failure.node}"))
         path, kind = next(found, (failure.node, failure.kind))
-        sentences.append(f"operator {kind!r} of {describe_place(path, model)} has no ONNX form{failure.reason}.")
+        sentences.append(f"operator {kind!r} of {trace.view.place(path)} has no ONNX form{failure.reason}.")
         is_complex = failure.kind.endswith(OF_COMPLEX)
         sentences += filter(None, [way_around(kind) or (COMPLEX if is_complex else None)])
     raise ExportError("ONNX", model.name, joined(sentences))

@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.graph.tensorflow_internals import with_constants
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 
@@ -39,9 +40,7 @@ class SavedModel:
     @cached_property
     def _frozen(self) -> Any:
         """The signature as one flat graph with the weights as constants."""
-        from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
-
-        return convert_variables_to_constants_v2(self._serve)
+        return with_constants(self._serve)
 
     @property
     def _frozen_names(self) -> list[str]:

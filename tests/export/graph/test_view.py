@@ -7,13 +7,14 @@ import keras
 import pytest
 import tensorflow as tf
 
-from keras_pe.export.graph.view import assigning_operators, random_operators
+from keras_pe.export.graph.view import GraphView
 
 SPEC = tf.TensorSpec([None, 3], "float32")
 
 
-def graph(function: Callable[[Any], Any]) -> Any:
-    return tf.function(function, input_signature=[SPEC], autograph=False).get_concrete_function().graph
+def view(function: Callable[[Any], Any]) -> GraphView:
+    function = tf.function(function, input_signature=[SPEC], autograph=False)
+    return GraphView(function.get_concrete_function().graph, [keras.Sequential()])
 
 
 def noise(x: Any) -> Any:
@@ -41,7 +42,7 @@ NOISY = [noise, called, branched, looped, decided]
 
 @pytest.mark.parametrize("noisy", NOISY)
 def test_random_numbers_are_found_wherever_they_are_drawn(noisy: Callable[[Any], Any]) -> None:
-    kinds = {kind for _, kind in random_operators(graph(lambda x: x + noisy(x)))}
+    kinds = {kind for _, kind in view(lambda x: x + noisy(x)).random_operators()}
     assert "StatelessRandomNormalV2" in kinds
 
 
@@ -51,15 +52,15 @@ def test_random_numbers_that_are_thrown_away_are_not(noisy: Callable[[Any], Any]
         noisy(x)
         return x * 2.0
 
-    assert random_operators(graph(call)) == []
+    assert view(call).random_operators() == []
 
 
 def test_random_numbers_thrown_away_within_a_function_are_not_found_either() -> None:
-    assert random_operators(graph(tf.function(lambda x: (noise(x), x * 2.0)[1], autograph=False))) == []
+    assert view(tf.function(lambda x: (noise(x), x * 2.0)[1], autograph=False)).random_operators() == []
 
 
 def test_numbers_that_a_constant_deselects_count_as_drawn() -> None:
-    assert random_operators(graph(lambda x: tf.where(False, noise(x), x)))
+    assert view(lambda x: tf.where(False, noise(x), x)).random_operators()
 
 
 @pytest.mark.parametrize(
@@ -72,4 +73,4 @@ def test_a_changed_variable_matters_where_an_output_reads_it(read: Callable[...,
         state.assign_add(1.0)
         return read(x, state)
 
-    assert len(assigning_operators(graph(call))) == count
+    assert len(view(call).assigning_operators()) == count

@@ -4,8 +4,8 @@ from collections import namedtuple
 
 import pytest
 
-from keras_pe.export.model.names import path_name, sanitise, unique
-from keras_pe.export.model.nesting import align, leaves, rebuild
+from keras_pe.export.model.names import path_name, sanitize, unique
+from keras_pe.export.model.nesting import align, leaves, map_leaves
 
 Pair = namedtuple("Pair", "left right")
 
@@ -16,7 +16,7 @@ def test_leaves_come_in_the_order_of_the_dict_with_their_paths() -> None:
 
 def test_a_rebuilt_structure_has_the_same_containers() -> None:
     structure = {"z": [1, None], "a": (2, Pair(3, 4))}
-    assert rebuild(structure, lambda leaf: leaf * 10) == {"z": [10, None], "a": (20, Pair(30, 40))}
+    assert map_leaves(structure, lambda leaf: leaf * 10) == {"z": [10, None], "a": (20, Pair(30, 40))}
 
 
 def test_dicts_are_matched_by_key_whatever_their_order() -> None:
@@ -35,7 +35,7 @@ def test_other_structures_are_refused(other: object) -> None:
 
 @pytest.mark.parametrize(("name", "plain"), [("a b:0", "a_b_0"), ("2nd", "arg_2nd"), ("_x", "arg__x"), ("", "arg_")])
 def test_names_are_spelt_as_tensorflow_spells_them(name: str, plain: str) -> None:
-    assert sanitise(name) == plain
+    assert sanitize(name) == plain
 
 
 def test_names_are_numbered_until_each_is_used_once() -> None:

@@ -1,0 +1,34 @@
+"""What TensorFlow does not offer in public. Tried on TensorFlow 2.21."""
+
+from collections.abc import Iterable
+from typing import Any
+
+
+def with_constants(function: Any, **options: bool) -> Any:
+    """Returns a concrete function whose variables are constants."""
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    return convert_variables_to_constants_v2(function, **options)
+
+
+def optimized(definition: Any, kept: Iterable[str]) -> Any:
+    """Returns a `GraphDef` with its functions inlined and its constants folded, quantized weights left as they are.
+
+    Args:
+        definition: The `GraphDef`.
+        kept: The names of tensors that must stay.
+    """
+    import tensorflow as tf
+    from tensorflow.core.protobuf import rewriter_config_pb2
+    from tensorflow.python.grappler import tf_optimizer
+
+    meta_graph = tf.compat.v1.MetaGraphDef(graph_def=definition)
+    meta_graph.collection_def["train_op"].node_list.value.extend(kept)
+    config = tf.compat.v1.ConfigProto()
+    config.graph_options.infer_shapes = True
+    options = config.graph_options.rewrite_options
+    options.min_graph_nodes = -1  # small graphs too
+    options.optimizers[:] = ["function", "constfold", "dependency"]
+    options.function_optimization = rewriter_config_pb2.RewriterConfig.AGGRESSIVE
+    options.experimental_disable_folding_quantization_emulation = True  # of weights: they stay int8
+    return tf_optimizer.OptimizeGraph(config, meta_graph)
