@@ -33,7 +33,7 @@ def load_months() -> tuple[npt.NDArray[np.datetime64], npt.NDArray[np.float64]]:
         weeks = [(row["date"], row["co2"]) for row in csv.DictReader(file) if row["co2"]]
     month = np.array([f"{date[:4]}-{date[4:6]}" for date, _ in weeks], "datetime64[M]")
     value = np.array([float(co2) for _, co2 in weeks])
-    months = np.arange(month[0], month[-1] + 1)
+    months = np.arange(month[0], month[-1] + np.timedelta64(1, "M"))
     place = (month - months[0]).astype(int)
     count = np.bincount(place, minlength=len(months))
     present = count > 0
