@@ -11,13 +11,13 @@ from accuracy import CHANNELS, layer, product_float32, tensor2tensor_float32
 from matplotlib.figure import Figure
 
 from keras_pe import timing_signal
+from keras_pe.palette import BLUE, ORANGE, VERMILION
 from keras_pe.rotations import LIMIT
 
-# Okabe and Ito's palette, and a line style each.
 CURVES = (
-    ("tensor2tensor, float32", tensor2tensor_float32, "#D55E00", "-"),
-    ("timescales from float64, product in float32", product_float32, "#E69F00", "--"),
-    ("keras_pe", layer, "#0072B2", "-"),
+    ("tensor2tensor, float32", tensor2tensor_float32, VERMILION, "-"),
+    ("timescales from float64, product in float32", product_float32, ORANGE, "--"),
+    ("keras_pe", layer, BLUE, "-"),
 )
 
 

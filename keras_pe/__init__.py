@@ -9,12 +9,11 @@ from keras_pe.masks import positions_from_mask as positions_from_mask
 from keras_pe.registration import register_with_keras
 from keras_pe.shifts import shift_matrix as shift_matrix
 from keras_pe.timescales import timing_signal as timing_signal
+from keras_pe.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding as LearnedPositionEmbedding
     from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding as SinusoidalPositionEncoding
-
-__version__ = "0.1.0"
 
 # Public names that need Keras, and the module each comes from, or is: imported when first asked for.
 _LAZY = {

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.palette import LINES
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 # One dash pattern and marker a colour, so that lines are told apart in grey, too.
 _DASHES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -137,7 +138,7 @@ def _matrix(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
 def _style(axes: "Axes", points: int) -> dict[str, Any]:
     drawn = len(axes.lines)
     return {
-        "color": PALETTE[drawn % len(PALETTE)],
+        "color": LINES[drawn % len(LINES)],
         "linestyle": _DASHES[drawn % len(_DASHES)],
         # On a long line, one that may jump from point to point, single markers would look like data of their own.
         "marker": _MARKERS[drawn % len(_MARKERS)] if points <= 256 else "",

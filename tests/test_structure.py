@@ -14,7 +14,14 @@ ROOT = Path(__file__).parent.parent
 
 # Left never imports right. A module belongs to the longest name that it starts with.
 ORDER = (
-    ("keras_pe.timescales", "keras_pe.registration", "keras_pe.lazy", "keras_pe"),
+    (
+        "keras_pe.version",
+        "keras_pe.palette",
+        "keras_pe.timescales",
+        "keras_pe.registration",
+        "keras_pe.lazy",
+        "keras_pe",
+    ),
     ("keras_pe.rotations",),
     ("keras_pe.layers",),
     ("keras_pe.tensor2tensor", "keras_pe.conventions", "keras_pe.plots", "keras_pe.shifts", "keras_pe.masks"),

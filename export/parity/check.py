@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import keras_pe
 from keras_pe.export.parity.references.reference import Expectation, KerasReference, Reference
 from keras_pe.export.parity.references.sources import Source, choose_cases, locate, locate_artifact, open_reference
 from keras_pe.export.parity.results import Array, NotTried, ParityReport, RuntimeResult, TriedInput
@@ -15,6 +14,7 @@ from keras_pe.export.runtimes.in_process import KerasHere
 from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
+from keras_pe.version import __version__
 
 Progress = Callable[[int, int, str], None]
 
@@ -112,7 +112,7 @@ def tried_input(expectation: Expectation) -> TriedInput:
 def versions_of(found: Sequence[str]) -> dict[str, str]:
     """Returns the versions by package; `found` has texts such as "onnxruntime 1.31.1"."""
     pairs = [version.split(" ", 1) for version in found if version]
-    return {"keras-pe": keras_pe.__version__, **{pair[0]: pair[-1] for pair in pairs}}
+    return {"keras-pe": __version__, **{pair[0]: pair[-1] for pair in pairs}}
 
 
 def _nobody(done: int, total: int, what: str) -> None:

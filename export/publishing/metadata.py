@@ -5,9 +5,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import keras_pe
 from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.signature import Signature
+from keras_pe.version import __version__
 
 
 def describe(model: Any, signature: Signature, packages: Sequence[str], notes: Sequence[str] = ()) -> dict[str, str]:
@@ -25,7 +25,7 @@ def describe(model: Any, signature: Signature, packages: Sequence[str], notes: S
         "keras_pe.model": model.name,
         "keras_pe.names": json.dumps(dict(signature.renamed), sort_keys=True),
         "keras_pe.notes": json.dumps(list(notes)),
-        "keras_pe.version": keras_pe.__version__,
+        "keras_pe.version": __version__,
         **{f"version.{package}": importlib.metadata.version(package) for package in sorted(packages)},
     }
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from keras_pe.cli.errors import CouldNotBeTriedError
+
 if TYPE_CHECKING:
     from keras_pe.export.parity.results import ParityReport
 
@@ -81,14 +83,14 @@ def check(
                     progress=progress,
                 )
     except (ValueError, TypeError, ImportError, OSError) as error:
-        raise _CouldNotBeTriedError(str(error)) from error
+        raise CouldNotBeTriedError(str(error)) from error
     except (RuntimeRefusedError, RuntimeDiedError, RuntimeHungError) as error:
-        raise _CouldNotBeTriedError(f"{model or replay} could not be opened: {error}") from error
+        raise CouldNotBeTriedError(f"{model or replay} could not be opened: {error}") from error
     _show(report, as_json)
     try:
         _write(report, reports, bundle)
     except OSError as error:
-        raise _CouldNotBeTriedError(f"The report was not written: {error}") from error
+        raise CouldNotBeTriedError(f"The report was not written: {error}") from error
     raise SystemExit(0 if report.passed else 1)
 
 
@@ -132,10 +134,6 @@ def _show(report: "ParityReport", as_json: bool) -> None:
         from keras_pe.export.parity.reports import terminal
 
         Console().print(terminal.render(report))
-
-
-class _CouldNotBeTriedError(click.ClickException):
-    exit_code = 2
 
 
 class _progress:  # noqa: N801 - a context manager that reads as one

@@ -1,7 +1,6 @@
 """`keras-pe export`: a saved Keras model to the formats it is served in."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -9,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from keras_pe.cli.errors import CouldNotBeTriedError
 
 if TYPE_CHECKING:
     from keras_pe.export.artifact import Artifact
@@ -38,7 +39,6 @@ def export(model: Path, out: Path, formats: tuple[str, ...], opset: int, externa
     """
     from keras_pe.export import ExportError
 
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's start-up notes are nobody's errors
     chosen = tuple(dict.fromkeys(formats)) or (_format_of(out),)
     places = {kind: out if len(chosen) == 1 else out.with_name(out.name + _SUFFIXES[kind]) for kind in chosen}
     artifacts = []
@@ -51,15 +51,11 @@ def export(model: Path, out: Path, formats: tuple[str, ...], opset: int, externa
             except ExportError as error:
                 raise click.ClickException(str(error)) from error
             except (ValueError, TypeError, ImportError, OSError) as error:
-                raise _CouldNotBeTriedError(str(error)) from error
+                raise CouldNotBeTriedError(str(error)) from error
     if as_json:
         click.echo(json.dumps([asdict(artifact) | {"path": str(artifact.path)} for artifact in artifacts], indent=2))
     else:
         _show(artifacts)
-
-
-class _CouldNotBeTriedError(click.ClickException):
-    exit_code = 2
 
 
 def _format_of(out: Path) -> str:
@@ -72,7 +68,7 @@ def _load(path: Path) -> Any:
     try:
         return keras.saving.load_model(path, compile=False)
     except Exception as error:  # whatever a broken file or a foreign layer raises
-        raise _CouldNotBeTriedError(f"{path} could not be loaded: {str(error).strip().splitlines()[0]}") from error
+        raise CouldNotBeTriedError(f"{path} could not be loaded: {str(error).strip().splitlines()[0]}") from error
 
 
 def _export(

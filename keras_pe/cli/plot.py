@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from keras_pe.cli.table_file import CouldNotBeTriedError, read_table
+from keras_pe.cli.errors import CouldNotBeTriedError
+from keras_pe.cli.table_file import read_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,13 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import click
-
-
-class CouldNotBeTriedError(click.ClickException):
-    """What could not be tried: the exit code says so."""
-
-    exit_code = 2
+from keras_pe.cli.errors import CouldNotBeTriedError
 
 
 def read_table(path: Path) -> Any:

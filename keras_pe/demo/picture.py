@@ -7,13 +7,15 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
+from keras_pe.palette import SKY_BLUE, VERMILION
+
 Values = npt.NDArray[np.floating]
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart; widths and dashes tell them apart in grey as well.
+# Widths and dashes tell the lines apart in grey as well.
 STYLES = {
     "baseline": {"label": "same month last year", "color": "#999999", "linewidth": 1.2, "linestyle": ":"},
-    "keras": {"label": "Keras", "color": "#56B4E9", "linewidth": 4.0, "linestyle": "-"},
-    "onnxruntime": {"label": "ONNX Runtime", "color": "#D55E00", "linewidth": 1.4, "linestyle": "--"},
+    "keras": {"label": "Keras", "color": SKY_BLUE, "linewidth": 4.0, "linestyle": "-"},
+    "onnxruntime": {"label": "ONNX Runtime", "color": VERMILION, "linewidth": 1.4, "linestyle": "--"},
 }
 
 

@@ -8,14 +8,13 @@ from keras_pe.export.graph.tracing import Trace, Weight
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.onnx.finishing.canonical import make_canonical
 from keras_pe.export.onnx.finishing.dense_as_matmul import remove_flattening
+from keras_pe.version import __version__
 
 
 def assemble(proto: Any, trace: Trace, signature: Signature, metadata: Mapping[str, str]) -> tuple[Any, list[Weight]]:
     """Returns the model, its inputs and outputs exactly the signature's, and the weights in the order of use."""
     import onnx
     from onnx import helper
-
-    import keras_pe
 
     remove_flattening(proto)
     graph = onnx.GraphProto()
@@ -28,7 +27,7 @@ def assemble(proto: Any, trace: Trace, signature: Signature, metadata: Mapping[s
     make_canonical(graph, [*(s.name for s in (*signature.inputs, *signature.outputs)), *weights])
     opsets = [opset for opset in proto.opset_import if opset.domain in {node.domain for node in graph.node} | {""}]
     model = helper.make_model_gen_version(
-        graph, opset_imports=opsets, producer_name="keras_pe", producer_version=keras_pe.__version__
+        graph, opset_imports=opsets, producer_name="keras_pe", producer_version=__version__
     )
     helper.set_model_props(model, dict(sorted(metadata.items())))
     used = dict.fromkeys(name for name in _names(graph) if name in weights)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import jinja2
 from markupsafe import Markup
 
+from keras_pe import palette
 from keras_pe.export.parity.reports import cells, pictures, text
 from keras_pe.export.parity.results import ParityReport, RuntimeResult
 
@@ -30,6 +31,7 @@ def render(report: ParityReport) -> str:
         rows=[text.row(result) for result in report.results],
         pictures=[list(_pictures(result)) for result in report.results],
         cells=cells,
+        palette=palette,
     )
 
 

@@ -1,0 +1,32 @@
+"""`keras-pe` and its commands.
+
+A command module imports nothing heavy at its top, so that `keras-pe --help` and a mistyped path answer at once.
+"""
+
+import os
+
+import click
+
+from keras_pe.cli.check import check
+from keras_pe.cli.demo import demo
+from keras_pe.cli.doctor import doctor
+from keras_pe.cli.errors import CommandGroup
+from keras_pe.cli.export import export
+from keras_pe.cli.identify import identify
+from keras_pe.cli.plot import plot
+
+
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="keras-pe")
+def main() -> None:
+    """Position encodings for Keras, their export, and the proof that the export arrived."""
+    # TensorFlow's native code logs what it finds of the machine; who wants to read that has set a level of their own.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+main.add_command(check)
+main.add_command(demo)
+main.add_command(doctor)
+main.add_command(export)
+main.add_command(identify)
+main.add_command(plot)
