@@ -3,8 +3,14 @@
 from typing import TYPE_CHECKING
 
 from keras_pe.export.artifact import Artifact as Artifact
-from keras_pe.export.artifact import TensorSpec as TensorSpec
+from keras_pe.export.artifact import TensorInfo as TensorInfo
+from keras_pe.export.artifact import read_artifact as read_artifact
+from keras_pe.export.errors import DisagreementError as DisagreementError
 from keras_pe.export.errors import ExportError as ExportError
+from keras_pe.export.errors import InvalidArtifactError as InvalidArtifactError
+from keras_pe.export.errors import TracingError as TracingError
+from keras_pe.export.errors import UnsupportedError as UnsupportedError
+from keras_pe.export.formats import Format as Format
 from keras_pe.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -12,7 +18,6 @@ if TYPE_CHECKING:
     from keras_pe.export.model.signature import Signature as Signature
     from keras_pe.export.model.signature import model_signature as model_signature
     from keras_pe.export.onnx.exporter import export_onnx as export_onnx
-    from keras_pe.export.opening import open_artifact as open_artifact
     from keras_pe.export.parity.assertion import assert_parity as assert_parity
     from keras_pe.export.parity.check import check_parity as check_parity
     from keras_pe.export.parity.results import ParityReport as ParityReport
@@ -28,7 +33,6 @@ _LAZY = {
     "export_onnx": "keras_pe.export.onnx.exporter",
     "export_saved_model": "keras_pe.export.saved_model",
     "model_signature": "keras_pe.export.model.signature",
-    "open_artifact": "keras_pe.export.opening",
 }
 
 

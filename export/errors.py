@@ -1,33 +1,68 @@
-"""The error of an export that was refused, and what goes into its sentence."""
+"""The errors of an export and of a runtime, as classes that a program can tell apart."""
 
-import re
-from collections.abc import Iterable
+import functools
+from typing import Any
 
-_IN_A_LAYER = re.compile(r"Exception encountered when calling (\w+\.\w+\(\))\.?")
+from keras_pe.export.formats import Format
 
 
 class ExportError(Exception):
-    """The model has no sound form in the format. Nothing was written, and what stood at the destination still does."""
+    """The model has no sound form in the format. Nothing was written, and what stood at the destination still does.
 
-    def __init__(self, kind: str, model: str, reason: str) -> None:
-        super().__init__(f"{kind} export of {model!r} stopped: {reason} Nothing was written.")
-
-
-def joined(sentences: Iterable[str]) -> str:
-    """Returns sentences as one text that goes on after a colon, each said once."""
-    first, *others = dict.fromkeys(sentences)
-    return " ".join([first, *(sentence[0].upper() + sentence[1:] for sentence in others)])
-
-
-def first_line(error: BaseException | None) -> str:
-    """Returns what an error says in its first line, without the full stop.
-
-    Of an error that Keras raises in a layer, which begins with the layers around it, that is what happened in the last.
+    Attributes:
+        format: The format that was asked for.
+        model: The model's name.
+        reason: Why, in one or more sentences: what the message says between "stopped:" and "Nothing was written."
+        layer: The name of the layer at fault, None where none is or it is not known.
+        operator: TensorFlow's type of the operator at fault, such as "Svd"; None where none is.
     """
-    said = re.sub(r"\x1b\[\d+m", "", str(error)).rpartition("Exception encountered: ")[2]
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    place = ""
-    while len(lines) > 1 and (around := _IN_A_LAYER.fullmatch(lines[0])):
-        place = f"{around[1]}: "
-        lines.pop(0)
-    return f"{place}{lines[0].rstrip('.')}" if lines else type(error).__name__
+
+    def __init__(
+        self, format: Format, model: str, reason: str, *, layer: str | None = None, operator: str | None = None
+    ) -> None:
+        super().__init__(f"{format.label} export of {model!r} stopped: {reason} Nothing was written.")
+        self.format = format
+        self.model = model
+        self.reason = reason
+        self.layer = layer
+        self.operator = operator
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        again = functools.partial(type(self), layer=self.layer, operator=self.operator)
+        return again, (self.format, self.model, self.reason)
+
+
+class TracingError(ExportError):
+    """Keras cannot trace the model as one graph for all sizes of its dynamic dimensions."""
+
+
+class UnsupportedError(ExportError):
+    """Something in the model has no form in the format: an operator, a number type, state, randomness."""
+
+
+class InvalidArtifactError(ExportError):
+    """What was made is not valid in the format, or its runtime does not load or run it."""
+
+
+class DisagreementError(ExportError):
+    """What was made runs, and returns something else than Keras."""
+
+
+class UnknownSizesError(ValueError):
+    """The model takes none of the sizes that were tried; the cause is the model's own error."""
+
+
+class RuntimeFailedError(Exception):
+    """A runtime returned nothing. One of the three below."""
+
+
+class RuntimeRefusedError(RuntimeFailedError):
+    """A runtime answered with an error of its own."""
+
+
+class RuntimeDiedError(RuntimeFailedError):
+    """A runtime took its process with it."""
+
+
+class RuntimeHungError(RuntimeFailedError):
+    """A runtime did not answer in time."""

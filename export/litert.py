@@ -9,16 +9,17 @@ from typing import Any
 
 from keras_pe.export.artifact import Artifact
 from keras_pe.export.dependencies import require, require_tensorflow_backend
-from keras_pe.export.errors import ExportError, joined
+from keras_pe.export.errors import InvalidArtifactError, RuntimeFailedError, UnsupportedError
+from keras_pe.export.formats import Format
 from keras_pe.export.graph.refusals import refuse_state_and_randomness
 from keras_pe.export.graph.view import GraphView
+from keras_pe.export.messages import joined
 from keras_pe.export.model.precision import in_export_precision
 from keras_pe.export.model.signature import Signature, model_signature
 from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.metadata import describe
 from keras_pe.export.publishing.staging import publish_file, staging
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.runtime import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.runtimes.worker import Worker
 from keras_pe.export.saved_model import Endpoint
 from keras_pe.export.smoke_test import check_agreement
@@ -70,28 +71,28 @@ def export_litert(
     require("export_litert", "tensorflow")
     require("export_litert", "ai_edge_litert", extra="export,litert")
     require_tensorflow_backend("export_litert")
-    destination = check_destination(Path(filepath), "litert")
+    destination = check_destination(filepath, Format.LITERT)
     stage("signature")
-    model, notes = in_export_precision(model, False, "LiteRT")
+    model, notes = in_export_precision(model, False, Format.LITERT)
     signature = model_signature(model, input_signature)
     stage("trace")
     endpoint = Endpoint(model, signature)
-    refuse_state_and_randomness(endpoint.view, model.name, "LiteRT")
+    refuse_state_and_randomness(endpoint.view, model.name, Format.LITERT)
     with staging(destination) as folder:
         stage("convert")
         endpoint.write(folder / "saved_model")
         made = folder / destination.name
-        size = made.write_bytes(_convert(folder / "saved_model", model.name, endpoint.view))
+        nbytes = made.write_bytes(_convert(folder / "saved_model", model.name, endpoint.view))
         stage("run")
         check_file(made, signature, model)
         stage("publish")
         publish_file(made, [], destination)
     return Artifact(
-        format="litert",
+        format=Format.LITERT,
         path=destination,
         inputs=signature.inputs,
         outputs=signature.outputs,
-        size=size,
+        nbytes=nbytes,
         seconds=time.perf_counter() - start,
         notes=tuple(notes),
         metadata=describe(model, signature, ["keras", "tensorflow"], notes),
@@ -110,7 +111,8 @@ def _convert(saved_model: Path, name: str, view: GraphView) -> bytes:
         sentences += dict.fromkeys(_WAYS_AROUND[kind] for kind, _ in found if kind in _WAYS_AROUND)
         lines = str(error).strip().splitlines() or [type(error).__name__]
         reason = joined(sentences or [f"the conversion failed: {lines[0]}."])
-        raise ExportError("LiteRT", name, reason) from error
+        path, kind = found[0] if found else ("", None)
+        raise UnsupportedError(Format.LITERT, name, reason, layer=view.layer(path), operator=kind) from error
     return content
 
 
@@ -121,12 +123,16 @@ def check_file(file: Path, signature: Signature, model: Any) -> None:
     def checked(step: str, request: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return request(*arguments)
-        except (RuntimeDiedError, RuntimeHungError, RuntimeRefusedError) as error:
-            raise ExportError("LiteRT", model.name, f"the interpreter does not {step} the file: {error}.") from error
+        except RuntimeFailedError as error:
+            raise InvalidArtifactError(
+                Format.LITERT, model.name, f"the interpreter does not {step} the file: {error}."
+            ) from error
 
     with Worker(spec, _LIMIT) as worker:
         checked("open", worker.load, file)
         found, wanted = ({tensor.name for tensor in tensors} for tensors in (worker.inputs, signature.inputs))
         if found != wanted:
-            raise ExportError("LiteRT", model.name, f"the file has the inputs {found}, the model {wanted}.")
-        check_agreement(lambda inputs: checked("run", worker.run, inputs), model, signature, "LiteRT")
+            raise InvalidArtifactError(
+                Format.LITERT, model.name, f"the file has the inputs {found}, the model {wanted}."
+            )
+        check_agreement(lambda inputs: checked("run", worker.run, inputs), model, signature, Format.LITERT)

@@ -9,17 +9,20 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifact import Artifact
+from keras_pe.export.artifact import Artifact, read_artifact
 from keras_pe.export.dependencies import require, require_tensorflow_backend
-from keras_pe.export.errors import ExportError, first_line
+from keras_pe.export.errors import InvalidArtifactError
+from keras_pe.export.formats import Format
 from keras_pe.export.graph.refusals import refuse_dynamic_time_distributed
 from keras_pe.export.graph.view import GraphView
+from keras_pe.export.messages import first_line
 from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.signature import Signature, model_signature
-from keras_pe.export.opening import write_sidecar
 from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.metadata import describe
 from keras_pe.export.publishing.staging import publish_folder, staging
+from keras_pe.export.reading import description
+from keras_pe.export.reading.saved_model_folder import SIDECAR
 from keras_pe.export.runtimes.runtime import Arrays
 from keras_pe.export.smoke_test import check_agreement
 
@@ -56,19 +59,19 @@ def export_saved_model(
     stage = progress or (lambda name: None)
     require("export_saved_model", "tensorflow")
     require_tensorflow_backend("export_saved_model")
-    destination = check_destination(Path(filepath), "tf_saved_model")
+    destination = check_destination(filepath, Format.SAVED_MODEL)
     stage("signature")
     signature = model_signature(model, input_signature)
     stage("trace")
     endpoint = Endpoint(model, signature)
-    refuse_dynamic_time_distributed(endpoint.view, model.name, "SavedModel")
+    refuse_dynamic_time_distributed(endpoint.view, model.name, Format.SAVED_MODEL)
     notes = _state(endpoint.view)
     artifact = Artifact(
-        format="tf_saved_model",
+        format=Format.SAVED_MODEL,
         path=destination,
         inputs=signature.inputs,
         outputs=signature.outputs,
-        size=0,
+        nbytes=0,
         seconds=0.0,
         notes=notes,
         metadata=describe(model, signature, ["keras", "tensorflow"], notes),
@@ -77,13 +80,12 @@ def export_saved_model(
         made = folder / destination.name
         stage("write")
         endpoint.write(made)
-        write_sidecar(made, artifact)
+        _write_sidecar(made, artifact)
         stage("run")
         check_folder(made, signature, model, is_repeatable=not notes)
-        size = sum(file.stat().st_size for file in made.rglob("*") if file.is_file())
         stage("publish")
         publish_folder(made, destination)
-    return dataclasses.replace(artifact, size=size, seconds=time.perf_counter() - start)
+    return dataclasses.replace(read_artifact(destination), seconds=time.perf_counter() - start)
 
 
 def _state(view: GraphView) -> tuple[str, ...]:
@@ -97,6 +99,13 @@ def _state(view: GraphView) -> tuple[str, ...]:
         for found, what in kinds
         for path, operator in found[:1]
     )
+
+
+def _write_sidecar(folder: Path, artifact: Artifact) -> None:
+    """Writes what a SavedModel cannot hold itself: the names of dimensions, the order of its tensors, the metadata."""
+    place = folder / SIDECAR
+    place.parent.mkdir()
+    place.write_text(description.to_json(artifact))
 
 
 class Endpoint:
@@ -160,17 +169,19 @@ def check_folder(folder: Path, signature: Signature, model: Any, *, is_repeatabl
     found = (set(served.structured_input_signature[1]), set(served.structured_outputs))
     wanted = ({spec.name for spec in signature.inputs}, {spec.name for spec in signature.outputs})
     if found != wanted:
-        raise ExportError("SavedModel", name, f"the folder has the inputs and outputs {found}, the model {wanted}.")
+        raise InvalidArtifactError(
+            Format.SAVED_MODEL, name, f"the folder has the inputs and outputs {found}, the model {wanted}."
+        )
 
     def run(inputs: Mapping[str, Any]) -> Arrays:
         try:
             results = served(**{each: tf.convert_to_tensor(array) for each, array in inputs.items()})
         except Exception as error:  # whatever the kernels raise
             reason = f"TensorFlow opens the folder and does not run it: {first_line(error)}."
-            raise ExportError("SavedModel", name, reason) from error
+            raise InvalidArtifactError(Format.SAVED_MODEL, name, reason) from error
         return {each: result.numpy() for each, result in results.items()}
 
     if is_repeatable:
-        check_agreement(run, model, signature, "SavedModel")
+        check_agreement(run, model, signature, Format.SAVED_MODEL)
     else:
         run(signature.example())

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifact import TensorSpec
-from keras_pe.export.errors import ExportError
+from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.errors import DisagreementError
+from keras_pe.export.formats import Format
 from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.precision import half_dtypes
 from keras_pe.export.model.signature import Signature
@@ -23,7 +24,7 @@ _SMALL = 1e-2
 _FILL = 1e6  # A larger value, such as a mask's -1e9, is no measure for those beside it.
 
 
-def check_agreement(run: Callable[[Arrays], Arrays], model: Any, signature: Signature, kind: str) -> None:
+def check_agreement(run: Callable[[Arrays], Arrays], model: Any, signature: Signature, format: Format) -> None:
     """Compares the shapes of what an artifact returns with Keras, and the floating-point numbers.
 
     A comparison that fails is made once more, with other values and with Keras in a `tf.function`: a value next to
@@ -33,10 +34,10 @@ def check_agreement(run: Callable[[Arrays], Arrays], model: Any, signature: Sign
         run: Runs the artifact, and raises whatever it raises.
         model: The model as it was exported.
         signature: Its signature.
-        kind: The format, for the error.
+        format: For the error.
 
     Raises:
-        ExportError: If both comparisons fail, or the outputs have other names.
+        DisagreementError: If both comparisons fail, or the outputs have other names.
     """
     import tensorflow as tf
 
@@ -48,12 +49,12 @@ def check_agreement(run: Callable[[Arrays], Arrays], model: Any, signature: Sign
             inputs, truths = _drawn(model, signature, seed, compiled)
             results = run(inputs)
         if set(results) != set(truths):
-            raise ExportError(kind, model.name, f"it returns {sorted(results)}, the model {sorted(truths)}.")
+            raise DisagreementError(format, model.name, f"it returns {sorted(results)}, the model {sorted(truths)}.")
         found = (_fault(spec, results[spec.name], truths[spec.name], tolerance) for spec in signature.outputs)
         faults = [fault for fault in found if fault]
         if not faults:
             return
-    raise ExportError(kind, model.name, faults[0])
+    raise DisagreementError(format, model.name, faults[0])
 
 
 def _drawn(model: Any, signature: Signature, seed: int, compiled: Callable[..., Any]) -> tuple[Arrays, Arrays]:
@@ -84,7 +85,7 @@ def _values(zeros: Array, rng: np.random.Generator) -> Array:
     return zeros if zeros.dtype.kind in "OSU" else rng.normal(size=zeros.shape).astype(zeros.dtype)
 
 
-def _fault(spec: TensorSpec, result: Array, truth: Array, tolerance: float) -> str | None:
+def _fault(spec: TensorInfo, result: Array, truth: Array, tolerance: float) -> str | None:
     if result.shape != truth.shape:
         return f"output {spec.name!r} has the shape {result.shape}, in Keras {truth.shape}."
     if "float" not in spec.dtype:  # an index may change where two values are all but equal

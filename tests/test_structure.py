@@ -25,7 +25,7 @@ ORDER = (
     ("keras_pe.rotations",),
     ("keras_pe.layers",),
     ("keras_pe.tensor2tensor", "keras_pe.conventions", "keras_pe.plots", "keras_pe.shifts", "keras_pe.masks"),
-    ("keras_pe.export", "keras_pe.export.onnx.reading"),
+    ("keras_pe.export",),
     ("keras_pe.export.runtimes",),
     ("keras_pe.export.smoke_test", "keras_pe.export.onnx", "keras_pe.export.saved_model", "keras_pe.export.litert"),
     ("keras_pe.export.parity",),

@@ -2,49 +2,54 @@
 
 from collections.abc import Sequence
 
-from keras_pe.export.errors import ExportError
+from keras_pe.export.errors import UnsupportedError
+from keras_pe.export.formats import Format
 from keras_pe.export.graph.view import GraphView
 
 
-def refuse_state_and_randomness(view: GraphView, model: str, format_name: str, updated: Sequence[str] = ()) -> None:
-    """Raises ExportError if a call of the model draws random numbers, changes a variable, or was traced wrongly.
+def refuse_state_and_randomness(view: GraphView, model: str, format: Format, updated: Sequence[str] = ()) -> None:
+    """Raises UnsupportedError if a call of the model draws random numbers, changes a variable, or was traced wrongly.
 
     Args:
         view: The traced graph.
         model: The model's name.
-        format_name: The format, for the error.
+        format: The format, for the error.
         updated: Paths of variables that a call changes without an operator of the graph.
     """
     for path, operator in view.random_operators():
-        raise ExportError(
-            format_name,
+        raise UnsupportedError(
+            format,
             model,
             f"{view.place(path)} draws random numbers (operator {operator!r}), which no runtime repeats. "
             "Pass the numbers as an input instead.",
+            layer=view.layer(path),
+            operator=operator,
         )
-    refuse_dynamic_time_distributed(view, model, format_name)
-    changed = [f"variable {path!r} changes with every call (operator 'Assign')" for path in updated]
+    refuse_dynamic_time_distributed(view, model, format)
+    changed = [(path, "Assign", f"variable {path!r} changes with every call") for path in updated]
     changed += [
-        f"{view.place(path)} changes a variable (operator {operator!r})"
-        for path, operator in view.assigning_operators()
+        (path, operator, f"{view.place(path)} changes a variable") for path, operator in view.assigning_operators()
     ]
-    if changed:
-        raise ExportError(
-            format_name,
+    for path, operator, what in changed:
+        raise UnsupportedError(
+            format,
             model,
-            f"{changed[0]}, and {format_name} files keep no state. Make the state an input and an output of the "
-            "model, or export a SavedModel, which keeps it.",
+            f"{what} (operator {operator!r}), and {format.label} files keep no state. Make the state an input and an "
+            "output of the model, or export a SavedModel, which keeps it.",
+            layer=view.layer(path),
+            operator=operator,
         )
 
 
-def refuse_dynamic_time_distributed(view: GraphView, model: str, format_name: str) -> None:
-    """Raises ExportError if a TimeDistributed layer was traced with another number of steps than it will meet."""
+def refuse_dynamic_time_distributed(view: GraphView, model: str, format: Format) -> None:
+    """Raises UnsupportedError if a TimeDistributed layer was traced with another number of steps than it will meet."""
     layer = view.dynamic_time_distributed()
     if layer:
-        raise ExportError(
-            format_name,
+        raise UnsupportedError(
+            format,
             model,
             f"layer {layer!r} (TimeDistributed) has a dynamic time axis, for which Keras traces as many steps as the "
             "batch has rows. Give the axis a fixed length, or leave the wrapper out around a layer such as Dense that "
             "needs none.",
+            layer=layer,
         )

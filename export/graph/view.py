@@ -97,9 +97,13 @@ class GraphView:
 
     def place(self, path: str) -> str:
         """Returns "layer 'x'" for the innermost layer on the path of an operator, or "model 'y'"."""
-        names = (_layer_name(part, self._layer_names) for part in reversed(path.split("/")))
-        name = next(filter(None, names), None)
+        name = self.layer(path)
         return f"layer {name!r}" if name else f"model {self._model.name!r}"
+
+    def layer(self, path: str) -> str | None:
+        """Returns the name of the innermost layer on the path of an operator, None where it is in none."""
+        names = (_layer_name(part, self._layer_names) for part in reversed(path.split("/")))
+        return next(filter(None, names), None)
 
     @cached_property
     def _layer_names(self) -> set[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from keras_pe.export.errors import first_line
+from keras_pe.export.messages import first_line
 from keras_pe.export.model.keras_internals import all_layers, named_functions
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64", "mixed_float16", "mixed_bfloat16")

@@ -9,6 +9,8 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from keras_pe.export.errors import UnknownSizesError
+
 Shape = tuple[int | str | None, ...]
 Axis = tuple[int, int]  # the number of the input, the number of its axis
 
@@ -18,10 +20,6 @@ _SIZES = ((7, 11, 13, 17, 19, 23), (67, 71, 73, 79, 83, 89), (257, 263, 269, 271
 # Sound needs more than a frame of a spectrum. Two such lengths could be those of an image, which memory would not hold.
 _SIZES_OF_SOUND = (4099, 4111, 4127, 4129, 4133, 4139)
 _MOST_AXES = 6  # of which all subsets are tried
-
-
-class UnknownSizesError(Exception):
-    """The model takes none of the sizes that were tried; the cause is the model's own error."""
 
 
 def name_inputs(

@@ -5,7 +5,8 @@ The runtimes have no bfloat16 kernels to speak of, and float16 differs between t
 
 from typing import Any
 
-from keras_pe.export.errors import ExportError
+from keras_pe.export.errors import UnsupportedError
+from keras_pe.export.formats import Format
 from keras_pe.export.model.cloning import with_dtype
 from keras_pe.export.model.keras_internals import all_layers
 
@@ -16,16 +17,16 @@ def half_dtypes(model: Any) -> list[str]:
     return sorted(dtypes & {"bfloat16", "float16"})
 
 
-def in_export_precision(model: Any, half_precision: bool, kind: str) -> tuple[Any, list[str]]:
+def in_export_precision(model: Any, half_precision: bool, format: Format) -> tuple[Any, list[str]]:
     """Returns the model to export, and sentences on what differs from the given one.
 
     Args:
         model: The Keras model.
         half_precision: Export in float16. A model that computes in float16 stays as it is, another is made again.
-        kind: The format, for the error.
+        format: For the error.
 
     Raises:
-        ExportError: If the model must be made again and cannot be.
+        UnsupportedError: If the model must be made again and cannot be.
     """
     found = half_dtypes(model)
     if found == (["float16"] if half_precision else []):
@@ -37,8 +38,8 @@ def in_export_precision(model: Any, half_precision: bool, kind: str) -> tuple[An
         if half_dtypes(again) != ([wanted] if half_precision else []):
             raise ValueError(f"some of its layers compute in {given} whatever their policy.")
     except ValueError as error:
-        raise ExportError(
-            kind,
+        raise UnsupportedError(
+            format,
             model.name,
             f"it computes in {given} and cannot be made again in {wanted}: {error} "
             f"Build it under the policy {wanted!r}, load the weights, and export that.",

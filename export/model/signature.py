@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifact import TensorSpec
-from keras_pe.export.errors import first_line
+from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.errors import UnknownSizesError
+from keras_pe.export.messages import first_line
 from keras_pe.export.model import dimensions
 from keras_pe.export.model.names import path_name, sanitize, unique
 from keras_pe.export.model.nesting import LeafPath, align, leaves, map_leaves
@@ -27,8 +28,8 @@ class Signature:
         renamed: The model's own name of each tensor whose name an artifact cannot carry.
     """
 
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
     arguments: tuple[Any, ...]
     results: Any
     sizes: Mapping[str, int]
@@ -81,10 +82,10 @@ def model_signature(model: Any, input_signature: Any = None) -> Signature:
     Args:
         model: A built `keras.Model`. It is called on small arrays of zeros, its state untouched, to find out which
             dynamic dimensions are the same.
-        input_signature: The structure of the model's input with a `keras.InputSpec`, `TensorSpec` (of this package or
-            of TensorFlow) or `keras.KerasTensor` at each leaf; as in `keras.Model.export`, a list or tuple holds the
+        input_signature: The structure of the model's input with a `keras.InputSpec`, a `TensorInfo` of this package, a
+            `tf.TensorSpec` or a `keras.KerasTensor` at each leaf; as in `keras.Model.export`, a list or tuple holds the
             positional arguments of a subclassed model's call. `None` is a dynamic dimension; this package's
-            `TensorSpec` may name it instead, and equal names are then taken to be equal sizes.
+            `TensorInfo` may name it instead, and equal names are then taken to be equal sizes.
 
     Raises:
         ValueError: If the signature is not known, does not fit, or if the model cannot be called with it.
@@ -126,14 +127,14 @@ def model_signature(model: Any, input_signature: Any = None) -> Signature:
     try:
         named = dimensions.name_inputs(shapes, call, fits)
         results, result_names, outputs, sizes = _outputs(model, plain, named, call)
-    except dimensions.UnknownSizesError as error:
+    except UnknownSizesError as error:
         rule = "`model` must take zeros" if input_signature is None else "`input_signature` must fit the model"
         raise ValueError(
             f"{rule}: {model.name!r} cannot be called on zeros of the shapes "
             f"{', '.join(f'{name} {shape}' for name, shape in zip(names, shapes, strict=True))}. "
             f"{first_line(error)}."
         ) from error.__cause__
-    inputs = tuple(TensorSpec(*spec) for spec in zip(plain, named, dtypes, strict=True))
+    inputs = tuple(TensorInfo(*spec) for spec in zip(plain, named, dtypes, strict=True))
     own = [*zip(plain, names, strict=True), *zip([spec.name for spec in outputs], result_names, strict=True)]
     return Signature(inputs, outputs, structure, results, sizes, {name: old for name, old in own if name != old})
 
@@ -204,7 +205,7 @@ def _positional_name(called: list[str], path: LeafPath) -> str:
 
 def _outputs(
     model: Any, inputs: list[str], named: Any, call: Any
-) -> tuple[Any, list[str], tuple[TensorSpec, ...], dict[str, int]]:
+) -> tuple[Any, list[str], tuple[TensorInfo, ...], dict[str, int]]:
     """Returns the structure of the results, the model's own names of them, their specs, and sizes the model takes."""
     import keras
 
@@ -226,7 +227,7 @@ def _outputs(
     ]
     remaining = iter(plain)
     structure = map_leaves(results, lambda _: next(remaining))
-    specs = tuple(TensorSpec(*spec) for spec in zip(plain, shapes, dtypes, strict=True))
+    specs = tuple(TensorInfo(*spec) for spec in zip(plain, shapes, dtypes, strict=True))
     return structure, own, specs, sizes
 
 

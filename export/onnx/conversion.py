@@ -4,8 +4,10 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from keras_pe.export.errors import ExportError, first_line
+from keras_pe.export.errors import ExportError, UnsupportedError
+from keras_pe.export.formats import Format
 from keras_pe.export.graph.tracing import Trace
+from keras_pe.export.messages import first_line
 from keras_pe.export.model.keras_internals import repair_tf2onnx
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.onnx.handlers import register_handlers
@@ -21,7 +23,7 @@ def convert(trace: Trace, signature: Signature, opset: int, model: Any) -> Any:
     """Returns an `onnx.ModelProto` whose graph inputs are the signature's, then the weights, under their final names.
 
     Raises:
-        ExportError: If an operator has no ONNX form.
+        UnsupportedError: If an operator has no ONNX form.
     """
     import onnx.version_converter
     from tf2onnx import optimizer
@@ -44,7 +46,7 @@ def convert(trace: Trace, signature: Signature, opset: int, model: Any) -> Any:
             raise
         except Exception as error:  # the libraries raise whatever comes to hand
             refuse_failures(failures, trace, model)
-            raise ExportError("ONNX", model.name, f"the conversion failed: {first_line(error)}.") from error
+            raise UnsupportedError(Format.ONNX, model.name, f"the conversion failed: {first_line(error)}.") from error
 
 
 def _optimizers() -> dict[str, Any]:

@@ -1,14 +1,16 @@
 """`export_onnx`: from a Keras model to one ONNX file that ONNX Runtime has run beside Keras."""
 
+import dataclasses
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifact import Artifact
+from keras_pe.export.artifact import Artifact, read_artifact
 from keras_pe.export.dependencies import require, require_tensorflow_backend
-from keras_pe.export.errors import ExportError, first_line
+from keras_pe.export.errors import TracingError
+from keras_pe.export.formats import Format
+from keras_pe.export.messages import first_line
 from keras_pe.export.model.precision import in_export_precision
 from keras_pe.export.model.signature import model_signature
 from keras_pe.export.publishing.destination import check_destination
@@ -24,7 +26,7 @@ def export_onnx(
     filepath: str | os.PathLike[str],
     *,
     input_signature: Any = None,
-    opset: int = 18,
+    opset_version: int = 18,
     external_data_threshold: int = SELF_CONTAINED,
     half_precision: bool = False,
     progress: Callable[[str], None] | None = None,
@@ -39,7 +41,7 @@ def export_onnx(
         model: A built `keras.Model` on the TensorFlow backend.
         filepath: The `.onnx` file to write.
         input_signature: See `model_signature`; needed for most subclassed models.
-        opset: The ONNX operator set, 15 to 25.
+        opset_version: The ONNX operator set, 15 to 25.
         external_data_threshold: Bytes of weights above which they are written to a file beside the model, named
             `<file>.<hash of its content>.data`. Below, the one file holds everything.
         half_precision: Export in float16. Otherwise a model in float16 or bfloat16 is exported as a float32 rebuild
@@ -50,7 +52,8 @@ def export_onnx(
         What was written.
 
     Raises:
-        ExportError: If the model has no sound ONNX form; the message names the layer and the operator.
+        ExportError: If the model has no sound ONNX form; its class tells why, its attributes name the layer and the
+            operator.
         ValueError: If an argument is wrong, or the signature is not known.
         FileExistsError: If something that is not an ONNX file stands at `filepath`.
         ImportError: If a package is missing.
@@ -58,13 +61,13 @@ def export_onnx(
     start = time.perf_counter()
     stage = progress or (lambda name: None)
     require("export_onnx", "tensorflow", "tf2onnx", "onnx", "onnxruntime")
-    if opset not in OPSETS:
-        raise ValueError(f"`opset` must be {OPSETS[0]} to {OPSETS[-1]}. Received: opset={opset!r}.")
+    if opset_version not in OPSETS:
+        raise ValueError(f"`opset_version` must be {OPSETS[0]} to {OPSETS[-1]}. Received: {opset_version!r}.")
     require_tensorflow_backend("export_onnx")
-    destination = check_destination(Path(filepath), "onnx")
+    destination = check_destination(filepath, Format.ONNX)
 
     stage("signature")
-    model, notes = in_export_precision(model, half_precision, "ONNX")
+    model, notes = in_export_precision(model, half_precision, Format.ONNX)
     signature = model_signature(model, input_signature)
     with staging(destination) as folder:
         from keras_pe.export.graph.refusals import refuse_state_and_randomness
@@ -80,10 +83,10 @@ def export_onnx(
             with traced_as_calls(model):
                 traced = trace(model, signature)
         except Exception as error:  # a layer may raise anything where a size is not known
-            raise ExportError("ONNX", model.name, f"Keras cannot trace it: {first_line(error)}.") from error
-        refuse_state_and_randomness(traced.view, model.name, "ONNX", traced.updated)
+            raise TracingError(Format.ONNX, model.name, f"Keras cannot trace it: {first_line(error)}.") from error
+        refuse_state_and_randomness(traced.view, model.name, Format.ONNX, traced.updated)
         stage("convert")
-        proto = convert(traced, signature, opset, model)
+        proto = convert(traced, signature, opset_version, model)
         metadata = describe(model, signature, ["keras", "tensorflow", "tf2onnx", "onnx"], notes)
         proto, weights = assemble(proto, traced, signature, metadata)
         stage("check")
@@ -94,16 +97,5 @@ def export_onnx(
         stage("run")
         check_file(file, signature, model)
         stage("publish")
-        total = sum(path.stat().st_size for path in (*companions, file))
         publish_file(file, companions, destination)
-    return Artifact(
-        format="onnx",
-        path=destination,
-        inputs=signature.inputs,
-        outputs=signature.outputs,
-        size=total,
-        seconds=time.perf_counter() - start,
-        opset=opset,
-        notes=tuple(notes),
-        metadata=metadata,
-    )
+    return dataclasses.replace(read_artifact(destination), seconds=time.perf_counter() - start)

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from keras_pe.export.errors import ExportError, first_line, joined
+from keras_pe.export.errors import UnsupportedError
+from keras_pe.export.formats import Format
 from keras_pe.export.graph.tracing import Trace
+from keras_pe.export.messages import first_line, joined
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.onnx.workarounds import COMPLEX, way_around
 
@@ -24,28 +26,31 @@ class Failure:
 
 
 def refuse_complex_arguments(signature: Signature, model: Any) -> None:
-    """Raises ExportError if a model takes or returns complex numbers, which ONNX knows and no runtime takes."""
+    """Raises UnsupportedError if a model takes or returns complex numbers, which ONNX knows and no runtime takes."""
     for spec in (*signature.inputs, *signature.outputs):
         if spec.dtype.startswith("complex"):
-            raise ExportError(
-                "ONNX", model.name, f"{spec.name!r} is complex, and runtimes take no such tensor. {COMPLEX}"
+            raise UnsupportedError(
+                Format.ONNX, model.name, f"{spec.name!r} is complex, and runtimes take no such tensor. {COMPLEX}"
             )
 
 
 def refuse_failures(failures: list[Failure], trace: Trace, model: Any) -> None:
-    """Raises ExportError if an operator was not converted."""
+    """Raises UnsupportedError if an operator was not converted."""
     if not failures:
         return
     paths = list(trace.view.operators())
     sentences = []
+    places = []
     for failure in failures:
         # The body of a function has names of its own, which stand at the end of the whole path.
         found = ((path, kind) for path, kind in paths if path == failure.node or path.endswith(f"/{failure.node}"))
         path, kind = next(found, (failure.node, failure.kind))
+        places.append((path, kind))
         sentences.append(f"operator {kind!r} of {trace.view.place(path)} has no ONNX form{failure.reason}.")
         is_complex = failure.kind.endswith(OF_COMPLEX)
         sentences += filter(None, [way_around(kind) or (COMPLEX if is_complex else None)])
-    raise ExportError("ONNX", model.name, joined(sentences))
+    layer, operator = trace.view.layer(places[0][0]), places[0][1]
+    raise UnsupportedError(Format.ONNX, model.name, joined(sentences), layer=layer, operator=operator)
 
 
 @contextlib.contextmanager

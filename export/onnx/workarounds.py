@@ -1,7 +1,7 @@
 """What to do instead of the operators that have no ONNX form, for the sentence that refuses them."""
 
 COMPLEX = "Keep real and imaginary parts as two real tensors."
-_LENGTH = "Export with opset=17 or later, or give the transformed axis a fixed length of at most 1024."
+_LENGTH = "Export with opset_version=17 or later, or give the transformed axis a fixed length of at most 1024."
 _LINEAR_ALGEBRA = "ONNX has no decompositions: precompute it where it is of weights, or leave it to the caller."
 _IMAGE = "Leave this preparation of images to the caller."
 _TEXT = "Leave the vocabulary and the splitting to the caller, and let the model take the integers."
@@ -28,11 +28,11 @@ _BY_OPERATOR = {
     ),
     **dict.fromkeys(("StringToHashBucketFast", "StringToHashBucketStrong"), _TEXT),
     "Bitcast": "Only the sign bit can be had, with keras.ops.signbit.",
-    "BitwiseAnd": "Export with opset=18 or later.",
+    "BitwiseAnd": "Export with opset_version=18 or later.",
     "CTCGreedyDecoder": "Return the scores and decode outside the model.",
     "Erfinv": "Keep to functions with an elementary form.",
-    "UnsortedSegmentMax": "Export with opset=18 or later.",
-    "UnsortedSegmentMin": "Export with opset=18 or later.",
+    "UnsortedSegmentMax": "Export with opset_version=18 or later.",
+    "UnsortedSegmentMin": "Export with opset_version=18 or later.",
     "_SwitchN": "Write keras.ops.switch as nested keras.ops.cond.",
 }
 

@@ -1,22 +1,28 @@
 """What may be overwritten: an artifact of the same format, and nothing else."""
 
+import os
+from fnmatch import fnmatch
 from pathlib import Path
 
-_PROTOBUF_IR_VERSION = b"\x08"  # the first field that every writer of ONNX puts first
+from keras_pe.export.formats import Format
+from keras_pe.export.reading.saved_model_folder import SIDECAR
+
+# What TensorFlow and this package write into the folder of a SavedModel.
+_PARTS = ("*.pb", "variables/variables.*", "assets/*", SIDECAR.as_posix())
 
 
-def check_destination(path: Path, kind: str) -> Path:
+def check_destination(filepath: str | os.PathLike[str], format: Format) -> Path:
     """Returns the absolute path.
 
     Args:
-        path: Where the artifact will stand.
-        kind: "onnx", "tf_saved_model" or "litert".
+        filepath: Where the artifact will stand.
+        format: The artifact's format.
 
     Raises:
-        FileExistsError: If something else stands there.
+        FileExistsError: If something else stands there, or a SavedModel's folder holds files of other origin as well.
         NotADirectoryError: If a part of the path is a file.
     """
-    path = path.absolute()
+    path = Path(filepath).absolute()
     for parent in path.parents:
         if parent.exists():
             if not parent.is_dir():
@@ -24,21 +30,27 @@ def check_destination(path: Path, kind: str) -> Path:
                     f"`filepath` must be in a folder. Received: {str(path)!r}, where {parent} is a file."
                 )
             break
-    if (path.exists() or path.is_symlink()) and not _is_artifact(path, kind):
+    if (path.exists() or path.is_symlink()) and not _is_replaceable(path, format):
         raise FileExistsError(
-            f"`filepath` must be free or an artifact of the format {kind!r}, which is replaced. Received: "
+            f"`filepath` must be free or an artifact of the format {format.value!r}, which is replaced. Received: "
             f"{str(path)!r}, which is something else. Move it away, or choose another name."
+        )
+    if path.is_dir() and (foreign := _foreign(path)):
+        raise FileExistsError(
+            f"`filepath` must be free or the folder of a SavedModel alone, which is replaced as a whole. Received: "
+            f"{str(path)!r}, which also holds {', '.join(map(repr, foreign))}. Move that away, or choose another name."
         )
     return path
 
 
-def _is_artifact(path: Path, kind: str) -> bool:
-    if kind == "tf_saved_model":
-        return (
-            path.is_dir() and not path.is_symlink() and ((path / "saved_model.pb").is_file() or not any(path.iterdir()))
-        )
-    if not path.is_file():
+def _is_replaceable(path: Path, format: Format) -> bool:
+    if format is Format.SAVED_MODEL and path.is_symlink():  # the link would be replaced, not the folder
         return False
-    with path.open("rb") as file:
-        head = file.read(8)
-    return head[:1] == _PROTOBUF_IR_VERSION if kind == "onnx" else head[4:8] == b"TFL3"
+    is_empty = path.is_dir() and not any(path.iterdir())
+    return Format.detect(path) is format or (format is Format.SAVED_MODEL and is_empty)
+
+
+def _foreign(folder: Path) -> list[str]:
+    """Returns what is in a SavedModel's folder and was not written with it."""
+    entries = (path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir())
+    return sorted(str(path) for path in entries if not any(fnmatch(path.as_posix(), part) for part in _PARTS))

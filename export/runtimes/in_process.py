@@ -5,14 +5,15 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from keras_pe.export.artifact import TensorSpec
-from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeRefusedError, RuntimeSpec
+from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.errors import RuntimeRefusedError
+from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec
 
 
 class KerasHere:
     """Has the methods of `Worker`, without the child process."""
 
-    inputs: tuple[TensorSpec, ...]
+    inputs: tuple[TensorInfo, ...]
     version: str
     tappable = False  # its layers are those of the reference
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
-from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 
@@ -25,6 +25,6 @@ class LiteRt:
         return {name: np.array(array) for name, array in self._run(**inputs).items()}
 
 
-def _spec(name: str, detail: Mapping[str, Array]) -> TensorSpec:
+def _spec(name: str, detail: Mapping[str, Array]) -> TensorInfo:
     shape = tuple(f"{name}_{i}" if dim < 0 else int(dim) for i, dim in enumerate(detail["shape_signature"]))
-    return TensorSpec(name, shape, np.dtype(detail["dtype"]).name)
+    return TensorInfo(name, shape, np.dtype(detail["dtype"]).name)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 
@@ -23,10 +23,10 @@ class OnnxReference:
         return dict(zip(self._evaluator.output_names, self._evaluator.run(None, dict(inputs)), strict=True))
 
 
-def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
+def _spec(value: onnx.ValueInfoProto) -> TensorInfo:
     tensor = value.type.tensor_type
     shape = tuple(
         dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"{value.name}_{i}"
         for i, dim in enumerate(tensor.shape.dim)
     )
-    return TensorSpec(value.name, shape, onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name)
+    return TensorInfo(value.name, shape, onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name)

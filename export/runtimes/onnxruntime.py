@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import onnxruntime
 
-from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 _LEVELS = {
@@ -55,8 +55,8 @@ class OnnxRuntime:
         return onnxruntime.InferenceSession(model, options, providers=[self._provider])
 
 
-def _spec(argument: onnxruntime.NodeArg) -> TensorSpec:
+def _spec(argument: onnxruntime.NodeArg) -> TensorInfo:
     name = argument.type.removeprefix("tensor(").removesuffix(")")
     # A dimension without a name is a dynamic one like any other: it gets a name of its own.
     shape = tuple(f"{argument.name}_{i}" if dim is None else dim for i, dim in enumerate(argument.shape))
-    return TensorSpec(argument.name, shape, _DTYPES.get(name, name))
+    return TensorInfo(argument.name, shape, _DTYPES.get(name, name))

@@ -8,7 +8,7 @@ sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
 import openvino  # noqa: E402
 
-from keras_pe.export.artifact import TensorSpec  # noqa: E402
+from keras_pe.export.artifact import TensorInfo  # noqa: E402
 from keras_pe.export.runtimes.runtime import Array, Arrays  # noqa: E402
 
 
@@ -27,9 +27,9 @@ class OpenVino:
         return {port.get_any_name(): results[port].copy() for port in self._model.outputs}
 
 
-def _spec(port: openvino.ConstOutput) -> TensorSpec:
+def _spec(port: openvino.ConstOutput) -> TensorInfo:
     name = port.get_any_name()
     shape = tuple(
         f"{name}_{i}" if dim.is_dynamic else int(dim.get_length()) for i, dim in enumerate(port.get_partial_shape())
     )
-    return TensorSpec(name, shape, port.get_element_type().to_dtype().name)
+    return TensorInfo(name, shape, port.get_element_type().to_dtype().name)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.artifact import TensorInfo
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
@@ -22,7 +22,7 @@ class Runtime(Protocol):
         version: The runtime's package and version.
     """
 
-    inputs: tuple[TensorSpec, ...]
+    inputs: tuple[TensorInfo, ...]
     version: str
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
@@ -73,18 +73,6 @@ class RuntimeSpec:
     def installed(self) -> bool:
         """Whether the package is there; it is not imported."""
         return importlib.util.find_spec(self.package) is not None
-
-
-class RuntimeRefusedError(Exception):
-    """A runtime answered with an error of its own."""
-
-
-class RuntimeDiedError(Exception):
-    """A runtime took its process with it."""
-
-
-class RuntimeHungError(Exception):
-    """A runtime did not answer in time."""
 
 
 def as_dtype(name: str) -> np.dtype[Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.graph.tensorflow_internals import with_constants
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
@@ -55,6 +55,6 @@ def _readable(op: Any, tensor: Any) -> bool:
     return op.type not in ("Const", "Placeholder") and (tensor.dtype.is_floating or tensor.dtype.is_integer)
 
 
-def _spec(name: str, spec: Any) -> TensorSpec:
+def _spec(name: str, spec: Any) -> TensorInfo:
     shape = tuple(f"{name}_{i}" if dim is None else int(dim) for i, dim in enumerate(spec.shape))
-    return TensorSpec(name, shape, spec.dtype.name)
+    return TensorInfo(name, shape, spec.dtype.name)

@@ -14,15 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from keras_pe.export.artifact import TensorSpec
-from keras_pe.export.runtimes.runtime import (
-    Array,
-    Arrays,
-    RuntimeDiedError,
-    RuntimeHungError,
-    RuntimeRefusedError,
-    RuntimeSpec,
-)
+from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
+from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec
 
 _START_LIMIT = 300.0  # Seconds: importing TensorFlow from a cold disk takes a minute.
 
@@ -34,7 +28,7 @@ class Worker:
     after `timeout` seconds without an answer. The process is gone after the latter two.
     """
 
-    inputs: tuple[TensorSpec, ...]
+    inputs: tuple[TensorInfo, ...]
     version: str
 
     def __init__(self, spec: RuntimeSpec, timeout: float) -> None:

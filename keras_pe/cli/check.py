@@ -57,11 +57,11 @@ def check(
     inputs/NAME and outputs/NAME. Exits with 0 if they agree, 1 if they do not, 2 if the check could not be tried.
     """
     _check_usage(context)
+    from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
     from keras_pe.export.parity.bundle.bundle import check_bundle_path
     from keras_pe.export.parity.bundle.replay import replay_bundle
     from keras_pe.export.parity.check import check_parity
     from keras_pe.export.parity.reports import check_report_path
-    from keras_pe.export.runtimes.runtime import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 
     try:
         for path in reports:

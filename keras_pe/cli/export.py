@@ -82,7 +82,9 @@ def _export(
 
     if kind == "onnx":
         threshold = 0 if external_data else SELF_CONTAINED
-        return export.export_onnx(model, place, opset=opset, external_data_threshold=threshold, progress=progress)
+        return export.export_onnx(
+            model, place, opset_version=opset, external_data_threshold=threshold, progress=progress
+        )
     if kind == "tf_saved_model":
         return export.export_saved_model(model, place, progress=progress)
     return export.export_litert(model, place, progress=progress)
@@ -114,8 +116,8 @@ def _show(artifacts: "list[Artifact]") -> None:
             tensors.add_row(role, spec.name, f"({', '.join(map(str, spec.shape))})", spec.dtype)
     files = Table("format", "opset", "size", "time", "path")
     for artifact in artifacts:
-        size, seconds = f"{artifact.size / 2**20:.1f} MiB", f"{artifact.seconds:.1f} s"
-        files.add_row(artifact.format, str(artifact.opset or ""), size, seconds, str(artifact.path))
+        size, seconds = f"{artifact.nbytes / 2**20:.1f} MiB", f"{artifact.seconds:.1f} s"
+        files.add_row(artifact.format, str(artifact.opset_version or ""), size, seconds, str(artifact.path))
     console.print(tensors, files)
     for note in dict.fromkeys(note for artifact in artifacts for note in artifact.notes):
         console.print(note, markup=False)

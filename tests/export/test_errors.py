@@ -1,30 +1,67 @@
-"""A refusal reads as sentences."""
+"""A program can tell why an export stopped without reading the sentence."""
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import keras
+import numpy as np
 import pytest
 
-from keras_pe.export.errors import ExportError, first_line, joined
+from keras_pe.export import (
+    DisagreementError,
+    ExportError,
+    Format,
+    InvalidArtifactError,
+    TracingError,
+    UnsupportedError,
+    export_onnx,
+    model_signature,
+)
+from keras_pe.export.smoke_test import check_agreement
 
 
-def test_each_reason_is_said_once_and_begins_as_a_sentence_but_for_the_first_after_the_colon() -> None:
-    reasons = joined(["operator 'A' has no form.", "operator 'B' has no form.", "operator 'A' has no form."])
-    assert str(ExportError("ONNX", "net", reasons)) == (
-        "ONNX export of 'net' stopped: operator 'A' has no form. Operator 'B' has no form. Nothing was written."
-    )
+def _model(function: Callable[[Any], Any]) -> keras.Model:
+    x = keras.Input((4, 4), name="x")
+    return keras.Model(x, keras.layers.Lambda(function, output_shape=(4, 4), name="inner")(x), name="net")
 
 
-def test_what_an_error_says_is_its_first_line() -> None:
-    assert first_line(ValueError("\nBroken.\nMore.")) == "Broken"
-    assert first_line(ValueError()) == "ValueError"
+def test_the_message_is_a_sentence_and_its_parts_are_attributes() -> None:
+    error = UnsupportedError(Format.ONNX, "net", "operator 'A' has no form.", layer="inner", operator="A")
+    assert str(error) == "ONNX export of 'net' stopped: operator 'A' has no form. Nothing was written."
+    assert (error.format, error.model, error.reason) == ("onnx", "net", "operator 'A' has no form.")
+    assert (error.layer, error.operator) == ("inner", "A")
 
 
-def test_of_what_keras_raises_in_a_layer_the_cause_is_said() -> None:
-    def broken(x: object) -> None:
-        raise ValueError("It broke.\nMore.")
+@pytest.mark.parametrize("kind", [TracingError, UnsupportedError, InvalidArtifactError, DisagreementError])
+def test_an_error_crosses_to_another_process_whole(kind: type[ExportError]) -> None:
+    error = kind(Format.LITERT, "net", "it broke.", layer="inner", operator="Svd")
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is kind
+    assert (str(again), vars(again)) == (str(error), vars(error))
 
-    x = keras.Input((3,))
-    inner = keras.layers.Lambda(broken, output_shape=(3,))
-    model = keras.Sequential([keras.Input((3,)), keras.Model(x, inner(x))])
-    with pytest.raises(ValueError, match="Exception encountered") as caught:
-        model(keras.ops.zeros((2, 3)))
-    assert first_line(caught.value) == "Lambda.call(): It broke"
+
+def test_an_operator_without_a_form_is_named_with_its_layer(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        export_onnx(_model(lambda x: keras.ops.svd(x)[1]), tmp_path / "m.onnx")
+    assert (caught.value.format, caught.value.layer, caught.value.operator) == (Format.ONNX, "inner", "Svd")
+
+
+def test_randomness_is_named_with_its_layer(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        export_onnx(_model(lambda x: x + keras.random.normal((4, 4))), tmp_path / "m.onnx")
+    assert caught.value.layer == "inner"
+    assert str(caught.value.operator).startswith("StatelessRandom")
+
+
+def test_a_model_that_cannot_be_traced_is_told_from_one_without_a_form(tmp_path: Path) -> None:
+    with pytest.raises(TracingError, match="Keras cannot trace it"):
+        export_onnx(_model(lambda x: x * np.asarray(x)), tmp_path / "m.onnx")
+
+
+def test_other_numbers_are_told_from_no_form() -> None:
+    model = _model(lambda x: x + 1.0)
+    (output,) = (spec.name for spec in model_signature(model).outputs)
+    with pytest.raises(DisagreementError, match="differs from Keras'"):
+        check_agreement(lambda inputs: {output: inputs["x"]}, model, model_signature(model), Format.ONNX)

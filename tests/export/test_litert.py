@@ -8,7 +8,7 @@ from ai_edge_litert.interpreter import Interpreter
 from keras import layers, ops
 
 import keras_pe
-from keras_pe.export import ExportError, export_litert, model_signature, open_artifact
+from keras_pe.export import ExportError, export_litert, model_signature, read_artifact
 from keras_pe.export.litert import check_file
 
 SHAPES = [(1, 1), (3, 7), (2, 13)]  # batch and length, none of them traced
@@ -63,9 +63,9 @@ def test_the_artifact_names_what_the_file_takes_and_returns(tmp_path: Path) -> N
     assert artifact.format == "litert"
     assert [(spec.name, spec.shape) for spec in artifact.inputs] == [("x", ("batch", "length", 8))]
     assert [spec.name for spec in artifact.outputs] == ["hidden", "score"]
-    found = open_artifact(artifact.path)
+    found = read_artifact(artifact.path)
     assert {spec.name for spec in found.outputs} == {"hidden", "score"}
-    assert found.size == artifact.size == artifact.path.stat().st_size
+    assert found.nbytes == artifact.nbytes == artifact.path.stat().st_size
 
 
 REFUSED = [

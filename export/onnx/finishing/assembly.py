@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.graph.tracing import Trace, Weight
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.onnx.finishing.canonical import make_canonical
@@ -45,7 +45,7 @@ def _names(graph: Any) -> list[str]:
     return names + [output.name for output in graph.output]
 
 
-def _value(spec: TensorSpec) -> Any:
+def _value(spec: TensorInfo) -> Any:
     from onnx import helper
 
     dtype = helper.np_dtype_to_tensor_dtype(_numpy(spec.dtype))

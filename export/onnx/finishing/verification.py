@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.errors import ExportError, first_line
+from keras_pe.export.errors import InvalidArtifactError
+from keras_pe.export.formats import Format
 from keras_pe.export.graph.tracing import Weight
+from keras_pe.export.messages import first_line
 from keras_pe.export.model.signature import Signature
-from keras_pe.export.onnx.reading import read_without_weights
+from keras_pe.export.reading.onnx_file import read_without_weights
 from keras_pe.export.runtimes.runtime import Arrays
 from keras_pe.export.smoke_test import check_agreement
 
@@ -16,7 +18,7 @@ def check_graph(model: Any, weights: Sequence[Weight], name: str) -> None:
     """Runs the checker and strict shape inference with the weights as inputs, which costs no copy of them.
 
     Raises:
-        ExportError: If one of them objects.
+        InvalidArtifactError: If one of them objects.
     """
     import onnx
     from onnx import helper
@@ -33,7 +35,7 @@ def check_graph(model: Any, weights: Sequence[Weight], name: str) -> None:
         onnx.checker.check_model(complete, full_check=True)
         onnx.shape_inference.infer_shapes(complete, check_type=True, strict_mode=True, data_prop=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        raise ExportError("ONNX", name, f"the graph is not valid ONNX: {first_line(error)}.") from error
+        raise InvalidArtifactError(Format.ONNX, name, f"the graph is not valid ONNX: {first_line(error)}.") from error
 
 
 def check_file(file: Path, signature: Signature, model: Any) -> None:
@@ -50,9 +52,9 @@ def check_file(file: Path, signature: Signature, model: Any) -> None:
             return dict(zip(names, session.run(names, inputs), strict=True))
         except Exception as error:  # ONNX Runtime's errors have no base class of their own
             reason = f"ONNX Runtime opens the file and does not run it: {first_line(error)}."
-            raise ExportError("ONNX", model.name, reason) from error
+            raise InvalidArtifactError(Format.ONNX, model.name, reason) from error
 
-    check_agreement(run, model, signature, "ONNX")
+    check_agreement(run, model, signature, Format.ONNX)
 
 
 def _open(file: Path, signature: Signature, name: str) -> Any:
@@ -72,9 +74,13 @@ def _open(file: Path, signature: Signature, name: str) -> Any:
             disabled_optimizers=["ConstantFolding"],  # copies each weight whose shape or order it changes
         )
     except Exception as error:  # as above
-        raise ExportError("ONNX", name, f"ONNX Runtime does not open the file: {first_line(error)}.") from error
+        raise InvalidArtifactError(
+            Format.ONNX, name, f"ONNX Runtime does not open the file: {first_line(error)}."
+        ) from error
     found = [[x.name for x in session.get_inputs()], [x.name for x in session.get_outputs()]]
     wanted = [[spec.name for spec in signature.inputs], [spec.name for spec in signature.outputs]]
     if found != wanted:
-        raise ExportError("ONNX", name, f"the file has the inputs and outputs {found}, the model {wanted}.")
+        raise InvalidArtifactError(
+            Format.ONNX, name, f"the file has the inputs and outputs {found}, the model {wanted}."
+        )
     return session

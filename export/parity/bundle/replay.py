@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.parity.bundle.bundle import Failure, read_bundle
 from keras_pe.export.parity.bundle.hashes import hash_files
 from keras_pe.export.parity.check import Progress, tried_input, versions_of
@@ -14,7 +15,7 @@ from keras_pe.export.parity.references.reference import Expectation, StoredRefer
 from keras_pe.export.parity.results import Array, NotTried, ParityReport, RuntimeResult
 from keras_pe.export.parity.verdict.examine import examine
 from keras_pe.export.runtimes.registry import known_runtimes
-from keras_pe.export.runtimes.runtime import RuntimeRefusedError, RuntimeSpec
+from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 
 

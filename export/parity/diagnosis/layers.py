@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.model.keras_internals import functional_of
 from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.parity.references.reference import Expectation, KerasReference
 from keras_pe.export.parity.results import Array, LayerResult
 from keras_pe.export.parity.verdict.judge import Runner
 from keras_pe.export.parity.verdict.tolerance import MAX_FACTOR, flat_tolerance, is_float, noise_floor
-from keras_pe.export.runtimes.runtime import Arrays, RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
+from keras_pe.export.runtimes.runtime import Arrays
 
 Failure = (RuntimeRefusedError, RuntimeDiedError, RuntimeHungError)
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.parity.inputs.cases import Case
 from keras_pe.export.parity.inputs.sweep import draw_case
 from keras_pe.export.parity.references.reference import Expectation, KerasReference, Reference
 from keras_pe.export.parity.results import Array, CaseResult, LayerResult, RuntimeResult
 from keras_pe.export.parity.verdict.judge import Runner
-from keras_pe.export.runtimes.runtime import Arrays, RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
+from keras_pe.export.runtimes.runtime import Arrays
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from unittest.mock import patch
 
 import numpy as np
 
-from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.parity.inputs.sweep import Role
 from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype
 
 _REACH = 2**24  # positions beyond are refused by the encoding itself
 
 
-def find_roles(inputs: tuple[TensorSpec, ...], run: Callable[[Arrays], Any]) -> dict[str, Role]:
+def find_roles(inputs: tuple[TensorInfo, ...], run: Callable[[Arrays], Any]) -> dict[str, Role]:
     """Returns the roles of the inputs that reach an embedding or a position encoding.
 
     The model runs once, eagerly, on zeros and ones: a fair token id, position and start everywhere. Each input has a

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.parity.inputs.cases import Case
 from keras_pe.export.parity.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
@@ -38,7 +38,7 @@ class Role:
     high: float | None = None
 
 
-def sweep(inputs: tuple[TensorSpec, ...], roles: Mapping[str, Role], seed: int) -> tuple[Case, ...]:
+def sweep(inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], seed: int) -> tuple[Case, ...]:
     """Returns the cases for a signature.
 
     Args:
@@ -68,12 +68,12 @@ def sweep(inputs: tuple[TensorSpec, ...], roles: Mapping[str, Role], seed: int) 
     return tuple(cases)
 
 
-def draw_case(inputs: tuple[TensorSpec, ...], roles: Mapping[str, Role], sizes: Mapping[str, int], seed: int) -> Arrays:
+def draw_case(inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], sizes: Mapping[str, int], seed: int) -> Arrays:
     """Returns usual inputs of the given sizes."""
     return _draw(inputs, roles, sizes, np.random.default_rng(seed), _usual)
 
 
-def _sizes(inputs: tuple[TensorSpec, ...], row: tuple[int, ...]) -> dict[str, int]:
+def _sizes(inputs: tuple[TensorInfo, ...], row: tuple[int, ...]) -> dict[str, int]:
     names = list(dict.fromkeys(dim for spec in inputs for dim in spec.shape if isinstance(dim, str)))
     # A signature whose batch is static starts with the length.
     ordered = sorted(names, key=lambda name: {"batch": 0, "length": 1}.get(name, 2))
@@ -83,11 +83,11 @@ def _sizes(inputs: tuple[TensorSpec, ...], row: tuple[int, ...]) -> dict[str, in
 
 
 def _draw(
-    inputs: tuple[TensorSpec, ...],
+    inputs: tuple[TensorInfo, ...],
     roles: Mapping[str, Role],
     sizes: Mapping[str, int],
     rng: np.random.Generator,
-    values: Callable[[TensorSpec, Role, tuple[int, ...], np.random.Generator], Array],
+    values: Callable[[TensorInfo, Role, tuple[int, ...], np.random.Generator], Array],
 ) -> Arrays:
     shapes = {spec.name: tuple(sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape) for spec in inputs}
     return {
@@ -96,15 +96,15 @@ def _draw(
     }
 
 
-def _role(spec: TensorSpec, roles: Mapping[str, Role]) -> Role:
+def _role(spec: TensorInfo, roles: Mapping[str, Role]) -> Role:
     return roles.get(spec.name, Role("values"))
 
 
-def _is_mask(spec: TensorSpec, roles: Mapping[str, Role]) -> bool:
+def _is_mask(spec: TensorInfo, roles: Mapping[str, Role]) -> bool:
     return spec.dtype == "bool" or _role(spec, roles).kind == "ids"
 
 
-def _usual(spec: TensorSpec, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+def _usual(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Draws what a model usually meets, negative integers among it."""
     kind = np.dtype(as_dtype(spec.dtype)).kind
     if spec.dtype == "bool":
@@ -129,14 +129,14 @@ def _usual(spec: TensorSpec, role: Role, shape: tuple[int, ...], rng: np.random.
     return rng.standard_normal(shape)
 
 
-def _padding(spec: TensorSpec, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+def _padding(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Draws what is all padding: masks that are False, token ids that are 0."""
     if spec.dtype == "bool" or (role.kind == "ids" and (role.low or 0) <= 0):
         return np.zeros(shape)
     return _usual(spec, role, shape, rng)
 
 
-def _far(spec: TensorSpec, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+def _far(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Draws positions where tables end and short floats stop telling neighbours apart."""
     if role.kind not in ("positions", "start") or spec.dtype in ("float16", "bfloat16"):
         return _usual(spec, role, shape, rng)
@@ -148,7 +148,7 @@ def _far(spec: TensorSpec, role: Role, shape: tuple[int, ...], rng: np.random.Ge
     return np.resize(np.array(fair), shape)
 
 
-def _large(spec: TensorSpec, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+def _large(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Draws values past the end of float16."""
     usual = _usual(spec, role, shape, rng)
     is_free = role.kind == "values" and role.low is None and np.dtype(as_dtype(spec.dtype)).kind == "f"

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from keras_pe.export.artifact import TensorSpec
-from keras_pe.export.errors import first_line
+from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.errors import RuntimeRefusedError
+from keras_pe.export.messages import first_line
 from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.parity.inputs.cases import Case
 from keras_pe.export.parity.inputs.roles import find_roles
 from keras_pe.export.parity.inputs.sweep import Role
-from keras_pe.export.runtimes.runtime import Arrays, RuntimeRefusedError
+from keras_pe.export.runtimes.runtime import Arrays
 from keras_pe.export.runtimes.worker import Worker
 
 
@@ -49,7 +50,7 @@ class Reference(Protocol):
 
     name: str
     basis: str
-    inputs: tuple[TensorSpec, ...]
+    inputs: tuple[TensorInfo, ...]
     version: str
     roles: Mapping[str, Role]
 
@@ -97,7 +98,7 @@ class StoredReference:
         self.roles: Mapping[str, Role] = {}
         self._stored = stored
         inputs = next(iter(stored.values()))[0].inputs
-        self.inputs = tuple(TensorSpec(name, array.shape, array.dtype.name) for name, array in inputs.items())
+        self.inputs = tuple(TensorInfo(name, array.shape, array.dtype.name) for name, array in inputs.items())
 
     @property
     def cases(self) -> tuple[Case, ...]:

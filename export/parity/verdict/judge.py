@@ -5,16 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.parity.references.reference import Expectation
 from keras_pe.export.parity.results import CaseResult, Recording, RuntimeResult
 from keras_pe.export.parity.verdict.compare import compare_outputs
 from keras_pe.export.runtimes.in_process import KerasHere
-from keras_pe.export.runtimes.runtime import (
-    Arrays,
-    RuntimeDiedError,
-    RuntimeHungError,
-    RuntimeRefusedError,
-)
+from keras_pe.export.runtimes.runtime import Arrays
 from keras_pe.export.runtimes.worker import Worker
 
 Runner = Worker | KerasHere

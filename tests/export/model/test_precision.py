@@ -10,7 +10,7 @@ import onnxruntime as ort
 import pytest
 
 import keras_pe
-from keras_pe.export import ExportError, export_onnx, open_artifact
+from keras_pe.export import ExportError, export_onnx, read_artifact
 
 
 def _model(policy: str) -> keras.Model:
@@ -35,7 +35,7 @@ def test_half_precision_is_exported_as_a_float32_rebuild_that_says_so(tmp_path: 
     # Eight products of values near 1, each rounded once to float32.
     np.testing.assert_allclose(_run(artifact.path, values), rebuilt(values), atol=2e-6, rtol=0)
     assert "in float32" in artifact.notes[0]
-    assert open_artifact(artifact.path).notes == artifact.notes
+    assert read_artifact(artifact.path).notes == artifact.notes
 
 
 def test_half_precision_on_request_keeps_the_encoding_within_half_a_unit_of_float16(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.model.signature import Signature, model_signature
 
 
@@ -126,7 +126,7 @@ def test_a_subclassed_model_takes_a_keras_signature(as_list: bool) -> None:
 def test_named_dimensions_of_the_caller_are_kept() -> None:
     model = Gated()
     model(np.zeros((2, 8), "float32"))
-    given = [TensorSpec("tokens", ("batch", "words", 8), "float32"), TensorSpec("gate", ("batch", "n"), "float32")]
+    given = [TensorInfo("tokens", ("batch", "words", 8), "float32"), TensorInfo("gate", ("batch", "n"), "float32")]
     signature = model_signature(model, given)
     assert signature.inputs == tuple(given)
     assert [spec.name for spec in signature.outputs] == ["main", "gates_0"]

@@ -35,18 +35,20 @@ def exported(
     folder: Path,
     *,
     is_static: bool = False,
-    opset: int = 18,
+    opset_version: int = 18,
 ) -> list[np.ndarray]:
     """Returns what the exported file returns, flat. The first dimension of an input is dynamic unless `is_static`."""
     specs = [keras.InputSpec(shape=_shape(x, is_static), dtype=_dtype(x)) for x in inputs]
-    return opened(function, specs, folder, opset=opset)(inputs)
+    return opened(function, specs, folder, opset_version=opset_version)(inputs)
 
 
 def opened(
-    function: Callable[..., Any], specs: Sequence[keras.InputSpec], folder: Path, *, opset: int = 18
+    function: Callable[..., Any], specs: Sequence[keras.InputSpec], folder: Path, *, opset_version: int = 18
 ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
     """Returns the exported file as a function of inputs of any sizes, which returns its outputs, flat."""
-    artifact = export_onnx(Calls(function), folder / "calls.onnx", input_signature=list(specs), opset=opset)
+    artifact = export_onnx(
+        Calls(function), folder / "calls.onnx", input_signature=list(specs), opset_version=opset_version
+    )
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     session = ort.InferenceSession(artifact.path, options, providers=["CPUExecutionProvider"])

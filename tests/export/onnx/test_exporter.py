@@ -76,8 +76,8 @@ def tokens_and_segments(batch: int, length: int) -> dict[str, Any]:
 )
 def test_the_file_agrees_with_keras_at_sizes_that_were_never_traced(tmp_path: Path, opset: int) -> None:
     model = encoder()
-    artifact = export_onnx(model, tmp_path / "encoder.onnx", opset=opset)
-    assert artifact.opset == opset
+    artifact = export_onnx(model, tmp_path / "encoder.onnx", opset_version=opset)
+    assert artifact.opset_version == opset
     assert [spec.name for spec in artifact.outputs] == ["logits", "tokens_out"]
     for batch, length in ((1, 1), (2, 5), (3, 300)):
         arrays = tokens_and_segments(batch, length)
@@ -191,7 +191,7 @@ def test_weights_past_the_threshold_go_to_a_file_beside_it(tmp_path: Path) -> No
     outside = export_onnx(model, tmp_path / "outside.onnx", external_data_threshold=1000)
     assert [path.name for path in tmp_path.glob("inline*")] == ["inline.onnx"]
     (data,) = tmp_path.glob("outside.onnx.*.data")
-    assert outside.size == outside.path.stat().st_size + data.stat().st_size
+    assert outside.nbytes == outside.path.stat().st_size + data.stat().st_size
     values = RNG.normal(size=(2, 3, 8)).astype("float32")
     results = [next(iter(run(path, values=values).values())) for path in (inline.path, outside.path)]
     np.testing.assert_array_equal(*results)
@@ -229,8 +229,8 @@ def test_two_processes_write_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("opset", [14, 26])
 def test_an_opset_that_is_not_offered_is_refused(tmp_path: Path, opset: int) -> None:
-    with pytest.raises(ValueError, match="`opset` must be 15 to 25"):
-        export_onnx(sequential(keras.layers.Dense(1)), tmp_path / "m.onnx", opset=opset)
+    with pytest.raises(ValueError, match="`opset_version` must be 15 to 25"):
+        export_onnx(sequential(keras.layers.Dense(1)), tmp_path / "m.onnx", opset_version=opset)
 
 
 def test_a_foreign_file_in_the_way_stays(tmp_path: Path) -> None:

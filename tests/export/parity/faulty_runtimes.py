@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.artifact import TensorInfo
 
 
 class Crashing:
     """Aborts its process when it runs."""
 
-    inputs = (TensorSpec("tokens", ("batch", "length"), "int32"),)
+    inputs = (TensorInfo("tokens", ("batch", "length"), "int32"),)
     version = "faulty 1"
 
     def __init__(self, path: str) -> None:
@@ -49,7 +49,7 @@ class Silent(Crashing):
 class Forgetful:
     """Multiplies by one, and from the third question on by two."""
 
-    inputs = (TensorSpec("x", ("batch", "length"), "float32"),)
+    inputs = (TensorInfo("x", ("batch", "length"), "float32"),)
     version = "faulty 1"
 
     def __init__(self, path: str) -> None:

@@ -15,7 +15,6 @@ import onnxruntime as ort
 import pytest
 
 from keras_pe.export import export_onnx, export_saved_model
-from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.staging import publish_file, publish_folder, staging
 
 STAGES = ("signature", "trace", "convert", "check", "write", "run", "publish")
@@ -165,25 +164,6 @@ def test_an_export_replaces_an_older_one(tmp_path: Path) -> None:
         export_onnx(model, tmp_path / "m.onnx")
     session = ort.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     assert session.run(None, {"values": np.ones((1, 2), "float32")})[0].shape == (1, 3)
-
-
-@pytest.mark.parametrize("kind", ["onnx", "tf_saved_model", "litert"])
-@pytest.mark.parametrize("content", [b"", b"my notes", None])
-def test_what_is_no_artifact_is_never_overwritten(tmp_path: Path, kind: str, content: bytes | None) -> None:
-    place = tmp_path / "precious"
-    if content is None:
-        place.mkdir()
-        (place / "thesis.txt").write_text("years")
-    else:
-        place.write_bytes(content)
-    with pytest.raises(FileExistsError, match="which is something else"):
-        check_destination(place, kind)
-
-
-def test_a_destination_below_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(NotADirectoryError, match="must be in a folder"):
-        check_destination(tmp_path / "file" / "m.onnx", "onnx")
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_that_names_it() -> None:

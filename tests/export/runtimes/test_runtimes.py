@@ -6,8 +6,8 @@ import pytest
 
 import keras_pe
 from keras_pe.export import export_litert, export_onnx, export_saved_model
+from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.runtime import RuntimeRefusedError
 from keras_pe.export.runtimes.worker import Worker
 
 EXPORTS = {

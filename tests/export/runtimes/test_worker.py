@@ -10,15 +10,16 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from keras_pe.export.artifact import TensorSpec
-from keras_pe.export.runtimes.runtime import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError, RuntimeSpec
+from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
+from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 
 
 class Doubling:
     """A runtime to be started in a child process."""
 
-    inputs = (TensorSpec("x", ("batch",), "float32"),)
+    inputs = (TensorInfo("x", ("batch",), "float32"),)
     version = "doubling 1"
 
     def __init__(self, path: str, factor: float = 2.0) -> None:

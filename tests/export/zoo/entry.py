@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export import TensorSpec
+from keras_pe.export import TensorInfo
 
 SIZES = ((1, 2), (3, 7), (5, 19))  # batch and length: never traced, never equal
 
@@ -29,7 +29,7 @@ class Entry:
     sizes: tuple[tuple[int, int], ...] = SIZES
     refused: str | None = None
 
-    def inputs(self, specs: Iterable[TensorSpec], batch: int, length: int) -> dict[str, np.ndarray]:
+    def inputs(self, specs: Iterable[TensorInfo], batch: int, length: int) -> dict[str, np.ndarray]:
         """Returns random inputs: normal floats; integers from 1; masks with padding in every row but the first."""
         random = np.random.default_rng([batch, length])
         specs = tuple(specs)
@@ -37,7 +37,7 @@ class Entry:
         sizes = {"batch": batch} | {name: length + 4 * i for i, name in enumerate(names)}
         return {spec.name: self._array(spec, [sizes.get(d, d) for d in spec.shape], random) for spec in specs}
 
-    def _array(self, spec: TensorSpec, shape: list[int], random: np.random.Generator) -> np.ndarray:
+    def _array(self, spec: TensorInfo, shape: list[int], random: np.random.Generator) -> np.ndarray:
         if "mask" in spec.name:
             lengths = np.maximum(1, shape[1] - np.arange(shape[0]) % shape[1])
             return (np.arange(shape[1]) < lengths[:, None]).astype(spec.dtype)

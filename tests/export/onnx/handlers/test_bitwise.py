@@ -12,7 +12,7 @@ EDGES = np.array([[0.0, -0.0, 1.0], [-0.0, 0.0, -1.0], [-np.inf, np.inf, 3e38], 
 
 @pytest.mark.parametrize("opset", [15, 18])
 def test_signbit_sees_the_sign_of_zero(opset: int, tmp_path: Path) -> None:
-    (actual,) = exported(ops.signbit, [EDGES], tmp_path, opset=opset)
+    (actual,) = exported(ops.signbit, [EDGES], tmp_path, opset_version=opset)
     np.testing.assert_array_equal(actual, np.signbit(EDGES))
 
 
@@ -22,7 +22,9 @@ def test_the_float_extremes_are_where_keras_finds_them(function, opset: int, tmp
     def call(x):
         return function(x, axis=-1)
 
-    np.testing.assert_array_equal(exported(call, [EDGES], tmp_path, opset=opset), expected(call, [EDGES]), strict=True)
+    np.testing.assert_array_equal(
+        exported(call, [EDGES], tmp_path, opset_version=opset), expected(call, [EDGES]), strict=True
+    )
 
 
 def test_other_bits_are_refused(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ EPSILON = float(np.finfo("float32").eps)
 @pytest.mark.parametrize("function", [ops.image.rgb_to_hsv, ops.image.hsv_to_rgb])
 def test_every_colour_is_converted_as_in_keras(function, opset: int, tmp_path: Path) -> None:
     x = COLOURS.reshape(-1, 4, 3, 3)
-    (truth,), (actual,) = expected(function, [x]), exported(function, [x], tmp_path, opset=opset)
+    (truth,), (actual,) = expected(function, [x]), exported(function, [x], tmp_path, opset_version=opset)
     # The same operations in the same order; a few roundings if a compiler fuses or a runtime divides otherwise.
     np.testing.assert_allclose(actual, truth, rtol=4 * EPSILON, atol=2 * EPSILON, strict=True)
 

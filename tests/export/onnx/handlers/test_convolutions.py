@@ -29,7 +29,7 @@ def made(layer: keras.layers.Layer, shape: tuple[int | None, ...], first: keras.
 
 
 def assert_agrees(model: keras.Model, path: Path, shapes: list[tuple[int, ...]], opset: int = 18) -> Artifact:
-    artifact = export_onnx(model, path / "model.onnx", opset=opset)
+    artifact = export_onnx(model, path / "model.onnx", opset_version=opset)
     session = ort.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
     for shape in shapes:
         x = np.random.default_rng(0).uniform(-4, 4, size=(*shape, 2)).astype("float32")

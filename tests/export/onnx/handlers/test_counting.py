@@ -30,7 +30,7 @@ def test_weights_are_added(tmp_path: Path) -> None:
 
 def test_counting_is_refused_where_onnx_cannot_scatter_sums(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="needs opset 16"):
-        exported(lambda x: ops.bincount(x, minlength=6), [VALUES], tmp_path, opset=15)
+        exported(lambda x: ops.bincount(x, minlength=6), [VALUES], tmp_path, opset_version=15)
 
 
 def test_what_is_scattered_to_one_place_is_added(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ DIVISORS = [3, -3, 4, -4, 5, 8, -8, 5, -5, -3, 3, 7, 2]
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_integer_division_rounds_down_whatever_the_signs(dtype: str, opset: int, tmp_path: Path) -> None:
     x, y = np.array(DIVIDENDS, dtype), np.array(DIVISORS, dtype)
-    quotient, remainder = exported(lambda t: (t // y, ops.mod(t, y)), [x], tmp_path, is_static=True, opset=opset)
+    quotient, remainder = exported(
+        lambda t: (t // y, ops.mod(t, y)), [x], tmp_path, is_static=True, opset_version=opset
+    )
     np.testing.assert_array_equal(quotient, x // y, strict=True)
     np.testing.assert_array_equal(remainder, x % y, strict=True)
 

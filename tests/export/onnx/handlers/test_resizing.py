@@ -35,7 +35,7 @@ def images(*shape: int) -> np.ndarray:
 def any_size(function: Callable[[Any], Any], folder: Path, opset: int) -> ort.InferenceSession:
     """A session of a function of images whose sizes the export knows nothing of."""
     signature = [keras.InputSpec(shape=(None, None, None, 3), dtype="float32")]
-    artifact = export_onnx(Calls(function), folder / "calls.onnx", input_signature=signature, opset=opset)
+    artifact = export_onnx(Calls(function), folder / "calls.onnx", input_signature=signature, opset_version=opset)
     return ort.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
 
 

@@ -25,4 +25,6 @@ def test_empty_and_negative_segments_are_as_in_keras(function, dtype: str, tmp_p
 
 def test_the_extremes_are_refused_where_onnx_cannot_scatter_them(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="UnsortedSegmentMax needs opset 18"):
-        exported(lambda x, ids: ops.segment_max(x, ids, 5), [np.ones((6, 2), "float32"), IDS], tmp_path, opset=15)
+        exported(
+            lambda x, ids: ops.segment_max(x, ids, 5), [np.ones((6, 2), "float32"), IDS], tmp_path, opset_version=15
+        )

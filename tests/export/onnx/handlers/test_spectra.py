@@ -50,7 +50,9 @@ def _agrees(
     tolerance: float = TOLERANCE,
 ) -> None:
     """Exports once, and compares with Keras at each of the shapes, which all inputs have in common."""
-    run = opened(function, [keras.InputSpec(shape=shape, dtype="float32") for shape in shapes], folder, opset=opset)
+    run = opened(
+        function, [keras.InputSpec(shape=shape, dtype="float32") for shape in shapes], folder, opset_version=opset
+    )
     for trial in trials:
         inputs = [_normal(*trial) + i for i in range(len(shapes))]
         for actual, truth in zip(run(inputs), expected(function, inputs), strict=True):
@@ -122,7 +124,7 @@ def test_a_dynamic_length_agrees_from_opset_17(name: str, opset: int, tmp_path: 
 
 
 def test_a_dynamic_length_is_refused_below_opset_17(tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match=r"'RFFT' .* needs opset 17\. Export with opset=17 or later, or give"):
+    with pytest.raises(ExportError, match=r"'RFFT' .* needs opset 17\. Export with opset_version=17 or later, or give"):
         _agrees(ops.rfft, [(None, None)], SIZES, tmp_path, opset=16)
 
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.parity.inputs.sweep import Role, sweep
 
-TOKENS = TensorSpec("tokens", ("batch", "length"), "int32")
-VALUES = TensorSpec("x", ("batch", "length", 8), "float32")
-MASK = TensorSpec("mask", ("batch", "length"), "bool")
+TOKENS = TensorInfo("tokens", ("batch", "length"), "int32")
+VALUES = TensorInfo("x", ("batch", "length", 8), "float32")
+MASK = TensorInfo("mask", ("batch", "length"), "bool")
 
 
 def test_batch_never_equals_length_and_the_lengths_promised_are_there():
@@ -19,7 +19,7 @@ def test_batch_never_equals_length_and_the_lengths_promised_are_there():
 
 
 def test_equal_names_get_equal_sizes_and_other_names_other_sizes():
-    other = TensorSpec("other", ("batch", "height", "width"), "float32")
+    other = TensorInfo("other", ("batch", "height", "width"), "float32")
     for case in sweep((VALUES, other, MASK), {}, seed=0):
         assert case.inputs["x"].shape[:2] == case.inputs["mask"].shape
         batch, height, width = case.inputs["other"].shape
@@ -65,5 +65,5 @@ def test_the_last_case_is_the_first_once_more():
 
 @pytest.mark.parametrize("shape", [(), (4,), ("batch",), ("length", 3)])
 def test_every_rank_can_be_swept(shape):
-    for case in sweep((TensorSpec("x", shape, "float32"),), {}, seed=0):
+    for case in sweep((TensorInfo("x", shape, "float32"),), {}, seed=0):
         assert case.inputs["x"].ndim == len(shape)

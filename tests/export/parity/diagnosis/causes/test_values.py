@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.parity.diagnosis.causes import find_causes
 from keras_pe.export.parity.diagnosis.probe import Evidence
 from keras_pe.export.parity.inputs.cases import Case
@@ -22,7 +22,7 @@ OTHER = RNG.standard_normal((2, 5, 6)).astype(np.float32)
 class Given(KerasHere):
     """Answers what it was given, always."""
 
-    inputs = (TensorSpec("x", ("batch", "length"), "float32"),)
+    inputs = (TensorInfo("x", ("batch", "length"), "float32"),)
     version = "given 1"
 
     def __init__(self, answer):

@@ -1,0 +1,1 @@
+"""What stands on disk, read without running it: one file a format."""

@@ -1,0 +1,75 @@
+"""A LiteRT file: its signature, read as a flatbuffer. The interpreter trusts a file and may crash on it."""
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.artifact import Artifact, TensorInfo
+from keras_pe.export.dependencies import require
+from keras_pe.export.formats import Format
+from keras_pe.export.reading import description
+
+METADATA = "keras_pe"  # the name under which an exporter leaves its description in the file
+SIGNATURE = "serving_default"
+
+
+def read(path: Path) -> Artifact:
+    """Returns what the file takes and returns, and what its exporter said about it.
+
+    Raises:
+        ValueError: With the end of a sentence about the file, if it cannot be read.
+    """
+    require("read_artifact", "ai_edge_litert", extra="litert")
+    from ai_edge_litert import schema_py_generated as schema
+
+    content = path.read_bytes()
+    try:
+        model = schema.Model.GetRootAs(content, 0)
+        known = _description(model)
+        inputs, outputs = _tensors(model)
+    except (IndexError, struct.error, TypeError, AttributeError, UnicodeDecodeError, OverflowError) as error:
+        raise ValueError("is not a whole LiteRT file.") from error
+    given: dict[str, Any] = {"inputs": inputs, "outputs": outputs} if known is None else description.from_json(known)
+    return Artifact(Format.LITERT, path, nbytes=len(content), seconds=0.0, **given)
+
+
+def _description(model: Any) -> str | None:
+    for i in range(model.MetadataLength()):
+        entry = model.Metadata(i)
+        if entry.Name() == METADATA.encode():
+            return str(model.Buffers(entry.Buffer()).DataAsNumpy().tobytes().decode())
+    return None
+
+
+def _tensors(model: Any) -> tuple[tuple[TensorInfo, ...], ...]:
+    signatures = [model.SignatureDefs(i) for i in range(model.SignatureDefsLength())]
+    signatures.sort(key=lambda signature: signature.SignatureKey() != SIGNATURE.encode())
+    if not signatures:
+        raise ValueError("has no signature, without which its inputs and outputs have no names.")
+    signature = signatures[0]
+    graph = model.Subgraphs(signature.SubgraphIndex())
+    return tuple(
+        tuple(_tensor_info(name, graph.Tensors(index)) for name, index in sorted(tensors))
+        for tensors in (
+            _named(signature.Inputs, signature.InputsLength()),
+            _named(signature.Outputs, signature.OutputsLength()),
+        )
+    )
+
+
+def _named(entry: Any, count: int) -> Iterator[tuple[str, int]]:
+    for tensor in map(entry, range(count)):
+        yield tensor.Name().decode(), tensor.TensorIndex()
+
+
+def _tensor_info(name: str, tensor: Any) -> TensorInfo:
+    from ai_edge_litert import schema_py_generated as schema
+
+    dtypes = {number: key.lower() for key, number in vars(schema.TensorType).items() if isinstance(number, int)}
+    if tensor.ShapeSignatureLength():
+        dims = [tensor.ShapeSignature(i) for i in range(tensor.ShapeSignatureLength())]
+    else:
+        dims = [tensor.Shape(i) for i in range(tensor.ShapeLength())]
+    shape = (f"{name}_axis_{axis}" if dim < 0 else int(dim) for axis, dim in enumerate(dims))
+    return TensorInfo(name, tuple(shape), dtypes.get(tensor.Type(), "unknown"))

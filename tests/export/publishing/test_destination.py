@@ -1,0 +1,65 @@
+"""Only an artifact of the same format is overwritten."""
+
+from pathlib import Path
+
+import keras
+import pytest
+
+from keras_pe.export import Format, export_onnx, export_saved_model
+from keras_pe.export.publishing.destination import check_destination
+
+
+def _model() -> keras.Model:
+    return keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+
+
+def test_an_artifact_of_the_same_format_is_replaced(tmp_path: Path) -> None:
+    for format, path in (
+        (Format.ONNX, export_onnx(_model(), tmp_path / "m.onnx").path),
+        (Format.SAVED_MODEL, export_saved_model(_model(), tmp_path / "model").path),
+    ):
+        assert check_destination(path, format) == path
+    (tmp_path / "empty").mkdir()
+    assert check_destination(tmp_path / "empty", Format.SAVED_MODEL) == tmp_path / "empty"
+
+
+def test_a_file_of_another_format_is_not(tmp_path: Path) -> None:
+    folder = export_saved_model(_model(), tmp_path / "model").path
+    for path, format in (
+        (folder / "saved_model.pb", Format.ONNX),  # begins like an ONNX file
+        (folder, Format.ONNX),
+        (export_onnx(_model(), tmp_path / "m.onnx").path, Format.LITERT),
+        (tmp_path / "m.onnx", Format.SAVED_MODEL),
+        (tmp_path, Format.SAVED_MODEL),
+    ):
+        with pytest.raises(FileExistsError, match="which is something else"):
+            check_destination(path, format)
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "assets.extra/mine.json", "variables/mine.npz", "data/train.csv"])
+def test_a_folder_with_anything_but_a_saved_model_is_not(tmp_path: Path, name: str) -> None:
+    folder = export_saved_model(_model(), tmp_path / "model").path
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text("mine")
+    with pytest.raises(FileExistsError, match=f"which also holds '{name}'"):
+        export_saved_model(_model(), folder)
+    assert (folder / name).read_text() == "mine"
+
+
+def test_a_destination_within_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a text")
+    with pytest.raises(NotADirectoryError, match="is a file"):
+        check_destination(tmp_path / "file" / "m.onnx", Format.ONNX)
+
+
+@pytest.mark.parametrize("format", list(Format))
+@pytest.mark.parametrize("content", [b"", b"my notes", None])
+def test_what_is_no_artifact_is_never_overwritten(tmp_path: Path, format: Format, content: bytes | None) -> None:
+    place = tmp_path / "precious"
+    if content is None:
+        place.mkdir()
+        (place / "thesis.txt").write_text("years")
+    else:
+        place.write_bytes(content)
+    with pytest.raises(FileExistsError, match="which is something else"):
+        check_destination(place, format)

@@ -1,0 +1,28 @@
+"""A refusal reads as sentences."""
+
+import keras
+import pytest
+
+from keras_pe.export.messages import first_line, joined
+
+
+def test_each_reason_is_said_once_and_begins_as_a_sentence_but_for_the_first() -> None:
+    reasons = joined(["operator 'A' has no form.", "operator 'B' has no form.", "operator 'A' has no form."])
+    assert reasons == "operator 'A' has no form. Operator 'B' has no form."
+
+
+def test_what_an_error_says_is_its_first_line() -> None:
+    assert first_line(ValueError("\nBroken.\nMore.")) == "Broken"
+    assert first_line(ValueError()) == "ValueError"
+
+
+def test_of_what_keras_raises_in_a_layer_the_cause_is_said() -> None:
+    def broken(x: object) -> None:
+        raise ValueError("It broke.\nMore.")
+
+    x = keras.Input((3,))
+    inner = keras.layers.Lambda(broken, output_shape=(3,))
+    model = keras.Sequential([keras.Input((3,)), keras.Model(x, inner(x))])
+    with pytest.raises(ValueError, match="Exception encountered") as caught:
+        model(keras.ops.zeros((2, 3)))
+    assert first_line(caught.value) == "Lambda.call(): It broke"
