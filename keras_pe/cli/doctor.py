@@ -1,65 +1,77 @@
 """`keras-pe doctor`: the versions found, and what is known about their combination."""
 
 import importlib.metadata
+import json
+import os
 import platform
 import re
+from pathlib import Path
 
 import click
 
-# What every test of this release ran on; another version may work, and has not been seen to.
-_TRIED = {
-    "keras": "3.15",
-    "numpy": "2.4",
-    "tensorflow": "2.21",
-    "tf2onnx": "1.17",
-    "onnx": "1.23",
-    "onnxruntime": "1.31",
-    "keras-hub": "0.32",
-    "ai-edge-litert": "2.3",
-    "openvino": "2026.4",
-}
-_NEEDED = {"keras": "keras-pe", "numpy": "keras-pe"} | dict.fromkeys(
-    ("tensorflow", "tf2onnx", "onnx", "onnxruntime"), "keras-pe[export]"
-)
-_OPTIONAL = {"ai-edge-litert": "keras-pe[litert]", "openvino": "keras-pe[openvino]"}
+from keras_pe.tried_versions import TriedVersions, tried_versions
+
+_LAYERS = ("keras", "numpy")
+_EXPORT = ("tensorflow", "tf2onnx", "onnx", "onnxruntime")
 
 
 @click.command()
 def doctor() -> None:
-    """Print the versions found and what is known about them. Exits with 1 if something that is needed is missing."""
+    """Print the versions found and what is known about them. Exits with 1 if something that is needed is missing.
+
+    Needed are Keras, the backend that it is set to, and what an export takes if that is TensorFlow.
+    """
     from rich.console import Console
     from rich.table import Table
 
-    found = {package: _version(package) for package in _TRIED}
+    backend = _backend()
+    needed = {*_LAYERS, backend, *(_EXPORT if backend == "tensorflow" else ())}
+    found = {row.name: _version(row.name) for row in tried_versions()}
     table = Table("package", "found", "tried", "")
-    table.add_row("python", platform.python_version(), "3.11", "")
-    for package, tried in _TRIED.items():
-        table.add_row(package, found[package] or "-", tried, _remark(package, found[package]))
+    for row in tried_versions():
+        remark = _remark(row, found[row.name], is_needed=row.name in needed)
+        table.add_row(row.name, found[row.name] or "-", ", ".join(map(_minor, row.tried)), remark)
     console = Console()
     console.print(table)
-    for finding in _findings(found):
+    console.print(f"Keras is set to the backend {backend!r}.", markup=False)
+    for finding in _findings(found, backend):
         console.print(finding, markup=False)
-    if any(found[package] is None for package in _NEEDED):
+    if any(version is None and name in needed for name, version in found.items()):
         raise SystemExit(1)
 
 
+def _backend() -> str:
+    """Returns the backend that Keras would take, as Keras finds it, without importing it."""
+    if "KERAS_BACKEND" in os.environ:
+        return os.environ["KERAS_BACKEND"]
+    folder = Path(os.environ.get("KERAS_HOME", "~/.keras")).expanduser()
+    try:
+        return str(json.loads((folder / "keras.json").read_text())["backend"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "tensorflow"
+
+
 def _version(package: str) -> str | None:
+    if package == "python":
+        return platform.python_version()
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
 
 
-def _remark(package: str, version: str | None) -> str:
-    if version is None:
-        extra = _NEEDED.get(package) or _OPTIONAL.get(package)
-        return f"pip install '{extra}'".replace("[", "\\[") if extra else ""
-    return "" if _numbers(version)[:2] == _numbers(_TRIED[package])[:2] else "not tried"
+def _remark(row: TriedVersions, version: str | None, *, is_needed: bool) -> str:
+    if version is not None:
+        return "" if _minor(version) in map(_minor, row.tried) else "not tried"
+    command = f"pip install 'keras-pe\\[{row.extra}]'" if row.extra else f"pip install {row.name}"
+    return f"{command} (needed)" if is_needed else command
 
 
-def _findings(found: dict[str, str | None]) -> list[str]:
+def _findings(found: dict[str, str | None], backend: str) -> list[str]:
     """Returns a sentence on each combination that is known to misbehave without this package's care."""
     findings = []
+    if backend == "tensorflow" and not found["tensorflow"]:
+        findings.append("TensorFlow is missing: set KERAS_BACKEND to another backend for the layers without an export.")
     onnx, runtime = (_numbers(found[name] or "0") for name in ("onnx", "onnxruntime"))
     if onnx >= (1, 23) and (0,) < runtime < (1, 32):
         findings.append(
@@ -71,6 +83,11 @@ def _findings(found: dict[str, str | None]) -> list[str]:
     if found["tf2onnx"] and _numbers(found["tf2onnx"])[:2] != (1, 17):
         findings.append("The handlers are registered with the internals of tf2onnx 1.17; this is another version.")
     return findings
+
+
+def _minor(version: str) -> str:
+    """Returns the first two numbers of a version: what is between those of one pair is held to change nothing here."""
+    return ".".join(map(str, _numbers(version)[:2]))
 
 
 def _numbers(version: str) -> tuple[int, ...]:
