@@ -9,25 +9,23 @@ from typing import Any
 
 from keras_pe.export.artifact import Artifact
 from keras_pe.export.dependencies import require, require_tensorflow_backend
-from keras_pe.export.errors import InvalidArtifactError, RuntimeFailedError, UnsupportedError
+from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.formats import Format
 from keras_pe.export.graph.refusals import refuse_state_and_randomness
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.messages import joined
 from keras_pe.export.model.precision import in_export_precision
-from keras_pe.export.model.signature import Signature, model_signature
+from keras_pe.export.model.signature import model_signature
 from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.metadata import describe
 from keras_pe.export.publishing.staging import publish_file, staging
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.worker import Worker
 from keras_pe.export.saved_model import Endpoint
-from keras_pe.export.smoke_test import check_agreement
+from keras_pe.export.smoke_test import TIMEOUT, check_artifact
 
 # How the converter names an operator that it cannot write: its type, and its path in the graph.
 _CULPRIT = re.compile(r'error: loc\((?:callsite\()?fused\["(\w+):", "([^"@]+)')
-
-_LIMIT = 600.0  # seconds for one run on small arrays
 
 _WAYS_AROUND = {
     "BitwiseAnd": "For keras.ops.argmax of floats take keras.ops.top_k(x, 1)[1], for argmin that of -x.",
@@ -73,10 +71,11 @@ def export_litert(
     require_tensorflow_backend("export_litert")
     destination = check_destination(filepath, Format.LITERT)
     stage("signature")
-    model, notes = in_export_precision(model, False, Format.LITERT)
+    layers, notes = in_export_precision(model, False, Format.LITERT)
+    model = layers[0]
     signature = model_signature(model, input_signature)
     stage("trace")
-    endpoint = Endpoint(model, signature)
+    endpoint = Endpoint(layers, signature)
     refuse_state_and_randomness(endpoint.view, model.name, Format.LITERT)
     with staging(destination) as folder:
         stage("convert")
@@ -84,7 +83,8 @@ def export_litert(
         made = folder / destination.name
         nbytes = made.write_bytes(_convert(folder / "saved_model", model.name, endpoint.view))
         stage("run")
-        check_file(made, signature, model)
+        with Worker(find_runtimes(["litert"])[0], TIMEOUT) as worker:
+            check_artifact(made, worker, layers, signature, Format.LITERT)
         stage("publish")
         publish_file(made, [], destination)
     return Artifact(
@@ -95,7 +95,7 @@ def export_litert(
         nbytes=nbytes,
         seconds=time.perf_counter() - start,
         notes=tuple(notes),
-        metadata=describe(model, signature, ["keras", "tensorflow"], notes),
+        metadata=describe(layers, signature, ["keras", "tensorflow"], notes),
     )
 
 
@@ -114,25 +114,3 @@ def _convert(saved_model: Path, name: str, view: GraphView) -> bytes:
         path, kind = found[0] if found else ("", None)
         raise UnsupportedError(Format.LITERT, name, reason, layer=view.layer(path), operator=kind) from error
     return content
-
-
-def check_file(file: Path, signature: Signature, model: Any) -> None:
-    """Runs the file beside the model, in a process of its own: the interpreter trusts a file and may crash on it."""
-    (spec,) = find_runtimes(["litert"])
-
-    def checked(step: str, request: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return request(*arguments)
-        except RuntimeFailedError as error:
-            raise InvalidArtifactError(
-                Format.LITERT, model.name, f"the interpreter does not {step} the file: {error}."
-            ) from error
-
-    with Worker(spec, _LIMIT) as worker:
-        checked("open", worker.load, file)
-        found, wanted = ({tensor.name for tensor in tensors} for tensors in (worker.inputs, signature.inputs))
-        if found != wanted:
-            raise InvalidArtifactError(
-                Format.LITERT, model.name, f"the file has the inputs {found}, the model {wanted}."
-            )
-        check_agreement(lambda inputs: checked("run", worker.run, inputs), model, signature, Format.LITERT)

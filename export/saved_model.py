@@ -5,26 +5,26 @@ import dataclasses
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifact import Artifact, read_artifact
+from keras_pe.export.artifact import Artifact, TensorInfo
 from keras_pe.export.dependencies import require, require_tensorflow_backend
-from keras_pe.export.errors import InvalidArtifactError
+from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.formats import Format
 from keras_pe.export.graph.refusals import refuse_dynamic_time_distributed
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.messages import first_line
-from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.model.keras_internals import all_layers, one_at_a_time
 from keras_pe.export.model.signature import Signature, model_signature
 from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.metadata import describe
 from keras_pe.export.publishing.staging import publish_folder, staging
 from keras_pe.export.reading import description
 from keras_pe.export.reading.saved_model_folder import SIDECAR
-from keras_pe.export.runtimes.runtime import Arrays
-from keras_pe.export.smoke_test import check_agreement
+from keras_pe.export.runtimes.runtime import Array, Arrays
+from keras_pe.export.smoke_test import check_artifact
 
 
 def export_saved_model(
@@ -61,9 +61,10 @@ def export_saved_model(
     require_tensorflow_backend("export_saved_model")
     destination = check_destination(filepath, Format.SAVED_MODEL)
     stage("signature")
+    layers = all_layers(model)
     signature = model_signature(model, input_signature)
     stage("trace")
-    endpoint = Endpoint(model, signature)
+    endpoint = Endpoint(layers, signature)
     refuse_dynamic_time_distributed(endpoint.view, model.name, Format.SAVED_MODEL)
     notes = _state(endpoint.view)
     artifact = Artifact(
@@ -74,7 +75,7 @@ def export_saved_model(
         nbytes=0,
         seconds=0.0,
         notes=notes,
-        metadata=describe(model, signature, ["keras", "tensorflow"], notes),
+        metadata=describe(layers, signature, ["keras", "tensorflow"], notes),
     )
     with staging(destination) as folder:
         made = folder / destination.name
@@ -82,10 +83,11 @@ def export_saved_model(
         endpoint.write(made)
         _write_sidecar(made, artifact)
         stage("run")
-        check_folder(made, signature, model, is_repeatable=not notes)
+        check_artifact(made, TensorFlowHere(), layers, signature, Format.SAVED_MODEL, is_repeatable=not notes)
+        nbytes = sum(file.stat().st_size for file in made.rglob("*") if file.is_file())
         stage("publish")
         publish_folder(made, destination)
-    return dataclasses.replace(read_artifact(destination), seconds=time.perf_counter() - start)
+    return dataclasses.replace(artifact, nbytes=nbytes, seconds=time.perf_counter() - start)
 
 
 def _state(view: GraphView) -> tuple[str, ...]:
@@ -115,14 +117,15 @@ class Endpoint:
         view: The traced graph.
     """
 
-    def __init__(self, model: Any, signature: Signature) -> None:
-        """Traces the model once, for any size of the dynamic dimensions, in inference mode."""
+    def __init__(self, layers: Sequence[Any], signature: Signature) -> None:
+        """Traces the model, the first of the layers, for any size of the dynamic dimensions, in inference mode."""
         import keras
 
         self._archive = keras.export.ExportArchive()
-        # Without track(), which would store every weight a second time.
-        served = self._archive.add_endpoint("serve", *_served(model, signature))
-        self.view = GraphView(served.get_concrete_function().graph, all_layers(model))
+        with one_at_a_time:
+            # Without track(), which would store every weight a second time.
+            served = self._archive.add_endpoint("serve", *_served(layers[0], signature))
+            self.view = GraphView(served.get_concrete_function().graph, layers)
 
     def write(self, folder: Path) -> None:
         """Writes the SavedModel, without a look at what came out."""
@@ -160,28 +163,26 @@ def _without_notices() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def check_folder(folder: Path, signature: Signature, model: Any, *, is_repeatable: bool) -> None:
-    """Loads the folder and runs it beside the model, or by itself if no two of its calls are alike."""
-    import tensorflow as tf
+class TensorFlowHere:
+    """TensorFlow in this process: it runs on the folder what Keras has just run, and takes seconds to be imported."""
 
-    name = model.name
-    served = tf.saved_model.load(folder).signatures["serving_default"]
-    found = (set(served.structured_input_signature[1]), set(served.structured_outputs))
-    wanted = ({spec.name for spec in signature.inputs}, {spec.name for spec in signature.outputs})
-    if found != wanted:
-        raise InvalidArtifactError(
-            Format.SAVED_MODEL, name, f"the folder has the inputs and outputs {found}, the model {wanted}."
-        )
+    inputs: tuple[TensorInfo, ...]
 
-    def run(inputs: Mapping[str, Any]) -> Arrays:
-        try:
-            results = served(**{each: tf.convert_to_tensor(array) for each, array in inputs.items()})
-        except Exception as error:  # whatever the kernels raise
-            reason = f"TensorFlow opens the folder and does not run it: {first_line(error)}."
-            raise InvalidArtifactError(Format.SAVED_MODEL, name, reason) from error
-        return {each: result.numpy() for each, result in results.items()}
+    def load(self, path: Path) -> None:
+        from keras_pe.export.runtimes.tensorflow import SavedModel
 
-    if is_repeatable:
-        check_agreement(run, model, signature, Format.SAVED_MODEL)
-    else:
-        run(signature.example())
+        with _as_refusals():
+            self._runtime = SavedModel(str(path))
+        self.inputs = self._runtime.inputs
+
+    def run(self, inputs: Mapping[str, Array]) -> Arrays:
+        with _as_refusals():
+            return self._runtime.run(inputs)
+
+
+@contextlib.contextmanager
+def _as_refusals() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # whatever the reader and the kernels raise
+        raise RuntimeRefusedError(first_line(error)) from error

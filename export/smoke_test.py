@@ -3,28 +3,92 @@
 No dynamic size was traced, and the values are drawn. No rounding fails this test; the parity check is finer.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
 from keras_pe.export.artifact import TensorInfo
-from keras_pe.export.errors import DisagreementError
+from keras_pe.export.errors import DisagreementError, InvalidArtifactError, RuntimeFailedError
 from keras_pe.export.formats import Format
-from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.precision import half_dtypes
 from keras_pe.export.model.signature import Signature
+from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.runtimes.runtime import Array, Arrays
+
+TIMEOUT = 600.0  # seconds for one run on small arrays
 
 # Of an output's largest value, or of _SMALL where that is less. What is converted wrongly is off by more, rounding by
 # less, even through a hundred layers. A rounding to float16 or int8 on the way weighs 2**-11 or 2**-8 each time.
 _TOLERANCE = 1e-3
-_TOLERANCE_OF_SHORT_NUMBERS = 5e-2
+_LOW_PRECISION_TOLERANCE = 5e-2
 _SMALL = 1e-2
 _FILL = 1e6  # A larger value, such as a mask's -1e9, is no measure for those beside it.
 
 
-def check_agreement(run: Callable[[Arrays], Arrays], model: Any, signature: Signature, format: Format) -> None:
+class Runner(Protocol):
+    """Opens an artifact and runs it: a `Worker`, whose child process may crash, or a runtime in this process."""
+
+    inputs: tuple[TensorInfo, ...]
+
+    def load(self, path: Path) -> None:
+        """Opens the artifact."""
+        ...
+
+    def run(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns every output by name."""
+        ...
+
+
+def check_artifact(
+    path: Path,
+    runner: Runner,
+    layers: Sequence[Any],
+    signature: Signature,
+    format: Format,
+    *,
+    is_repeatable: bool = True,
+) -> None:
+    """Opens an artifact, compares its inputs with the model's, and runs it beside the model.
+
+    Args:
+        path: The file or folder.
+        runner: What opens and runs it.
+        layers: The model as it was exported, then every layer in it.
+        signature: Its signature.
+        format: For the error.
+        is_repeatable: Whether two calls on the same inputs are alike. Otherwise the artifact is run alone.
+
+    Raises:
+        InvalidArtifactError: If it does not open or run, or takes anything else than the model.
+        DisagreementError: If it returns something else.
+    """
+    name = layers[0].name
+
+    def checked(step: str, request: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return request(*arguments)
+        except RuntimeFailedError as error:
+            raise InvalidArtifactError(format, name, f"the runtime {step}: {error}.") from error
+
+    checked("does not open it", runner.load, path)
+    actual, expected = ({spec.name for spec in specs} for specs in (runner.inputs, signature.inputs))
+    if actual != expected:
+        raise InvalidArtifactError(format, name, f"it takes {sorted(actual)}, the model {sorted(expected)}.")
+
+    def run(inputs: Arrays) -> Arrays:
+        return checked("opens it and does not run it", runner.run, inputs)  # type: ignore[no-any-return]
+
+    if is_repeatable:
+        check_agreement(run, layers, signature, format)
+    else:
+        run({name: np.asarray(array) for name, array in signature.example().items()})
+
+
+def check_agreement(
+    run: Callable[[Arrays], Arrays], layers: Sequence[Any], signature: Signature, format: Format
+) -> None:
     """Compares the shapes of what an artifact returns with Keras, and the floating-point numbers.
 
     A comparison that fails is made once more, with other values and with Keras in a `tf.function`: a value next to
@@ -32,7 +96,7 @@ def check_agreement(run: Callable[[Arrays], Arrays], model: Any, signature: Sign
 
     Args:
         run: Runs the artifact, and raises whatever it raises.
-        model: The model as it was exported.
+        layers: The model as it was exported, then every layer in it.
         signature: Its signature.
         format: For the error.
 
@@ -41,8 +105,9 @@ def check_agreement(run: Callable[[Arrays], Arrays], model: Any, signature: Sign
     """
     import tensorflow as tf
 
-    is_short = half_dtypes(model) or any(getattr(layer, "quantization_mode", None) for layer in all_layers(model))
-    tolerance = _TOLERANCE_OF_SHORT_NUMBERS if is_short else _TOLERANCE
+    model = layers[0]
+    is_low_precision = half_dtypes(layers) or any(getattr(layer, "quantization_mode", None) for layer in layers)
+    tolerance = _LOW_PRECISION_TOLERANCE if is_low_precision else _TOLERANCE
     faults = []
     for seed, compiled in enumerate((lambda call: call, lambda call: tf.function(call, autograph=False))):
         with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
@@ -63,7 +128,7 @@ def _drawn(model: Any, signature: Signature, seed: int, compiled: Callable[..., 
 
     @compiled
     def call(arrays: Mapping[str, Any]) -> Any:
-        with keras.StatelessScope():
+        with state_left_alone():
             return signature.call(model, arrays)
 
     def called(inputs: Arrays) -> tuple[Arrays, Arrays]:

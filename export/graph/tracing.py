@@ -3,7 +3,7 @@
 The graph stays as small as the code that made it: no weight is copied until the file is written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_pe.export.graph.view import GraphView
-from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.model.keras_internals import one_at_a_time
 from keras_pe.export.model.names import unique
 from keras_pe.export.model.signature import Signature
+from keras_pe.export.model.state import state_left_alone
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,6 @@ class Trace:
         outputs: The same of its outputs.
         weights: What else the function takes.
         updated: The paths of the variables that a call would change and an output depends on.
-        layers: The model, then every layer in it.
         view: The function's graph.
     """
 
@@ -59,38 +59,34 @@ class Trace:
     outputs: tuple[str, ...]
     weights: tuple[Weight, ...]
     updated: tuple[str, ...]
-    layers: tuple[Any, ...]
     view: GraphView
 
 
-def trace(model: Any, signature: Signature) -> Trace:
+def trace(layers: Sequence[Any], signature: Signature) -> Trace:
     """Traces the model once, for any size of the dynamic dimensions, in inference mode.
 
     Some weights stay constants, see `_constants`. An eager tensor that a layer kept is found among the captures of the
     function and becomes a weight.
+
+    Args:
+        layers: The model, then every layer in it.
+        signature: Its signature.
     """
-    import keras
     import tensorflow as tf
 
-    layers = tuple(all_layers(model))
+    model = layers[0]
     constants = _constants(layers)
     variables = list({id(v): v for v in model.variables if id(v) not in constants}.values())
     count = len(signature.inputs)
     assigned: dict[int, Any] = {}
 
-    class Scope(keras.StatelessScope):  # type: ignore[misc]  # Keras has no types
-        """Keeps the variables that are assigned, those among them that the model does not list."""
-
-        def add_update(self, update: tuple[Any, Any]) -> None:
-            assigned[id(update[0])] = update[0]
-            super().add_update(update)
-
     def flat(*arguments: Any) -> list[Any]:
         mapping = list(zip(variables, arguments[count:], strict=True))
         mapping += [(v, tf.constant(value)) for v, value in constants.values()]
-        with Scope(state_mapping=mapping):
+        with state_left_alone(mapping) as scope:
             named = {s.name: x for s, x in zip(signature.inputs, arguments[:count], strict=True)}
             results = signature.call(model, named)
+        assigned.update(scope.assigned)
         return [tf.identity(results[spec.name]) for spec in signature.outputs]
 
     specs = [
@@ -98,7 +94,8 @@ def trace(model: Any, signature: Signature) -> Trace:
         for i, s in enumerate(signature.inputs)
     ]
     specs += [tf.TensorSpec(v.shape, v.dtype, f"weight_{i}") for i, v in enumerate(variables)]
-    function = tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
+    with one_at_a_time:
+        function = tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
     captured = [  # resources are frozen by the converter, and what TensorFlow has inlined already is no argument
         (inner, value)
         for value, inner in function.graph.captures
@@ -116,7 +113,6 @@ def trace(model: Any, signature: Signature) -> Trace:
         tuple(x.name for x in function.outputs),
         tuple(Weight(*weight) for weight in zip(names, arguments, values, strict=True)),
         tuple(v.path for v in assigned.values() if _is_read(v, argument_of, view)),
-        layers,
         view,
     )
 
@@ -128,7 +124,7 @@ def _is_read(variable: Any, argument_of: Mapping[int, Any], view: GraphView) -> 
     return not arguments or not view.needed.isdisjoint(arguments)  # one without is a constant
 
 
-def _constants(layers: tuple[Any, ...]) -> dict[int, tuple[Any, npt.NDArray[Any]]]:
+def _constants(layers: Sequence[Any]) -> dict[int, tuple[Any, npt.NDArray[Any]]]:
     """Returns the variables that the converter must know the values of, with these.
 
     It moves the transpositions that convolutions need past biases and the statistics of a normalisation, and folds

@@ -45,7 +45,7 @@ def clone_with(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
 
     classes = {type(layer).__name__: type(layer) for layer in all_layers(model)}
     try:
-        with named_functions() as functions:
+        with named_functions(model) as functions:
             config = keras.saving.serialize_keras_object(model)
         _walk(config, change)
         with keras.saving.custom_object_scope(classes | functions):

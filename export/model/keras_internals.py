@@ -2,9 +2,13 @@
 
 import contextlib
 import functools
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+# Held while layers have methods of their own, and while a model is traced: one export at a time, each in its turn.
+one_at_a_time = threading.RLock()
 
 
 def all_layers(model: Any) -> list[Any]:
@@ -17,39 +21,51 @@ def functional_of(model: Any) -> Any:
     return getattr(model, "_functional", None) or model
 
 
-@contextlib.contextmanager
-def replaced_inner_loops(loops: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
+def replaced_inner_loops(
+    loops: Mapping[Any, Callable[..., Any]],
+) -> contextlib.AbstractContextManager[None]:
     """Gives recurrent layers another loop over their steps; each is called with the layer's own, then its arguments."""
-    for layer, loop in loops.items():
-        vars(layer)["inner_loop"] = functools.partial(loop, layer.inner_loop)  # setattr() would track it
-    try:
-        yield
-    finally:
-        for layer in loops:
-            vars(layer).pop("inner_loop", None)
+    own = {layer: functools.partial(loop, layer.inner_loop) for layer, loop in loops.items()}
+    return _own_methods("inner_loop", own)
 
 
 @contextlib.contextmanager
-def named_functions() -> Iterator[dict[str, Callable[..., Any]]]:
-    """Has Lambda layers serialise their functions as names, which a custom object scope of the result resolves.
+def named_functions(model: Any) -> Iterator[dict[str, Callable[..., Any]]]:
+    """Has a model's Lambda layers serialize their functions as names, which a custom object scope resolves.
 
-    Keras writes the code of a lambda, which runs without the globals that it was written among, such as `ops`.
+    Keras writes the code of a lambda, which runs without the globals that it was written among, such as `ops`. The
+    value of the context holds the functions by these names.
     """
     from keras.layers import Lambda
 
     functions: dict[str, Callable[..., Any]] = {}
 
-    def as_name(layer: Any, function: Callable[..., Any]) -> dict[str, Any]:
+    def as_name(function: Callable[..., Any]) -> dict[str, Any]:
         name = f"{__name__}.function_{len(functions)}"
         functions[name] = function
         return {"class_name": "function", "config": name, "module": "builtins", "registered_name": name}
 
-    kept = Lambda._serialize_function_to_config
-    Lambda._serialize_function_to_config = as_name
-    try:
+    layers = [layer for layer in all_layers(model) if isinstance(layer, Lambda)]
+    with _own_methods("_serialize_function_to_config", dict.fromkeys(layers, as_name)):
         yield functions
-    finally:
-        Lambda._serialize_function_to_config = kept
+
+
+@contextlib.contextmanager
+def _own_methods(name: str, methods: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
+    """Gives single layers another method, as this thread sees them: to any other they stay what they are."""
+    thread = threading.get_ident()
+
+    def chosen(own: Callable[..., Any], usual: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return (own if threading.get_ident() == thread else usual)(*args, **kwargs)
+
+    with one_at_a_time:
+        for layer, own in methods.items():
+            vars(layer)[name] = functools.partial(chosen, own, getattr(layer, name))  # setattr() would track it
+        try:
+            yield
+        finally:
+            for layer in methods:
+                vars(layer).pop(name, None)
 
 
 def repair_tf2onnx() -> None:

@@ -3,6 +3,7 @@
 The runtimes have no bfloat16 kernels to speak of, and float16 differs between them by more than a comparison can allow.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from keras_pe.export.errors import UnsupportedError
@@ -11,14 +12,14 @@ from keras_pe.export.model.cloning import with_dtype
 from keras_pe.export.model.keras_internals import all_layers
 
 
-def half_dtypes(model: Any) -> list[str]:
-    """Returns the half-precision types that the model computes in or keeps weights in."""
-    dtypes = {dtype for layer in all_layers(model) for dtype in (layer.compute_dtype, layer.variable_dtype)}
+def half_dtypes(layers: Iterable[Any]) -> list[str]:
+    """Returns the half-precision types that the layers compute in or keep weights in."""
+    dtypes = {dtype for layer in layers for dtype in (layer.compute_dtype, layer.variable_dtype)}
     return sorted(dtypes & {"bfloat16", "float16"})
 
 
-def in_export_precision(model: Any, half_precision: bool, format: Format) -> tuple[Any, list[str]]:
-    """Returns the model to export, and sentences on what differs from the given one.
+def in_export_precision(model: Any, half_precision: bool, format: Format) -> tuple[list[Any], list[str]]:
+    """Returns the model to export, followed by its layers, and sentences on what differs from the given one.
 
     Args:
         model: The Keras model.
@@ -28,14 +29,15 @@ def in_export_precision(model: Any, half_precision: bool, format: Format) -> tup
     Raises:
         UnsupportedError: If the model must be made again and cannot be.
     """
-    found = half_dtypes(model)
+    layers = all_layers(model)
+    found = half_dtypes(layers)
     if found == (["float16"] if half_precision else []):
-        return model, []
+        return layers, []
     wanted = "float16" if half_precision else "float32"
     given = " and ".join(found) or "float32"
     try:
-        again = with_dtype(model, wanted)
-        if half_dtypes(again) != ([wanted] if half_precision else []):
+        layers = all_layers(with_dtype(model, wanted))
+        if half_dtypes(layers) != ([wanted] if half_precision else []):
             raise ValueError(f"some of its layers compute in {given} whatever their policy.")
     except ValueError as error:
         raise UnsupportedError(
@@ -44,4 +46,4 @@ def in_export_precision(model: Any, half_precision: bool, format: Format) -> tup
             f"it computes in {given} and cannot be made again in {wanted}: {error} "
             f"Build it under the policy {wanted!r}, load the weights, and export that.",
         ) from error
-    return again, [f"The model computes in {given}; exported is the same model with the same weights in {wanted}."]
+    return layers, [f"The model computes in {given}; exported is the same model with the same weights in {wanted}."]

@@ -10,12 +10,21 @@ from keras_pe.export.artifact import Artifact, read_artifact
 from keras_pe.export.dependencies import require, require_tensorflow_backend
 from keras_pe.export.errors import TracingError
 from keras_pe.export.formats import Format
+from keras_pe.export.graph.refusals import refuse_state_and_randomness
+from keras_pe.export.graph.tracing import trace
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.precision import in_export_precision
 from keras_pe.export.model.signature import model_signature
+from keras_pe.export.onnx.conversion import convert
+from keras_pe.export.onnx.finishing.assembly import assemble
+from keras_pe.export.onnx.finishing.verification import check_file, check_graph, mapped_session
+from keras_pe.export.onnx.recurrences import traced_as_calls
+from keras_pe.export.onnx.writing import size, write_model
 from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.metadata import describe
 from keras_pe.export.publishing.staging import publish_file, staging
+from keras_pe.export.runtimes.worker import Worker
+from keras_pe.export.smoke_test import TIMEOUT
 
 OPSETS = range(15, 26)
 SELF_CONTAINED = 2**31 - 2**26  # bytes of weights: protobuf ends at 2 GiB, and the graph needs room as well
@@ -67,35 +76,29 @@ def export_onnx(
     destination = check_destination(filepath, Format.ONNX)
 
     stage("signature")
-    model, notes = in_export_precision(model, half_precision, Format.ONNX)
-    signature = model_signature(model, input_signature)
-    with staging(destination) as folder:
-        from keras_pe.export.graph.refusals import refuse_state_and_randomness
-        from keras_pe.export.graph.tracing import trace
-        from keras_pe.export.onnx.conversion import convert
-        from keras_pe.export.onnx.finishing.assembly import assemble
-        from keras_pe.export.onnx.finishing.verification import check_file, check_graph
-        from keras_pe.export.onnx.recurrences import traced_as_calls
-        from keras_pe.export.onnx.writing import size, write_model
-
+    layers, notes = in_export_precision(model, half_precision, Format.ONNX)
+    name = layers[0].name
+    signature = model_signature(layers[0], input_signature)
+    with Worker(mapped_session(), TIMEOUT) as runtime:  # it starts while the model is traced
         stage("trace")
         try:
-            with traced_as_calls(model):
-                traced = trace(model, signature)
+            with traced_as_calls(layers):
+                traced = trace(layers, signature)
         except Exception as error:  # a layer may raise anything where a size is not known
-            raise TracingError(Format.ONNX, model.name, f"Keras cannot trace it: {first_line(error)}.") from error
-        refuse_state_and_randomness(traced.view, model.name, Format.ONNX, traced.updated)
+            raise TracingError(Format.ONNX, name, f"Keras cannot trace it: {first_line(error)}.") from error
+        refuse_state_and_randomness(traced.view, name, Format.ONNX, traced.updated)
         stage("convert")
-        proto = convert(traced, signature, opset_version, model)
-        metadata = describe(model, signature, ["keras", "tensorflow", "tf2onnx", "onnx"], notes)
+        proto = convert(traced, signature, opset_version, layers[0])
+        metadata = describe(layers, signature, ["keras", "tensorflow", "tf2onnx", "onnx"], notes)
         proto, weights = assemble(proto, traced, signature, metadata)
         stage("check")
-        check_graph(proto, weights, model.name)
-        stage("write")
-        is_external = sum(map(size, weights)) > external_data_threshold
-        *companions, file = write_model(proto, weights, folder / destination.name, is_external)
-        stage("run")
-        check_file(file, signature, model)
-        stage("publish")
-        publish_file(file, companions, destination)
+        check_graph(proto, weights, name)
+        with staging(destination) as folder:
+            stage("write")
+            is_external = sum(map(size, weights)) > external_data_threshold
+            *companions, file = write_model(proto, weights, folder / destination.name, is_external)
+            stage("run")
+            check_file(file, runtime, layers, signature)
+            stage("publish")
+            publish_file(file, companions, destination)
     return dataclasses.replace(read_artifact(destination), seconds=time.perf_counter() - start)

@@ -6,13 +6,13 @@ TensorFlow traces such a layer as a loop over the steps, which ONNX Runtime runs
 import contextlib
 import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.export.model.keras_internals import all_layers, replaced_inner_loops
+from keras_pe.export.model.keras_internals import replaced_inner_loops
 
 CALL = "PyFuncStateless"  # takes and returns any tensors, and TensorFlow's optimizer leaves it as it is
 
@@ -21,9 +21,9 @@ _GATES = {"LSTM": (0, 3, 1, 2), "GRU": (0, 1, 2), "RNN": (0,)}  # where Keras ha
 
 
 @contextlib.contextmanager
-def traced_as_calls(model: Any) -> Iterator[None]:
-    """Lets the recurrent layers of a model that ONNX has an operator for be traced as calls of it, unless masked."""
-    fusible = [layer for layer in all_layers(model) if _is_fusible(layer)]
+def traced_as_calls(layers: Iterable[Any]) -> Iterator[None]:
+    """Lets the recurrent layers that ONNX has an operator for be traced as calls of it, unless masked."""
+    fusible = [layer for layer in layers if _is_fusible(layer)]
     with replaced_inner_loops({layer: functools.partial(_inner_loop, _Call(layer)) for layer in fusible}):
         yield
 

@@ -5,24 +5,25 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.signature import Signature
 from keras_pe.version import __version__
 
 
-def describe(model: Any, signature: Signature, packages: Sequence[str], notes: Sequence[str] = ()) -> dict[str, str]:
+def describe(
+    layers: Sequence[Any], signature: Signature, packages: Sequence[str], notes: Sequence[str]
+) -> dict[str, str]:
     """Returns the metadata of an artifact. The same model gives the same, whenever and wherever it is exported.
 
     Args:
-        model: The Keras model.
+        layers: The Keras model, then every layer in it.
         signature: Its signature.
         packages: The packages that made the artifact.
         notes: Sentences on what differs from the model.
     """
-    encodings = {layer.name: layer.get_config() for layer in all_layers(model) if _is_ours(layer)}
+    encodings = {layer.name: layer.get_config() for layer in layers if _is_ours(layer)}
     return {
         "keras_pe.encodings": json.dumps(encodings, sort_keys=True),
-        "keras_pe.model": model.name,
+        "keras_pe.model": layers[0].name,
         "keras_pe.names": json.dumps(dict(signature.renamed), sort_keys=True),
         "keras_pe.notes": json.dumps(list(notes)),
         "keras_pe.version": __version__,

@@ -1,6 +1,6 @@
 """ONNX Runtime, at a given graph optimisation level on a given execution provider."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnxruntime
@@ -22,8 +22,26 @@ _DTYPES = {"float": "float32", "double": "float64"}  # the others have NumPy's n
 class OnnxRuntime:
     """An ONNX file in a session of ONNX Runtime."""
 
-    def __init__(self, path: str, level: str = "all", provider: str = "CPUExecutionProvider") -> None:
+    def __init__(
+        self,
+        path: str,
+        level: str = "all",
+        provider: str = "CPUExecutionProvider",
+        disabled_optimizers: Sequence[str] = (),
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Opens the file.
+
+        Args:
+            path: The ONNX file.
+            level: The graph optimization level.
+            provider: The execution provider.
+            disabled_optimizers: ONNX Runtime's names of optimizations to leave out.
+            config: Entries of the session's configuration.
+        """
         self._path = path
+        self._disabled_optimizers = list(disabled_optimizers)
+        self._config = config or {}
         self._provider = provider
         self._session = self._open(path, level)
         self.inputs = tuple(_spec(argument) for argument in self._session.get_inputs())
@@ -52,7 +70,11 @@ class OnnxRuntime:
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = _LEVELS[level]
         options.log_severity_level = 3  # errors; they are raised as well
-        return onnxruntime.InferenceSession(model, options, providers=[self._provider])
+        for key, value in self._config.items():
+            options.add_session_config_entry(key, value)
+        return onnxruntime.InferenceSession(
+            model, options, providers=[self._provider], disabled_optimizers=self._disabled_optimizers
+        )
 
 
 def _spec(argument: onnxruntime.NodeArg) -> TensorInfo:

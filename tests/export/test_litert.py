@@ -8,8 +8,11 @@ from ai_edge_litert.interpreter import Interpreter
 from keras import layers, ops
 
 import keras_pe
-from keras_pe.export import ExportError, export_litert, model_signature, read_artifact
-from keras_pe.export.litert import check_file
+from keras_pe.export import ExportError, Format, export_litert, model_signature, read_artifact
+from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.runtimes.registry import find_runtimes
+from keras_pe.export.runtimes.worker import Worker
+from keras_pe.export.smoke_test import check_artifact
 
 SHAPES = [(1, 1), (3, 7), (2, 13)]  # batch and length, none of them traced
 
@@ -35,6 +38,11 @@ def _encoder() -> keras.Model:
     y = keras_pe.SinusoidalPositionEncoding()(x)
     y = layers.LayerNormalization()(y + layers.MultiHeadAttention(2, 4)(y, y))
     return keras.Model(x, {"hidden": y, "score": layers.Dense(1, name="score")(y)})
+
+
+def check(file: Path, model: keras.Model) -> None:
+    with Worker(find_runtimes(["litert"])[0], 60.0) as worker:
+        check_artifact(file, worker, all_layers(model), model_signature(model), Format.LITERT)
 
 
 def _run(path: Path, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -127,15 +135,15 @@ def test_a_file_that_returns_other_numbers_is_refused(tmp_path: Path) -> None:
     artifact = export_litert(_apply(Function(ops.sin, name="y")), tmp_path / "model.tflite")
     model = _apply(Function(ops.cos, name="y"))
     with pytest.raises(ExportError, match=r"output 'y' differs from Keras' by [12]\.\d"):
-        check_file(artifact.path, model_signature(model), model)
+        check(artifact.path, model)
 
 
 def test_a_file_that_the_interpreter_cannot_open_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "model.tflite"
     file.write_bytes(b"\0\0\0\0TFL3 and no more")
     model = _apply(Function(ops.cos, name="y"))
-    with pytest.raises(ExportError, match="the interpreter does not open the file"):
-        check_file(file, model_signature(model), model)
+    with pytest.raises(ExportError, match="the runtime does not open it"):
+        check(file, model)
 
 
 def test_the_stages_of_an_export_are_told(tmp_path: Path) -> None:

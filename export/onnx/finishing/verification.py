@@ -1,6 +1,7 @@
 """What an ONNX model must survive before it is published: the checker, strict shape inference, a run beside Keras."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ from keras_pe.export.formats import Format
 from keras_pe.export.graph.tracing import Weight
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.signature import Signature
+from keras_pe.export.onnx.writing import tensor_type
 from keras_pe.export.reading.onnx_file import read_without_weights
-from keras_pe.export.runtimes.runtime import Arrays
-from keras_pe.export.smoke_test import check_agreement
+from keras_pe.export.runtimes.registry import find_runtimes
+from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.export.smoke_test import Runner, check_artifact
 
 
 def check_graph(model: Any, weights: Sequence[Weight], name: str) -> None:
@@ -22,8 +25,6 @@ def check_graph(model: Any, weights: Sequence[Weight], name: str) -> None:
     """
     import onnx
     from onnx import helper
-
-    from keras_pe.export.onnx.writing import tensor_type
 
     complete = onnx.ModelProto()
     complete.CopyFrom(model)
@@ -38,49 +39,22 @@ def check_graph(model: Any, weights: Sequence[Weight], name: str) -> None:
         raise InvalidArtifactError(Format.ONNX, name, f"the graph is not valid ONNX: {first_line(error)}.") from error
 
 
-def check_file(file: Path, signature: Signature, model: Any) -> None:
+def mapped_session() -> RuntimeSpec:
+    """Returns ONNX Runtime without what copies weights: they stay in the file that it maps."""
+    (spec,) = find_runtimes(["onnxruntime[all]"])
+    options = {
+        "disabled_optimizers": ["ConstantFolding"],  # copies each weight whose shape or order it changes
+        "config": {"session.disable_prepacking": "1"},  # a copy of the weights for speed
+    }
+    return replace(spec, options={**spec.options, **options})
+
+
+def check_file(file: Path, runner: Runner, layers: Sequence[Any], signature: Signature) -> None:
     """Opens the file in ONNX Runtime and runs it beside the model: a graph can be valid and return something else.
 
     Raises:
         ExportError: If it does not open or run, or takes or returns anything else than the model.
     """
-    session = _open(file, signature, model.name)
-    names = [spec.name for spec in signature.outputs]
-
-    def run(inputs: Arrays) -> Arrays:
-        try:
-            return dict(zip(names, session.run(names, inputs), strict=True))
-        except Exception as error:  # ONNX Runtime's errors have no base class of their own
-            reason = f"ONNX Runtime opens the file and does not run it: {first_line(error)}."
-            raise InvalidArtifactError(Format.ONNX, model.name, reason) from error
-
-    check_agreement(run, model, signature, Format.ONNX)
-
-
-def _open(file: Path, signature: Signature, name: str) -> Any:
-    """Returns a session, its weights mapped from the file: parsing a large one would hold it twice meanwhile."""
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.add_session_config_entry("session.disable_prepacking", "1")  # a copy of the weights for speed
     mapped = file.with_name(f"{file.name}.mapped")
-    try:
-        mapped.write_bytes(read_without_weights(file).SerializeToString())
-        session = ort.InferenceSession(
-            mapped,
-            options,
-            providers=["CPUExecutionProvider"],
-            disabled_optimizers=["ConstantFolding"],  # copies each weight whose shape or order it changes
-        )
-    except Exception as error:  # as above
-        raise InvalidArtifactError(
-            Format.ONNX, name, f"ONNX Runtime does not open the file: {first_line(error)}."
-        ) from error
-    found = [[x.name for x in session.get_inputs()], [x.name for x in session.get_outputs()]]
-    wanted = [[spec.name for spec in signature.inputs], [spec.name for spec in signature.outputs]]
-    if found != wanted:
-        raise InvalidArtifactError(
-            Format.ONNX, name, f"the file has the inputs and outputs {found}, the model {wanted}."
-        )
-    return session
+    mapped.write_bytes(read_without_weights(file).SerializeToString())  # parsing them would hold a large model twice
+    check_artifact(mapped, runner, layers, signature, Format.ONNX)
