@@ -1,31 +1,74 @@
-"""How a model leaves Keras, and the proof that it arrived."""
+"""How a model leaves Keras, and the proof that it arrived.
+
+Everything public stands here; the modules below may change from one version to the next.
+"""
 
 from typing import TYPE_CHECKING
 
-from keras_pe.export.artifact import Artifact as Artifact
-from keras_pe.export.artifact import TensorInfo as TensorInfo
-from keras_pe.export.artifact import read_artifact as read_artifact
-from keras_pe.export.errors import DisagreementError as DisagreementError
-from keras_pe.export.errors import ExportError as ExportError
-from keras_pe.export.errors import InvalidArtifactError as InvalidArtifactError
-from keras_pe.export.errors import TracingError as TracingError
-from keras_pe.export.errors import UnsupportedError as UnsupportedError
-from keras_pe.export.formats import Format as Format
+from keras_pe.export.artifact import Artifact, TensorInfo, read_artifact
+from keras_pe.export.errors import (
+    DisagreementError,
+    ExportError,
+    InvalidArtifactError,
+    RuntimeDiedError,
+    RuntimeFailedError,
+    RuntimeHungError,
+    RuntimeRefusedError,
+    TracingError,
+    UnknownSizesError,
+    UnsupportedError,
+)
+from keras_pe.export.formats import Format
 from keras_pe.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from keras_pe.export.litert import export_litert as export_litert
-    from keras_pe.export.model.signature import Signature as Signature
-    from keras_pe.export.model.signature import model_signature as model_signature
-    from keras_pe.export.onnx.exporter import export_onnx as export_onnx
-    from keras_pe.export.parity.assertion import assert_parity as assert_parity
-    from keras_pe.export.parity.check import check_parity as check_parity
-    from keras_pe.export.parity.results import ParityReport as ParityReport
-    from keras_pe.export.saved_model import export_saved_model as export_saved_model
+    from keras_pe.export.litert import export_litert
+    from keras_pe.export.model.signature import Signature, model_signature
+    from keras_pe.export.onnx.exporter import export_onnx
+    from keras_pe.export.parity.assertion import assert_parity
+    from keras_pe.export.parity.bundle.bundle import write_bundle
+    from keras_pe.export.parity.bundle.replay import replay_bundle
+    from keras_pe.export.parity.check import check_parity
+    from keras_pe.export.parity.reports import write_report
+    from keras_pe.export.parity.results import ParityReport
+    from keras_pe.export.runtimes.runtime import Runtime, RuntimeSpec
+    from keras_pe.export.saved_model import export_saved_model
 
-# Public names and the module each comes from: imported when first asked for.
+__all__ = [
+    "Artifact",
+    "DisagreementError",
+    "ExportError",
+    "Format",
+    "InvalidArtifactError",
+    "ParityReport",
+    "Runtime",
+    "RuntimeDiedError",
+    "RuntimeFailedError",
+    "RuntimeHungError",
+    "RuntimeRefusedError",
+    "RuntimeSpec",
+    "Signature",
+    "TensorInfo",
+    "TracingError",
+    "UnknownSizesError",
+    "UnsupportedError",
+    "assert_parity",
+    "check_parity",
+    "export_litert",
+    "export_onnx",
+    "export_saved_model",
+    "model_signature",
+    "read_artifact",
+    "replay_bundle",
+    "write_bundle",
+    "write_report",
+]
+
+# Those that are imported when they are first asked for, and the module each comes from.
 _LAZY = {
     "ParityReport": "keras_pe.export.parity.results",
+    "Runtime": "keras_pe.export.runtimes.runtime",
+    "RuntimeSpec": "keras_pe.export.runtimes.runtime",
     "Signature": "keras_pe.export.model.signature",
     "assert_parity": "keras_pe.export.parity.assertion",
     "check_parity": "keras_pe.export.parity.check",
@@ -33,11 +76,9 @@ _LAZY = {
     "export_onnx": "keras_pe.export.onnx.exporter",
     "export_saved_model": "keras_pe.export.saved_model",
     "model_signature": "keras_pe.export.model.signature",
+    "replay_bundle": "keras_pe.export.parity.bundle.replay",
+    "write_bundle": "keras_pe.export.parity.bundle.bundle",
+    "write_report": "keras_pe.export.parity.reports",
 }
 
-
-__getattr__ = lazy_names(__name__, _LAZY)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY])
+__getattr__, __dir__ = lazy_names(__name__, __all__, _LAZY)

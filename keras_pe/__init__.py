@@ -2,33 +2,43 @@
 
 from typing import TYPE_CHECKING
 
-from keras_pe.conventions import from_convention as from_convention
-from keras_pe.conventions import identify as identify
+from keras_pe.conventions import from_convention, identify
 from keras_pe.lazy import lazy_names
-from keras_pe.masks import positions_from_mask as positions_from_mask
+from keras_pe.masks import positions_from_mask
 from keras_pe.registration import register_with_keras
-from keras_pe.shifts import shift_matrix as shift_matrix
-from keras_pe.timescales import timing_signal as timing_signal
-from keras_pe.version import __version__ as __version__
+from keras_pe.shifts import shift_matrix
+from keras_pe.timescales import timing_signal
+from keras_pe.version import __version__
 
 if TYPE_CHECKING:
-    from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding as LearnedPositionEmbedding
-    from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding as SinusoidalPositionEncoding
+    from keras_pe import conventions, export, plots, tensor2tensor
+    from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding
+    from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding
 
-# Public names that need Keras, and the module each comes from, or is: imported when first asked for.
+__all__ = [
+    "LearnedPositionEmbedding",
+    "SinusoidalPositionEncoding",
+    "__version__",
+    "conventions",
+    "export",
+    "from_convention",
+    "identify",
+    "plots",
+    "positions_from_mask",
+    "shift_matrix",
+    "tensor2tensor",
+    "timing_signal",
+]
+
+# Those that are imported when they are first asked for, and the module each comes from, or is.
 _LAZY = {
-    "export": "keras_pe.export",
-    "tensor2tensor": "keras_pe.tensor2tensor",
     "LearnedPositionEmbedding": "keras_pe.layers.learned_position_embedding",
     "SinusoidalPositionEncoding": "keras_pe.layers.sinusoidal_position_encoding",
+    "export": "keras_pe.export",
+    "plots": "keras_pe.plots",
+    "tensor2tensor": "keras_pe.tensor2tensor",
 }
 
-
-__getattr__ = lazy_names(__name__, _LAZY)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY])
-
+__getattr__, __dir__ = lazy_names(__name__, __all__, _LAZY)
 
 register_with_keras()

@@ -14,6 +14,8 @@ from keras_pe.palette import LINES
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+__all__ = ["error_by_position", "heatmap", "similarity", "wavelengths"]
+
 # One dash pattern and marker a colour, so that lines are told apart in grey, too.
 _DASHES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")

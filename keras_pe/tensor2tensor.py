@@ -23,6 +23,20 @@ from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncod
 from keras_pe.rotations import UnboundedAxis
 from keras_pe.timescales import check_channels, resolve_timescales, timing_signal
 
+__all__ = [
+    "add_layer_timing_signal_learned_1d",
+    "add_layer_timing_signal_sinusoid_1d",
+    "add_positional_embedding",
+    "add_positional_embedding_nd",
+    "add_timing_signal_1d",
+    "add_timing_signal_1d_given_position",
+    "add_timing_signal_nd",
+    "add_timing_signals_from_features",
+    "add_timing_signals_given_positions",
+    "get_layer_timing_signal_sinusoid_1d",
+    "get_timing_signal_1d",
+]
+
 
 def get_timing_signal_1d(
     length: Any, channels: int, min_timescale: float = 1.0, max_timescale: float = 1.0e4, start_index: int = 0
