@@ -1,11 +1,14 @@
 """`export_litert`: a LiteRT file of built-in operators only, so that every interpreter can run it."""
 
+import dataclasses
 import os
 import re
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from keras_pe.export.artifact import Artifact
 from keras_pe.export.dependencies import require, require_tensorflow_backend
@@ -19,6 +22,8 @@ from keras_pe.export.model.signature import model_signature
 from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.metadata import describe
 from keras_pe.export.publishing.staging import publish_file, staging
+from keras_pe.export.reading import description
+from keras_pe.export.reading.litert_file import METADATA
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.worker import Worker
 from keras_pe.export.saved_model import Endpoint
@@ -56,7 +61,7 @@ def export_litert(
         progress: Called with the name of each stage when it starts.
 
     Returns:
-        What was written. LiteRT files have no names of dimensions: those of the artifact are the model's.
+        What was written.
 
     Raises:
         ExportError: If the model has no sound form of built-in operators; the message names the operator.
@@ -77,26 +82,28 @@ def export_litert(
     stage("trace")
     endpoint = Endpoint(layers, signature)
     refuse_state_and_randomness(endpoint.view, model.name, Format.LITERT)
-    with staging(destination) as folder:
-        stage("convert")
-        endpoint.write(folder / "saved_model")
-        made = folder / destination.name
-        nbytes = made.write_bytes(_convert(folder / "saved_model", model.name, endpoint.view))
-        stage("run")
-        with Worker(find_runtimes(["litert"])[0], TIMEOUT) as worker:
-            check_artifact(made, worker, layers, signature, Format.LITERT)
-        stage("publish")
-        publish_file(made, [], destination)
-    return Artifact(
+    artifact = Artifact(
         format=Format.LITERT,
         path=destination,
         inputs=signature.inputs,
         outputs=signature.outputs,
-        nbytes=nbytes,
-        seconds=time.perf_counter() - start,
+        nbytes=0,
+        seconds=0.0,
         notes=tuple(notes),
         metadata=describe(layers, signature, ["keras", "tensorflow"], notes),
     )
+    with Worker(find_runtimes(["litert"])[0], TIMEOUT) as runtime, staging(destination) as folder:
+        stage("convert")
+        endpoint.write(folder / "saved_model")
+        content = _convert(folder / "saved_model", model.name, endpoint.view)
+        stage("write")
+        made = folder / destination.name
+        nbytes = made.write_bytes(_described(content, description.to_json(artifact)))
+        stage("run")
+        check_artifact(made, runtime, layers, signature, Format.LITERT)
+        stage("publish")
+        publish_file(made, [], destination)
+    return dataclasses.replace(artifact, nbytes=nbytes, seconds=time.perf_counter() - start)
 
 
 def _convert(saved_model: Path, name: str, view: GraphView) -> bytes:
@@ -114,3 +121,19 @@ def _convert(saved_model: Path, name: str, view: GraphView) -> bytes:
         path, kind = found[0] if found else ("", None)
         raise UnsupportedError(Format.LITERT, name, reason, layer=view.layer(path), operator=kind) from error
     return content
+
+
+def _described(content: bytes, text: str) -> bytes:
+    """Returns the file with a description in its metadata, which every interpreter passes over."""
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromPackedBuf(content, 0)
+    buffer, entry = schema.BufferT(), schema.MetadataT()
+    buffer.data = np.frombuffer(text.encode(), np.uint8)
+    entry.name, entry.buffer = METADATA, len(model.buffers)
+    model.buffers.append(buffer)
+    model.metadata = [*(model.metadata or []), entry]
+    builder = flatbuffers.Builder(len(content) + len(text))
+    builder.Finish(model.Pack(builder), content[4:8])
+    return bytes(builder.Output())
