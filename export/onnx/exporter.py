@@ -15,6 +15,7 @@ from keras_pe.export.graph.tracing import trace
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.precision import in_export_precision
 from keras_pe.export.model.signature import model_signature
+from keras_pe.export.onnx import opsets
 from keras_pe.export.onnx.conversion import convert
 from keras_pe.export.onnx.finishing.assembly import assemble
 from keras_pe.export.onnx.finishing.verification import check_file, check_graph, mapped_session
@@ -26,7 +27,6 @@ from keras_pe.export.publishing.staging import publish_file, staging
 from keras_pe.export.runtimes.worker import Worker
 from keras_pe.export.smoke_test import TIMEOUT
 
-OPSETS = range(15, 26)
 SELF_CONTAINED = 2**31 - 2**26  # bytes of weights: protobuf ends at 2 GiB, and the graph needs room as well
 
 
@@ -35,7 +35,7 @@ def export_onnx(
     filepath: str | os.PathLike[str],
     *,
     input_signature: Any = None,
-    opset_version: int = 18,
+    opset_version: int = opsets.DEFAULT,
     external_data_threshold: int = SELF_CONTAINED,
     half_precision: bool = False,
     progress: Callable[[str], None] | None = None,
@@ -70,8 +70,9 @@ def export_onnx(
     start = time.perf_counter()
     stage = progress or (lambda name: None)
     require("export_onnx", "tensorflow", "tf2onnx", "onnx", "onnxruntime")
-    if opset_version not in OPSETS:
-        raise ValueError(f"`opset_version` must be {OPSETS[0]} to {OPSETS[-1]}. Received: {opset_version!r}.")
+    if opset_version not in opsets.EXPORTED:
+        first, last = opsets.EXPORTED[0], opsets.EXPORTED[-1]
+        raise ValueError(f"`opset_version` must be {first} to {last}. Received: {opset_version!r}.")
     require_tensorflow_backend("export_onnx")
     destination = check_destination(filepath, Format.ONNX)
 

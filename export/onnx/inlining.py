@@ -8,6 +8,7 @@ from typing import Any
 
 from keras_pe.export.graph.tensorflow_internals import optimized, with_constants
 from keras_pe.export.graph.tracing import Trace
+from keras_pe.export.onnx.tf2onnx_door import repair_frozen
 
 _CONTROL_FLOW = ("While", "StatelessWhile", "If", "StatelessIf")
 
@@ -32,14 +33,13 @@ def inline(trace: Trace) -> Any:
 def _frozen(trace: Trace) -> Any:
     """Returns the function's `GraphDef`, with constants for the variables that are no weights of the trace, if any."""
     import tensorflow as tf
-    from tf2onnx.tf_loader import fix_freezing_errors_part2
 
     if all(inner.dtype != tf.resource for _, inner in trace.function.graph.captures):
         definition = tf.compat.v1.GraphDef()
         definition.CopyFrom(trace.view.definition)
         return definition
     frozen = with_constants(trace.function, lower_control_flow=False, aggressive_inlining=True)
-    return fix_freezing_errors_part2(frozen.graph.as_graph_def())
+    return repair_frozen(frozen.graph.as_graph_def())
 
 
 def _rename(nodes: Iterable[Any], names: set[str], old: str, new: str) -> None:

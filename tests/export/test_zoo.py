@@ -74,18 +74,16 @@ def test_the_zoo_holds_more_than_forty_models_that_agree() -> None:
 def test_a_broken_handler_is_noticed(
     factor: float, error: type[Exception], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tf2onnx.handler import tf_op
-
-    from keras_pe.export.onnx.handlers import register_handlers
-    from keras_pe.export.onnx.handlers.replacement import Replacement
+    from keras_pe.export.onnx.handlers import all_handlers
+    from keras_pe.export.onnx.handlers.replacement import HANDLERS, Replacement
 
     def broken(graph, node, **_) -> None:
-        at = Replacement(graph, node)
-        (x,) = at.inputs
-        complement = at.emit("Sub", at.constant_like(1, x), at.emit("Erf", x))
-        at.finish(at.emit("Mul", complement, at.constant_like(factor, x)))
+        ctx = Replacement(graph, node)
+        (x,) = ctx.inputs
+        complement = ctx.emit("Sub", ctx.constant_like(1, x), ctx.emit("Erf", x))
+        ctx.finish(ctx.emit("Mul", complement, ctx.constant_like(factor, x)))
 
-    register_handlers()
-    monkeypatch.setitem(tf_op.get_opsets()[""][18], "Erfc", (broken, {}))
+    all_handlers()  # registered
+    monkeypatch.setitem(HANDLERS, ("Erfc", 18), broken)
     with pytest.raises(error, match=said):
         check(ZOO["sequential"], tmp_path)

@@ -7,18 +7,16 @@ and reads `A` and `a` in an equation as one letter.
 import math
 from collections.abc import Sequence
 
-from tf2onnx.onnx_opset.math import Einsum
-
 from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 
 @handler("Einsum")
-def contraction(at: Replacement) -> None:
+def contraction(ctx: Replacement) -> None:
     """A MatMul where there are two operands, each with labels of its own; else what tf2onnx writes."""
-    terms = _terms(at.node.get_attr_value("equation").decode())
-    at.node.set_attr("equation", f"{','.join(terms[:-1])}->{terms[-1]}")
-    if not _is_contraction(terms) or not _replace(at, *terms):
-        Einsum.version_12(at.graph, at.node)
+    terms = _terms(ctx.node.get_attr_value("equation").decode())
+    ctx.node.set_attr("equation", f"{','.join(terms[:-1])}->{terms[-1]}")
+    if not _is_contraction(terms) or not _replace(ctx, *terms):
+        ctx.leave_to_tf2onnx()
 
 
 def _terms(equation: str) -> list[str]:
@@ -39,10 +37,10 @@ def _is_contraction(terms: Sequence[str]) -> bool:
     return bool(left - right and right - left and (left & right) - output) and left ^ right <= output
 
 
-def _replace(at: Replacement, left: str, right: str, output: str) -> bool:
+def _replace(ctx: Replacement, left: str, right: str, output: str) -> bool:
     """Writes the MatMul, unless it would take sizes that are not known."""
-    first, second = at.inputs
-    sizes = _sizes(at, first, left) | _sizes(at, second, right)
+    first, second = ctx.inputs
+    sizes = _sizes(ctx, first, left) | _sizes(ctx, second, right)
     rows = [label for label in output if label not in right]
     columns = [label for label in output if label not in left]
     if output.index(columns[0]) < output.index(rows[0]):  # the operand whose labels come first in the output goes first
@@ -60,19 +58,19 @@ def _replace(at: Replacement, left: str, right: str, output: str) -> bool:
     split = [0] * kept + [sizes.get(label, -1) for label in result[kept:]]
     if split.count(-1) > 1 or not (_can_merge(groups_left, sizes) and _can_merge(groups_right, sizes)):
         return False
-    product = at.emit(
+    product = ctx.emit(
         "MatMul",
-        _merged(at, _transposed(at, first, left, groups_left), groups_left, sizes),
-        _merged(at, _transposed(at, second, right, groups_right), groups_right, sizes),
+        _merged(ctx, _transposed(ctx, first, left, groups_left), groups_left, sizes),
+        _merged(ctx, _transposed(ctx, second, right, groups_right), groups_right, sizes),
     )
     if len(split) > kept + 1:
-        product = at.emit("Reshape", product, at.integers(*split))
-    at.finish(_transposed(at, product, "".join(result), [[label] for label in output]))
+        product = ctx.emit("Reshape", product, ctx.integers(*split))
+    ctx.finish(_transposed(ctx, product, "".join(result), [[label] for label in output]))
     return True
 
 
-def _sizes(at: Replacement, tensor: str, labels: str) -> dict[str, int]:
-    shape = at.graph.get_shape(tensor) or []
+def _sizes(ctx: Replacement, tensor: str, labels: str) -> dict[str, int]:
+    shape = ctx.graph.get_shape(tensor) or []
     return {label: size for label, size in zip(labels, shape, strict=False) if size is not None and size >= 0}
 
 
@@ -84,12 +82,12 @@ def _can_merge(groups: list[list[str]], sizes: dict[str, int]) -> bool:
     return sum(any(label not in sizes for label in group) for group in groups[leading:]) <= 1
 
 
-def _transposed(at: Replacement, tensor: str, labels: str, groups: list[list[str]]) -> str:
+def _transposed(ctx: Replacement, tensor: str, labels: str, groups: list[list[str]]) -> str:
     order = [labels.index(label) for group in groups for label in group]
-    return tensor if order == sorted(order) else at.emit("Transpose", tensor, perm=order)
+    return tensor if order == sorted(order) else ctx.emit("Transpose", tensor, perm=order)
 
 
-def _merged(at: Replacement, tensor: str, groups: list[list[str]], sizes: dict[str, int]) -> str:
+def _merged(ctx: Replacement, tensor: str, groups: list[list[str]], sizes: dict[str, int]) -> str:
     if all(len(group) == 1 for group in groups):
         return tensor
     leading = next(i for i, group in enumerate(groups) if len(group) > 1)
@@ -97,4 +95,4 @@ def _merged(at: Replacement, tensor: str, groups: list[list[str]], sizes: dict[s
         math.prod(sizes[label] for label in group) if all(label in sizes for label in group) else -1
         for group in groups[leading:]
     ]
-    return at.emit("Reshape", tensor, at.integers(*[0] * leading, *merged))
+    return ctx.emit("Reshape", tensor, ctx.integers(*[0] * leading, *merged))

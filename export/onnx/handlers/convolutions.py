@@ -7,8 +7,6 @@ padding on the other side, and takes no size beyond what its kernels reach.
 from dataclasses import dataclass
 from typing import Any
 
-from tf2onnx.onnx_opset.nn import get_shape_from_const_or_concat
-
 from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 
@@ -28,33 +26,33 @@ class _Axis:
 
 
 @handler("Conv2DBackpropInput", "Conv3DBackpropInputV2")
-def transposed_convolution(at: Replacement) -> None:
+def transposed_convolution(ctx: Replacement) -> None:
     """The kernels' sum, cut to size or filled up with zeros."""
-    sizes, kernel, images, *bias = at.inputs  # the bias of a BiasAdd that followed
-    rank = at.rank(images) - 2
-    is_last = at.node.get_attr_value("data_format").decode().endswith("C")
+    sizes, kernel, images, *bias = ctx.inputs  # the bias of a BiasAdd that followed
+    rank = ctx.rank(images) - 2
+    is_last = ctx.node.get_attr_value("data_format").decode().endswith("C")
     first = 1 if is_last else 2  # axis of the image
-    strides, dilations = (at.node.get_attr_value(name)[first : first + rank] for name in ("strides", "dilations"))
-    kernel_shape = at.graph.get_shape(kernel)[:rank]
+    strides, dilations = (ctx.node.get_attr_value(name)[first : first + rank] for name in ("strides", "dilations"))
+    kernel_shape = ctx.graph.get_shape(kernel)[:rank]
     axes = [
         _Axis(stride, (size - 1) * dilation + 1)
         for stride, size, dilation in zip(strides, kernel_shape, dilations, strict=True)
     ]
-    is_same = at.node.get_attr_value("padding") == b"SAME"
+    is_same = ctx.node.get_attr_value("padding") == b"SAME"
     if is_last:
-        images = at.emit("Transpose", images, perm=[0, rank + 1, *range(1, rank + 1)])
-    kernel = at.emit("Transpose", kernel, perm=[rank + 1, rank, *range(rank)])
+        images = ctx.emit("Transpose", images, perm=[0, rank + 1, *range(1, rank + 1)])
+    kernel = ctx.emit("Transpose", kernel, perm=[rank + 1, rank, *range(rank)])
     attributes = {"strides": strides, "dilations": dilations, "kernel_shape": kernel_shape}
-    known = get_shape_from_const_or_concat(at.graph, at.node.inputs[0])  # a list whose batch may be -1, or None
+    known = ctx.known_sizes(sizes)  # a list whose batch may be -1, or None
     if known is not None:
         attributes |= _attributes(axes, [int(size) for size in known[first : first + rank]], is_same)
-        result = at.emit("ConvTranspose", images, kernel, *bias, **attributes)
+        result = ctx.emit("ConvTranspose", images, kernel, *bias, **attributes)
     else:
-        wanted = at.emit("Slice", at.cast(sizes, "int64"), at.integers(first), at.integers(first + rank))
-        result = _cut(at, at.emit("ConvTranspose", images, kernel, **attributes), wanted, axes, is_same)
+        wanted = ctx.emit("Slice", ctx.cast(sizes, "int64"), ctx.integers(first), ctx.integers(first + rank))
+        result = _cut(ctx, ctx.emit("ConvTranspose", images, kernel, **attributes), wanted, axes, is_same)
         for each in bias:  # of the zeros too
-            result = at.emit("Add", result, at.emit("Unsqueeze", each, at.integers(*range(1, rank + 1))))
-    at.finish(at.emit("Transpose", result, perm=[0, *range(2, rank + 2), 1]) if is_last else result)
+            result = ctx.emit("Add", result, ctx.emit("Unsqueeze", each, ctx.integers(*range(1, rank + 1))))
+    ctx.finish(ctx.emit("Transpose", result, perm=[0, *range(2, rank + 2), 1]) if is_last else result)
 
 
 def _attributes(axes: list[_Axis], sizes: list[int], is_same: bool) -> dict[str, Any]:
@@ -63,17 +61,17 @@ def _attributes(axes: list[_Axis], sizes: list[int], is_same: bool) -> dict[str,
     return {"pads": [*before, *after], "output_padding": added}
 
 
-def _cut(at: Replacement, whole: str, sizes: str, axes: list[_Axis], is_same: bool) -> str:
+def _cut(ctx: Replacement, whole: str, sizes: str, axes: list[_Axis], is_same: bool) -> str:
     """Writes the same where the sizes are not known."""
-    image, zero = [2 + axis for axis in range(len(axes))], at.integers(0)
-    found = at.emit("Slice", at.emit("Shape", whole), at.integers(2), at.integers(2 + len(axes)))
-    excess = at.emit("Sub", found, sizes)
+    image, zero = [2 + axis for axis in range(len(axes))], ctx.integers(0)
+    found = ctx.emit("Slice", ctx.emit("Shape", whole), ctx.integers(2), ctx.integers(2 + len(axes)))
+    excess = ctx.emit("Sub", found, sizes)
     result = whole
     if is_same:
-        before = at.emit("Div", at.emit("Max", excess, zero), at.integers(2))
-        result = at.emit("Slice", whole, before, at.emit("Add", before, sizes), at.integers(*image))
+        before = ctx.emit("Div", ctx.emit("Max", excess, zero), ctx.integers(2))
+        result = ctx.emit("Slice", whole, before, ctx.emit("Add", before, sizes), ctx.integers(*image))
     if any(axis.stride > (axis.reach if is_same else 1) for axis in axes):
-        added = at.emit("Max", at.emit("Neg", excess), zero)
+        added = ctx.emit("Max", ctx.emit("Neg", excess), zero)
         none = [0] * (2 + len(axes))  # before every axis, and after the batch and the channels
-        result = at.emit("Pad", result, at.emit("Concat", at.integers(*none, 0, 0), added, axis=0))
+        result = ctx.emit("Pad", result, ctx.emit("Concat", ctx.integers(*none, 0, 0), added, axis=0))
     return result

@@ -1,13 +1,11 @@
 """What tf2onnx converts to other numbers and ONNX has no form for: refused, so that it cannot be wrong in silence."""
 
-from tf2onnx.onnx_opset.nn import CTCGreedyDecoder
-
 from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 
 @handler("CTCGreedyDecoder")
-def ctc_greedy_decoder(at: Replacement) -> None:
+def ctc_greedy_decoder(ctx: Replacement) -> None:
     """tf2onnx takes the last class for the blank, whatever `blank_index` says."""
-    if at.node.get_attr_value("blank_index", -1) != -1:
+    if ctx.node.get_attr_value("blank_index", -1) != -1:
         raise ValueError("CTC decoding with a blank that is not the last class has no ONNX form.")
-    CTCGreedyDecoder.version_11(at.graph, at.node)
+    ctx.leave_to_tf2onnx()

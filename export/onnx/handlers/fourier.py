@@ -33,7 +33,7 @@ class Transform:
         is_real: The real parts of the sums are wanted alone, not pairs.
     """
 
-    at: Replacement
+    ctx: Replacement
     rank: int
     length: Size
     terms: Size
@@ -47,14 +47,14 @@ class Transform:
         matrix = self._matrix()
         if matrix is not None:
             return self._product(x, matrix)
-        if self.at.graph.opset < 17:
+        if self.ctx.graph.opset < 17:
             raise ValueError("A Fourier transform of this length needs opset 17.")
-        axes = self.at.integers(0, -1) if self.is_of_reals else self.at.integers(0)
+        axes = self.ctx.integers(0, -1) if self.is_of_reals else self.ctx.integers(0)
         # In float32 a transform leaks from one part into the other; ONNX Runtime takes float64 as fast.
-        wide = self.at.cast(self.at.emit("Unsqueeze", x, axes), "float64")
+        wide = self.ctx.cast(self.ctx.emit("Unsqueeze", x, axes), "float64")
         sums = self._first_sums(self._dft(wide, self.length, self.is_inverse)) if self._is_power else self._chirp(wide)
-        sums = self.at.cast(self.at.emit("Squeeze", sums, self.at.integers(0)), self.at.numpy_dtype(x))
-        return part(self.at, sums, 0) if self.is_real else sums
+        sums = self.ctx.cast(self.ctx.emit("Squeeze", sums, self.ctx.integers(0)), self.ctx.numpy_dtype(x))
+        return part(self.ctx, sums, 0) if self.is_real else sums
 
     @property
     def _is_power(self) -> bool:
@@ -65,7 +65,7 @@ class Transform:
         if not (isinstance(self.length, int) and isinstance(self.terms, int) and isinstance(self.count, int)):
             return None
         rows, columns = self.terms * (2 - self.is_of_reals), self.count * (2 - self.is_real)
-        has_dft = self._is_power and self.at.graph.opset >= 17
+        has_dft = self._is_power and self.ctx.graph.opset >= 17
         if rows * columns > (LARGEST_MATRIX_BESIDE_DFT if has_dft else LARGEST_MATRIX):
             return None
         # The remainder keeps the angles small, and so exact.
@@ -77,61 +77,61 @@ class Transform:
         return blocks.transpose(2, 0, 3, 1).reshape(rows, columns)
 
     def _product(self, x: str, matrix: np.ndarray) -> str:
-        at, outer = self.at, [0] * (self.rank - 1)  # a 0 copies the size
+        ctx, outer = self.ctx, [0] * (self.rank - 1)  # a 0 copies the size
         if not self.is_of_reals:
-            x = at.emit("Reshape", x, at.integers(*outer, len(matrix)))
-        sums = at.emit("MatMul", x, at.constant_like(matrix, x))
-        return sums if self.is_real else at.emit("Reshape", sums, at.integers(*outer, matrix.shape[1] // 2, 2))
+            x = ctx.emit("Reshape", x, ctx.integers(*outer, len(matrix)))
+        sums = ctx.emit("MatMul", x, ctx.constant_like(matrix, x))
+        return sums if self.is_real else ctx.emit("Reshape", sums, ctx.integers(*outer, matrix.shape[1] // 2, 2))
 
     def _dft(self, x: str, size: Size, is_inverse: bool = False) -> str:
         """Writes ONNX's DFT, which fills the axis up with zeros and wants a batch before all others."""
-        return self.at.emit("DFT", x, scalar(self.at, size), axis=self.rank, inverse=int(is_inverse))
+        return self.ctx.emit("DFT", x, scalar(self.ctx, size), axis=self.rank, inverse=int(is_inverse))
 
     def _first_sums(self, sums: str) -> str:
-        return first(self.at, sums, self.count, self.rank)
+        return first(self.ctx, sums, self.count, self.rank)
 
     def _chirp(self, x: str) -> str:
         """Writes Bluestein's algorithm: as 2jk is j**2 + k**2 - (k - j)**2, the sums are a convolution with a chirp.
 
         A convolution can be made of transforms of any length with enough room, such as the next power of two.
         """
-        at = self.at
-        zero, one = (at.constant(value, "int64") for value in (0, 1))
-        terms, count = scalar(at, self.terms), scalar(at, self.count)
-        room = at.emit("Sub", at.emit("Add", terms, count), one)
-        powers = at.constant(2 ** np.arange(62), "int64")
-        size = at.emit("Gather", at.emit("Compress", powers, at.emit("GreaterOrEqual", powers, room)), zero)
+        ctx = self.ctx
+        zero, one = (ctx.constant(value, "int64") for value in (0, 1))
+        terms, count = scalar(ctx, self.terms), scalar(ctx, self.count)
+        room = ctx.emit("Sub", ctx.emit("Add", terms, count), one)
+        powers = ctx.constant(2 ** np.arange(62), "int64")
+        size = ctx.emit("Gather", ctx.emit("Compress", powers, ctx.emit("GreaterOrEqual", powers, room)), zero)
 
-        before = self._wave(at.emit("Range", zero, terms, one), self.is_inverse)
-        after = self._wave(at.emit("Range", zero, count, one), self.is_inverse)
-        place = at.emit("Range", zero, size, one)
-        difference = at.emit("Where", at.emit("Less", place, count), place, at.emit("Sub", size, place))
-        kernel = at.emit("Unsqueeze", self._wave(difference, not self.is_inverse), at.integers(*range(self.rank)))
+        before = self._wave(ctx.emit("Range", zero, terms, one), self.is_inverse)
+        after = self._wave(ctx.emit("Range", zero, count, one), self.is_inverse)
+        place = ctx.emit("Range", zero, size, one)
+        difference = ctx.emit("Where", ctx.emit("Less", place, count), place, ctx.emit("Sub", size, place))
+        kernel = ctx.emit("Unsqueeze", self._wave(difference, not self.is_inverse), ctx.integers(*range(self.rank)))
 
-        x = at.emit("Mul", x, before) if self.is_of_reals else times(at, x, before)
-        product = times(at, self._dft(x, size), self._dft(kernel, size))
-        sums = times(at, self._first_sums(self._dft(product, size, is_inverse=True)), after)
-        return at.emit("Div", sums, at.cast(scalar(at, self.length), "float64")) if self.is_inverse else sums
+        x = ctx.emit("Mul", x, before) if self.is_of_reals else times(ctx, x, before)
+        product = times(ctx, self._dft(x, size), self._dft(kernel, size))
+        sums = times(ctx, self._first_sums(self._dft(product, size, is_inverse=True)), after)
+        return ctx.emit("Div", sums, ctx.cast(scalar(ctx, self.length), "float64")) if self.is_inverse else sums
 
     def _wave(self, places: str, is_inverse: bool) -> str:
         """Writes the pairs of exp(-pi i places**2 / length), the angles reduced in integers and so exact."""
-        at, length = self.at, scalar(self.at, self.length)
-        period = at.emit("Add", length, length)
-        steps = at.emit("Mod", at.emit("Mul", places, places), period)
-        step = at.emit("Div", at.constant(np.pi if is_inverse else -np.pi, "float64"), at.cast(length, "float64"))
-        angle = at.emit("Mul", at.cast(steps, "float64"), step)
-        return join(at, at.emit("Cos", angle), at.emit("Sin", angle))
+        ctx, length = self.ctx, scalar(self.ctx, self.length)
+        period = ctx.emit("Add", length, length)
+        steps = ctx.emit("Mod", ctx.emit("Mul", places, places), period)
+        step = ctx.emit("Div", ctx.constant(np.pi if is_inverse else -np.pi, "float64"), ctx.cast(length, "float64"))
+        angle = ctx.emit("Mul", ctx.cast(steps, "float64"), step)
+        return join(ctx, ctx.emit("Cos", angle), ctx.emit("Sin", angle))
 
 
-def scalar(at: Replacement, size: Size) -> str:
+def scalar(ctx: Replacement, size: Size) -> str:
     """Writes a size as an int64 scalar."""
-    return at.constant(size, "int64") if isinstance(size, int) else size
+    return ctx.constant(size, "int64") if isinstance(size, int) else size
 
 
-def first(at: Replacement, x: str, count: Size, axis: int) -> str:
+def first(ctx: Replacement, x: str, count: Size, axis: int) -> str:
     """Writes the first entries along an axis."""
-    shape = at.graph.get_shape(x)
+    shape = ctx.graph.get_shape(x)
     if shape is not None and shape[axis] == count:
         return x
-    stop = at.emit("Reshape", scalar(at, count), at.integers(1))
-    return at.emit("Slice", x, at.integers(0), stop, at.integers(axis))
+    stop = ctx.emit("Reshape", scalar(ctx, count), ctx.integers(1))
+    return ctx.emit("Slice", x, ctx.integers(0), stop, ctx.integers(axis))

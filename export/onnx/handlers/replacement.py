@@ -1,13 +1,19 @@
 """Writes the ONNX nodes that take the place of one TensorFlow node: what every handler is made of."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from tf2onnx import utils
-from tf2onnx.handler import tf_op
+from tf2onnx.onnx_opset.math import CumProd, Einsum
+from tf2onnx.onnx_opset.nn import CTCGreedyDecoder, get_shape_from_const_or_concat
 
-OPSETS = range(15, 19)  # those that tf2onnx 1.17 writes and an export may start from
+from keras_pe.export.onnx import opsets
+
+HANDLERS: dict[tuple[str, int], Callable[..., None]] = {}  # by operator and opset, as `tf2onnx_door` takes them
+
+# tf2onnx's own, which some of ours go on with.
+_OWN = {"CTCGreedyDecoder": CTCGreedyDecoder.version_11, "Cumprod": CumProd.version_10, "Einsum": Einsum.version_12}
 
 
 class Replacement:
@@ -54,6 +60,15 @@ class Replacement:
         dtype: np.dtype[Any] = np.dtype(utils.map_onnx_to_numpy_type(self.graph.get_dtype(tensor)))
         return dtype
 
+    def known_sizes(self, tensor: str) -> list[int] | None:
+        """Returns the entries of a vector of sizes that is a constant or put together of them; the first may be -1."""
+        sizes: list[int] | None = get_shape_from_const_or_concat(self.graph, self.graph.get_node_by_output(tensor))
+        return sizes
+
+    def leave_to_tf2onnx(self) -> None:
+        """Has tf2onnx's own handler replace the node, as it is now."""
+        _OWN[self.node.type](self.graph, self.node)
+
     def rank(self, tensor: str) -> int:
         """Returns the rank of a tensor, which every handler that asks for it needs to be known."""
         rank = self.graph.get_rank(tensor)
@@ -71,18 +86,19 @@ class Replacement:
             self.graph.make_node("Identity", [result], outputs=[output], shapes=[shape], dtypes=[dtype])
 
 
-def handler(*operators: str, opsets: Sequence[int] = OPSETS) -> Callable[[Callable[[Replacement], None]], Any]:
-    """Registers a function as the handler of TensorFlow operators.
+def handler(
+    *operators: str, since: int = opsets.WRITTEN[0], until: int = opsets.WRITTEN[-1]
+) -> Callable[[Callable[[Replacement], None]], Any]:
+    """Registers a function as the handler of TensorFlow operators, from one opset up to another, both included.
 
-    It is registered at each opset by itself, because tf2onnx lets its own handler of a higher opset win otherwise.
+    It is registered at each by itself, because tf2onnx lets its own handler of a higher opset win otherwise.
     """
 
     def register(function: Callable[[Replacement], None]) -> Callable[[Replacement], None]:
         def convert(graph: Any, node: Any, **_: Any) -> None:
             function(Replacement(graph, node))
 
-        for opset in opsets:
-            tf_op.register_handler(convert, opset, list(operators), "", {})
+        HANDLERS.update({(operator, opset): convert for operator in operators for opset in range(since, until + 1)})
         return function
 
     return register

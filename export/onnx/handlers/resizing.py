@@ -16,132 +16,134 @@ _RADIUS = {"triangle": 1, "keyscubic": 2, "lanczos3": 3, "lanczos5": 5}
 
 
 @handler("ResizeNearestNeighbor")
-def nearest(at: Replacement) -> None:
+def nearest(ctx: Replacement) -> None:
     """The pixel in which the centre of the new one lies, or its corner: Resize knows no such rule for the centre.
 
     Source: tensorflow/core/kernels/image/resize_nearest_neighbor_op.cc.
     """
-    images, size = at.inputs
-    if at.node.get_attr_value("align_corners"):
+    images, size = ctx.inputs
+    if ctx.node.get_attr_value("align_corners"):
         raise ValueError("align_corners=True is not converted, which keras.ops.image.resize does not set")
-    pixels = _centres if at.node.get_attr_value("half_pixel_centers") else _count
+    pixels = _centres if ctx.node.get_attr_value("half_pixel_centers") else _count
     for axis in (_HEIGHT, _WIDTH):
-        old, new = _sizes(at, images, size, axis)
-        scale = at.emit("Div", old, at.cast(new, "float32"))
-        place = at.emit("Floor", at.emit("Mul", pixels(at, new), scale))
-        indices = at.emit("Min", place, at.emit("Sub", old, _number(at, 1)))
-        images = at.emit("Gather", images, at.cast(indices, "int64"), axis=axis)
-    at.finish(images)
+        old, new = _sizes(ctx, images, size, axis)
+        scale = ctx.emit("Div", old, ctx.cast(new, "float32"))
+        place = ctx.emit("Floor", ctx.emit("Mul", pixels(ctx, new), scale))
+        indices = ctx.emit("Min", place, ctx.emit("Sub", old, _number(ctx, 1)))
+        images = ctx.emit("Gather", images, ctx.cast(indices, "int64"), axis=axis)
+    ctx.finish(images)
 
 
 @handler("ResizeBilinear")
-def bilinear(at: Replacement) -> None:
+def bilinear(ctx: Replacement) -> None:
     """Resize itself, told the size: tf2onnx tells it the ratio, whose rounding may cost a pixel."""
-    images, size = at.inputs
-    images = at.emit("Transpose", at.cast(images, "float32"), perm=[0, 3, 1, 2])
-    shape = at.emit("Slice", at.emit("Shape", images), at.integers(0), at.integers(2))
-    shape = at.emit("Concat", shape, at.cast(size, "int64"), axis=0)
+    images, size = ctx.inputs
+    images = ctx.emit("Transpose", ctx.cast(images, "float32"), perm=[0, 3, 1, 2])
+    shape = ctx.emit("Slice", ctx.emit("Shape", images), ctx.integers(0), ctx.integers(2))
+    shape = ctx.emit("Concat", shape, ctx.cast(size, "int64"), axis=0)
     places = next(
-        (name for name in ("align_corners", "half_pixel_centers") if at.node.get_attr_value(name)), "asymmetric"
+        (name for name in ("align_corners", "half_pixel_centers") if ctx.node.get_attr_value(name)), "asymmetric"
     )
     mode = {"mode": "linear", "coordinate_transformation_mode": places.removesuffix("_centers")}
-    at.finish(at.emit("Transpose", at.emit("Resize", images, "", "", shape, **mode), perm=[0, 2, 3, 1]))
+    ctx.finish(ctx.emit("Transpose", ctx.emit("Resize", images, "", "", shape, **mode), perm=[0, 2, 3, 1]))
 
 
 @handler("ResizeBicubic")
-def bicubic(at: Replacement) -> None:
+def bicubic(ctx: Replacement) -> None:
     """Keys' cubic convolution at a fraction rounded to 1/1024: Resize does not round, and is off by some 0.002.
 
     Source: tensorflow/core/kernels/image/resize_bicubic_op.cc, `GetWeightsAndIndices`.
     """
-    images, size = at.inputs
-    if not at.node.get_attr_value("half_pixel_centers"):
+    images, size = ctx.inputs
+    if not ctx.node.get_attr_value("half_pixel_centers"):
         raise ValueError("only half_pixel_centers=True is converted, which keras.ops.image.resize sets")
-    images = at.cast(images, "float32")
+    images = ctx.cast(images, "float32")
     for axis in (_HEIGHT, _WIDTH):
-        old, new = _sizes(at, images, size, axis)
-        scale, half = at.emit("Div", old, at.cast(new, "float32")), _number(at, 0.5)
-        place = at.emit("Sub", at.emit("Mul", _centres(at, new), scale), half)
-        below = at.emit("Floor", place)
-        step = at.emit("Round", at.emit("Mul", at.emit("Sub", place, below), _number(at, _STEPS)))
-        weights = at.emit("Gather", at.constant(_cubic_table(), "float32"), at.cast(step, "int64"))
-        taps = at.emit("Add", _column(at, below), at.constant(_AROUND, "float32"))
-        indices = _between(at, taps, _number(at, 0), at.emit("Sub", old, _number(at, 1)))
+        old, new = _sizes(ctx, images, size, axis)
+        scale, half = ctx.emit("Div", old, ctx.cast(new, "float32")), _number(ctx, 0.5)
+        place = ctx.emit("Sub", ctx.emit("Mul", _centres(ctx, new), scale), half)
+        below = ctx.emit("Floor", place)
+        step = ctx.emit("Round", ctx.emit("Mul", ctx.emit("Sub", place, below), _number(ctx, _STEPS)))
+        weights = ctx.emit("Gather", ctx.constant(_cubic_table(), "float32"), ctx.cast(step, "int64"))
+        taps = ctx.emit("Add", _column(ctx, below), ctx.constant(_AROUND, "float32"))
+        indices = _between(ctx, taps, _number(ctx, 0), ctx.emit("Sub", old, _number(ctx, 1)))
         # Pixels outside the image have no weight, and the others share it.
-        weights = at.emit("Where", at.emit("Equal", indices, taps), weights, _number(at, 0))
-        images = _weighted(at, images, indices, weights, axis)
-    at.finish(images)
+        weights = ctx.emit("Where", ctx.emit("Equal", indices, taps), weights, _number(ctx, 0))
+        images = _weighted(ctx, images, indices, weights, axis)
+    ctx.finish(images)
 
 
 @handler("ScaleAndTranslate")
-def scale_and_translate(at: Replacement) -> None:
+def scale_and_translate(ctx: Replacement) -> None:
     """Any of the kernels that Keras' resize has, as wide as the image shrinks if antialiased.
 
     Source: tensorflow/core/kernels/image/scale_and_translate_op.cc, `ComputeSpansCore`.
     """
-    images, size, scale, translation = at.inputs
-    kernel = at.node.get_attr_value("kernel_type").decode()
+    images, size, scale, translation = ctx.inputs
+    kernel = ctx.node.get_attr_value("kernel_type").decode()
     if kernel not in _RADIUS:
         raise ValueError(f"kernel_type={kernel!r} is not converted, only {', '.join(_RADIUS)}")
-    images = at.cast(images, "float32")
-    zero, half, one = (_number(at, value) for value in (0, 0.5, 1))
+    images = ctx.cast(images, "float32")
+    zero, half, one = (_number(ctx, value) for value in (0, 0.5, 1))
     for axis in (_HEIGHT, _WIDTH):
-        old, new = _sizes(at, images, size, axis)
-        last_pixel = at.emit("Sub", old, one)
-        along = at.constant(axis - 1, "int64")
-        shrinks = at.emit("Div", one, at.emit("Gather", scale, along))
-        shift = at.emit("Mul", shrinks, at.emit("Gather", translation, along))
-        place = at.emit("Sub", at.emit("Mul", _centres(at, new), shrinks), shift)
-        stretch = at.emit("Max", shrinks, one) if at.node.get_attr_value("antialias") else one
-        reach = at.emit("Mul", stretch, _number(at, _RADIUS[kernel]))
-        first = at.emit("Ceil", at.emit("Sub", at.emit("Sub", place, reach), half))
-        most = at.emit("Add", at.emit("Mul", at.emit("Ceil", reach), _number(at, 2)), one)
-        taps = at.emit("Add", _column(at, _between(at, first, zero, last_pixel)), _count(at, at.emit("Min", most, old)))
-        indices = at.emit("Min", taps, last_pixel)
-        distance = at.emit("Abs", at.emit("Sub", at.emit("Add", taps, half), _column(at, place)))
-        weights = _kernel(at, kernel, at.emit("Div", distance, stretch))
-        weights = at.emit("Where", at.emit("Equal", indices, taps), weights, zero)
-        images = _weighted(at, images, indices, weights, axis)
+        old, new = _sizes(ctx, images, size, axis)
+        last_pixel = ctx.emit("Sub", old, one)
+        along = ctx.constant(axis - 1, "int64")
+        shrinks = ctx.emit("Div", one, ctx.emit("Gather", scale, along))
+        shift = ctx.emit("Mul", shrinks, ctx.emit("Gather", translation, along))
+        place = ctx.emit("Sub", ctx.emit("Mul", _centres(ctx, new), shrinks), shift)
+        stretch = ctx.emit("Max", shrinks, one) if ctx.node.get_attr_value("antialias") else one
+        reach = ctx.emit("Mul", stretch, _number(ctx, _RADIUS[kernel]))
+        first = ctx.emit("Ceil", ctx.emit("Sub", ctx.emit("Sub", place, reach), half))
+        most = ctx.emit("Add", ctx.emit("Mul", ctx.emit("Ceil", reach), _number(ctx, 2)), one)
+        taps = ctx.emit(
+            "Add", _column(ctx, _between(ctx, first, zero, last_pixel)), _count(ctx, ctx.emit("Min", most, old))
+        )
+        indices = ctx.emit("Min", taps, last_pixel)
+        distance = ctx.emit("Abs", ctx.emit("Sub", ctx.emit("Add", taps, half), _column(ctx, place)))
+        weights = _kernel(ctx, kernel, ctx.emit("Div", distance, stretch))
+        weights = ctx.emit("Where", ctx.emit("Equal", indices, taps), weights, zero)
+        images = _weighted(ctx, images, indices, weights, axis)
         # A place outside the old image is black.
-        inside = at.emit("Equal", place, _between(at, place, zero, old))
-        inside = at.emit("Unsqueeze", inside, at.integers(*range(1, 4 - axis)))
-        images = at.emit("Where", inside, images, zero)
-    at.finish(images)
+        inside = ctx.emit("Equal", place, _between(ctx, place, zero, old))
+        inside = ctx.emit("Unsqueeze", inside, ctx.integers(*range(1, 4 - axis)))
+        images = ctx.emit("Where", inside, images, zero)
+    ctx.finish(images)
 
 
-def _number(at: Replacement, value: float) -> str:
-    return at.constant(value, "float32")
+def _number(ctx: Replacement, value: float) -> str:
+    return ctx.constant(value, "float32")
 
 
-def _column(at: Replacement, vector: str) -> str:
-    return at.emit("Unsqueeze", vector, at.integers(1))
+def _column(ctx: Replacement, vector: str) -> str:
+    return ctx.emit("Unsqueeze", vector, ctx.integers(1))
 
 
-def _between(at: Replacement, x: str, lowest: str, highest: str) -> str:
-    return at.emit("Min", at.emit("Max", x, lowest), highest)
+def _between(ctx: Replacement, x: str, lowest: str, highest: str) -> str:
+    return ctx.emit("Min", ctx.emit("Max", x, lowest), highest)
 
 
-def _count(at: Replacement, number: str) -> str:
+def _count(ctx: Replacement, number: str) -> str:
     """Writes 0, 1, ... `number` - 1 as floats, in which all of this is computed, as TensorFlow does."""
-    return at.emit("Range", _number(at, 0), at.cast(number, "float32"), _number(at, 1))
+    return ctx.emit("Range", _number(ctx, 0), ctx.cast(number, "float32"), _number(ctx, 1))
 
 
-def _centres(at: Replacement, number: str) -> str:
-    return at.emit("Add", _count(at, number), _number(at, 0.5))
+def _centres(ctx: Replacement, number: str) -> str:
+    return ctx.emit("Add", _count(ctx, number), _number(ctx, 0.5))
 
 
-def _sizes(at: Replacement, images: str, size: str, axis: int) -> tuple[str, str]:
+def _sizes(ctx: Replacement, images: str, size: str, axis: int) -> tuple[str, str]:
     """Writes the old number of pixels along an axis, as a float, and the new one."""
-    old = at.emit("Gather", at.emit("Shape", images), at.constant(axis, "int64"))
-    return at.cast(old, "float32"), at.emit("Gather", size, at.constant(axis - 1, "int64"))
+    old = ctx.emit("Gather", ctx.emit("Shape", images), ctx.constant(axis, "int64"))
+    return ctx.cast(old, "float32"), ctx.emit("Gather", size, ctx.constant(axis - 1, "int64"))
 
 
-def _weighted(at: Replacement, images: str, indices: str, weights: str, axis: int) -> str:
+def _weighted(ctx: Replacement, images: str, indices: str, weights: str, axis: int) -> str:
     """Writes the mean of the pixels `indices` (new size, taps) along an axis under weights of the same shape."""
-    weights = at.emit("Div", weights, at.emit("ReduceSum", weights, at.integers(1)))
-    weights = at.emit("Unsqueeze", weights, at.integers(*range(2, 5 - axis)))
-    pixels = at.emit("Gather", images, at.cast(indices, "int64"), axis=axis)
-    return at.emit("ReduceSum", at.emit("Mul", pixels, weights), at.integers(axis + 1), keepdims=0)
+    weights = ctx.emit("Div", weights, ctx.emit("ReduceSum", weights, ctx.integers(1)))
+    weights = ctx.emit("Unsqueeze", weights, ctx.integers(*range(2, 5 - axis)))
+    pixels = ctx.emit("Gather", images, ctx.cast(indices, "int64"), axis=axis)
+    return ctx.emit("ReduceSum", ctx.emit("Mul", pixels, weights), ctx.integers(axis + 1), keepdims=0)
 
 
 def _cubic_table() -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -150,27 +152,27 @@ def _cubic_table() -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.where(x <= 1, (1.5 * x - 2.5) * x * x + 1, ((-0.5 * x + 2.5) * x - 4) * x + 2)
 
 
-def _kernel(at: Replacement, kernel: str, x: str) -> str:
+def _kernel(ctx: Replacement, kernel: str, x: str) -> str:
     """Writes the kernel at distances x >= 0, and zero past its radius."""
-    zero, one = _number(at, 0), _number(at, 1)
+    zero, one = _number(ctx, 0), _number(ctx, 1)
     if kernel == "triangle":
-        return at.emit("Max", at.emit("Sub", one, x), zero)
+        return ctx.emit("Max", ctx.emit("Sub", one, x), zero)
     if kernel == "keyscubic":
-        near = _polynomial(at, x, 1.5, -2.5, 0.0, 1.0)
-        far = _polynomial(at, x, -0.5, 2.5, -4.0, 2.0)
-        value = at.emit("Where", at.emit("Less", x, one), near, far)
+        near = _polynomial(ctx, x, 1.5, -2.5, 0.0, 1.0)
+        far = _polynomial(ctx, x, -0.5, 2.5, -4.0, 2.0)
+        value = ctx.emit("Where", ctx.emit("Less", x, one), near, far)
     else:
-        radius = _number(at, _RADIUS[kernel])
-        angle = at.emit("Mul", x, _number(at, np.pi))
-        slow = at.emit("Div", angle, radius)
-        sines = at.emit("Mul", at.emit("Sin", angle), at.emit("Sin", slow))
-        value = at.emit("Div", sines, at.emit("Mul", angle, slow))
-        value = at.emit("Where", at.emit("Less", x, _number(at, 1e-3)), one, value)
-    return at.emit("Where", at.emit("Less", x, _number(at, _RADIUS[kernel])), value, zero)
+        radius = _number(ctx, _RADIUS[kernel])
+        angle = ctx.emit("Mul", x, _number(ctx, np.pi))
+        slow = ctx.emit("Div", angle, radius)
+        sines = ctx.emit("Mul", ctx.emit("Sin", angle), ctx.emit("Sin", slow))
+        value = ctx.emit("Div", sines, ctx.emit("Mul", angle, slow))
+        value = ctx.emit("Where", ctx.emit("Less", x, _number(ctx, 1e-3)), one, value)
+    return ctx.emit("Where", ctx.emit("Less", x, _number(ctx, _RADIUS[kernel])), value, zero)
 
 
-def _polynomial(at: Replacement, x: str, first: float, *others: float) -> str:
-    value = _number(at, first)
+def _polynomial(ctx: Replacement, x: str, first: float, *others: float) -> str:
+    value = _number(ctx, first)
     for coefficient in others:
-        value = at.emit("Add", at.emit("Mul", value, x), _number(at, coefficient))
+        value = ctx.emit("Add", ctx.emit("Mul", value, x), _number(ctx, coefficient))
     return value

@@ -6,61 +6,61 @@ from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 
 @handler("Bucketize")
-def bucketize(at: Replacement) -> None:
+def bucketize(ctx: Replacement) -> None:
     """Counts the boundaries that are not above each value."""
-    (x,) = at.inputs
-    values = at.emit("Unsqueeze", at.cast(x, "float32"), at.integers(-1))
-    boundaries = at.constant(at.node.get_attr("boundaries").floats, "float32")
-    at.finish(_count(at, at.emit("GreaterOrEqual", values, boundaries)))
+    (x,) = ctx.inputs
+    values = ctx.emit("Unsqueeze", ctx.cast(x, "float32"), ctx.integers(-1))
+    boundaries = ctx.constant(ctx.node.get_attr("boundaries").floats, "float32")
+    ctx.finish(_count(ctx, ctx.emit("GreaterOrEqual", values, boundaries)))
 
 
 @handler("LowerBound")
-def lower_bound(at: Replacement) -> None:
+def lower_bound(ctx: Replacement) -> None:
     """Counts the entries of each sorted row that are below each value."""
-    _bound(at, "Less")
+    _bound(ctx, "Less")
 
 
 @handler("UpperBound")
-def upper_bound(at: Replacement) -> None:
+def upper_bound(ctx: Replacement) -> None:
     """Counts the entries of each sorted row that are not above each value."""
-    _bound(at, "LessOrEqual")
+    _bound(ctx, "LessOrEqual")
 
 
 @handler("TopKV2")
-def top_k(at: Replacement) -> None:
+def top_k(ctx: Replacement) -> None:
     """TopK in the element type it is asked in: tf2onnx goes through float32, where integers above 2**24 merge."""
-    x, k = at.inputs
-    dtype = at.numpy_dtype(x)
-    wide = x if dtype.kind == "f" or dtype in ("int32", "int64") else at.cast(x, "int64")
-    count = at.emit("Reshape", at.cast(k, "int64"), at.integers(1))
-    top = at.graph.make_node("TopK", [wide, count], output_count=2)
-    at.finish(at.cast_like_output(top.output[0]), at.cast_like_output(top.output[1], output=1))
+    x, k = ctx.inputs
+    dtype = ctx.numpy_dtype(x)
+    wide = x if dtype.kind == "f" or dtype in ("int32", "int64") else ctx.cast(x, "int64")
+    count = ctx.emit("Reshape", ctx.cast(k, "int64"), ctx.integers(1))
+    top = ctx.graph.make_node("TopK", [wide, count], output_count=2)
+    ctx.finish(ctx.cast_like_output(top.output[0]), ctx.cast_like_output(top.output[1], output=1))
 
 
 @handler("InTopKV2")
-def in_top_k(at: Replacement) -> None:
+def in_top_k(ctx: Replacement) -> None:
     """Fewer than k predictions are above the target's, and nothing in the row is beyond comparison."""
-    predictions, targets, k = at.inputs
-    columns = at.emit("Gather", at.emit("Shape", predictions), at.constant(1, "int64"))
-    last = at.emit("Sub", columns, at.constant(1, "int64"))
-    wanted = at.cast(targets, "int64")
-    within = at.emit("Min", at.emit("Max", wanted, at.constant(0, "int64")), last)
-    index = at.emit("Unsqueeze", within, at.integers(1))
-    score = at.emit("GatherElements", predictions, index, axis=1)
-    above = _count(at, at.emit("Greater", predictions, score), dtype="int64")
-    finite = at.emit("Less", at.emit("Abs", predictions), at.constant_like(np.inf, predictions))
-    comparable = at.emit("Equal", _count(at, finite, dtype="int64"), columns)
-    ranked = at.emit("Less", above, at.cast(k, "int64"))
-    at.finish(at.emit("And", at.emit("And", ranked, comparable), at.emit("Equal", wanted, within)))
+    predictions, targets, k = ctx.inputs
+    columns = ctx.emit("Gather", ctx.emit("Shape", predictions), ctx.constant(1, "int64"))
+    last = ctx.emit("Sub", columns, ctx.constant(1, "int64"))
+    wanted = ctx.cast(targets, "int64")
+    within = ctx.emit("Min", ctx.emit("Max", wanted, ctx.constant(0, "int64")), last)
+    index = ctx.emit("Unsqueeze", within, ctx.integers(1))
+    score = ctx.emit("GatherElements", predictions, index, axis=1)
+    above = _count(ctx, ctx.emit("Greater", predictions, score), dtype="int64")
+    finite = ctx.emit("Less", ctx.emit("Abs", predictions), ctx.constant_like(np.inf, predictions))
+    comparable = ctx.emit("Equal", _count(ctx, finite, dtype="int64"), columns)
+    ranked = ctx.emit("Less", above, ctx.cast(k, "int64"))
+    ctx.finish(ctx.emit("And", ctx.emit("And", ranked, comparable), ctx.emit("Equal", wanted, within)))
 
 
-def _bound(at: Replacement, comparison: str) -> None:
-    rows, values = at.inputs
-    entries = at.emit("Unsqueeze", rows, at.integers(-2))
-    wanted = at.emit("Unsqueeze", values, at.integers(-1))
-    at.finish(_count(at, at.emit(comparison, entries, wanted)))
+def _bound(ctx: Replacement, comparison: str) -> None:
+    rows, values = ctx.inputs
+    entries = ctx.emit("Unsqueeze", rows, ctx.integers(-2))
+    wanted = ctx.emit("Unsqueeze", values, ctx.integers(-1))
+    ctx.finish(_count(ctx, ctx.emit(comparison, entries, wanted)))
 
 
-def _count(at: Replacement, truths: str, dtype: str | None = None) -> str:
-    counts = at.emit("ReduceSum", at.cast(truths, "int64"), at.integers(-1), keepdims=0)
-    return at.cast_like_output(counts) if dtype is None else counts
+def _count(ctx: Replacement, truths: str, dtype: str | None = None) -> str:
+    counts = ctx.emit("ReduceSum", ctx.cast(truths, "int64"), ctx.integers(-1), keepdims=0)
+    return ctx.cast_like_output(counts) if dtype is None else counts

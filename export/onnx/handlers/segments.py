@@ -15,36 +15,36 @@ _REDUCTIONS = {
 }
 
 
-@handler("UnsortedSegmentSum", "UnsortedSegmentProd", opsets=range(16, 19))
-def add_or_multiply(at: Replacement) -> None:
+@handler("UnsortedSegmentSum", "UnsortedSegmentProd", since=16)
+def add_or_multiply(ctx: Replacement) -> None:
     """Opset 16 brings the scattering that adds and multiplies."""
-    _scatter(at)
+    _scatter(ctx)
 
 
-@handler("UnsortedSegmentMax", "UnsortedSegmentMin", opsets=range(18, 19))
-def maximum_or_minimum(at: Replacement) -> None:
+@handler("UnsortedSegmentMax", "UnsortedSegmentMin", since=18)
+def maximum_or_minimum(ctx: Replacement) -> None:
     """Opset 18 brings the scattering that takes the extremes."""
-    _scatter(at)
+    _scatter(ctx)
 
 
-@handler("UnsortedSegmentMax", "UnsortedSegmentMin", opsets=range(15, 18))
-def refused(at: Replacement) -> None:
+@handler("UnsortedSegmentMax", "UnsortedSegmentMin", until=17)
+def refused(ctx: Replacement) -> None:
     """Without scattering, empty segments would be infinite where TensorFlow's are the largest finite number."""
-    raise ValueError(f"{at.node.type} needs opset 18.")
+    raise ValueError(f"{ctx.node.type} needs opset 18.")
 
 
-def _scatter(at: Replacement) -> None:
-    data, segments, count = at.inputs
-    count = at.emit("Reshape", at.cast(count, "int64"), at.integers(1))
+def _scatter(ctx: Replacement) -> None:
+    data, segments, count = ctx.inputs
+    count = ctx.emit("Reshape", ctx.cast(count, "int64"), ctx.integers(1))
     # A negative segment is dropped: it goes to one row more, which is cut off again.
-    dropped = at.emit("Less", segments, at.constant_like(0, segments))
-    rows = at.emit("Where", dropped, count, at.cast(segments, "int64"))
-    inner = at.emit("Slice", at.emit("Shape", data), at.integers(at.rank(segments)), at.integers(at.rank(data)))
-    shape = at.emit("Concat", at.emit("Add", count, at.integers(1)), inner, axis=0)
-    start = at.emit("Expand", at.constant_like(_neutral(at.node.type, at.numpy_dtype(data)), data), shape)
-    index = at.emit("Unsqueeze", rows, at.integers(-1))
-    filled = at.emit("ScatterND", start, index, data, reduction=_REDUCTIONS[at.node.type])
-    at.finish(at.emit("Slice", filled, at.integers(0), count))
+    dropped = ctx.emit("Less", segments, ctx.constant_like(0, segments))
+    rows = ctx.emit("Where", dropped, count, ctx.cast(segments, "int64"))
+    inner = ctx.emit("Slice", ctx.emit("Shape", data), ctx.integers(ctx.rank(segments)), ctx.integers(ctx.rank(data)))
+    shape = ctx.emit("Concat", ctx.emit("Add", count, ctx.integers(1)), inner, axis=0)
+    start = ctx.emit("Expand", ctx.constant_like(_neutral(ctx.node.type, ctx.numpy_dtype(data)), data), shape)
+    index = ctx.emit("Unsqueeze", rows, ctx.integers(-1))
+    filled = ctx.emit("ScatterND", start, index, data, reduction=_REDUCTIONS[ctx.node.type])
+    ctx.finish(ctx.emit("Slice", filled, ctx.integers(0), count))
 
 
 def _neutral(operator: str, dtype: np.dtype[Any]) -> Any:

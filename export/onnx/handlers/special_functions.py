@@ -21,54 +21,54 @@ _FAR = Chebyshev.interpolate(lambda u: np.exp(-1 / u) * np.i0(1 / u) / np.sqrt(u
 
 
 @handler("Erfinv")
-def erfinv(at: Replacement) -> None:
+def erfinv(ctx: Replacement) -> None:
     """The inverse of erf at 2 q - 1, where q = (x + 1) / 2 is rounded as in TensorFlow, which decides next to 1."""
-    x = _float32(at)
-    one, zero = at.constant_like(1, x), at.constant_like(0, x)
-    q = at.emit("Mul", at.emit("Add", x, one), at.constant_like(0.5, x))
-    p = at.emit("Sub", one, q)
-    w = at.emit("Neg", at.emit("Log", at.emit("Mul", at.emit("Mul", p, q), at.constant_like(4, x))))
-    centre = _polynomial(at, at.emit("Sub", w, at.constant_like(2.5, x)), _CENTRE)
-    tail = _polynomial(at, at.emit("Sub", at.emit("Sqrt", w), at.constant_like(3, x)), _TAIL)
-    slope = at.emit("Where", at.emit("Less", w, at.constant_like(5, x)), centre, tail)
-    slope = at.emit("Where", at.emit("Equal", at.emit("Mul", p, q), zero), at.constant_like(np.inf, x), slope)
-    at.finish(at.cast_like_output(at.emit("Mul", slope, at.emit("Sub", at.emit("Add", q, q), one))))
+    x = _float32(ctx)
+    one, zero = ctx.constant_like(1, x), ctx.constant_like(0, x)
+    q = ctx.emit("Mul", ctx.emit("Add", x, one), ctx.constant_like(0.5, x))
+    p = ctx.emit("Sub", one, q)
+    w = ctx.emit("Neg", ctx.emit("Log", ctx.emit("Mul", ctx.emit("Mul", p, q), ctx.constant_like(4, x))))
+    centre = _polynomial(ctx, ctx.emit("Sub", w, ctx.constant_like(2.5, x)), _CENTRE)
+    tail = _polynomial(ctx, ctx.emit("Sub", ctx.emit("Sqrt", w), ctx.constant_like(3, x)), _TAIL)
+    slope = ctx.emit("Where", ctx.emit("Less", w, ctx.constant_like(5, x)), centre, tail)
+    slope = ctx.emit("Where", ctx.emit("Equal", ctx.emit("Mul", p, q), zero), ctx.constant_like(np.inf, x), slope)
+    ctx.finish(ctx.cast_like_output(ctx.emit("Mul", slope, ctx.emit("Sub", ctx.emit("Add", q, q), one))))
 
 
 @handler("BesselI0")
-def bessel_i0(at: Replacement) -> None:
+def bessel_i0(ctx: Replacement) -> None:
     """exp(x) times a series in x up to 8, and one in 1 / x over sqrt(x) beyond, as Cephes has it (i0f.c)."""
-    x = at.emit("Abs", _float32(at))
-    eight, one = at.constant_like(8, x), at.constant_like(1, x)
-    power = at.emit("Exp", x)
-    place = at.emit("Sub", at.emit("Mul", x, at.constant_like(1 / 4, x)), one)
-    near = at.emit("Mul", power, _series(at, place, _NEAR))
-    place = at.emit("Sub", at.emit("Div", at.constant_like(16, x), x), one)
-    far = at.emit("Div", at.emit("Mul", power, _series(at, place, _FAR)), at.emit("Sqrt", x))
-    at.finish(at.cast_like_output(at.emit("Where", at.emit("Greater", x, eight), far, near)))
+    x = ctx.emit("Abs", _float32(ctx))
+    eight, one = ctx.constant_like(8, x), ctx.constant_like(1, x)
+    power = ctx.emit("Exp", x)
+    place = ctx.emit("Sub", ctx.emit("Mul", x, ctx.constant_like(1 / 4, x)), one)
+    near = ctx.emit("Mul", power, _series(ctx, place, _NEAR))
+    place = ctx.emit("Sub", ctx.emit("Div", ctx.constant_like(16, x), x), one)
+    far = ctx.emit("Div", ctx.emit("Mul", power, _series(ctx, place, _FAR)), ctx.emit("Sqrt", x))
+    ctx.finish(ctx.cast_like_output(ctx.emit("Where", ctx.emit("Greater", x, eight), far, near)))
 
 
-def _float32(at: Replacement) -> str:
-    (x,) = at.inputs
-    if at.numpy_dtype(x) == np.float64:
+def _float32(ctx: Replacement) -> str:
+    (x,) = ctx.inputs
+    if ctx.numpy_dtype(x) == np.float64:
         raise ValueError("in float64 it has no approximation that is as good")
-    return at.cast(x, "float32")
+    return ctx.cast(x, "float32")
 
 
-def _polynomial(at: Replacement, x: str, coefficients: Sequence[float]) -> str:
+def _polynomial(ctx: Replacement, x: str, coefficients: Sequence[float]) -> str:
     """Writes a polynomial, the coefficient of the highest power first."""
-    value = at.constant_like(coefficients[0], x)
+    value = ctx.constant_like(coefficients[0], x)
     for coefficient in coefficients[1:]:
-        value = at.emit("Add", at.emit("Mul", value, x), at.constant_like(coefficient, x))
+        value = ctx.emit("Add", ctx.emit("Mul", value, x), ctx.constant_like(coefficient, x))
     return value
 
 
-def _series(at: Replacement, x: str, coefficients: Sequence[float]) -> str:
+def _series(ctx: Replacement, x: str, coefficients: Sequence[float]) -> str:
     """Writes a Chebyshev series, the constant first, by Clenshaw's recurrence."""
-    double = at.emit("Add", x, x)
-    value = before = at.constant_like(0, x)
+    double = ctx.emit("Add", x, x)
+    value = before = ctx.constant_like(0, x)
     for coefficient in coefficients[:0:-1]:
-        following = at.emit("Sub", at.emit("Mul", double, value), before)
-        before, value = value, at.emit("Add", following, at.constant_like(coefficient, x))
-    rest = at.emit("Sub", at.constant_like(coefficients[0], x), before)
-    return at.emit("Add", at.emit("Mul", x, value), rest)
+        following = ctx.emit("Sub", ctx.emit("Mul", double, value), before)
+        before, value = value, ctx.emit("Add", following, ctx.constant_like(coefficient, x))
+    rest = ctx.emit("Sub", ctx.constant_like(coefficients[0], x), before)
+    return ctx.emit("Add", ctx.emit("Mul", x, value), rest)

@@ -4,12 +4,12 @@ from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 
 @handler("Select", "SelectV2")
-def select(at: Replacement) -> None:
+def select(ctx: Replacement) -> None:
     """Where, through int32 for the element types that ONNX Runtime has no Where for."""
-    condition, x, y = at.inputs
-    if at.node.type == "Select" and at.rank(condition) == 1 and at.rank(x) > 1:
-        condition = at.emit("Reshape", condition, at.integers(-1, *[1] * (at.rank(x) - 1)))
-    if at.numpy_dtype(x) not in ("bool", "int16", "uint16"):
-        at.finish(at.emit("Where", condition, x, y))
+    condition, x, y = ctx.inputs
+    if ctx.node.type == "Select" and ctx.rank(condition) == 1 and ctx.rank(x) > 1:
+        condition = ctx.emit("Reshape", condition, ctx.integers(-1, *[1] * (ctx.rank(x) - 1)))
+    if ctx.numpy_dtype(x) not in ("bool", "int16", "uint16"):
+        ctx.finish(ctx.emit("Where", condition, x, y))
     else:
-        at.finish(at.cast_like_output(at.emit("Where", condition, at.cast(x, "int32"), at.cast(y, "int32"))))
+        ctx.finish(ctx.cast_like_output(ctx.emit("Where", condition, ctx.cast(x, "int32"), ctx.cast(y, "int32"))))

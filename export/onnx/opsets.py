@@ -1,0 +1,5 @@
+"""The ONNX operator sets: which an export may ask for, and which it starts from."""
+
+DEFAULT = 18
+EXPORTED = range(15, 26)  # onnx's version converter goes on from the last that is written
+WRITTEN = range(15, 19)  # by tf2onnx 1.17

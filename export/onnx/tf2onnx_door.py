@@ -1,0 +1,207 @@
+"""The one door to tf2onnx 1.17: it is changed while a conversion is in it, one at a time, and as it was afterwards.
+
+What Keras' own export changes to let it run with NumPy 2 stays changed, as it does there.
+"""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from keras_pe.export.messages import first_line
+from keras_pe.export.model.keras_internals import repair_tf2onnx
+
+# An operator's handler at an opset: takes tf2onnx's graph and node. Its rewriter: a graph and its nodes, returns these.
+Handlers = Mapping[tuple[str, int], Callable[..., None]]
+Rewriter = Callable[[Any, list[Any]], list[Any]]
+
+_LOCK = threading.RLock()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An operator that was not converted: its name in the graph, its type, and what tf2onnx said, if anything."""
+
+    node: str
+    op_type: str
+    reason: str
+
+
+class FailedError(Exception):
+    """Some operators were not converted, which tf2onnx only logs before it writes an invalid graph."""
+
+    def __init__(self, failures: Sequence[Failure]) -> None:
+        super().__init__(", ".join(failure.op_type for failure in failures))
+        self.failures = tuple(failures)
+
+
+def convert_graph(
+    definition: Any,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    *,
+    opset: int,
+    names: Mapping[str, str],
+    handlers: Handlers,
+    rewriters: Sequence[Rewriter],
+) -> Any:
+    """Returns the `onnx.ModelProto` of a TensorFlow graph.
+
+    Args:
+        definition: The `GraphDef`.
+        inputs: The names of the tensors it takes.
+        outputs: The names of the tensors it returns.
+        opset: The ONNX operator set.
+        names: What tensors are called in the result.
+        handlers: They go before tf2onnx's own.
+        rewriters: They are called for each graph before the handlers.
+
+    Raises:
+        FailedError: If operators were not converted.
+        Exception: Whatever else comes to the libraries' hand.
+    """
+    import tensorflow as tf
+    from tf2onnx import optimizer, tfonnx
+
+    with _LOCK, _changed(handlers), _collected_failures() as failures:
+        try:
+            with tf.device("/cpu:0"), tf.Graph().as_default() as graph:
+                tf.import_graph_def(definition, name="")
+                converted = tfonnx.process_tf_graph(
+                    graph,
+                    continue_on_error=True,  # failures are collected, so that all of them are named
+                    opset=opset,
+                    custom_rewriter=list(rewriters),
+                    input_names=list(inputs),
+                    output_names=list(outputs),
+                    tensors_to_rename=dict(names),
+                )
+            if not failures:
+                return optimizer.optimize_graph(converted, catch_errors=False, optimizers=_optimizers()).make_model("")
+        except Exception as error:
+            if not failures:
+                raise
+            raise FailedError(failures) from error
+        raise FailedError(failures)
+
+
+def repair_frozen(definition: Any) -> Any:
+    """Repairs a `GraphDef` whose variables TensorFlow made constants: it forgets some reads of them in functions."""
+    from tf2onnx.tf_loader import fix_freezing_errors_part2
+
+    return fix_freezing_errors_part2(definition)
+
+
+def _optimizers() -> dict[str, Any]:
+    """Returns tf2onnx's optimizers without those that choose by hash or by stopwatch what an export repeats exactly."""
+    from tf2onnx.optimizer import _get_optimizers
+
+    left_out = ("merge_duplication", "einsum_optimizer")
+    return {name: optimizer for name, optimizer in _get_optimizers().items() if name not in left_out}
+
+
+@contextlib.contextmanager
+def _changed(handlers: Handlers) -> Iterator[None]:
+    """Puts the handlers and the repairs in place, and takes them out again."""
+    from tf2onnx import tfonnx
+    from tf2onnx.handler import tf_op
+    from tf2onnx.optimizer import back_to_back_optimizer
+    from tf2onnx.optimizer.transpose_optimizer import TransposeOptimizer
+
+    repair_tf2onnx()
+    with contextlib.ExitStack() as stack:
+        registered = tf_op.get_opsets()[""]
+        for (op_type, opset), handler in handlers.items():
+            stack.enter_context(_item(registered[opset], op_type, (handler, {})))
+        stack.enter_context(_item(back_to_back_optimizer._func_map, ("Reshape",), _join_reshapes))
+        move = TransposeOptimizer._handle_nhwc_tranpose
+        stack.enter_context(_attribute(TransposeOptimizer, "_handle_nhwc_tranpose", _moved_within_graph(move)))
+        # It takes a loop for a layer by its looks; `recurrences` knows them, and wants no constants.
+        for rewriter in ("rewriter_lstm_tf2", "rewrite_gru_tf2"):
+            stack.enter_context(_attribute(tfonnx, rewriter, lambda graph, nodes: nodes))
+        yield
+
+
+@contextlib.contextmanager
+def _item(mapping: dict[Any, Any], key: Any, value: Any) -> Iterator[None]:
+    absent = object()
+    before = mapping.get(key, absent)
+    mapping[key] = value
+    try:
+        yield
+    finally:
+        if before is absent:
+            del mapping[key]
+        else:
+            mapping[key] = before
+
+
+@contextlib.contextmanager
+def _attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def _join_reshapes(graph: Any, node: Any, consumers: list[Any]) -> list[Any]:
+    """Two Reshapes in a row as one, where that is sound.
+
+    tf2onnx drops the first of any two. A 0 in the second's shape copies a size of the first's output, and would then
+    copy one of its input. It meets that in attention with a single head, whose Transpose it writes as a Reshape before.
+    """
+    if len(consumers) != 1 or consumers[0].type != "Reshape":
+        return []
+    shape = consumers[0].inputs[1]
+    if not shape.is_const() or 0 in shape.get_tensor_value():
+        return []
+    graph.replace_inputs(consumers[0], [node.input[0], consumers[0].input[1]])
+    graph.remove_node(node.name)
+    return []
+
+
+def _moved_within_graph(move: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """Keeps transpositions out of branches and loop bodies.
+
+    tf2onnx moves a transposition towards what reads it, and swaps it with a node of a subgraph as if both were in one
+    graph. The subgraph's result is then not transposed at all, and a square input hides it.
+    """
+
+    def move_within_graph(optimizer: Any, transposition: Any) -> bool:
+        readers = optimizer._g.find_output_consumers(transposition.output[0])
+        return all(reader.graph is optimizer._g for reader in readers) and move(optimizer, transposition)
+
+    return move_within_graph
+
+
+@contextlib.contextmanager
+def _collected_failures() -> Iterator[list[Failure]]:
+    """Collects what tf2onnx only logs, and keeps it off the console."""
+    failures: list[Failure] = []
+    thread = threading.get_ident()
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            arguments = record.args if isinstance(record.args, tuple) else ()
+            if record.thread != thread:  # of somebody else who uses tf2onnx meanwhile
+                return
+            if record.msg.startswith("Tensorflow op"):
+                failures.append(Failure(str(arguments[0]), str(arguments[1]), ""))
+            elif record.msg.startswith("Failed to convert node"):
+                op_type = str(arguments[2]).split("\n")[0].removeprefix("OP=")
+                cause = record.exc_info[1] if record.exc_info else None
+                failures.append(Failure(str(arguments[0]), op_type, f" in this use: {first_line(cause)}"))
+            elif record.msg.startswith("rewriter"):
+                failures.append(Failure("", "graph", f": {record.getMessage()}"))
+
+    logger = logging.getLogger("tf2onnx")
+    before = logger.handlers, logger.propagate, logger.level
+    logger.handlers, logger.propagate, logger.level = [Collector()], False, logging.ERROR
+    try:
+        yield failures
+    finally:
+        logger.handlers, logger.propagate, logger.level = before

@@ -1,0 +1,87 @@
+"""tf2onnx is found as it was, whoever else converts at the same time, and nobody else goes in."""
+
+import ast
+import copy
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+
+from keras_pe.export import UnsupportedError, export_onnx
+from keras_pe.export.onnx.handlers import all_handlers
+
+ROOT = Path(__file__).parents[3] / "export"
+
+
+def _model() -> keras.Model:
+    x = keras.Input((4, 6), name="x")
+    return keras.Model(x, keras.layers.Dense(5, activation="gelu")(keras.layers.LSTM(3)(x)))
+
+
+def _state() -> dict[str, Any]:
+    from tf2onnx import tfonnx
+    from tf2onnx.handler import tf_op
+    from tf2onnx.optimizer import back_to_back_optimizer
+    from tf2onnx.optimizer.transpose_optimizer import TransposeOptimizer
+
+    logger = logging.getLogger("tf2onnx")
+    return {
+        "handlers": [dict(handlers) for handlers in tf_op.get_opsets()[""]],
+        "joining": dict(back_to_back_optimizer._func_map),
+        "transposing": TransposeOptimizer._handle_nhwc_tranpose,
+        "rewriters": (tfonnx.rewriter_lstm_tf2, tfonnx.rewrite_gru_tf2),
+        "log": (list(logger.handlers), logger.propagate, logger.level),
+    }
+
+
+def test_tf2onnx_is_left_as_it_was(tmp_path: Path) -> None:
+    before = copy.copy(_state())
+    export_onnx(_model(), tmp_path / "m.onnx")
+    refused = keras.Sequential([keras.Input((4, 4)), keras.layers.Lambda(lambda x: keras.ops.svd(x)[1])])
+    with pytest.raises(UnsupportedError):
+        export_onnx(refused, tmp_path / "refused.onnx")
+    assert _state() == before
+
+
+def test_exports_in_several_threads_write_what_one_alone_writes(tmp_path: Path) -> None:
+    model = _model()
+    refused = keras.Sequential([keras.Input((4, 4)), keras.layers.Lambda(lambda x: keras.ops.svd(x)[1])])
+    alone = export_onnx(model, tmp_path / "alone.onnx").path.read_bytes()
+    before, errors = _state(), list[Exception]()
+
+    def export(count: int) -> None:
+        try:
+            export_onnx(model if count % 2 else refused, tmp_path / f"{count}.onnx")
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=export, args=(count,)) for count in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [type(error) for error in errors] == [UnsupportedError] * 2, errors
+    assert all((tmp_path / f"{count}.onnx").read_bytes() == alone for count in (1, 3))
+    assert _state() == before
+
+
+def test_only_the_door_and_the_pen_of_the_handlers_import_tf2onnx() -> None:
+    importing = set()
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if any(name.partition(".")[0] == "tf2onnx" for name in names):
+                importing.add(path.relative_to(ROOT).as_posix())
+    assert importing == {"onnx/tf2onnx_door.py", "onnx/handlers/replacement.py"}
+
+
+def test_every_module_of_handlers_is_found() -> None:
+    folder = ROOT / "onnx" / "handlers"
+    registering = [path for path in folder.glob("*.py") if "@handler(" in path.read_text()]
+    assert len(registering) > 15
+    modules = {function.__closure__[0].cell_contents.__module__ for function in all_handlers().values()}
+    assert {f"keras_pe.export.onnx.handlers.{path.stem}" for path in registering} <= modules
