@@ -7,6 +7,8 @@ import sys
 import time
 from typing import Any, BinaryIO
 
+from keras_pe.export.runtimes.runtime import RuntimeDiedError, RuntimeRefusedError
+
 
 def main() -> None:
     """Answers requests until there are no more. The runtime's class is named on the command line."""
@@ -31,11 +33,15 @@ def main() -> None:
         try:
             if request == "load":
                 runtime = factory(arguments[0], **arguments[1])
-                answer: Any = (runtime.inputs, runtime.version)
+                answer: Any = (runtime.inputs, runtime.version, dict(getattr(runtime, "providers", {})))
             elif request == "taps":
                 answer = hasattr(runtime, "intermediates")
             else:
                 answer = getattr(runtime, request)(*arguments)
+        except RuntimeDiedError as error:  # what it has started is gone, though this process is not
+            _send(answers, "died", str(error))
+        except RuntimeRefusedError as error:  # in the words of the runtime that it drives
+            _send(answers, "refused", str(error))
         except Exception as error:  # whatever a runtime raises is an answer, and the next request may still work
             _send(answers, "refused", _describe(error))
         else:

@@ -1,8 +1,13 @@
 """ONNX Runtime, at a given graph optimisation level on a given execution provider."""
 
+import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+
+os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")  # a GPU may multiply float32 with ten bits unless it is told
+
 import onnxruntime
 
 from keras_pe.export.artifact import TensorInfo
@@ -47,6 +52,10 @@ class OnnxRuntime:
         self.inputs = tuple(_spec(argument) for argument in self._session.get_inputs())
         self._outputs = [argument.name for argument in self._session.get_outputs()]
         self.version = f"onnxruntime {onnxruntime.__version__}"
+        if provider not in self._session.get_providers():  # it goes on without one that does not start
+            raise RuntimeError(f"{provider} did not start; ONNX Runtime would use {self._session.get_providers()}.")
+        placed = self._session.get_provider_graph_assignment_info()
+        self.providers = dict(Counter(part.ep_name for part in placed for _ in part.get_nodes()))
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         return dict(zip(self._outputs, self._session.run(None, dict(inputs)), strict=True))
@@ -70,6 +79,7 @@ class OnnxRuntime:
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = _LEVELS[level]
         options.log_severity_level = 3  # errors; they are raised as well
+        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
         for key, value in self._config.items():
             options.add_session_config_entry(key, value)
         return onnxruntime.InferenceSession(

@@ -4,6 +4,7 @@ import difflib
 import functools
 from collections.abc import Sequence
 
+from keras_pe.export.runtimes.external import specs as external
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 _HOME = "keras_pe.export.runtimes"
@@ -43,7 +44,12 @@ _FIXED = (
 @functools.cache
 def known_runtimes() -> tuple[RuntimeSpec, ...]:
     """Returns every runtime, installed or not: ONNX Runtime once for each optimisation level and execution provider."""
-    return tuple(_onnxruntime(f"onnxruntime[{level}]", level=level) for level in _LEVELS) + _providers() + _FIXED
+    return (
+        tuple(_onnxruntime(f"onnxruntime[{level}]", level=level) for level in _LEVELS)
+        + _providers()
+        + _FIXED
+        + external.IN_JAVASCRIPT
+    )
 
 
 def default_runtimes() -> tuple[RuntimeSpec, ...]:
@@ -60,17 +66,22 @@ def find_runtimes(names: Sequence[str | RuntimeSpec]) -> tuple[RuntimeSpec, ...]
     """
     found: list[RuntimeSpec] = []
     for name in names:
-        chosen = [name] if isinstance(name, RuntimeSpec) else _named(name)
+        chosen = [name] if isinstance(name, RuntimeSpec) else named_runtimes(name)
         for spec in chosen:
-            if not spec.installed:
-                raise ImportError(
-                    f"Runtime {spec.name!r} needs the package {spec.package!r}. Install it with: {spec.install}"
-                )
+            if (missing := spec.missing) is not None:
+                raise ImportError(f"Runtime {spec.name!r} needs {missing}")
         found += chosen
     return tuple(found)
 
 
-def _named(name: str) -> list[RuntimeSpec]:
+def named_runtimes(name: str) -> list[RuntimeSpec]:
+    """Returns the runtimes of a name, installed or not.
+
+    Raises:
+        ValueError: If it is unknown.
+    """
+    if "@" in name:
+        return [external.in_other_installation(name)]
     chosen = [spec for spec in known_runtimes() if name in (spec.name, spec.family)]
     if not chosen:
         names = sorted({spec.name for spec in known_runtimes()} | {spec.family for spec in known_runtimes()})

@@ -1,7 +1,7 @@
 """What a runtime is: it loads an artifact, takes named arrays and returns named arrays."""
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -20,6 +20,8 @@ class Runtime(Protocol):
     Attributes:
         inputs: What it takes, a dimension by name where it is dynamic.
         version: The runtime's package and version.
+
+    It may have one attribute more, `providers`: how many nodes of the graph each of its execution providers really got.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -54,6 +56,7 @@ class RuntimeSpec:
         install: The command that installs it.
         options: Keyword arguments of the class.
         by_default: Whether a check runs it without being asked for it by name.
+        find_missing: For what is no Python package: says what is missing and how to install it, None if nothing is.
     """
 
     name: str
@@ -63,6 +66,7 @@ class RuntimeSpec:
     install: str
     options: Mapping[str, Any] = field(default_factory=dict)
     by_default: bool = True
+    find_missing: Callable[[], str | None] | None = None
 
     @property
     def family(self) -> str:
@@ -70,9 +74,18 @@ class RuntimeSpec:
         return self.name.partition("[")[0]
 
     @property
+    def missing(self) -> str | None:
+        """What is missing and how to install it, None if the runtime is there. It is not imported."""
+        if self.find_missing is not None:
+            return self.find_missing()
+        if importlib.util.find_spec(self.package) is not None:
+            return None
+        return f"the package {self.package!r}. Install it with: {self.install}"
+
+    @property
     def installed(self) -> bool:
-        """Whether the package is there; it is not imported."""
-        return importlib.util.find_spec(self.package) is not None
+        """Whether nothing is missing."""
+        return self.missing is None
 
 
 def as_dtype(name: str) -> np.dtype[Any]:

@@ -30,13 +30,20 @@ class Worker:
 
     inputs: tuple[TensorInfo, ...]
     version: str
+    providers: Mapping[str, int]
 
     def __init__(self, spec: RuntimeSpec, timeout: float) -> None:
         self.spec = spec
         self.seconds = 0.0
         self._timeout = timeout
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        # What the process leaves there, such as a browser's profile, goes when it goes, however it ends.
+        self._room = tempfile.TemporaryDirectory(prefix="keras-pe-", ignore_cleanup_errors=True)
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            "TMPDIR": self._room.name,
+        }
         self._process = subprocess.Popen(
             [sys.executable, "-c", "from keras_pe.export.runtimes.child import main; main()", spec.factory],
             stdin=subprocess.PIPE,
@@ -60,7 +67,7 @@ class Worker:
 
     def load(self, path: Path | None) -> None:
         """Opens the artifact."""
-        (self.inputs, self.version), _ = self._ask("load", str(path), dict(self.spec.options))
+        (self.inputs, self.version, self.providers), _ = self._ask("load", str(path), dict(self.spec.options))
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns every output by name, and adds the time inside the runtime to `seconds`."""
@@ -87,10 +94,7 @@ class Worker:
 
     def close(self) -> None:
         """Ends the process, and those that it has started."""
-        if self._reader.is_alive():  # somebody holds the other end
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.kill()
+        self._kill_group()
         self._process.wait()
         self._reader.join()
         for stream in (self._process.stdin, self._process.stdout):
@@ -98,6 +102,7 @@ class Worker:
                 with contextlib.suppress(BrokenPipeError):  # what it was sent last is still in the buffer
                     stream.close()
         self._log.close()
+        self._room.cleanup()
 
     def _ask(self, request: str, *arguments: Any) -> Any:
         if not self._ready:
@@ -115,13 +120,15 @@ class Worker:
         try:
             answer = self._answers.get(timeout=limit)
         except queue.Empty:
-            if self._process.poll() is not None:  # another process that it has started holds the pipe
+            if self._has_ended(os.WNOHANG):  # another process that it has started holds the pipe
                 raise RuntimeDiedError(self._obituary()) from None
-            self._process.kill()
+            self._kill_group()
             raise RuntimeHungError(f"no answer in {limit:g} s") from None
         if answer is None:
             raise RuntimeDiedError(self._obituary())
         status, value = answer
+        if status == "died":
+            raise RuntimeDiedError(value)
         if status == "refused":
             raise RuntimeRefusedError(value)
         return value
@@ -135,8 +142,22 @@ class Worker:
         except (EOFError, pickle.UnpicklingError, OSError):
             self._answers.put(None)
 
+    def _has_ended(self, options: int = 0) -> bool:
+        """Whether the process is gone; waits for it unless told not to. Its number stays its own until `wait`."""
+        if self._process.returncode is not None:
+            return True
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | options) is not None
+
+    def _kill_group(self) -> None:
+        """Ends the process, and those that it has started, while its number is still its own."""
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
     def _obituary(self) -> str:
-        """Says how the process ended, with the last lines it wrote."""
+        """Says how the process ended, with the last lines it wrote. What it has started ends as well."""
+        self._has_ended()
+        self._kill_group()
         code = self._process.wait()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         self._log.seek(0)

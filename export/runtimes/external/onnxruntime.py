@@ -1,0 +1,122 @@
+"""An ONNX file in a session of ONNX Runtime that lives elsewhere: in Node, in a browser, in another Python."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.runtimes.external import hosts
+from keras_pe.export.runtimes.external.bridge import Bridge
+from keras_pe.export.runtimes.runtime import Array, Arrays
+
+_MODEL, _PART = "model", "part"  # the sessions: the file as it is, and what is read inside it
+
+
+class ExternalOnnxRuntime:
+    """An ONNX file in a session of ONNX Runtime outside this Python.
+
+    Attributes:
+        inputs: What it takes.
+        version: The package, its version, and where it runs.
+        providers: How many nodes each execution provider got, as the session itself says.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        host: str,
+        package: str = "onnxruntime",
+        module: str = "",
+        variant: str = "",
+        provider: str = "CPUExecutionProvider",
+        level: str = "all",
+        executable: str = "",
+    ) -> None:
+        """Starts the host and opens the file there.
+
+        Args:
+            path: The file.
+            host: "node", "chromium" or "python".
+            package: The package to import there.
+            module: The file of the npm package that a page imports.
+            variant: Of the package, for `version`.
+            provider: The execution provider, as that package calls it.
+            level: Of graph optimization.
+            executable: The other Python.
+        """
+        self._path, self._provider = Path(path), provider
+        folder = None if host == "python" else hosts.package_folder(package)
+        files = {name: hosts.HERE / name for name in ("page.html", "session.mjs")}
+        self._bridge = Bridge(files | ({package: folder} if folder else {}))
+        match host:
+            case "node":
+                self._host = hosts.start_node(self._bridge.url)
+                where = {"module": package, "folder": str(folder)}
+            case "chromium":
+                self._host = hosts.start_chromium(self._bridge.url)
+                where = {"module": f"{package}/dist/{module}", "folder": f"{package}/dist"}
+            case _:
+                self._host = hosts.start_python(self._bridge.url, executable)
+                where = {}
+        about = self._ask({"request": "import", **where})
+        opened = self._open(_MODEL, self._path, level)
+        self.inputs = tuple(_spec(*argument) for argument in opened["inputs"])
+        self.providers: dict[str, int] = opened.get("placed") or self._host.placed()
+        device = f" on {opened['device']}" if opened["device"] else ""
+        self.version = f"{package}{variant} {about['version']} in {about['host']}{device}"
+
+    def run(self, inputs: Mapping[str, Array]) -> Arrays:
+        return self._run(_MODEL, inputs)
+
+    def intermediates(self, inputs: Mapping[str, Array]) -> Arrays:
+        from keras_pe.export.runtimes.intermediates import TappedModel
+
+        tapped = TappedModel(str(self._path))
+        self._open(_PART, tapped.all_outputs(), "disabled")
+        return self._run(_PART, inputs, tapped.names)
+
+    def between(self, feeds: Mapping[str, Array], fetch: str) -> Array:
+        from keras_pe.export.runtimes.intermediates import TappedModel
+
+        opened = self._open(_PART, TappedModel(str(self._path)).part(feeds, fetch), "disabled")
+        return self._run(_PART, {name: feeds[name] for name, *_ in opened["inputs"]}, [fetch])[fetch]
+
+    def _run(self, session: str, inputs: Mapping[str, Array], fetches: list[str] | None = None) -> Arrays:
+        request = {"request": "run", "session": session, "fetches": fetches}
+        return self._bridge.ask(request, inputs, self._host.ended)[1]
+
+    def _open(self, session: str, model: Path | bytes, level: str) -> dict[str, Any]:
+        external = [] if isinstance(model, bytes) else _external_files(model)
+        return self._ask(
+            {
+                "request": "open",
+                "session": session,
+                "model": self._bridge.share(session, model),
+                "file": None if isinstance(model, bytes) else str(model.absolute()),
+                "external": [
+                    {"path": name, "url": self._bridge.share(f"weights-{i}", file)}
+                    for i, (name, file) in enumerate(external)
+                ],
+                "provider": self._provider,
+                "level": level,
+            }
+        )
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        return self._bridge.ask(request, {}, self._host.ended)[0]
+
+
+def _external_files(path: Path) -> list[tuple[str, Path]]:
+    """Returns the files that hold a model's weights, by the name that the model calls them."""
+    import onnx
+    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+
+    graph = onnx.load(path, load_external_data=False).graph
+    names = {ExternalDataInfo(tensor).location for tensor in graph.initializer if uses_external_data(tensor)}
+    return [(name, path.parent / name) for name in sorted(names)]
+
+
+def _spec(name: str, dtype: str, shape: list[int | str | None]) -> TensorInfo:
+    # A dimension without a name is a dynamic one like any other: it gets a name of its own.
+    dims = (dim if isinstance(dim, str | int) and dim not in ("", -1) else f"{name}_{i}" for i, dim in enumerate(shape))
+    return TensorInfo(name, tuple(dims), dtype)

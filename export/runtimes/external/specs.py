@@ -1,0 +1,78 @@
+"""The runtimes outside this Python, by name."""
+
+import functools
+import shutil
+import subprocess
+
+from keras_pe.export.runtimes.external.requirements import missing_in_chromium, missing_in_node
+from keras_pe.export.runtimes.runtime import RuntimeSpec
+
+_FACTORY = "keras_pe.export.runtimes.external.onnxruntime:ExternalOnnxRuntime"
+_LEVELS = ("disabled", "basic", "extended", "all")  # "layout" is unknown to older releases
+_PATIENCE = 60.0  # seconds for another Python to import ONNX Runtime
+
+
+def _in_javascript(name: str, host: str, package: str, provider: str, module: str = "") -> RuntimeSpec:
+    missing = missing_in_node if host == "node" else missing_in_chromium
+    variant = name[name.find("[") :] if "[" in name else ""
+    options = {"host": host, "package": package, "module": module, "variant": variant, "provider": provider}
+    install = f"npm install --ignore-scripts {package}"
+    find_missing = functools.partial(missing, package)
+    return RuntimeSpec(name, "onnx", _FACTORY, package, install, options, by_default=False, find_missing=find_missing)
+
+
+# Places that few ship to, and that take seconds to start: by name only.
+IN_JAVASCRIPT = (
+    _in_javascript("onnxruntime_node", "node", "onnxruntime-node", "cpu"),
+    _in_javascript("onnxruntime_web[wasm]", "node", "onnxruntime-web", "wasm"),
+    _in_javascript(
+        "onnxruntime_web[chromium-wasm]", "chromium", "onnxruntime-web", "wasm", module="ort.wasm.bundle.min.mjs"
+    ),
+    _in_javascript(
+        "onnxruntime_web[webgpu]", "chromium", "onnxruntime-web", "webgpu", module="ort.webgpu.bundle.min.mjs"
+    ),
+    # What `import "onnxruntime-web"` gives in 1.30: the older implementation of WebGPU.
+    _in_javascript(
+        "onnxruntime_web[webgpu-jsep]", "chromium", "onnxruntime-web", "webgpu", module="ort.bundle.min.mjs"
+    ),
+)
+
+
+def in_other_installation(name: str) -> RuntimeSpec:
+    """Returns ONNX Runtime of another Python: "onnxruntime@/path/to/python", or "onnxruntime[basic]@..." .
+
+    Raises:
+        ValueError: If it is another runtime than that, or of an unknown level.
+    """
+    runtime, _, executable = name.partition("@")
+    level = runtime.removeprefix("onnxruntime").strip("[]") or "all"
+    if runtime not in ("onnxruntime", f"onnxruntime[{level}]") or level not in _LEVELS:
+        raise ValueError(
+            "A runtime in another installation must be onnxruntime@PYTHON, or onnxruntime[LEVEL]@PYTHON "
+            f"with one of the levels {', '.join(_LEVELS)}. Received: {name!r}."
+        )
+    return RuntimeSpec(
+        name,
+        "onnx",
+        _FACTORY,
+        "onnxruntime",
+        f"{executable} -m pip install numpy onnxruntime",
+        {"host": "python", "executable": executable, "level": level},
+        by_default=False,
+        find_missing=functools.partial(_missing_in_python, executable),
+    )
+
+
+@functools.cache
+def _missing_in_python(executable: str) -> str | None:
+    if shutil.which(executable) is None:
+        return f"the Python that it names, and there is no program {executable!r}"
+    command = [executable, "-I", "-c", "import numpy, onnxruntime"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
+    if done.returncode == 0:
+        return None
+    said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+    return (
+        f"NumPy and ONNX Runtime in that installation ({said}). "
+        f"Install them with: {executable} -m pip install numpy onnxruntime"
+    )
