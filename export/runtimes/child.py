@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any, BinaryIO
 
-from keras_pe.export.runtimes.runtime import RuntimeDiedError, RuntimeRefusedError
+from keras_pe.export.errors import RuntimeDiedError, RuntimeRefusedError
 
 
 def main() -> None:

@@ -7,9 +7,9 @@ import urllib.request
 import numpy as np
 import pytest
 
+from keras_pe.export.errors import RuntimeDiedError, RuntimeRefusedError
 from keras_pe.export.runtimes.external.bridge import Bridge
 from keras_pe.export.runtimes.external.wire import pack, unpack
-from keras_pe.export.runtimes.runtime import RuntimeDiedError, RuntimeRefusedError
 
 direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 

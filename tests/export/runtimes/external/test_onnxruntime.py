@@ -14,7 +14,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from keras_pe.export.runtimes.runtime import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
+from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.runtimes.worker import Worker
 from tests.export.runtimes.external.present import need
 
