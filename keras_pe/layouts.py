@@ -1,9 +1,38 @@
-"""Which sine or cosine each column of a signal holds."""
+"""How sines and cosines are laid out as the columns of a signal."""
+
+from types import ModuleType
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.timescales import Layout, assemble, check_channels, check_layout
+Layout = Literal["concatenated", "interleaved"]
+
+
+def assemble(sin: Any, cos: Any, channels: int, layout: Layout, xp: ModuleType = np) -> Any:
+    """Lays sines and cosines out as one signal of `channels` columns.
+
+    Args:
+        sin: `(..., timescales)`.
+        cos: `(..., timescales)`.
+        channels: Width of the result. Missing columns are zeros at the end, columns in excess are cut off.
+        layout: "concatenated" or "interleaved".
+        xp: The module that has `concatenate`, `stack`, `reshape`, `shape` and `pad`: NumPy or `keras.ops`.
+
+    Returns:
+        `(..., channels)`.
+    """
+    count = int(sin.shape[-1])
+    if layout == "concatenated":
+        signal = xp.concatenate([sin, cos], axis=-1)
+    else:
+        signal = xp.reshape(xp.stack([sin, cos], axis=-1), (*xp.shape(sin)[:-1], 2 * count))
+    if channels < 2 * count:
+        return signal[..., :channels]
+    if channels > 2 * count:
+        pad = [(0, 0)] * (len(signal.shape) - 1) + [(0, channels - 2 * count)]
+        return xp.pad(signal, pad)
+    return signal
 
 
 def column_order(count: int, channels: int, layout: Layout) -> npt.NDArray[np.intp]:
@@ -27,3 +56,22 @@ def column_order(count: int, channels: int, layout: Layout) -> npt.NDArray[np.in
     order = assemble(labels[:count], labels[count:], channels, layout)
     held: npt.NDArray[np.intp] = np.where(order == 0, 2 * count, order - 1)
     return held
+
+
+def block_width(channels: int, axes: int) -> int:
+    """Returns how many of the channels belong to each of several axes: whole pairs; a single axis has them all."""
+    return channels if axes == 1 else channels // (2 * axes) * 2
+
+
+def check_channels(channels: int) -> None:
+    """Raises unless `channels` is a whole number of at least 1."""
+    if isinstance(channels, bool) or not isinstance(channels, int | np.integer):
+        raise TypeError(f"`channels` must be an integer. Received: channels={channels!r}.")
+    if channels < 1:
+        raise ValueError(f"`channels` must be at least 1. Received: channels={channels!r}.")
+
+
+def check_layout(layout: str) -> None:
+    """Raises unless `layout` is a known layout."""
+    if layout not in get_args(Layout):
+        raise ValueError(f"`layout` must be one of {', '.join(map(repr, get_args(Layout)))}. Received: {layout=}.")

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_pe.timescales import Float64Array, Layout, assemble
+from keras_pe.layouts import Layout, assemble
+from keras_pe.timescales import Float64Array
 
 # A position from -2**24 to 2**24 - 1, shifted to 0 ... 2**25 - 1, is `units + 512 * (middles + 256 * tops)`.
 UNITS, MIDDLES, TOPS = 512, 256, 256

@@ -20,8 +20,10 @@ from keras import ops
 from keras_pe.layers.call_arguments import check_start_index
 from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding
 from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding
+from keras_pe.layouts import check_channels
 from keras_pe.rotations import UnboundedAxis
-from keras_pe.timescales import check_channels, resolve_timescales, timing_signal
+from keras_pe.signal import timing_signal
+from keras_pe.timescales import resolve_timescales
 
 __all__ = [
     "add_layer_timing_signal_learned_1d",

@@ -1,14 +1,11 @@
-"""The one formula: timescales, and the exact signal in float64 NumPy."""
+"""The timescales: tensor2tensor's geometric sequence, or explicit ones."""
 
 from collections.abc import Sequence
-from types import ModuleType
-from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 Float64Array = npt.NDArray[np.float64]
-Layout = Literal["concatenated", "interleaved"]
 
 
 def geometric_timescales(
@@ -47,85 +44,6 @@ def geometric_timescales(
     return timescales
 
 
-def timing_signal(
-    positions: npt.ArrayLike,
-    channels: int,
-    min_timescale: float = 1.0,
-    max_timescale: float = 1.0e4,
-    *,
-    layout: Layout = "concatenated",
-    endpoint: bool = True,
-    timescales: npt.ArrayLike | None = None,
-) -> Float64Array:
-    """Returns the exact sinusoidal position encoding of the given positions.
-
-    `sin(position / timescale)` and `cos(position / timescale)` for each timescale, computed in float64. It is what
-    every other form of the encoding in this package is measured against.
-
-    Args:
-        positions: Array of any shape, integer or float, finite.
-        channels: Width of the signal, at least 1.
-        min_timescale: See `geometric_timescales`.
-        max_timescale: See `geometric_timescales`.
-        layout: "concatenated" puts all sines before all cosines; "interleaved" alternates sine and cosine.
-        endpoint: See `geometric_timescales`.
-        timescales: Explicit timescales in positions, used instead of the three arguments above. There are
-            `channels // 2` of them, or one more where `channels` is odd: then the last column of the layout is cut
-            off, instead of a zero column being added.
-
-    Returns:
-        `(*positions.shape, channels)`, float64, values in [-1, 1]. An odd last column is zero.
-
-    Raises:
-        ValueError: If `channels < 1`, if a position is not finite, or if the timescales are not valid.
-        TypeError: If an argument is of the wrong type.
-
-    Source:
-        tensor2tensor 1.15.7, layers/common_attention.py, `get_timing_signal_1d`.
-
-    >>> timing_signal([0, 1], channels=5).round(3)
-    array([[0.   , 0.   , 1.   , 1.   , 0.   ],
-           [0.841, 0.   , 0.54 , 1.   , 0.   ]])
-    """
-    check_channels(channels)
-    check_layout(layout)
-    scales = resolve_timescales(channels, min_timescale, max_timescale, endpoint=endpoint, timescales=timescales)
-    where = np.asarray(positions)
-    if where.dtype.kind not in "iuf":
-        raise TypeError(f"`positions` must be integers or floats. Received: an array of dtype {where.dtype}.")
-    if not np.isfinite(where).all():
-        raise ValueError("`positions` must be finite. Received: an array with NaN or infinity.")
-    angles = where.astype(np.float64)[..., np.newaxis] / scales
-    signal: Float64Array = assemble(np.sin(angles), np.cos(angles), channels, layout)
-    return signal
-
-
-def assemble(sin: Any, cos: Any, channels: int, layout: Layout, xp: ModuleType = np) -> Any:
-    """Lays sines and cosines out as one signal of `channels` columns.
-
-    Args:
-        sin: `(..., timescales)`.
-        cos: `(..., timescales)`.
-        channels: Width of the result. Missing columns are zeros at the end, columns in excess are cut off.
-        layout: "concatenated" or "interleaved".
-        xp: The module that has `concatenate`, `stack`, `reshape`, `shape` and `pad`: NumPy or `keras.ops`.
-
-    Returns:
-        `(..., channels)`.
-    """
-    count = int(sin.shape[-1])
-    if layout == "concatenated":
-        signal = xp.concatenate([sin, cos], axis=-1)
-    else:
-        signal = xp.reshape(xp.stack([sin, cos], axis=-1), (*xp.shape(sin)[:-1], 2 * count))
-    if channels < 2 * count:
-        return signal[..., :channels]
-    if channels > 2 * count:
-        pad = [(0, 0)] * (len(signal.shape) - 1) + [(0, channels - 2 * count)]
-        return xp.pad(signal, pad)
-    return signal
-
-
 def resolve_timescales(
     channels: int,
     min_timescale: float = 1.0,
@@ -144,25 +62,6 @@ def resolve_timescales(
             f"Received: {len(explicit)} timescales."
         )
     return explicit
-
-
-def block_width(channels: int, axes: int) -> int:
-    """Returns how many of the channels belong to each of several axes: whole pairs; a single axis has them all."""
-    return channels if axes == 1 else channels // (2 * axes) * 2
-
-
-def check_channels(channels: int) -> None:
-    """Raises unless `channels` is a whole number of at least 1."""
-    if isinstance(channels, bool) or not isinstance(channels, int | np.integer):
-        raise TypeError(f"`channels` must be an integer. Received: channels={channels!r}.")
-    if channels < 1:
-        raise ValueError(f"`channels` must be at least 1. Received: channels={channels!r}.")
-
-
-def check_layout(layout: str) -> None:
-    """Raises unless `layout` is a known layout."""
-    if layout not in get_args(Layout):
-        raise ValueError(f"`layout` must be one of {', '.join(map(repr, get_args(Layout)))}. Received: {layout=}.")
 
 
 def check_range(min_timescale: float, max_timescale: float) -> None:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from keras_pe import timing_signal
-from keras_pe.layouts import column_order
-from keras_pe.timescales import Layout
+from keras_pe.layouts import Layout, column_order
 
 
 @pytest.mark.parametrize("layout", ["concatenated", "interleaved"])

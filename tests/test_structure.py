@@ -18,6 +18,8 @@ ORDER = (
         "keras_pe.version",
         "keras_pe.palette",
         "keras_pe.timescales",
+        "keras_pe.layouts",
+        "keras_pe.signal",
         "keras_pe.registration",
         "keras_pe.lazy",
         "keras_pe",

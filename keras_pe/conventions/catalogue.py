@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_pe.timescales import Float64Array, Layout, check_channels, check_range, resolve_timescales
+from keras_pe.layouts import Layout, check_channels
+from keras_pe.timescales import Float64Array, check_range, resolve_timescales
 
 if TYPE_CHECKING:
     from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding

@@ -8,8 +8,9 @@ from keras import ops
 
 from keras_pe.layers.base import Combine, PositionLayer, place_on_grid
 from keras_pe.layers.call_arguments import Positions
+from keras_pe.layouts import block_width
 from keras_pe.rotations import first_rows, take_rows
-from keras_pe.timescales import block_width, timing_signal
+from keras_pe.signal import timing_signal
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")

@@ -8,16 +8,9 @@ from keras import ops
 
 from keras_pe.layers.base import Combine, PositionLayer, place_on_grid
 from keras_pe.layers.call_arguments import Positions, check_start_index, per_axis, plain
+from keras_pe.layouts import Layout, assemble, block_width, check_layout
 from keras_pe.rotations import BoundedAxis, UnboundedAxis, compose, fraction_rotations
-from keras_pe.timescales import (
-    Layout,
-    assemble,
-    block_width,
-    check_layout,
-    check_range,
-    check_timescales,
-    resolve_timescales,
-)
+from keras_pe.timescales import check_range, check_timescales, resolve_timescales
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")

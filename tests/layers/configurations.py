@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.timescales import block_width, timing_signal
+from keras_pe.layouts import block_width
+from keras_pe.signal import timing_signal
 
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "default": {},

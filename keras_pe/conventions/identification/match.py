@@ -9,7 +9,9 @@ import numpy.typing as npt
 from keras_pe.conventions.identification.candidates import Candidate, candidates
 from keras_pe.conventions.identification.max_timescale import fitted_longest
 from keras_pe.conventions.identification.table import LARGEST_ROUNDING, Rotation, measure, storage_rounding
-from keras_pe.timescales import Float64Array, Layout, timing_signal
+from keras_pe.layouts import Layout
+from keras_pe.signal import timing_signal
+from keras_pe.timescales import Float64Array
 
 # First positions that are looked through.
 _STARTS = np.arange(2**17)

@@ -11,7 +11,7 @@ from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.parity.diagnosis.causes.lengths import agrees_up_to
 from keras_pe.export.parity.diagnosis.probe import Evidence, distance
 from keras_pe.export.parity.results import Array, Finding
-from keras_pe.timescales import timing_signal
+from keras_pe.signal import timing_signal
 
 _EXPLAINS = 0.02  # A wrong model explains a difference if it leaves at most this share of it.
 _MOST_WEIGHTS = 64

@@ -11,7 +11,7 @@ from keras_pe.export.parity.references.reference import Expectation, StoredRefer
 from keras_pe.export.parity.verdict.judge import judge
 from keras_pe.export.runtimes.in_process import KerasHere
 from keras_pe.export.runtimes.runtime import RuntimeSpec
-from keras_pe.timescales import timing_signal
+from keras_pe.signal import timing_signal
 
 RNG = np.random.default_rng(0)
 SIGNAL = timing_signal(np.arange(20), 16)[None].astype(np.float32)
