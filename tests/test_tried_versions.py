@@ -1,5 +1,7 @@
 """The table of the versions that were tried says what pyproject.toml allows, and names tests that are there."""
 
+import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -47,3 +49,10 @@ def test_every_python_that_was_tried_is_a_classifier_and_none_else() -> None:
     prefix = "Programming Language :: Python :: 3."
     said = [line.removeprefix(prefix) for line in PROJECT["classifiers"] if line.startswith(prefix)]
     assert said == [version.split(".")[1] for version in python.tried]
+
+
+def test_every_python_that_was_tried_is_checked_by_ci() -> None:
+    (python,) = (row for row in tried_versions() if row.name == "python")
+    workflow = (ROOT / ".github" / "workflows" / "check.yml").read_text()
+    (matrix,) = re.findall(r"python: (\[.*\])", workflow)
+    assert json.loads(matrix) == [".".join(version.split(".")[:2]) for version in python.tried]
