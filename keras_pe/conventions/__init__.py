@@ -1,6 +1,7 @@
 """How other codebases lay the signal out, and which one made a given table. NumPy only; Keras for a layer."""
 
-from keras_pe.conventions.catalogue import CONVENTIONS, Convention, convention, from_convention
+from keras_pe.conventions.catalogue import CONVENTIONS, convention, from_convention
+from keras_pe.conventions.definition import Convention
 from keras_pe.conventions.identification.match import Match, identify
 from keras_pe.conventions.permutation import channel_permutation
 

@@ -76,3 +76,13 @@ def test_it_needs_neither_keras_nor_tensorflow(tmp_path: Path) -> None:
         "except SystemExit: print(sorted({'keras', 'tensorflow'} & set(sys.modules)))"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).splitlines()[-1] == "[]"
+
+
+def test_a_table_too_small_to_tell_is_described_without_a_name_and_is_exit_code_1(tmp_path: Path) -> None:
+    months = timing_signal(np.arange(1, 49), 2, timescales=[12 / (2 * np.pi)])
+    result = CliRunner().invoke(main, ["identify", saved(tmp_path, months)])
+    lines = {line[:18].strip(): line[20:] for line in result.output.splitlines()}
+    assert result.exit_code == 1
+    assert lines["convention"] == "not to be told: so few columns are one convention's as well as another's"
+    assert lines["first position"] == "1, 13, 25, 37, 49, 61 or one of 26 more"
+    assert (lines["layout"], lines["timescales"]) == ("either", "1, from 1.90986 to 1.90986 positions")

@@ -6,25 +6,26 @@ import numpy as np
 
 from keras_pe.conventions.catalogue import CONVENTIONS
 from keras_pe.conventions.identification.candidates import Candidate
-from keras_pe.conventions.identification.table import Rotation
+from keras_pe.conventions.identification.fit import Fit, angle_error
+from keras_pe.conventions.identification.rotation import Rotation
+from keras_pe.conventions.identification.rows import Rows
+from keras_pe.layouts import assemble
 from keras_pe.timescales import Float64Array
 
 # Positions tried for the first row: far from 0 the angles wind too often for an unknown timescale to be read off them.
-_MAX_START = 2**11
+UNUSUAL_MAX_START = 2**11
+# Pairs of columns whose angles are looked at, evenly spread: one number is sought, and so many tell it.
+_PAIRS = 64
 
 
-def fitted_longest(candidate: Candidate, rotation: Rotation, channels: int) -> list[Candidate]:
+def fitted_longest(candidate: Candidate, rotation: Rotation) -> list[Candidate]:
     """Returns the candidate with the longest timescales that best explain the rotation, at most three of them.
 
     In every schedule a timescale is `c * L**e` with a known exponent, so the logarithm of the rates is a straight line
     in `log(L)`. The turn from row to row gives a first estimate, and the angle at the table's centre sharpens it, once
     for each first position that is tried.
     """
-    convention = CONVENTIONS[candidate.timescales_of[0]]
-    pairs = channels // 2
-    low, high = (convention.timescales(channels, longest)[:pairs] for longest in (10.0, 100.0))
-    exponents = np.log(high / low) / np.log(10.0)
-    factors = low / 10.0**exponents
+    exponents, factors = (each[: len(rotation.rates)] for each in _schedule(candidate))
     turning = (rotation.rates > 0) & (exponents > 0)
     if not turning.any():
         return []
@@ -32,25 +33,72 @@ def fitted_longest(candidate: Candidate, rotation: Rotation, channels: int) -> l
     weights = np.where(turning, rotation.rates, 0.0) ** 2 * exponents
     logs = -np.log(np.where(turning, rotation.rates, 1.0) * factors)
     estimate = float(weights @ logs / (weights @ exponents))
-    longest = _sharpened(np.full(_MAX_START, estimate), exponents, factors, rotation)
-    return [
-        replace(candidate, timescales=convention.timescales(channels, each), max_timescale=each)
-        for each in dict.fromkeys(_plain(np.exp(value)) for value in longest)
-        if each > 1.0
-    ]
+    longest = _at_each_start(np.full(UNUSUAL_MAX_START, estimate), exponents, factors, rotation)
+    written = dict.fromkeys(_plain(np.exp(value)) for value in longest)
+    return [_with_longest(candidate, each) for each in written if each > 1.0]
 
 
-def _sharpened(logs: Float64Array, exponents: Float64Array, factors: Float64Array, rotation: Rotation) -> Float64Array:
+def by_chance(fit: Fit) -> float:
+    """Returns in what part of all tables of circles some longest timescale would explain them as this fit does.
+
+    It is about the number of first positions that are tried, times the part of all angles that would pass, times the
+    part of all rates; but one rate is no evidence, because the longest timescale is read off it.
+    """
+    angle = angle_error(fit.off / fit.scale)
+    rates = 1.0 / fit.candidate.timescales[: len(fit.rotation.rates)]
+    told = np.sort(np.minimum(1.0, angle / (fit.rotation.spread * rates)))
+    return float(UNUSUAL_MAX_START * min(1.0, angle / np.pi) ** len(rates) * np.prod(told[1:]))
+
+
+def sharpened(fit: Fit, rows: Rows) -> Fit:
+    """Returns a fit with the longest timescale that explains these rows best; far ones tell it finest.
+
+    Gauss-Newton in `log(L)`, from an estimate that is right to less than a radian on these rows.
+    """
+    exponents, _ = _schedule(fit.candidate)
+    positions = (rows.index + fit.start)[:, np.newaxis]
+    channels, layout = rows.values.shape[1], fit.candidate.layout
+    for _ in range(3):
+        angles = positions / fit.candidate.timescales
+        left = rows.values - fit.scale * assemble(np.sin(angles), np.cos(angles), channels, layout)
+        turn = -fit.scale * angles * exponents
+        slope = assemble(turn * np.cos(angles), -turn * np.sin(angles), channels, layout)
+        step = float((slope * left).sum() / (slope * slope).sum())
+        longest = _plain(fit.candidate.max_timescale * np.exp(np.clip(step, -1e-3, 1e-3)))
+        fit = replace(fit, candidate=_with_longest(fit.candidate, longest))
+    return fit
+
+
+def _with_longest(candidate: Candidate, longest: float) -> Candidate:
+    timescales = CONVENTIONS[candidate.timescales_of[0]].timescales(len(candidate.order), longest)
+    return replace(candidate, timescales=timescales, max_timescale=longest)
+
+
+def _schedule(candidate: Candidate) -> tuple[Float64Array, Float64Array]:
+    """Returns the exponents `e` and factors `c` of the timescales."""
+    low, high = (_with_longest(candidate, longest).timescales for longest in (10.0, 100.0))
+    exponents = np.log(high / low) / np.log(10.0)
+    return exponents, low / 10.0**exponents
+
+
+def _at_each_start(
+    logs: Float64Array, exponents: Float64Array, factors: Float64Array, rotation: Rotation
+) -> Float64Array:
     """Returns the three best `log(L)`, from as many estimates as there are first positions: Gauss-Newton for each."""
+    some = np.unique(np.linspace(0, len(exponents) - 1, _PAIRS).round().astype(int))
+    exponents, factors = exponents[some], factors[some]
     where = np.arange(len(logs))[:, np.newaxis] + rotation.centre
     for _ in range(6):
         rates = np.exp(-logs[:, np.newaxis] * exponents) / factors
-        away = where * rates - rotation.phases
+        away = where * rates - rotation.phases[some]
         away -= 2 * np.pi * np.round(away / (2 * np.pi))
-        slope = -where * rates * exponents
-        cost = (away**2).sum(axis=1)
-        logs = np.clip(logs - (slope * away).sum(axis=1) / np.maximum((slope**2).sum(axis=1), 1e-30), 1e-3, 50.0)
-    return logs[np.argsort(cost, kind="stable")[:3]]
+        # The angles of all rows are off by the one at the centre and, to both sides of it, by the turn from row to row.
+        turned = (rates - rotation.rates[some]) * rotation.spread
+        cost = (away**2 + turned**2).sum(axis=1)
+        slope, turn = -where * rates * exponents, -rotation.spread * rates * exponents
+        step = (slope * away + turn * turned).sum(axis=1) / np.maximum((slope**2 + turn**2).sum(axis=1), 1e-30)
+        logs = np.clip(logs - step, 1e-3, 50.0)
+    return logs[np.argsort(cost.round(15), kind="stable")[:3]]
 
 
 def _plain(longest: float) -> float:

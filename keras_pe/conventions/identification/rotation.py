@@ -1,10 +1,11 @@
-"""What a table says about itself before it is compared with any convention: radius, turn per row, noise."""
+"""What rows say about themselves before they are compared with any convention: radius, turn per row, noise."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.conventions.identification.rows import Rows
 from keras_pe.timescales import Float64Array
 
 # Half a unit of bfloat16 just below 1 is 2.0e-3: the coarsest storage a table is recognised in.
@@ -19,7 +20,8 @@ class Rotation:
         scale: Radius of the circles: what the table was multiplied by.
         rates: `(pairs,)`, radians per row, in (-pi, pi].
         phases: `(pairs,)`, radians, at the row `centre`.
-        centre: Mean index of the rows that count.
+        centre: Mean index of the rows.
+        spread: Standard deviation of their index.
         noise: Root mean square of what even the best rotation leaves, relative to `scale`.
     """
 
@@ -27,46 +29,45 @@ class Rotation:
     rates: Float64Array
     phases: Float64Array
     centre: float
+    spread: float
     noise: float
 
 
-def measure(
-    rows: Float64Array, kept: npt.NDArray[np.bool_], order: npt.NDArray[np.intp], count: int
-) -> Rotation | None:
+def measure(rows: Rows, order: npt.NDArray[np.intp], count: int) -> Rotation | None:
     """Returns the rotation of the columns, or None where they do not rotate.
 
     Args:
-        rows: `(length, channels)`.
-        kept: `(length,)`, the rows that count.
+        rows: At least two of them next to each other.
         order: What each column holds, as `column_order` says.
         count: Number of timescales.
     """
-    pairs = rows.shape[1] // 2
+    pairs = rows.values.shape[1] // 2
     column = np.argsort(order)
-    points = rows[:, column[count : count + pairs]] + 1j * rows[:, column[:pairs]]
-    scale = float(np.sqrt(np.mean(np.abs(points[kept]) ** 2)))
-    if np.abs(np.abs(points[kept]) - scale).max() > LARGEST_ROUNDING * scale:
+    points = rows.values[:, column[count : count + pairs]] + 1j * rows.values[:, column[:pairs]]
+    radii = np.abs(points)
+    scale = float(np.sqrt(np.mean(radii**2)))
+    if np.abs(radii - scale).max() > LARGEST_ROUNDING * scale:
         return None
-    index = np.flatnonzero(kept)
-    centre, offsets = index.mean(), index - index.mean()
+    centre = rows.index.mean()
+    offsets = rows.index - centre
     # A first estimate from neighbours, then a straight line through what is left of the angles.
-    both = kept[1:] & kept[:-1]
-    rates = np.angle(np.sum(points[1:][both] * points[:-1][both].conj(), axis=0))
-    still = points[kept] * np.exp(-1j * np.outer(offsets, rates))
+    neighbours = np.flatnonzero(np.diff(rows.index) == 1)
+    rates = np.angle(np.sum(points[neighbours + 1] * points[neighbours].conj(), axis=0))
+    still = points * np.exp(-1j * np.outer(offsets, rates))
     phases = np.angle(still.sum(axis=0))
     rest = np.angle(still * np.exp(-1j * phases))
     rates = rates + offsets @ rest / (offsets @ offsets)
     phases = phases + rest.mean(axis=0)
-    left = points[kept] - scale * np.exp(1j * (np.outer(offsets, rates) + phases))
+    left = points - scale * np.exp(1j * (np.outer(offsets, rates) + phases))
     if np.abs(left).max() > LARGEST_ROUNDING * scale:
         return None
     freedom = 2 * left.size - 2 * pairs - 1
     noise = float(np.sqrt(np.sum(np.abs(left) ** 2) / freedom)) / scale
-    return Rotation(scale, rates, phases, float(centre), noise)
+    return Rotation(scale, rates, phases, float(centre), float(offsets.std()), noise)
 
 
 def storage_rounding(rows: Float64Array) -> Float64Array:
-    """Returns half a unit in the last place of each value, in the coarsest type that holds the whole table exactly."""
+    """Returns half a unit in the last place of each value, in the coarsest type that holds all of them exactly."""
     with np.errstate(over="ignore"):
         half, single = rows.astype(np.float16), rows.astype(np.float32)
     in_single = np.array_equal(single, rows)

@@ -1,0 +1,90 @@
+"""The rows of a table: which ones count, a part of them to look at closely, and all of them a block at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_pe.timescales import Float64Array
+
+# What is looked at closely: noise averages out over so many values, and further ones tell nothing new.
+_CLOSELY = 2**18
+# But so many rows of any width: the turn from row to row is known the better the longer it is followed.
+_LEAST_ROWS = 64
+# Values of a block: few enough for a processor's cache.
+_BLOCK = 2**16
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some rows of a table, none of them all zeros.
+
+    Attributes:
+        index: `(count,)`, where they stand in the table.
+        values: `(count, channels)`.
+    """
+
+    index: npt.NDArray[np.intp]
+    values: Float64Array
+
+
+class Table:
+    """A table of encodings that has been checked: `(length, channels)`, finite, with at least 4 rows that count."""
+
+    def __init__(self, table: npt.ArrayLike) -> None:
+        given = np.asarray(table)
+        if given.dtype.kind not in "iuf" and given.dtype.name != "bfloat16":
+            raise TypeError(f"`table` must hold real numbers. Received: an array of dtype {given.dtype}.")
+        rows = given[0] if given.ndim == 3 and given.shape[0] == 1 else given
+        largest = _largest(rows) if rows.ndim == 2 and rows.shape[1] >= 2 else np.array([np.nan])
+        if not np.isfinite(largest).all():
+            raise ValueError(
+                "`table` must be (length, channels) with at least 2 channels, and finite. "
+                f"Received: an array of shape {given.shape}."
+            )
+        self._rows = rows
+        self._index = np.flatnonzero(largest)
+        self.channels = rows.shape[1]
+        if len(self._index) < 4:
+            raise ValueError(
+                "`table` must have at least 4 rows that are not zero: fewer fit too many conventions. "
+                f"Received: {len(self._index)} such rows."
+            )
+
+    def closely(self) -> Rows:
+        """Returns the first rows that count, all of them in a small table."""
+        index = self._index[: max(_LEAST_ROWS, _CLOSELY // self.channels)]
+        return Rows(index, self._rows[index].astype(np.float64))
+
+    def spread(self) -> Rows:
+        """Returns rows from the first to the last that counts, few and evenly apart."""
+        some = np.linspace(0, len(self._index) - 1, _LEAST_ROWS).round().astype(int)
+        return Rows(self._index[some], self._rows[self._index[some]].astype(np.float64))
+
+    def is_all(self, rows: Rows) -> bool:
+        """Returns whether these are all the rows that count."""
+        return len(rows.index) == len(self._index)
+
+    def blocks(self) -> Iterator[tuple[int, Float64Array, npt.NDArray[np.bool_]]]:
+        """Returns the whole table in blocks of rows: the first of them, their values, and which of them count."""
+        counts = np.zeros(len(self._rows), dtype=bool)
+        counts[self._index] = True
+        for first in _firsts(*self._rows.shape):
+            block = slice(first, first + block_rows(self.channels))
+            yield first, self._rows[block].astype(np.float64), counts[block]
+
+
+def block_rows(channels: int) -> int:
+    """Returns how many rows a block has; only the last may have fewer."""
+    return max(1, _BLOCK // channels)
+
+
+def _largest(rows: npt.NDArray[np.generic]) -> Float64Array:
+    """Returns the largest absolute value of each row; NaN or infinite where a value is."""
+    blocks = (rows[first : first + block_rows(rows.shape[1])] for first in _firsts(*rows.shape))
+    return np.concatenate([np.zeros(0), *(np.abs(block.astype(np.float64)).max(axis=1) for block in blocks)])
+
+
+def _firsts(length: int, channels: int) -> range:
+    return range(0, length, block_rows(channels))

@@ -1,0 +1,45 @@
+"""The sequences of timescales in circulation, each as the layer's arguments for `(channels, max_timescale)`."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from keras_pe.timescales import Float64Array
+
+
+def last_is_longest(channels: int, longest: float) -> dict[str, Any]:
+    """A geometric sequence whose last timescale is the longest: tensor2tensor's."""
+    return {"max_timescale": longest, "endpoint": True}
+
+
+def paper(channels: int, longest: float) -> dict[str, Any]:
+    """The Transformer paper's, which stops one step before the longest."""
+    if channels % 2 == 0:
+        return {"max_timescale": longest, "endpoint": False}
+    # The last column is the sine of one more timescale, its cosine cut off.
+    return {"timescales": _powers(longest, 2 * np.arange((channels + 1) // 2) / channels)}
+
+
+def paper_of_next_even_width(channels: int, longest: float) -> dict[str, Any]:
+    """The paper's, an odd width rounded up."""
+    if channels % 2 == 0:
+        return {"max_timescale": longest, "endpoint": False}
+    return {"timescales": _powers(longest, 2 * np.arange((channels + 1) // 2) / (channels + 1))}
+
+
+def one_based(channels: int, longest: float) -> dict[str, Any]:
+    """The paper's formula with its index counted from 1."""
+    return {"timescales": _powers(longest, 2 * np.arange(1, channels // 2 + 1) / channels)}
+
+
+def multiples_of_pi(channels: int, longest: float) -> dict[str, Any]:
+    """Rates that are multiples of pi, weakened as the paper's."""
+    # k counts from 1: with k = 0 the rate is zero and the timescale infinite, two columns that never change.
+    k = np.arange(1, channels // 2 + 1)
+    scales = np.asarray(_powers(longest, 2 * k / channels)) / (k * math.pi)
+    return {"timescales": tuple(scales.tolist())}
+
+
+def _powers(base: float, exponents: Float64Array) -> tuple[float, ...]:
+    return tuple((base**exponents).tolist())
