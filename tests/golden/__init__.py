@@ -1,7 +1,7 @@
 """What tensor2tensor 1.15.7 itself returned, and how far from the truth its float32 arithmetic may have put it.
 
-`tensor2tensor-1.15.7.npz` holds, for each case, the array and the call that made it; the values were returned by
-tensor2tensor/layers/common_attention.py from the PyPI wheel, run unchanged under tf.compat.v1 on TensorFlow 2.21 (CPU).
+`tensor2tensor-1.15.7.cases.json` holds the calls, and the `.npz` what tensor2tensor/layers/common_attention.py of the
+PyPI wheel returned, run unchanged under tf.compat.v1 on TensorFlow 2.21 (CPU). `generate.py` does it again.
 """
 
 import json
@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+RETURNED = Path(__file__).parent / "tensor2tensor-1.15.7.npz"
+CASES = RETURNED.with_suffix(".cases.json")
 
 
 class Case(NamedTuple):
@@ -24,14 +27,11 @@ class Case(NamedTuple):
 @cache
 def cases() -> tuple[Case, ...]:
     """Returns all cases, tensors as arrays."""
-    with np.load(Path(__file__).parent / "tensor2tensor-1.15.7.npz") as file:
-        names = sorted(name.removesuffix("/case") for name in file.files if name.endswith("/case"))
-        found = []
-        for name in names:
-            call = json.loads(str(file[f"{name}/case"]))
-            arguments = {key: _array(value) for key, value in call["args"].items()}
-            found.append(Case(name, call["fn"], arguments, file[name]))
-    return tuple(found)
+    with np.load(RETURNED) as file:
+        return tuple(
+            Case(name, call["fn"], {key: _array(value) for key, value in call["args"].items()}, file[name])
+            for name, call in sorted(json.loads(CASES.read_text()).items())
+        )
 
 
 def tolerance(positions: np.ndarray, timescales: np.ndarray) -> np.ndarray:
