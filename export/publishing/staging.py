@@ -1,17 +1,20 @@
 """Nothing lost: an artifact is made beside its destination and moved there when it is whole.
 
-What stood at the destination stays there until then. A run that was killed leaves its folder behind, unlocked, and the
-next run to the same destination removes it.
+What stood at the destination stays there until then, through a crash of the process or of the machine. A run that was
+killed leaves its folder behind, and the next run to the same destination removes it. Runs to one destination wait for
+each other.
 """
 
 import contextlib
 import ctypes
-import fcntl
+import glob
 import os
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from keras_pe.export.publishing.locking import locked
 
 _SUFFIX = ".partial"
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2): two names swap what they stand for, in one step
@@ -26,79 +29,91 @@ def staging(destination: Path) -> Iterator[Path]:
         OSError: If the folder cannot be made.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
-    for stray in destination.parent.glob(f".{_literal(destination.name)}.*{_SUFFIX}"):
-        _remove_unless_locked(stray)
-    folder = destination.parent / f".{destination.name}.{secrets.token_hex(4)}{_SUFFIX}"
-    with _locked(destination.parent):  # so that no other run takes the folder for a stray before it is locked
+    with locked(destination.with_name(f".{destination.name}.lock")):
+        _clean_up(destination)
+        folder = destination.with_name(f".{destination.name}.{secrets.token_hex(4)}{_SUFFIX}")
         folder.mkdir()
-        lock = os.open(folder, os.O_RDONLY)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def publish_file(file: Path, companions: Sequence[Path], destination: Path) -> None:
     """Moves a file to its destination, with the files it refers to; those of the file it replaces are removed.
 
     Companions are named after the destination and their content, so that old and new stand side by side until the one
-    rename that decides.
+    rename that decides. Call it within `staging`.
     """
-    with _locked(destination.parent):
-        for companion in companions:
-            companion.replace(destination.with_name(companion.name))
-        file.replace(destination)
-        kept = {companion.name for companion in companions}
-        for old in destination.parent.glob(f"{_literal(destination.name)}.{'[0-9a-f]' * 16}.data"):
-            if old.name not in kept:
-                old.unlink()
+    for companion in companions:
+        _sync(companion)
+        companion.replace(destination.with_name(companion.name))
+    _sync(file)
+    _sync_names(destination.parent)
+    file.replace(destination)
+    _sync_names(destination.parent)
+    kept = {companion.name for companion in companions}
+    for old in destination.parent.glob(f"{glob.escape(destination.name)}.{'[0-9a-f]' * 16}.data"):
+        if old.name not in kept:
+            old.unlink()
 
 
 def publish_folder(folder: Path, destination: Path) -> None:
-    """Moves a folder to its destination. The folder that stood there ends where the new one was."""
-    with _locked(destination.parent):
-        if destination.exists():
-            _exchange(folder, destination)
-        else:
-            folder.rename(destination)
+    """Moves a folder to its destination. What stood there is removed. Call it within `staging`."""
+    for path in [*folder.rglob("*"), folder]:
+        _sync_names(path) if path.is_dir() else _sync(path)
+    if destination.exists():
+        _exchange(folder, destination)
+    else:
+        folder.rename(destination)
+    _sync_names(destination.parent)
 
 
-def _exchange(one: Path, other: Path) -> None:
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if rename and rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _EXCHANGE) == 0:
+def _exchange(folder: Path, destination: Path) -> None:
+    if _exchange_in_one_step(folder, destination):
         return
-    aside = one.with_name(f"{one.name}.old")  # no such call here: two steps, undone if the second fails
-    other.rename(aside)
+    previous = _previous(destination)  # in two steps: after a crash between them the next run undoes the first
+    destination.rename(previous)
     try:
-        one.rename(other)
+        folder.rename(destination)
     except BaseException:
-        aside.rename(other)
+        previous.rename(destination)
         raise
+    shutil.rmtree(previous, ignore_errors=True)
 
 
-def _remove_unless_locked(folder: Path) -> None:
-    with _locked(folder.parent), contextlib.suppress(FileNotFoundError, BlockingIOError):
-        lock = os.open(folder, os.O_RDONLY)
+def _exchange_in_one_step(one: Path, other: Path) -> bool:
+    """Returns False where the system, or the file system, cannot: it takes Linux and, say, ext4 or XFS."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
+    names = (_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other))
+    return rename is not None and rename(*names, _EXCHANGE) == 0
+
+
+def _previous(destination: Path) -> Path:
+    return destination.with_name(f".{destination.name}.previous")
+
+
+def _clean_up(destination: Path) -> None:
+    """Removes what a run that was killed has left, and brings back what it had put aside."""
+    for stray in destination.parent.glob(f".{glob.escape(destination.name)}.*{_SUFFIX}"):
+        shutil.rmtree(stray, ignore_errors=True)
+    previous = _previous(destination)
+    if previous.exists() and not destination.exists():
+        previous.rename(destination)
+    shutil.rmtree(previous, ignore_errors=True)
+
+
+def _sync(file: Path) -> None:
+    """Has the system write a file to the disk, so that its name cannot get there before it."""
+    with file.open("r+b") as stream:
+        os.fsync(stream.fileno())
+
+
+def _sync_names(folder: Path) -> None:
+    """The same of the names in a folder; Windows has no such call, and orders them itself."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
+            os.fsync(descriptor)
         finally:
-            os.close(lock)
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    lock = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
-
-
-def _literal(name: str) -> str:
-    import glob
-
-    return glob.escape(name)
+            os.close(descriptor)

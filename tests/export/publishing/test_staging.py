@@ -1,6 +1,6 @@
 """Nothing is lost: whatever stops an export, what stood at the destination stays, and the next run leaves no litter."""
 
-import fcntl
+import ctypes
 import os
 import resource
 import signal
@@ -65,15 +65,33 @@ def test_an_error_while_writing_leaves_the_old_file_and_no_litter(tmp_path: Path
     assert _litter(tmp_path) == []
 
 
-def test_what_a_killed_run_left_is_removed_by_the_next_one_but_not_what_a_running_one_needs(tmp_path: Path) -> None:
-    left, used = tmp_path / ".m.onnx.00000000.partial", tmp_path / ".m.onnx.11111111.partial"
-    left.mkdir(), used.mkdir()
-    lock = os.open(used, os.O_RDONLY)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+def test_what_a_killed_run_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    left, other = tmp_path / ".m.onnx.00000000.partial", tmp_path / ".n.onnx.11111111.partial"
+    left.mkdir(), other.mkdir()
+    (tmp_path / ".m.onnx.lock").touch()
     with staging(tmp_path / "m.onnx"):
         assert not left.exists()
-        assert used.exists()
-    os.close(lock)
+        assert other.exists()  # of another destination
+    assert _litter(tmp_path) == [other.name]
+
+
+def test_a_run_waits_for_another_one_to_the_same_destination_and_takes_nothing_from_it(tmp_path: Path) -> None:
+    entered, order = threading.Event(), list[str]()
+
+    def second() -> None:
+        entered.set()
+        with staging(tmp_path / "m.onnx"):
+            order.append("second")
+
+    with staging(tmp_path / "m.onnx") as folder:
+        (folder / "half").write_text("half")
+        thread = threading.Thread(target=second)
+        thread.start()
+        entered.wait()
+        assert (folder / "half").read_text() == "half"
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
 
 
 def test_a_folder_is_replaced_in_one_step(tmp_path: Path) -> None:
@@ -89,8 +107,46 @@ def test_a_folder_is_replaced_in_one_step(tmp_path: Path) -> None:
 def test_a_folder_is_replaced_where_the_file_system_cannot_exchange(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("keras_pe.export.publishing.staging.ctypes.CDLL", lambda *_, **__: object())
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
     test_a_folder_is_replaced_in_one_step(tmp_path)
+
+
+def test_what_a_run_that_was_killed_between_two_steps_had_put_aside_is_brought_back(tmp_path: Path) -> None:
+    (tmp_path / ".model.previous").mkdir()
+    (tmp_path / ".model.previous" / "saved_model.pb").write_text("old")
+    with staging(tmp_path / "model"):
+        assert (tmp_path / "model" / "saved_model.pb").read_text() == "old"
+    assert _litter(tmp_path) == []
+
+
+def test_a_folder_whose_exchange_fails_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "saved_model.pb").write_text("old")
+    with staging(tmp_path / "model") as folder, pytest.raises(FileNotFoundError):
+        publish_folder(folder / "never made", tmp_path / "model")
+    assert (tmp_path / "model" / "saved_model.pb").read_text() == "old"
+    assert _litter(tmp_path) == []
+
+
+def test_what_is_published_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+
+    def name(descriptor: int) -> str:
+        return Path(f"/proc/self/fd/{descriptor}").readlink().name
+
+    monkeypatch.setattr(os, "fsync", lambda descriptor: steps.append(f"sync {name(descriptor)}"))
+    replace = Path.replace
+    monkeypatch.setattr(Path, "replace", lambda path, to: (steps.append(f"name {to.name}"), replace(path, to)))
+    data = f"m.onnx.{'0' * 16}.data"
+    with staging(tmp_path / "m.onnx") as folder:
+        for file in ("m.onnx", data):
+            (folder / file).write_text("content")
+        publish_file(folder / "m.onnx", [folder / data], tmp_path / "m.onnx")
+    folder_synced = f"sync {tmp_path.name}"
+    assert steps == [f"sync {data}", f"name {data}", "sync m.onnx", folder_synced, "name m.onnx", folder_synced]
 
 
 def test_only_the_data_file_of_the_published_model_remains(tmp_path: Path) -> None:
