@@ -17,15 +17,25 @@ def path_name(path: LeafPath, otherwise: str) -> str:
     return "_".join(map(str, path)) if any(isinstance(key, str) for key in path) else otherwise
 
 
-def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
-    """Returns the names with `_1`, `_2`, ... appended to those that were used before."""
-    used = set(taken)
-    result = []
-    for name in names:
-        candidate, count = name, 0
-        while candidate in used:
+class UniqueNames:
+    """Gives each name once; a name that was given gets `_1`, `_2`, ... appended."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._counts: dict[str, int] = {}  # by name, so that a name that is asked for often is not counted up again
+
+    def give(self, name: str) -> str:
+        """Returns the name, or the first one after it that is free."""
+        candidate, count = name, self._counts.get(name, 0)
+        while candidate in self._taken:
             count += 1
             candidate = f"{name}_{count}"
-        used.add(candidate)
-        result.append(candidate)
-    return result
+        self._counts[name] = count
+        self._taken.add(candidate)
+        return candidate
+
+
+def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
+    """Returns the names with `_1`, `_2`, ... appended to those that were used before."""
+    free = UniqueNames(taken)
+    return [free.give(name) for name in names]

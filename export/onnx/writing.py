@@ -12,10 +12,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from keras_pe.export.graph.tracing import Weight
+from keras_pe.export.reading.wire_format import GRAPH_INITIALIZER, MODEL_GRAPH, SMALL, TENSOR_RAW_DATA, header
 
-SMALL = 1024  # bytes: weights below stay in the model file even when the others do not
 _ALIGNMENT = 4096  # bytes: a page, so that a runtime can map each weight into memory
-_GRAPH, _INITIALIZER, _RAW_DATA = 0x3A, 0x2A, 0x4A  # (field number << 3) | 2, in ModelProto, GraphProto, TensorProto
 
 
 def write_model(model: Any, weights: Sequence[Weight], path: Path, external: bool) -> list[Path]:
@@ -38,19 +37,17 @@ def write_model(model: Any, weights: Sequence[Weight], path: Path, external: boo
     head, graph = type(model).FromString(model.SerializeToString(deterministic=True)), model.graph
     head.ClearField("graph")
     graph_bytes = graph.SerializeToString(deterministic=True)
-    headers = [_header(weight, references.get(weight.name)) for weight in weights]
+    tensors = [_tensor(weight, references.get(weight.name)) for weight in weights]
     inline = [0 if weight.name in references else size(weight) for weight in weights]
     bodies = [
-        header + (bytes([_RAW_DATA]) + _varint(length) if length else b"")
-        for header, length in zip(headers, inline, strict=True)
+        tensor + (header(TENSOR_RAW_DATA, length) if length else b"")
+        for tensor, length in zip(tensors, inline, strict=True)
     ]
-    fields = [
-        bytes([_INITIALIZER]) + _varint(len(body) + length) + body for body, length in zip(bodies, inline, strict=True)
-    ]
+    fields = [header(GRAPH_INITIALIZER, len(body) + length) + body for body, length in zip(bodies, inline, strict=True)]
     total = len(graph_bytes) + sum(map(len, fields)) + sum(inline)
     with path.open("wb") as file:
         file.write(head.SerializeToString(deterministic=True))
-        file.write(bytes([_GRAPH]) + _varint(total) + graph_bytes)
+        file.write(header(MODEL_GRAPH, total) + graph_bytes)
         for weight, field, length in zip(weights, fields, inline, strict=True):
             file.write(field)
             if length:
@@ -107,7 +104,7 @@ def _write_array(file: BinaryIO, weight: Weight) -> memoryview:
     return content
 
 
-def _header(weight: Weight, reference: tuple[str, int, int] | None) -> bytes:
+def _tensor(weight: Weight, reference: tuple[str, int, int] | None) -> bytes:
     from onnx import TensorProto
 
     tensor = TensorProto(
@@ -121,12 +118,3 @@ def _header(weight: Weight, reference: tuple[str, int, int] | None) -> bytes:
             tensor.external_data.add(key=key, value=str(value))
     content: bytes = tensor.SerializeToString(deterministic=True)
     return content
-
-
-def _varint(value: int) -> bytes:
-    content = bytearray()
-    while value > 0x7F:
-        content.append(value & 0x7F | 0x80)
-        value >>= 7
-    content.append(value)
-    return bytes(content)

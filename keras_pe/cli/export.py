@@ -13,8 +13,9 @@ from keras_pe.cli.errors import CouldNotBeTriedError
 
 if TYPE_CHECKING:
     from keras_pe.export.artifact import Artifact
+    from keras_pe.export.formats import Format
 
-_SUFFIXES = {"onnx": ".onnx", "tf_saved_model": "", "litert": ".tflite"}
+_FORMATS = ("onnx", "tf_saved_model", "litert")
 
 
 @click.command()
@@ -23,43 +24,48 @@ _SUFFIXES = {"onnx": ".onnx", "tf_saved_model": "", "litert": ".tflite"}
 @click.option(
     "--format",
     "formats",
-    type=click.Choice(list(_SUFFIXES)),
+    type=click.Choice(_FORMATS),
     multiple=True,
     help="May be given more than once. By default the one that OUT ends like, else onnx.",
 )
-@click.option("--opset", type=click.IntRange(15, 25), default=18, show_default=True, help="The ONNX operator set.")
+@click.option("--opset", type=click.IntRange(15, 25), help="The ONNX operator set. Default: 18.")
 @click.option("--external-data", is_flag=True, help="Write the weights of the ONNX model to a file beside it.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON, and nothing else.")
-def export(model: Path, out: Path, formats: tuple[str, ...], opset: int, external_data: bool, as_json: bool) -> None:
+def export(
+    model: Path, out: Path, formats: tuple[str, ...], opset: int | None, external_data: bool, as_json: bool
+) -> None:
     """Export MODEL, a .keras file, to OUT.
 
     With one format OUT is the file or folder to write; with several it is what their names start with: OUT.onnx, OUT
-    (the SavedModel folder), OUT.tflite. Exits with 0 when all are written, 1 when an export is refused, 2 when it could
-    not be tried.
+    (the SavedModel folder), OUT.tflite. A format that is refused does not keep the others from being written. Exits
+    with 0 when all are written, 1 when an export is refused, 2 when one could not be tried.
     """
-    from keras_pe.export import ExportError
+    from keras_pe.export import Format
 
-    chosen = tuple(dict.fromkeys(formats)) or (_format_of(out),)
-    places = {kind: out if len(chosen) == 1 else out.with_name(out.name + _SUFFIXES[kind]) for kind in chosen}
-    artifacts = []
+    chosen = [Format(key) for key in dict.fromkeys(formats)] or [Format.of_suffix(out) or Format.ONNX]
+    options = {"--opset": opset is not None, "--external-data": external_data}
+    if Format.ONNX not in chosen and any(options.values()):
+        names = " and ".join(name for name, is_given in options.items() if is_given)
+        raise click.UsageError(f"{names} must go with the format onnx. Received: {', '.join(chosen)}.")
+    places = {format: out if len(chosen) == 1 else out.with_name(out.name + format.suffix) for format in chosen}
+    artifacts, errors = [], []
     with _stages(as_json) as stage:
         stage("load")
         loaded = _load(model)
-        for kind, place in places.items():
+        for format, place in places.items():
             try:
-                artifacts.append(_export(kind, loaded, place, opset, external_data, stage))
-            except ExportError as error:
-                raise click.ClickException(str(error)) from error
-            except (ValueError, TypeError, ImportError, OSError) as error:
-                raise CouldNotBeTriedError(str(error)) from error
+                artifacts.append(_export(format, loaded, place, opset, external_data, stage))
+            except click.ClickException as error:
+                errors.append(error)
     if as_json:
         click.echo(json.dumps([asdict(artifact) | {"path": str(artifact.path)} for artifact in artifacts], indent=2))
-    else:
+    elif artifacts:
         _show(artifacts)
-
-
-def _format_of(out: Path) -> str:
-    return next((kind for kind, suffix in _SUFFIXES.items() if suffix and out.suffix == suffix), "onnx")
+    if errors:
+        *others, last = sorted(errors, key=lambda each: each.exit_code)
+        for other in others:
+            other.show()
+        raise last
 
 
 def _load(path: Path) -> Any:
@@ -68,26 +74,36 @@ def _load(path: Path) -> Any:
     try:
         return keras.saving.load_model(path, compile=False)
     except Exception as error:  # whatever a broken file or a foreign layer raises
-        raise CouldNotBeTriedError(f"{path} could not be loaded: {str(error).strip().splitlines()[0]}") from error
+        from keras_pe.export.messages import first_line
+
+        raise CouldNotBeTriedError(f"{path} could not be loaded: {first_line(error)}.") from error
 
 
 def _export(
-    kind: str, model: Any, place: Path, opset: int, external_data: bool, stage: Callable[[str], None]
+    format: "Format", model: Any, place: Path, opset: int | None, external_data: bool, stage: Callable[[str], None]
 ) -> "Artifact":
+    """Exports to one format.
+
+    Raises:
+        ClickException: If it is refused (exit code 1) or could not be tried (2).
+    """
     from keras_pe import export
-    from keras_pe.export.onnx.exporter import SELF_CONTAINED
 
-    def progress(name: str) -> None:
-        stage(f"{kind}: {name}")
-
-    if kind == "onnx":
-        threshold = 0 if external_data else SELF_CONTAINED
-        return export.export_onnx(
-            model, place, opset_version=opset, external_data_threshold=threshold, progress=progress
-        )
-    if kind == "tf_saved_model":
-        return export.export_saved_model(model, place, progress=progress)
-    return export.export_litert(model, place, progress=progress)
+    exporters: dict[str, Callable[..., Artifact]] = {
+        "onnx": export.export_onnx,
+        "tf_saved_model": export.export_saved_model,
+        "litert": export.export_litert,
+    }
+    options: dict[str, Any] = {"progress": lambda name: stage(f"{format}: {name}")}
+    if format == "onnx":
+        options |= {"opset_version": opset} if opset is not None else {}
+        options |= {"external_data_threshold": 0} if external_data else {}
+    try:
+        return exporters[format](model, place, **options)
+    except export.ExportError as error:
+        raise click.ClickException(str(error)) from error
+    except (ValueError, TypeError, ImportError, OSError) as error:
+        raise CouldNotBeTriedError(str(error)) from error
 
 
 @contextmanager

@@ -64,3 +64,21 @@ def test_a_refused_export_exits_with_one(tmp_path: Path) -> None:
 
 def test_an_unknown_format_is_a_usage_error(model: Path, tmp_path: Path) -> None:
     assert run(model, tmp_path / "out", "--format", "onx").exit_code == 2
+
+
+def test_an_option_of_another_format_is_a_usage_error(model: Path, tmp_path: Path) -> None:
+    for option in (["--opset", 19], ["--external-data"]):
+        result = run(model, tmp_path / "out.tflite", *option)
+        assert result.exit_code == 2
+        assert f"{option[0]} must go with the format onnx. Received: litert." in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.keras"]
+
+
+def test_of_several_formats_the_sound_ones_are_written_and_told(tmp_path: Path) -> None:
+    x = keras.Input((4, 4))
+    keras.Model(x, keras.ops.svd(x)[1], name="net").save(tmp_path / "model.keras")
+    result = run(tmp_path / "model.keras", tmp_path / "out", "--format", "onnx", "--format", "tf_saved_model", "--json")
+    assert result.exit_code == 1
+    assert "ONNX export of 'net' stopped" in result.stderr
+    assert [entry["format"] for entry in json.loads(result.stdout)] == ["tf_saved_model"]
+    assert not (tmp_path / "out.onnx").exists()

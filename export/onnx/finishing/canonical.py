@@ -4,11 +4,12 @@ tf2onnx numbers its names with a counter of the process, puts memory addresses i
 hashes. Here nodes come in the order in which the outputs need them, named by the scope they came from.
 """
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from keras_pe.export.model.names import unique
+from keras_pe.export.model.names import UniqueNames
 
 
 def make_canonical(graph: Any, fixed: Iterable[str]) -> None:
@@ -23,7 +24,7 @@ def make_canonical(graph: Any, fixed: Iterable[str]) -> None:
     _order(graph)
     _merge(graph, {})
     _order(graph)
-    _rename(graph, names, set(names))
+    _rename(graph, names, UniqueNames(names))
 
 
 def _order(graph: Any) -> None:
@@ -72,7 +73,7 @@ def _merge(graph: Any, outer: dict[str, str]) -> None:
         node.input[:] = [kept.get(name, name) for name in node.input]
         for body in bodies(node):
             _merge(body, kept)
-        attributes = sorted(attribute.SerializeToString(deterministic=True) for attribute in node.attribute)
+        attributes = sorted(_digest(attribute.SerializeToString(deterministic=True)) for attribute in node.attribute)
         key = (node.domain, node.op_type, *node.input, len(node.output), *attributes)
         first = node.output if outputs.intersection(node.output) else found.setdefault(key, list(node.output))
         kept.update(zip(node.output, first, strict=True))
@@ -82,7 +83,13 @@ def _content(tensor: Any) -> tuple[int, tuple[int, ...], bytes]:
     from onnx import numpy_helper
 
     array = numpy_helper.to_array(tensor)
-    return tensor.data_type, tuple(tensor.dims), array.tobytes() if array.dtype != object else repr(array).encode()
+    content = array.tobytes() if array.dtype != object else repr(array.tolist()).encode()
+    return tensor.data_type, tuple(tensor.dims), _digest(content)
+
+
+def _digest(content: bytes) -> bytes:
+    """Returns what stands for the content: that of every constant and branch would be held at once."""
+    return hashlib.blake2b(content, digest_size=32).digest()
 
 
 def _needed(node: Any) -> Iterator[str]:
@@ -101,11 +108,10 @@ def bodies(node: Any) -> Iterator[Any]:
         yield from attribute.graphs
 
 
-def _rename(graph: Any, names: dict[str, str], taken: set[str]) -> None:
+def _rename(graph: Any, names: dict[str, str], free: UniqueNames) -> None:
     def rename(old: str, base: str) -> str:
         if old not in names:
-            names[old] = unique([base], taken)[0]
-            taken.add(names[old])
+            names[old] = free.give(base)
         return names[old]
 
     for value in graph.input:
@@ -126,7 +132,7 @@ def _rename(graph: Any, names: dict[str, str], taken: set[str]) -> None:
             for value in (*body.input, *body.output):
                 for dim in value.type.tensor_type.shape.dim:
                     dim.ClearField("dim_param")  # numbered by tf2onnx, and only the model's own have a meaning
-            _rename(body, dict(names), taken)
+            _rename(body, dict(names), free)
             body.name = f"{node.name}_body"
     for value in graph.output:
         value.name = names.get(value.name, value.name)

@@ -9,8 +9,10 @@ from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 def bucketize(ctx: Replacement) -> None:
     """Counts the boundaries that are not above each value."""
     (x,) = ctx.inputs
-    values = ctx.emit("Unsqueeze", ctx.cast(x, "float32"), ctx.integers(-1))
-    boundaries = ctx.constant(ctx.node.get_attr("boundaries").floats, "float32")
+    # The boundaries are float32; an integer beyond 2**24 is none, and a double between two of them would become one.
+    dtype = "float64" if ctx.numpy_dtype(x) in ("float64", "int32", "int64") else "float32"
+    values = ctx.emit("Unsqueeze", ctx.cast(x, dtype), ctx.integers(-1))
+    boundaries = ctx.constant(ctx.node.get_attr("boundaries").floats, dtype)
     ctx.finish(_count(ctx, ctx.emit("GreaterOrEqual", values, boundaries)))
 
 

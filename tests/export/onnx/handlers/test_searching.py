@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,18 @@ def test_searchsorted_counts_ties_on_the_side_asked_for(side: str, tmp_path: Pat
 def test_a_value_on_a_boundary_is_in_the_bin_above(tmp_path: Path) -> None:
     (actual,) = exported(lambda x: ops.digitize(x, SORTED[[0, 1, 3]]), [VALUES], tmp_path)
     np.testing.assert_array_equal(actual, np.digitize(VALUES, SORTED[[0, 1, 3]]).astype("int32"), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "boundary"), [(np.float64(1 - 1e-12), 1.0), (np.float64(0.1), 0.1), (np.int32(2**24 - 1), 2.0**24)]
+)
+def test_a_number_beside_a_boundary_is_not_rounded_onto_it(value: Any, boundary: float, tmp_path: Path) -> None:
+    x = np.array([value])
+
+    def call(x: Any) -> Any:
+        return ops.digitize(x, np.array([boundary], "float32"))
+
+    np.testing.assert_array_equal(exported(call, [x], tmp_path)[0], expected(call, [x])[0], strict=True)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
