@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from keras_pe.export.runtimes.external import specs as external
 from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.export.runtimes.served import specs as served
 
 _HOME = "keras_pe.export.runtimes"
 _EXPORT = "pip install 'keras-pe[export]'"
@@ -80,6 +81,8 @@ def named_runtimes(name: str) -> list[RuntimeSpec]:
     Raises:
         ValueError: If it is unknown.
     """
+    if name.startswith(("http://", "https://")):
+        return [served.at_address(name)]
     if "@" in name:
         return [external.in_other_installation(name)]
     chosen = [spec for spec in known_runtimes() if name in (spec.name, spec.family)]

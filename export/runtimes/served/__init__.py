@@ -1,0 +1,1 @@
+"""Models behind an address: the Open Inference Protocol, and TensorFlow Serving's."""

@@ -1,0 +1,66 @@
+"""Real servers for the tests: MLServer from an environment of its own."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+START = 120.0  # seconds: it imports a web framework, from a cold disk
+
+
+def mlserver_python() -> str:
+    """Returns the Python of the server's environment; skips the test without one, unless CI should have made it."""
+    python = os.environ.get("KERAS_PE_TEST_MLSERVER")
+    if python is None:
+        reason = "KERAS_PE_TEST_MLSERVER names no Python with mlserver and onnxruntime"
+        if os.environ.get("KERAS_PE_TEST_EVERYTHING"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return python
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def mlserver(path: Path, name: str, folder: Path) -> Iterator[str]:
+    """Serves an ONNX file. The value is the model's address."""
+    port = free_port()
+    settings = {"host": "127.0.0.1", "http_port": port, "grpc_port": free_port(), "metrics_endpoint": None}
+    (folder / "settings.json").write_text(json.dumps({**settings, "parallel_workers": 0, "debug": False}))
+    model = {"name": name, "implementation": "mlserver_model.OnnxModel", "platform": "onnxruntime_onnx"}
+    model["parameters"] = {"uri": str(path), "version": "1"}
+    (folder / "model-settings.json").write_text(json.dumps(model))
+    shutil.copy(Path(__file__).with_name("mlserver_model.py"), folder)
+    command = [str(Path(mlserver_python()).with_name("mlserver")), "start", str(folder)]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    log = folder / "log"
+    with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out, cwd=folder, env=environment) as server:
+        try:
+            _wait(f"http://127.0.0.1:{port}/v2/models/{name}/ready", server, log)
+            yield f"http://127.0.0.1:{port}/v2/models/{name}"
+        finally:
+            server.terminate()
+
+
+def _wait(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + START
+    while time.monotonic() < end and server.poll() is None:
+        try:
+            with urllib.request.urlopen(address, timeout=5) as response:
+                if response.status == 200:
+                    return
+        except OSError:
+            time.sleep(0.2)  # it tells nobody that it is ready
+    pytest.fail(f"the server did not start: {log.read_text()[-2000:]}")
