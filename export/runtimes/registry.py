@@ -2,11 +2,14 @@
 
 import difflib
 import functools
-from collections.abc import Sequence
+import importlib.metadata
+from collections.abc import Iterator, Sequence
 
 from keras_pe.export.runtimes.external import specs as external
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.served import specs as served
+
+ENTRY_POINTS = "keras_pe.runtimes"  # under which another package registers a `RuntimeSpec`
 
 _HOME = "keras_pe.export.runtimes"
 _EXPORT = "pip install 'keras-pe[export]'"
@@ -50,6 +53,7 @@ def known_runtimes() -> tuple[RuntimeSpec, ...]:
         + _providers()
         + _FIXED
         + external.IN_JAVASCRIPT
+        + tuple(_of_others())
     )
 
 
@@ -92,6 +96,28 @@ def named_runtimes(name: str) -> list[RuntimeSpec]:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"Unknown runtime {name!r}. Choose one of: {', '.join(names)}.{hint}")
     return chosen
+
+
+def _of_others() -> Iterator[RuntimeSpec]:
+    """Yields what other packages register; one that cannot be used stands there with the reason."""
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        package = entry.dist.name if entry.dist else entry.module
+        try:
+            spec = entry.load()
+        except Exception as error:  # whatever another package raises when it is imported
+            yield _unusable(entry.name, package, f"which does not load: {type(error).__name__}: {error}")
+            continue
+        if isinstance(spec, RuntimeSpec):
+            yield spec
+        else:
+            yield _unusable(entry.name, package, f"whose entry point must be a RuntimeSpec. Received: {spec!r}")
+
+
+def _unusable(name: str, package: str, reason: str) -> RuntimeSpec:
+    missing = f"the package {package!r}, {reason}"
+    return RuntimeSpec(
+        name, "onnx", "", package, f"pip install {package}", by_default=False, find_missing=lambda: missing
+    )
 
 
 def _onnxruntime(name: str, **options: str) -> RuntimeSpec:
