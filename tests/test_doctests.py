@@ -5,7 +5,7 @@ import importlib
 
 import pytest
 
-from tests.test_structure import modules
+from tests.source_tree import modules
 
 EXAMPLES = sorted(name for name, path in modules().items() if ">>> " in path.read_text())
 

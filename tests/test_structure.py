@@ -10,77 +10,45 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-
-# Left never imports right. A module belongs to the longest name that it starts with.
-ORDER = (
-    (
-        "keras_pe.version",
-        "keras_pe.palette",
-        "keras_pe.timescales",
-        "keras_pe.layouts",
-        "keras_pe.signal",
-        "keras_pe.registration",
-        "keras_pe.lazy",
-        "keras_pe",
-    ),
-    ("keras_pe.rotations",),
-    ("keras_pe.layers",),
-    ("keras_pe.tensor2tensor", "keras_pe.conventions", "keras_pe.plots", "keras_pe.shifts", "keras_pe.masks"),
-    ("keras_pe.export",),
-    ("keras_pe.export.runtimes",),
-    ("keras_pe.export.smoke_test", "keras_pe.export.onnx", "keras_pe.export.saved_model", "keras_pe.export.litert"),
-    ("keras_pe.export.parity",),
-    ("keras_pe.demo",),
-    ("keras_pe.cli", "keras_pe.__main__"),
-)
-RANKS = {name: rank for rank, names in enumerate(ORDER) for name in names}
+from tests.source_tree import ROOMS, ROOT, imports, modules, own_imports, room
 
 
-def modules() -> dict[str, Path]:
-    """Returns every module of the two folders, by import name."""
-    found = {}
-    for folder, name in ((ROOT / "keras_pe", "keras_pe"), (ROOT / "export", "keras_pe.export")):
-        for path in folder.rglob("*.py"):
-            parts = path.relative_to(folder).with_suffix("").parts
-            if folder.name == "keras_pe" and parts[0] == "export":
-                continue
-            found[".".join([name, *parts]).removesuffix(".__init__")] = path
-    return found
-
-
-def imports(path: Path) -> set[str]:
-    """Returns the modules of this project that a file imports, also inside functions; names for type checkers aside."""
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            node.body = []
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return {name for name in found & set(modules()) if name.startswith("keras_pe")}
-
-
-def rank(module: str) -> int:
-    """Returns the place of the longest listed name that the module's name starts with."""
-    parts = module.split(".")
-    prefixes = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
-    return next(RANKS[prefix] for prefix in prefixes if prefix in RANKS)
-
-
-def test_imports_go_from_right_to_left() -> None:
+def test_imports_go_to_earlier_rooms() -> None:
     known = modules()
+    order = list(ROOMS)
     assert len(known) > 40
     wrong = [
-        f"{name} imports {imported}"
+        f"{name} ({room(name)}) imports {imported} ({room(imported)})"
         for name, path in known.items()
-        for imported in imports(path)
-        if imported != "keras_pe" and rank(imported) > rank(name) and name != "keras_pe"
+        for imported in own_imports(path)
+        if order.index(room(imported)) > order.index(room(name))
     ]
     assert not wrong
+
+
+def test_every_room_has_a_module() -> None:
+    assert {room(name) for name in modules()} == set(ROOMS)
+
+
+def test_imports_are_absolute_and_name_what_they_import() -> None:
+    for name, path in modules().items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                assert node.level == 0, name
+                assert [alias.name for alias in node.names] != ["*"], name
+
+
+def importers(*packages: str) -> set[str]:
+    """Returns the modules that import one of these packages, or a name in one."""
+    return {
+        name
+        for name, path in modules().items()
+        if any(f"{imported}.".startswith(tuple(f"{package}." for package in packages)) for imported in imports(path))
+    }
+
+
+def test_tf2onnx_stands_behind_one_door() -> None:
+    assert importers("tf2onnx") == {"keras_pe.export.onnx.tf2onnx_door", "keras_pe.export.onnx.handlers.replacement"}
 
 
 def test_parity_knows_no_exporter_and_no_exporter_knows_parity() -> None:
@@ -93,9 +61,9 @@ def test_parity_knows_no_exporter_and_no_exporter_knows_parity() -> None:
     judges = ("keras_pe.export.parity", "keras_pe.export.runtimes")
     for name, path in modules().items():
         if name.startswith(judges):
-            assert not {each for each in imports(path) if each.startswith(exporters)}, name
+            assert not {each for each in own_imports(path) if each.startswith(exporters)}, name
         if name.startswith(exporters):
-            assert not {each for each in imports(path) if each.startswith("keras_pe.export.parity")}, name
+            assert not {each for each in own_imports(path) if each.startswith("keras_pe.export.parity")}, name
 
 
 def test_only_the_command_line_prints_or_exits() -> None:
