@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.keras_internals import repair_tf2onnx
 
@@ -115,7 +117,11 @@ def _changed(handlers: Handlers) -> Iterator[None]:
         registered = tf_op.get_opsets()[""]
         for (op_type, opset), handler in handlers.items():
             stack.enter_context(_item(registered[opset], op_type, (handler, {})))
-        stack.enter_context(_item(back_to_back_optimizer._func_map, ("Reshape",), _join_reshapes))
+        for mapping, key, value in _bfloat16():
+            stack.enter_context(_item(mapping, key, value))
+        joining = back_to_back_optimizer._func_map
+        stack.enter_context(_item(joining, ("Reshape",), _join_reshapes))
+        stack.enter_context(_item(joining, ("Cast",), _casts_without_loss(joining["Cast",])))
         move = TransposeOptimizer._handle_nhwc_tranpose
         stack.enter_context(_attribute(TransposeOptimizer, "_handle_nhwc_tranpose", _moved_within_graph(move)))
         # It takes a loop for a layer by its looks; `recurrences` knows them, and wants no constants.
@@ -162,6 +168,34 @@ def _join_reshapes(graph: Any, node: Any, consumers: list[Any]) -> list[Any]:
     graph.replace_inputs(consumers[0], [node.input[0], consumers[0].input[1]])
     graph.remove_node(node.name)
     return []
+
+
+def _bfloat16() -> list[tuple[dict[Any, Any], Any, Any]]:
+    """Returns what tf2onnx has to know of bfloat16, which it takes for float16."""
+    import ml_dtypes
+    from onnx import TensorProto
+    from tensorflow import bfloat16
+    from tf2onnx import tf_utils, utils
+
+    return [
+        (tf_utils.TF_TO_ONNX_DTYPE, bfloat16.as_datatype_enum, TensorProto.BFLOAT16),
+        (utils.ONNX_TO_NUMPY_DTYPE, TensorProto.BFLOAT16, np.dtype(ml_dtypes.bfloat16)),
+        (utils.ONNX_DTYPE_NAMES, TensorProto.BFLOAT16, "bfloat16"),
+    ]
+
+
+def _casts_without_loss(join: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """Joins two Casts where the first loses nothing: tf2onnx takes any float for one that holds all others."""
+
+    def join_casts(graph: Any, node: Any, consumers: list[Any]) -> list[Any]:
+        from tf2onnx.utils import map_onnx_to_numpy_type
+
+        source, target = (map_onnx_to_numpy_type(t) for t in (graph.get_dtype(node.input[0]), node.get_attr_int("to")))
+        is_exact = source is not None and target is not None and np.can_cast(source, target, "safe")
+        is_rounded = is_exact and np.dtype(source).itemsize == 8 and np.dtype(source).kind != np.dtype(target).kind
+        return join(graph, node, consumers) if is_exact and not is_rounded else []
+
+    return join_casts
 
 
 def _moved_within_graph(move: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
