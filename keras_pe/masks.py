@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.protocols import Tensor
+
 
 def positions_from_mask(
-    mask: Any,
+    mask: Tensor | npt.ArrayLike,
     *,
     segment_ids: npt.ArrayLike | None = None,
     start_index: int = 0,

@@ -21,6 +21,7 @@ from keras_pe.layers.call_arguments import check_start_index
 from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding
 from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding
 from keras_pe.layouts import check_channels
+from keras_pe.protocols import Tensor
 from keras_pe.rotations import UnboundedAxis
 from keras_pe.signal import timing_signal
 from keras_pe.timescales import resolve_timescales
@@ -41,7 +42,7 @@ __all__ = [
 
 
 def get_timing_signal_1d(
-    length: Any, channels: int, min_timescale: float = 1.0, max_timescale: float = 1.0e4, start_index: int = 0
+    length: int | Tensor, channels: int, min_timescale: float = 1.0, max_timescale: float = 1.0e4, start_index: int = 0
 ) -> Any:
     """Returns the signal of a range of positions: `(1, length, channels)`, float32; `length` may be a scalar tensor."""
     check_channels(channels)
@@ -51,20 +52,22 @@ def get_timing_signal_1d(
     return ops.expand_dims(axis.range(length), 0)
 
 
-def add_timing_signal_1d(x: Any, min_timescale: float = 1.0, max_timescale: float = 1.0e4, start_index: int = 0) -> Any:
+def add_timing_signal_1d(
+    x: Tensor, min_timescale: float = 1.0, max_timescale: float = 1.0e4, start_index: int = 0
+) -> Any:
     """Returns `x`, `(batch, length, channels)`, with the signal of its positions added."""
     return SinusoidalPositionEncoding(min_timescale, max_timescale, start_index, dtype=x.dtype)(x)
 
 
 def add_timing_signal_1d_given_position(
-    x: Any, position: Any, min_timescale: float = 1.0, max_timescale: float = 1.0e4
+    x: Tensor, position: Tensor, min_timescale: float = 1.0, max_timescale: float = 1.0e4
 ) -> Any:
     """Returns `x`, `(batch, length, channels)`, with the signal of `position`, `(batch, length)`, added."""
     return SinusoidalPositionEncoding(min_timescale, max_timescale, dtype=x.dtype)(x, positions=position)
 
 
 def add_timing_signals_given_positions(
-    x: Any, positions: Sequence[Any], min_timescale: float = 1.0, max_timescale: float = 1.0e4
+    x: Tensor, positions: Sequence[Tensor | None], min_timescale: float = 1.0, max_timescale: float = 1.0e4
 ) -> Any:
     """Returns `x`, `(batch, length, channels)`, with a block of columns for each of several positions added.
 
@@ -75,8 +78,8 @@ def add_timing_signals_given_positions(
 
 
 def add_timing_signals_from_features(
-    x: Any,
-    features: Mapping[str, Any],
+    x: Tensor,
+    features: Mapping[str, Tensor],
     position_features: str,
     min_timescale: float = 1.0,
     max_timescale: float = 1.0e4,
@@ -89,7 +92,7 @@ def add_timing_signals_from_features(
     return add_timing_signals_given_positions(x, positions, min_timescale, max_timescale)
 
 
-def add_timing_signal_nd(x: Any, min_timescale: float = 1.0, max_timescale: float = 1.0e4) -> Any:
+def add_timing_signal_nd(x: Tensor, min_timescale: float = 1.0, max_timescale: float = 1.0e4) -> Any:
     """Returns `x`, `(batch, d1, ..., dn, channels)`, with the signals of its n axes added, side by side."""
     return SinusoidalPositionEncoding(min_timescale, max_timescale, dtype=x.dtype)(x)
 
@@ -99,20 +102,22 @@ def get_layer_timing_signal_sinusoid_1d(channels: int, layer: int, num_layers: i
     return ops.convert_to_tensor(_layer_signal(channels, layer, num_layers))
 
 
-def add_layer_timing_signal_sinusoid_1d(x: Any, layer: int, num_layers: int) -> Any:
+def add_layer_timing_signal_sinusoid_1d(x: Tensor, layer: int, num_layers: int) -> Any:
     """Returns `x`, `(batch, length, channels)`, with the signal of layer number `layer` added to each position."""
     # A NumPy constant, where an eager tensor would become an input of an exported graph.
     return ops.add(x, _layer_signal(x.shape[-1], layer, num_layers).astype(keras.backend.standardize_dtype(x.dtype)))
 
 
-def add_layer_timing_signal_learned_1d(x: Any, layer: int, num_layers: int) -> Any:
+def add_layer_timing_signal_learned_1d(x: Tensor, layer: int, num_layers: int) -> Any:
     """Returns `x`, `(batch, length, channels)`, with a trained vector for layer number `layer` added."""
     _check_layer(layer, num_layers)
     signal = _learned_signal(x[:, :1], num_layers, None, start_index=layer)
     return ops.add(x, signal)
 
 
-def add_positional_embedding(x: Any, max_length: int, name: str | None = None, positions: Any = None) -> Any:
+def add_positional_embedding(
+    x: Tensor, max_length: int, name: str | None = None, positions: Tensor | None = None
+) -> Any:
     """Returns `x`, `(batch, length, channels)`, with a trained vector for each position added."""
     initializer = keras.initializers.GlorotUniform()  # what tf.get_variable used
     return LearnedPositionEmbedding(max_length, initializer=initializer, name=name, dtype=x.dtype)(
@@ -120,12 +125,12 @@ def add_positional_embedding(x: Any, max_length: int, name: str | None = None, p
     )
 
 
-def add_positional_embedding_nd(x: Any, max_length: int, name: str | None = None) -> Any:
+def add_positional_embedding_nd(x: Tensor, max_length: int, name: str | None = None) -> Any:
     """Returns `x`, `(batch, d1, ..., dn, channels)`, with a trained vector for each position of each axis added."""
     return ops.add(x, _learned_signal(x, max_length, name))
 
 
-def _learned_signal(x: Any, max_length: int, name: str | None, **call_arguments: Any) -> Any:
+def _learned_signal(x: Tensor, max_length: int, name: str | None, **call_arguments: Any) -> Any:
     """Returns trained vectors as tensor2tensor scales them: small as variables, of unit variance as a signal."""
     channels = x.shape[-1]
     initializer = keras.initializers.RandomNormal(stddev=channels**-0.5)

@@ -9,11 +9,12 @@ ROOT = Path(__file__).parent.parent
 # The rooms in the order of their stages: a room imports from those above it and from itself, never from one below.
 # A module belongs to the longest name that it starts with.
 ROOMS: dict[str, tuple[str, ...]] = {
-    "the exact signal": ("timescales", "layouts", "signal", "palette", "lazy", "version", "tried_versions"),
+    "the exact signal": ("timescales", "layouts", "signal"),
+    "the package": ("lazy", "palette", "protocols", "registration", "tried_versions", "version"),
     "rotations": ("rotations",),
     "layers": ("layers",),
     "around the layers": ("tensor2tensor", "conventions", "plots", "shifts", "masks"),
-    "keras_pe": ("", "registration"),
+    "keras_pe": ("",),
     "artifacts": (
         "export", "export.artifact", "export.formats", "export.reading", "export.errors", "export.messages",
         "export.dependencies",

@@ -1,0 +1,51 @@
+"""What public functions take of Keras, whose own classes carry no types. Anything with these members will do.
+
+Results that are tensors are `Any`: a tensor can do all that its backend can, which no protocol says.
+"""
+
+from typing import Any, Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Tensor(Protocol):
+    """A tensor of any backend, symbolic or not, or a NumPy array."""
+
+    @property
+    def shape(self) -> Any:
+        """One entry a dimension; None where it is not known."""
+
+    @property
+    def dtype(self) -> Any:
+        """The element type, as the backend writes it."""
+
+    def __getitem__(self, index: Any) -> Any:
+        """Returns a part."""
+
+
+@runtime_checkable
+class Layer(Protocol):
+    """A Keras layer."""
+
+    name: Any
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns what the layer makes of its inputs."""
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what makes the layer again."""
+
+
+@runtime_checkable
+class Model(Layer, Protocol):
+    """A Keras model: Functional, Sequential or a subclass."""
+
+    @property
+    def layers(self) -> Any:
+        """The layers of the first floor."""
+
+    @property
+    def weights(self) -> Any:
+        """All variables, those that are not trained among them."""
+
+    def stateless_call(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the results and the new state, of variables that are handed in."""
