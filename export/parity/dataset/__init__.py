@@ -1,0 +1,1 @@
+"""Parity on a data set of any size: many small results that merge."""

@@ -1,0 +1,1 @@
+"""The report of a data set, in every form."""

@@ -1,0 +1,110 @@
+"""What a user decides by an output: the largest of several values, the k largest, or a side of a threshold."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from keras_pe.export.parity.results import Array
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How an output decides.
+
+    Attributes:
+        kind: "argmax" and "top_k" decide along the last axis, "threshold" for each value.
+        k: Of "top_k".
+        threshold: Of "threshold": the decision is whether the value is larger.
+    """
+
+    kind: Literal["argmax", "top_k", "threshold"]
+    k: int = 1
+    threshold: float = 0.5
+
+    def __str__(self) -> str:
+        return {"argmax": "argmax", "top_k": f"top {self.k}", "threshold": f"> {self.threshold:g}"}[self.kind]
+
+    def decide(self, values: Array) -> Array:
+        """Returns the decisions of each row: `(rows, decisions)`, or `(rows, decisions, k)` for "top_k"."""
+        rows = len(values)
+        if self.kind == "threshold":
+            decided: Array = values.reshape(rows, -1) > self.threshold
+            return decided
+        flat = values.reshape(rows, -1, values.shape[-1])
+        if self.kind == "argmax":
+            return flat.argmax(axis=-1)
+        first = np.argsort(-flat, axis=-1, kind="stable")[..., : self.k]
+        return np.sort(first, axis=-1)
+
+    def differ(self, expected: Array, actual: Array) -> Array:
+        """Returns which decisions differ, `(rows, decisions)`, of what `decide` returned."""
+        out: Array = expected != actual
+        return out.any(axis=-1) if self.kind == "top_k" else out
+
+    def margins(self, values: Array) -> Array:
+        """Returns how far each decision is from another one, `(rows, decisions)`, in float64."""
+        rows = len(values)
+        wide = values.astype(np.float64, copy=False)
+        if self.kind == "threshold":
+            apart: Array = np.abs(wide.reshape(rows, -1) - self.threshold)
+            return apart
+        flat = wide.reshape(rows, -1, values.shape[-1])
+        count = flat.shape[-1]
+        if self.k >= count:
+            return np.full(flat.shape[:2], np.inf)
+        ordered = np.partition(flat, (count - self.k - 1, count - self.k), axis=-1)
+        gap: Array = ordered[..., count - self.k] - ordered[..., count - self.k - 1]
+        return gap
+
+    def errors(self, difference: Array) -> Array:
+        """Returns how much of a margin the difference `|actual - expected|` can take, `(rows, decisions)`.
+
+        Two values of one row can each be off, towards each other; a threshold stands still.
+        """
+        rows = len(difference)
+        if self.kind == "threshold":
+            return difference.reshape(rows, -1)
+        largest: Array = 2.0 * difference.reshape(rows, -1, difference.shape[-1]).max(axis=-1, initial=0.0)
+        return largest
+
+
+def parse_decision(given: str | float | None) -> Decision | None:
+    """Returns the decision that "argmax", "top5", a threshold or its text stands for; None for None and "none".
+
+    Raises:
+        ValueError: If it is none of these.
+    """
+    if given is None or given == "none":
+        return None
+    if given == "argmax":
+        return Decision("argmax")
+    if isinstance(given, str) and (match := re.fullmatch(r"top_?([1-9]\d*)", given)):
+        return Decision("top_k", k=int(match[1]))
+    try:
+        threshold = float(given)
+    except ValueError:
+        threshold = float("nan")
+    if not np.isfinite(threshold):
+        raise ValueError(f"`decisions` must be 'argmax', 'top5', a threshold or 'none'. Received: {given!r}.")
+    return Decision("threshold", threshold=threshold)
+
+
+def infer_decision(values: Array) -> Decision | None:
+    """Returns how an output decides, as far as its values tell.
+
+    Rows of probabilities that add up to 1 decide by the largest; one probability a row decides by 0.5. Other outputs,
+    logits among them, look like any numbers: their decision has to be given.
+
+    Args:
+        values: The output for a sample of rows.
+    """
+    if values.ndim < 2 or values.dtype.kind != "f" or not values.size or not np.isfinite(values).all():
+        return None
+    if values.min() < 0 or values.max() > 1:
+        return None
+    if values.shape[-1] == 1:
+        return Decision("threshold") if values.ndim == 2 else None
+    sums = values.astype(np.float64).sum(axis=-1)
+    return Decision("argmax") if np.abs(sums - 1).max() < 1e-2 else None

@@ -1,0 +1,86 @@
+"""The worst rows, whole: which they are, what was fed, what was expected and what came back."""
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.parity.results import Array
+
+
+class Severity(IntEnum):
+    """How bad a row is, before the size of its error counts."""
+
+    AGREES = 0
+    FAILED = 1
+    CLASH = 2
+    NO_ANSWER = 3
+
+
+@dataclass(frozen=True)
+class WorstRow:
+    """One row in one runtime.
+
+    Attributes:
+        row: Its number in the data set, from 0.
+        place: Where it stands, such as "train.parquet, row 17 of row group 3".
+        shard: The number of its shard.
+        batch: The number of its batch in the shard.
+        severity: How bad it is.
+        error: The largest error of an output, in units of what the output may be off.
+        inputs: What was fed, without the axis of the batch.
+        expected: The reference's outputs.
+        actual: The runtime's outputs, empty where it gave none.
+        message: The runtime's error where it gave no answer.
+    """
+
+    row: int
+    place: str
+    shard: int
+    batch: int
+    severity: Severity
+    error: float
+    inputs: Mapping[str, Array]
+    expected: Mapping[str, Array]
+    actual: Mapping[str, Array]
+    message: str = ""
+
+    @property
+    def order(self) -> tuple[int, float, int]:
+        """Sorts the worst first; no two rows are equal."""
+        return (-int(self.severity), -self.error, self.row)
+
+
+def keep_worst(rows: Iterable[WorstRow], count: int) -> tuple[WorstRow, ...]:
+    """Returns the worst rows, the worst first: the same in whatever order and groups they come."""
+    return tuple(heapq.nsmallest(count, rows, key=lambda row: row.order))
+
+
+def worst_to_dict(row: WorstRow) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Returns JSON's plain values, and the arrays by name."""
+    plain = {
+        "row": row.row,
+        "place": row.place,
+        "shard": row.shard,
+        "batch": row.batch,
+        "severity": int(row.severity),
+        "error": row.error,
+        "message": row.message,
+    }
+    groups = {"inputs": row.inputs, "expected": row.expected, "actual": row.actual}
+    arrays = {
+        f"{group}/{name}": np.asarray(array) for group, members in groups.items() for name, array in members.items()
+    }
+    return plain, arrays
+
+
+def worst_from_dict(plain: Mapping[str, Any], arrays: Mapping[str, Array]) -> WorstRow:
+    """Returns what `worst_to_dict` was called on."""
+    groups: dict[str, dict[str, Array]] = {"inputs": {}, "expected": {}, "actual": {}}
+    for name, array in arrays.items():
+        group, _, member = name.partition("/")
+        groups[group][member] = array
+    return WorstRow(**{**plain, "severity": Severity(plain["severity"])}, **groups)
