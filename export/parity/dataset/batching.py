@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from keras_pe.export.artifact import TensorSpec
+from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.parity.dataset.sources.source import Column, DataError, Rows
 from keras_pe.export.parity.results import Array
 from keras_pe.export.runtimes.runtime import as_dtype
@@ -38,7 +38,7 @@ class Batching:
         pad_values: What an input is padded with; 0, False or an empty text by default.
     """
 
-    inputs: tuple[TensorSpec, ...]
+    inputs: tuple[TensorInfo, ...]
     columns: Mapping[str, str]
     batch_size: int
     length_buckets: tuple[int, ...] = ()
@@ -59,7 +59,7 @@ class Batching:
                 part = slice(first, first + self.batch_size)
                 yield Batch(numbers[members[part]], {name: array[part] for name, array in arrays.items()})
 
-    def _column(self, spec: TensorSpec, rows: Rows, start: int) -> Column:
+    def _column(self, spec: TensorInfo, rows: Rows, start: int) -> Column:
         column = rows[self.columns[spec.name]]
         name = self.columns[spec.name]
         if isinstance(column, np.ndarray):
@@ -83,17 +83,17 @@ class Batching:
             groups.setdefault(sizes, []).append(row)
         return [np.array(groups[sizes]) for sizes in sorted(groups)]
 
-    def _pads(self, spec: TensorSpec) -> bool:
+    def _pads(self, spec: TensorInfo) -> bool:
         return bool(self.length_buckets) and any(isinstance(dim, str) for dim in spec.shape[1:])
 
-    def _padded(self, spec: TensorSpec, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def _padded(self, spec: TensorInfo, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Returns the shape that a row is padded to: a static size, the next bucket, or its own."""
         return tuple(
             dim if isinstance(dim, int) else next((size for size in self.length_buckets if size >= own), own)
             for dim, own in zip(spec.shape[1:], shape, strict=True)
         )
 
-    def _stack(self, spec: TensorSpec, column: Column, members: Array) -> Array:
+    def _stack(self, spec: TensorInfo, column: Column, members: Array) -> Array:
         if isinstance(column, np.ndarray) and not self._pads(spec):
             return column if len(members) == len(column) else column[members]
         shape = self._padded(spec, column[members[0]].shape)
@@ -111,7 +111,7 @@ class Batching:
 
 
 def match_columns(
-    inputs: Sequence[TensorSpec], columns: Sequence[str], given: Mapping[str, str], name: str
+    inputs: Sequence[TensorInfo], columns: Sequence[str], given: Mapping[str, str], name: str
 ) -> dict[str, str]:
     """Returns the column of each input: the one given for it, or of its name, or the only one there is.
 
@@ -139,13 +139,13 @@ def match_columns(
     return matched
 
 
-def _typed(spec: TensorSpec, values: Array, column: str, start: int) -> Array:
+def _typed(spec: TensorInfo, values: Array, column: str, start: int) -> Array:
     """Returns values in the input's type, if that loses nothing but digits of a float."""
     dtype = as_dtype(spec.dtype)
     if dtype.kind == "O":
         if values.dtype.kind not in "OUS":
             raise DataError(f"Column {column!r} must hold texts. Received: {values.dtype}.")
-        return values.astype(object)
+        return _texts(values)
     if values.dtype.kind not in "fiub" and values.dtype.name != "bfloat16":
         raise DataError(f"Column {column!r} must hold numbers, for {spec.dtype}. Received: {_type_name(values)}.")
     if values.dtype == dtype or dtype.kind == "f" or dtype.name == "bfloat16":
@@ -161,11 +161,19 @@ def _typed(spec: TensorSpec, values: Array, column: str, start: int) -> Array:
     return turned
 
 
+def _texts(values: Array) -> Array:
+    """Returns texts as Python's, bytes decoded as UTF-8."""
+    plain = [text.decode(errors="replace") if isinstance(text, bytes) else text for text in values.ravel().tolist()]
+    texts = np.empty(len(plain), object)
+    texts[:] = plain
+    return texts.reshape(values.shape)
+
+
 def _type_name(values: Array) -> str:
     return "texts" if values.dtype.kind in "OUS" else str(values.dtype)
 
 
-def _arranged(spec: TensorSpec, values: Array, column: str) -> Column:
+def _arranged(spec: TensorInfo, values: Array, column: str) -> Column:
     """Returns rows with the axes of the input; flat rows are given them, shorter ones are left to be padded."""
     shape = spec.shape[1:]
     static = [dim for dim in shape if isinstance(dim, int)]

@@ -2,7 +2,7 @@
 
 import hashlib
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,8 @@ class _Member:
 class ArrayFiles:
     """Arrays in files that other processes can map."""
 
+    is_local = False
+
     def __init__(self, name: str, members: Mapping[str, _Member], identity: Any) -> None:
         self.name = name
         self.columns = tuple(members)
@@ -55,11 +57,11 @@ class ArrayFiles:
             mark = fingerprint(self._identity, start, rows)
             yield Shard(index, start, rows, self.name, [start, rows], mark)
 
-    def read(self, shard: Shard, count: int) -> Iterator[Rows]:
+    def read(self, shard: Shard, count: int, columns: Sequence[str]) -> Iterator[Rows]:
         start, rows = shard.locator
         try:
             # Mapped for this shard alone: what stays mapped counts as memory of the process.
-            mapped = {name: member.map() for name, member in self._members.items()}
+            mapped = {name: self._members[name].map() for name in columns}
         except (OSError, ValueError) as error:
             raise DataError(f"{self.name} must be whole. Received: a file that ends early ({error}).") from error
         for first in range(start, start + rows, count):
@@ -69,6 +71,8 @@ class ArrayFiles:
 
 class InMemory:
     """A mapping of names to arrays, or to lists of arrays where the rows differ in shape. Sent to who needs it."""
+
+    is_local = True
 
     def __init__(self, arrays: Mapping[str, Any], name: str = "arrays in memory") -> None:
         self.name = name
@@ -87,7 +91,7 @@ class InMemory:
             rows = min(SHARD_ROWS, self.rows - start)
             yield Shard(index, start, rows, self.name, None, hash_rows(content), content)
 
-    def read(self, shard: Shard, count: int) -> Iterator[Rows]:
+    def read(self, shard: Shard, count: int, columns: Sequence[str]) -> Iterator[Rows]:
         raise AssertionError("its shards hold their rows")
 
 
@@ -103,9 +107,8 @@ def hash_rows(rows: Rows) -> str:
 
 
 def open_npy(path: Path) -> ArrayFiles:
-    """Opens one array; the fields of a structured one are columns of their own."""
-    member = _read_header(path, 0)
-    return ArrayFiles(str(path), {path.stem: member}, file_identity(path))
+    """Opens one array: a column that is named as the file is."""
+    return ArrayFiles(str(path), {path.stem: _read_header(path, 0)}, file_identity(path))
 
 
 def open_npy_folder(path: Path, files: list[Path]) -> ArrayFiles:
@@ -172,7 +175,9 @@ def _read_header(path: Path, start: int) -> _Member:
         raise DataError(f"{path} must hold a NumPy array. Received: {error}.") from error
     if dtype.hasobject:
         raise DataError(f"{path} must hold numbers or texts. Received: pickled objects, which are not loaded.")
-    member = _Member(str(path), offset, shape, np.lib.format.dtype_to_descr(dtype), "F" if is_fortran else "C")
+    if dtype.names:
+        raise DataError(f"{path} must hold numbers or texts. Received: records of {', '.join(dtype.names)}.")
+    member = _Member(str(path), offset, shape, dtype.str, "F" if is_fortran else "C")
     _check_size(path, member, path.stat().st_size)
     return member
 

@@ -22,12 +22,13 @@ from keras_pe.export.parity.results import Array
 class ParquetFiles:
     """One Parquet file, or several of one schema."""
 
+    is_local = False
+
     def __init__(self, name: str, files: Sequence[Path]) -> None:
         require("check_dataset", "pyarrow", extra="data")
         self.name = name
         self._files = [str(file) for file in files]
         self._shards: list[Shard] = []
-        self._wanted: list[str] | None = None
         schema: Any = None
         start = 0
         for file in files:
@@ -46,20 +47,16 @@ class ParquetFiles:
         self.rows: int | None = start
         self.columns = tuple(schema.names)
 
-    def select(self, columns: Sequence[str]) -> None:
-        """Has `read` leave out other columns: they need not be of a kind that a model takes."""
-        self._wanted = list(columns)
-
     def shards(self) -> Iterator[Shard]:
         yield from self._shards
 
-    def read(self, shard: Shard, count: int) -> Iterator[Rows]:
+    def read(self, shard: Shard, count: int, columns: Sequence[str]) -> Iterator[Rows]:
         import pyarrow as pa
 
         path, groups = shard.locator
         row = shard.start
         try:
-            for batch in _open(Path(path)).iter_batches(count, row_groups=groups, columns=self._wanted):
+            for batch in _open(Path(path)).iter_batches(count, row_groups=groups, columns=list(columns)):
                 yield {
                     name: to_column(column, f"Column {name!r} of {path}", row)
                     for name, column in zip(batch.schema.names, batch.columns, strict=True)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -52,18 +52,20 @@ class Source(Protocol):
         name: What the report calls it.
         columns: The names of its columns.
         rows: How many rows it has; None where only reading tells.
+        is_local: Whether only this process can read it: its shards hold their rows then.
     """
 
     name: str
     columns: tuple[str, ...]
     rows: int | None
+    is_local: bool
 
     def shards(self) -> Iterator[Shard]:
         """Returns the shards in order, the same each time as long as the data is the same."""
         ...
 
-    def read(self, shard: Shard, count: int) -> Iterator[Rows]:
-        """Returns the rows of a shard, in pieces of at most `count`."""
+    def read(self, shard: Shard, count: int, columns: Sequence[str]) -> Iterator[Rows]:
+        """Returns the rows of a shard without content, in pieces of at most `count`: of these columns, at least."""
         ...
 
 

@@ -34,14 +34,16 @@ class Decision:
             return decided
         flat = values.reshape(rows, -1, values.shape[-1])
         if self.kind == "argmax":
-            return flat.argmax(axis=-1)
-        first = np.argsort(-flat, axis=-1, kind="stable")[..., : self.k]
+            largest: Array = flat.argmax(axis=-1)
+            return largest
+        first: Array = np.argsort(-flat, axis=-1, kind="stable")[..., : self.k]
         return np.sort(first, axis=-1)
 
     def differ(self, expected: Array, actual: Array) -> Array:
         """Returns which decisions differ, `(rows, decisions)`, of what `decide` returned."""
         out: Array = expected != actual
-        return out.any(axis=-1) if self.kind == "top_k" else out
+        together: Array = np.any(out, axis=-1) if self.kind == "top_k" else out
+        return together
 
     def margins(self, values: Array) -> Array:
         """Returns how far each decision is from another one, `(rows, decisions)`, in float64."""

@@ -103,15 +103,15 @@ class RowVerdicts:
 
 
 def measure_output(
-    expected: Array, actual: Array, *, allowed: float | None, decision: Decision | None, noise: float
+    expected: Array, actual: Array, *, allowed: float | Array | None, decision: Decision | None, noise: float
 ) -> tuple[OutputStatistics, RowVerdicts]:
     """Compares one output for the rows of a batch.
 
     Args:
         expected: The reference's array `(rows, ...)`.
         actual: The runtime's, of the same shape.
-        allowed: The absolute difference that is allowed, None where decisions alone count. What is not a float must be
-            equal.
+        allowed: The absolute difference that is allowed, in all rows or in each; None where decisions alone count. What
+            is not a float must be equal.
         decision: How the output decides, None where it does not.
         noise: A changed decision is a tie where its margin is no larger.
     """
@@ -133,7 +133,7 @@ def measure_output(
         difference = np.abs(values - target)
     largest = difference.max(axis=1, initial=0.0)
     clash = np.zeros(rows, bool)
-    nonfinite: dict[str, int] = {}
+    nonfinite: dict[str, Any] = {}
     if not np.isfinite(largest).all():
         same = (values == target) | (np.isnan(values) & np.isnan(target))
         bad = ~np.isfinite(difference)
@@ -176,7 +176,7 @@ def _compare_decisions(
         shares = decision.errors(difference) / margins
     # Nothing taken of no margin is 0; two infinities have no distance, and their row is a clash or equal.
     shares = np.where(np.isnan(shares), 0.0, shares)
-    changed = differ.any(axis=1)
+    changed: Array = np.any(differ, axis=1)
     fields: dict[str, Any] = {
         "decisions": differ.size,
         "margins": Histogram.of(shares.max(axis=1, initial=0.0)),

@@ -83,4 +83,5 @@ def worst_from_dict(plain: Mapping[str, Any], arrays: Mapping[str, Array]) -> Wo
     for name, array in arrays.items():
         group, _, member = name.partition("/")
         groups[group][member] = array
-    return WorstRow(**{**plain, "severity": Severity(plain["severity"])}, **groups)
+    fields: dict[str, Any] = {**plain, "severity": Severity(plain["severity"]), **groups}
+    return WorstRow(**fields)

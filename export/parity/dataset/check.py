@@ -1,0 +1,219 @@
+"""Every row of a data set through a model and what was exported from it."""
+
+import contextlib
+import itertools
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.parity.check import versions_of
+from keras_pe.export.parity.dataset.calibration import calibrate, sample_of
+from keras_pe.export.parity.dataset.checkpoint import Checkpoint
+from keras_pe.export.parity.dataset.diagnosis import diagnose
+from keras_pe.export.parity.dataset.executors.here import Here
+from keras_pe.export.parity.dataset.executors.process_pool import ProcessPool
+from keras_pe.export.parity.dataset.job import Calibration, Job, Target
+from keras_pe.export.parity.dataset.opening import open_targets, opened_model
+from keras_pe.export.parity.dataset.results import DatasetReport, DatasetResult, OutputSummary
+from keras_pe.export.parity.dataset.schedule import Schedule, Tally
+from keras_pe.export.parity.dataset.shard import shard_batches
+from keras_pe.export.parity.dataset.sources.opening import open_source
+from keras_pe.export.parity.dataset.sources.source import Shard, Source
+from keras_pe.export.parity.dataset.statistics.decisions import parse_decision
+from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
+from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
+from keras_pe.export.parity.dataset.statistics.worst import WorstRow
+from keras_pe.export.parity.results import Array
+from keras_pe.export.runtimes.runtime import RuntimeSpec
+
+Progress = Callable[[int, int | None, str], None]
+
+
+def check_dataset(
+    model: Any,
+    artifacts: Any,
+    data: Any,
+    *,
+    columns: Mapping[str, str] | None = None,
+    decisions: Mapping[str, str | float | None] | None = None,
+    atol: Mapping[str, float] | None = None,
+    allow_changed: float = 0.0,
+    stop_after: int | None = None,
+    batch_size: int = 1024,
+    length_buckets: Sequence[int] = (),
+    pad_values: Mapping[str, float] | None = None,
+    runtimes: Sequence[str | RuntimeSpec] | None = None,
+    input_signature: Any = None,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    checkpoint_dir: str | os.PathLike[str] | None = None,
+    timeout: float = 120.0,
+    progress: Progress | None = None,
+) -> DatasetReport:
+    """Runs every row of a data set through a model and its artifacts, and counts the rows on which they differ.
+
+    A row fails where a decision changes, where an output that does not decide is out of tolerance, where a NaN or an
+    infinity stands against something else, or where the runtime gives no answer.
+
+    The work is cut into shards, whose results are small and merge. Their statistics are the same, byte for byte,
+    whichever executor runs them and in whatever order they come back.
+
+    Args:
+        model: The reference: a built `keras.Model`, the path of a `.keras` file, or an artifact.
+        artifacts: What to check, one or several, as returned by an export or by path.
+        data: A path of an `.npz`, `.npy`, `.parquet` or `.tfrecord` file, or of a folder of one of the latter three; a
+            mapping of names to arrays; a `tf.data.Dataset`, a `keras.utils.PyDataset`, or a `datasets.Dataset`. Of
+            `(inputs, targets)` the targets are left out, and so are columns that are no inputs.
+        columns: The column of an input, for inputs whose column has another name.
+        decisions: How an output decides, by its name: "argmax", "top5", a threshold, or None where it does not. By
+            default outputs that look like probabilities decide by the largest, or by 0.5.
+        atol: The absolute difference allowed for an output, by its name. By default 8 times the noise floor for outputs
+            that do not decide, and any for those that do.
+        allow_changed: The share of the rows that may fail.
+        stop_after: Stop when so many rows have failed. The check has not passed then.
+        batch_size: Rows fed together.
+        length_buckets: Sizes that dynamic dimensions are padded to, each row to the next one up. Without them rows are
+            fed together with those of their own length. A static size is padded to in any case.
+        pad_values: What an input is padded with, by its name: 0, False or an empty text by default.
+        runtimes: As in `check_parity`.
+        input_signature: As in `export_onnx`, for models that do not tell it themselves.
+        workers: How many processes to run on this machine, one for each processor by default; 0 for none, which lets
+            this process run models that no other could load.
+        executor: Where to run instead: any `concurrent.futures.Executor` whose workers can read the paths given here,
+            such as `dask.distributed.Client.get_executor()`. It is not shut down.
+        checkpoint_dir: A folder that keeps the shards' results. The same call finds them there and does only what is
+            missing; whatever changes in the model, the artifacts, the data or the options is another result.
+        timeout: Seconds that a runtime may take to load, or to answer one batch, before it counts as hung.
+        progress: Called with the rows done, the rows of the data or None where that is not known, and what is going on.
+
+    Returns:
+        The report. It has not passed if nothing was compared.
+
+    Raises:
+        ValueError: If an argument is not valid; a `DataError` if the data cannot be read or does not fit the model.
+        TypeError: If `data` is of no known kind.
+        ImportError: If a runtime, or a package that reads the data, is not installed.
+        FileNotFoundError: If a file is missing.
+        OSError: If a result cannot be written.
+        BrokenExecutor: If workers keep dying. What was finished stays in `checkpoint_dir`.
+    """
+    start = time.perf_counter()
+    _check_options(allow_changed, stop_after, batch_size, workers, executor)
+    tell = progress or (lambda done, total, what: None)
+    source = open_source(data)
+    targets = open_targets(artifacts, runtimes)
+    tell(0, source.rows, "loading the model")
+    with ExitStack() as stack:
+        home = Path(checkpoint_dir or stack.enter_context(tempfile.TemporaryDirectory(prefix="keras-pe-")))
+        checkpoint = Checkpoint(home)
+        opened = stack.enter_context(opened_model(model, home.absolute(), in_process=workers == 0))
+        job = Job(
+            reference=opened.path,
+            reference_runtime=opened.runtime,
+            reference_key=opened.key,
+            targets=targets,
+            source=None if source.is_local else source,
+            data=source.name,
+            data_columns=source.columns,
+            input_signature=input_signature,
+            columns=dict(columns or {}),
+            batch_size=batch_size,
+            length_buckets=tuple(sorted(length_buckets)),
+            pad_values=dict(pad_values or {}),
+            decisions={name: parse_decision(given) for name, given in (decisions or {}).items()},
+            atol=dict(atol or {}),
+            timeout=timeout,
+        )
+        count = workers or len(os.sched_getaffinity(0))
+        pool = executor or stack.enter_context(_ended(Here() if workers == 0 else ProcessPool(count)))
+        schedule = Schedule(pool, job, checkpoint, None if executor else count, stop_after, tell)
+        calibration: Calibration = schedule.call(calibrate, job, _sample(source))
+        tallies = schedule.run(calibration, source)
+        tell(schedule.rows, source.rows, "looking at the worst rows")
+        results = tuple(_result(job, calibration, target, tallies.get(target.key), allow_changed) for target in targets)
+    if any(each.statistics.failed for each in results):
+        batch_of = _batch_of(job, calibration, source)
+        found = [diagnose(model, job, t, each.statistics, batch_of) for each, t in zip(results, targets, strict=True)]
+        results = tuple(replace(each, diagnosis=report) for each, report in zip(results, found, strict=True))
+    return DatasetReport(
+        model=calibration.model,
+        basis=calibration.basis,
+        data=source.name,
+        rows=schedule.rows,
+        total=source.rows,
+        results=results,
+        stopped_early=schedule.stopped,
+        reused=schedule.reused,
+        versions=versions_of([calibration.version, *calibration.versions.values()]),
+        seconds=time.perf_counter() - start,
+    )
+
+
+@contextlib.contextmanager
+def _ended(pool: Executor) -> Iterator[Executor]:
+    """Ends an executor, whatever it is still at."""
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _sample(source: Source) -> tuple[Shard, ...]:
+    """Returns the shards that the noise floor is taken from: of a source that is read once, the first."""
+    shards = source.shards()
+    return sample_of(list(shards)) if not source.is_local else tuple(itertools.islice(shards, 1))
+
+
+def _batch_of(job: Job, calibration: Calibration, source: Source) -> Callable[[WorstRow], Mapping[str, Array]]:
+    """Returns what reads the batch of a row once more."""
+
+    def read(row: WorstRow) -> Mapping[str, Array]:
+        shard = next(shard for shard in source.shards() if shard.index == row.shard)
+        batches = shard_batches(job, calibration, shard)
+        return next(batch.inputs for number, batch in enumerate(batches) if number == row.batch)
+
+    return read
+
+
+def _result(
+    job: Job, calibration: Calibration, target: Target, tally: Tally | None, allow_changed: float
+) -> DatasetResult:
+    """Returns what one artifact in one runtime has come to."""
+    found = tally or Tally(RuntimeStatistics())
+    measured, none = found.statistics.outputs, OutputStatistics()
+    outputs = tuple(
+        OutputSummary(name, str(rule.decision or ""), rule.unit, rule.allowed, measured.get(name, none))
+        for name, rule in calibration.rules.items()
+    )
+    return DatasetResult(
+        artifact=str(target.path),
+        format=target.spec.format,
+        runtime=target.spec.name,
+        version=calibration.versions.get(target.key, ""),
+        allowed=allow_changed,
+        statistics=found.statistics,
+        outputs=outputs if tally else (),
+        message=calibration.unloaded.get(target.key, ""),
+        rows_per_second=found.rows / found.seconds if found.seconds else None,
+    )
+
+
+def _check_options(
+    allow_changed: float, stop_after: int | None, batch_size: int, workers: int | None, executor: Executor | None
+) -> None:
+    if not 0 <= allow_changed <= 1:
+        raise ValueError(f"`allow_changed` must be a share of the rows, from 0 to 1. Received: {allow_changed!r}.")
+    if stop_after is not None and stop_after < 1:
+        raise ValueError(f"`stop_after` must be at least 1 row. Received: stop_after={stop_after!r}.")
+    if batch_size < 1:
+        raise ValueError(f"`batch_size` must be at least 1 row. Received: batch_size={batch_size!r}.")
+    if workers is not None and workers < 0:
+        raise ValueError(f"`workers` must be at least 0. Received: workers={workers!r}.")
+    if workers is not None and executor is not None:
+        raise ValueError("`workers` must be left out where `executor` is given: it has its own.")

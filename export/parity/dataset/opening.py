@@ -1,0 +1,174 @@
+"""The model and the artifacts of a check, with a hash of what each of them holds."""
+
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.artifact import Artifact, artifact_files
+from keras_pe.export.formats import Format
+from keras_pe.export.parity.dataset.job import Target
+from keras_pe.export.parity.dataset.session import close_session, offer_model, withdraw_model
+from keras_pe.export.parity.dataset.sources.source import fingerprint
+from keras_pe.export.publishing.staging import staging
+from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
+from keras_pe.export.runtimes.runtime import RuntimeSpec
+
+_REFERENCE_RUNTIMES = {
+    Format.ONNX: "onnxruntime[disabled]",
+    Format.LITERT: "litert",
+    Format.SAVED_MODEL: "saved_model",
+}
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """A reference that workers can open.
+
+    Attributes:
+        path: A `.keras` file or an artifact.
+        runtime: The runtime of an artifact, None for a model.
+        key: A hash of what it holds.
+    """
+
+    path: Path
+    runtime: RuntimeSpec | None
+    key: str
+
+
+@contextlib.contextmanager
+def opened_model(model: Any, folder: Path, *, in_process: bool) -> Iterator[OpenedModel]:
+    """Yields what a model, a path or an artifact stands for.
+
+    Args:
+        model: As in `check_dataset`.
+        folder: Where a model that is no file yet is written, for the workers.
+        in_process: Whether this process runs the model itself.
+
+    Raises:
+        FileNotFoundError: If there is nothing at the path.
+        ValueError: If it is no model.
+    """
+    if isinstance(model, str | os.PathLike | Artifact):
+        yield _open_path(Path(model.path if isinstance(model, Artifact) else model))
+        return
+    if in_process:
+        key = _hash_model(model)
+        offer_model(key, model)
+        try:
+            yield OpenedModel(Path(f"{model.name}.keras"), None, key)
+        finally:
+            withdraw_model(key)
+            close_session()
+        return
+    key = _hash_model(model)
+    path = folder / f"{model.name}-{key[:16]}.keras"
+    if not path.exists():
+        with staging(path) as stage:
+            model.save(stage / path.name)
+            (stage / path.name).replace(path)
+    yield OpenedModel(path, None, key)
+
+
+def open_targets(artifacts: Any, runtimes: Sequence[str | RuntimeSpec] | None) -> tuple[Target, ...]:
+    """Returns every artifact in each of the runtimes that take it.
+
+    Raises:
+        FileNotFoundError: If an artifact is missing.
+        ValueError: If it is none, or no runtime takes it.
+        ImportError: If a runtime that was asked for is not installed.
+    """
+    given = [artifacts] if isinstance(artifacts, str | os.PathLike | Artifact) else list(artifacts)
+    if not given:
+        raise ValueError("`artifacts` must have at least one. Received: none.")
+    paths = [Path(one.path if isinstance(one, Artifact) else one) for one in given]
+    chosen = default_runtimes() if runtimes is None else find_runtimes(runtimes)
+    if runtimes is None:  # every row through one session: the levels of optimization are a sweep's business
+        chosen = tuple(spec for spec in chosen if spec.name == spec.family or spec.name == "onnxruntime[all]")
+    targets: list[Target] = []
+    for path in paths:
+        format, content = _format_of(path), hash_artifact(path)
+        fitting = [spec for spec in chosen if spec.format == format and spec.installed]
+        if not fitting:
+            raise ValueError(f"No chosen runtime that is installed takes {path}, which is {format.label}.")
+        targets += [Target(path.absolute(), spec, _target_key(content, spec)) for spec in fitting]
+    return tuple(targets)
+
+
+def hash_artifact(path: Path) -> str:
+    """Returns a hash of the files of an artifact, wherever they stand."""
+    files = artifact_files(path)
+    home = path if path.is_dir() else path.parent
+    found = []
+    for file in files:
+        with file.open("rb") as stream:
+            name = file.name if file == path else str(file.relative_to(home))
+            found.append(["" if file == path else name, hashlib.file_digest(stream, "sha256").hexdigest()])
+    return fingerprint(found)
+
+
+def _target_key(content: str, spec: RuntimeSpec) -> str:
+    options = {name: str(value) for name, value in spec.options.items()}
+    return fingerprint(content, spec.name, spec.factory, options, _version(spec.package))
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package.replace("_", "-"))
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _format_of(path: Path) -> Format:
+    if not path.exists():
+        raise FileNotFoundError(f"There is no artifact at {str(path)!r}.")
+    format = Format.detect(path)
+    if format is None:
+        raise ValueError(f"`artifacts` must be ONNX or LiteRT files or SavedModel folders. Received: {path}.")
+    return format
+
+
+def _open_path(path: Path) -> OpenedModel:
+    if not path.exists():
+        raise FileNotFoundError(f"There is no model at {str(path)!r}.")
+    path = path.absolute()
+    if path.suffix == ".keras":
+        return OpenedModel(path, None, _hash_keras_file(path))
+    format = Format.detect(path)
+    if format is None:
+        raise ValueError(f"`model` must be a .keras file or an artifact. Received: {path}.")
+    (spec,) = find_runtimes([_REFERENCE_RUNTIMES[format]])
+    return OpenedModel(path, spec, hash_artifact(path))
+
+
+def _hash_keras_file(path: Path) -> str:
+    """Returns a hash of a model's configuration and weights; when it was saved is no part of it."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            entries = [entry for entry in file.infolist() if entry.filename != "metadata.json"]
+            return fingerprint(sorted([entry.filename, entry.CRC, entry.file_size] for entry in entries))
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"`model` must be a whole .keras file. Received: {path} ({error}).") from error
+
+
+def _hash_model(model: Any) -> str:
+    import keras
+
+    if not isinstance(model, keras.Model):
+        raise TypeError(f"`model` must be a keras.Model, a path or an artifact. Received: {type(model).__name__}.")
+    digest = hashlib.sha256()
+    try:
+        digest.update(json.dumps(keras.saving.serialize_keras_object(model), sort_keys=True, default=str).encode())
+    except Exception:  # a model without a configuration is told by its class and its weights
+        digest.update(f"{type(model).__module__}.{type(model).__qualname__}".encode())
+    for variable in model.variables:
+        array = keras.ops.convert_to_numpy(variable.value)
+        digest.update(f"{variable.path} {array.shape} {array.dtype}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

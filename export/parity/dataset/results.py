@@ -1,0 +1,136 @@
+"""What a check of a data set found: plain frozen records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from keras_pe.export.parity.dataset.confidence import upper_bound
+from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
+from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
+from keras_pe.export.parity.results import ParityReport
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class OutputSummary:
+    """One output of one artifact in one runtime, over all rows.
+
+    Attributes:
+        output: Its name.
+        decision: How it decides, such as "argmax"; empty where it does not.
+        unit: The noise floor; without a float64 rebuild an eighth of what the type allows.
+        allowed: The absolute difference allowed, None where decisions alone count.
+        statistics: The counts and histograms.
+    """
+
+    output: str
+    decision: str
+    unit: float
+    allowed: float | None
+    statistics: OutputStatistics
+
+    @property
+    def factor(self) -> float | None:
+        """The largest error in units of the noise floor; None for what is no float."""
+        return self.statistics.max_abs_diff / self.unit if self.unit else None
+
+    def quantile(self, share: float) -> float:
+        """Returns an error that this share of the rows stays within, an eighth too large at most."""
+        return min(self.statistics.errors.quantile(share), self.statistics.max_abs_diff)
+
+
+@dataclass(frozen=True)
+class DatasetResult:
+    """One artifact in one runtime, over all rows.
+
+    Attributes:
+        artifact: The artifact's path.
+        format: "onnx", "tf_saved_model" or "litert".
+        runtime: The runtime's name.
+        version: Its package and version.
+        allowed: The share of the rows that may fail.
+        statistics: What was counted.
+        outputs: One for each output that was compared.
+        message: Why the artifact did not load; empty where it did.
+        rows_per_second: Rows by the time inside the runtime; None where every result stood in the checkpoint.
+        diagnosis: The check of the worst rows, with layers and causes; None where no row fails.
+    """
+
+    artifact: str
+    format: str
+    runtime: str
+    version: str
+    allowed: float
+    statistics: RuntimeStatistics
+    outputs: tuple[OutputSummary, ...] = ()
+    message: str = ""
+    rows_per_second: float | None = None
+    diagnosis: ParityReport | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def passed(self) -> bool:
+        """Whether rows were compared, every output among them, and no more of them fail than may."""
+        found = self.statistics
+        compared = bool(self.outputs) and all(each.statistics.rows for each in self.outputs)
+        return compared and found.rows > 0 and found.failed <= self.allowed * found.rows
+
+    @property
+    def bound(self) -> float:
+        """With 95 % confidence a smaller share of all rows like these fails."""
+        return upper_bound(self.statistics.failed, self.statistics.rows, CONFIDENCE) if self.statistics.rows else 1.0
+
+    @property
+    def changed(self) -> int:
+        """Rows with a decision that changed, in any one output the most."""
+        return max((each.statistics.changed for each in self.outputs), default=0)
+
+    @property
+    def factor(self) -> float | None:
+        """The largest error of any output in units of its noise floor."""
+        return max((each.factor for each in self.outputs if each.factor is not None), default=None)
+
+
+@dataclass(frozen=True)
+class DatasetReport:
+    """A whole check of a data set.
+
+    Attributes:
+        model: The reference.
+        basis: What differences are measured against, in one sentence.
+        data: What the data is called.
+        rows: Rows that were run.
+        total: Rows of the data; None where it was not read to its end.
+        results: One for each artifact and runtime.
+        stopped_early: Whether `stop_after` ended it.
+        reused: Rows whose results stood in the checkpoint.
+        versions: The packages that took part.
+        seconds: The whole check.
+    """
+
+    model: str
+    basis: str
+    data: str
+    rows: int
+    total: int | None
+    results: tuple[DatasetResult, ...]
+    stopped_early: bool = False
+    reused: int = 0
+    versions: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether every runtime passed on all rows. A check that compared nothing has failed."""
+        return bool(self.results) and not self.stopped_early and all(result.passed for result in self.results)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the report as JSON's plain values."""
+        from keras_pe.export.parity.dataset.reports.json import plain
+
+        return plain(self)
+
+    def __str__(self) -> str:
+        from keras_pe.export.parity.dataset.reports.text import to_text
+
+        return to_text(self)

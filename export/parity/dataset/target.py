@@ -1,0 +1,132 @@
+"""One artifact in one runtime, batch by batch: a crash or a refusal is narrowed down to the rows that it is about."""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from keras_pe.export.errors import RuntimeDiedError, RuntimeFailedError, RuntimeHungError, RuntimeRefusedError
+from keras_pe.export.parity.dataset.job import Target
+from keras_pe.export.runtimes.runtime import Array, Arrays
+from keras_pe.export.runtimes.worker import Worker
+
+MAX_DEATHS = 32
+"""A process that has ended so often in one shard is not started again for single rows of that shard."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a runtime says to some rows of a batch.
+
+    Attributes:
+        rows: Which, by their place in the batch.
+        outputs: By name, None where it gave none.
+        message: Its error, where it gave none.
+    """
+
+    rows: slice
+    outputs: Arrays | None
+    message: str = ""
+
+
+class TargetRunner:
+    """A runtime that is started again where it ended. The process starts importing at once."""
+
+    def __init__(self, target: Target, timeout: float) -> None:
+        self._target = target
+        self._timeout = timeout
+        self._deaths = 0
+        self._seconds = 0.0
+        self._loaded = False
+        self._worker: Worker | None = Worker(target.spec, timeout)
+
+    @property
+    def seconds(self) -> float:
+        """What the runs took inside the runtime."""
+        return self._seconds + (self._worker.seconds if self._worker is not None else 0.0)
+
+    def load(self) -> str:
+        """Loads the artifact if that was not done, and returns the runtime's version.
+
+        Raises:
+            RuntimeFailedError: If it does not load.
+        """
+        if self._worker is None:
+            self._worker = Worker(self._target.spec, self._timeout)
+        if not self._loaded:
+            self._worker.load(self._target.path)
+            self._loaded = True
+        return self._worker.version
+
+    def begin_shard(self) -> None:
+        """Forgets how often the process has ended."""
+        self._deaths = 0
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Answer]:
+        """Returns answers to all rows of a batch, in order.
+
+        Where the runtime gives none to the batch, its halves are asked, down to single rows; but not where the first
+        and the last row fail alone as well, nor where it hangs: then the batch as a whole has no answer.
+        """
+        count = len(next(iter(inputs.values())))
+        answer, error = self._ask(inputs, slice(0, count))
+        if answer is not None:
+            return [answer]
+        whole = [Answer(slice(0, count), None, str(error))]
+        if count == 1 or isinstance(error, RuntimeHungError):
+            return whole
+        ends = [self._ask(inputs, slice(row, row + 1))[0] for row in (0, count - 1)]
+        if ends[0] is None and ends[1] is None:
+            return whole
+        return self._narrow(inputs, 0, count, str(error))
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._worker is not None:
+            self._seconds += self._worker.seconds
+            self._worker.close()
+        self._worker, self._loaded = None, False
+
+    def _narrow(self, inputs: Mapping[str, Array], start: int, stop: int, message: str) -> list[Answer]:
+        """Returns the answers to rows that have none together."""
+        if stop - start == 1 or self._deaths >= MAX_DEATHS:
+            return [Answer(slice(start, stop), None, message)]
+        middle = (start + stop) // 2
+        answers: list[Answer] = []
+        for first, last in ((start, middle), (middle, stop)):
+            answer, error = self._ask(inputs, slice(first, last))
+            answers += [answer] if answer is not None else self._narrow(inputs, first, last, str(error))
+        return answers
+
+    def _ask(self, inputs: Mapping[str, Array], rows: slice) -> tuple[Answer | None, RuntimeFailedError | None]:
+        try:
+            self.load()
+            assert self._worker is not None
+            return Answer(rows, self._run({name: array[rows] for name, array in inputs.items()})), None
+        except RuntimeRefusedError as error:
+            return None, error
+        except (RuntimeDiedError, RuntimeHungError) as error:
+            self._deaths += 1
+            with contextlib.suppress(RuntimeFailedError):
+                self.close()
+            return None, error
+
+    def _run(self, inputs: dict[str, Array]) -> Arrays:
+        """Runs one batch, in pieces where the artifact takes a batch of one size only."""
+        assert self._worker is not None
+        count = len(next(iter(inputs.values())))
+        fixed = [spec.shape[0] for spec in self._worker.inputs if spec.shape and isinstance(spec.shape[0], int)]
+        if not fixed or fixed[0] == count:
+            return self._worker.run(inputs)
+        size = int(fixed[0])
+        pieces = []
+        for start in range(0, count, size):
+            piece = {name: _filled(array[start : start + size], size) for name, array in inputs.items()}
+            pieces.append(self._worker.run(piece))
+        return {name: np.concatenate([piece[name] for piece in pieces])[:count] for name in pieces[0]}
+
+
+def _filled(rows: Array, size: int) -> Array:
+    """Returns rows, the last one repeated up to a size."""
+    return rows if len(rows) == size else np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)])
