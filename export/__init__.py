@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from keras_pe.export.parity.bundle.bundle import write_bundle
     from keras_pe.export.parity.bundle.replay import replay_bundle
     from keras_pe.export.parity.check import check_parity
+    from keras_pe.export.parity.dataset.check import check_dataset
+    from keras_pe.export.parity.dataset.results import DatasetReport
     from keras_pe.export.parity.reports import write_report
     from keras_pe.export.parity.results import ParityReport
     from keras_pe.export.runtimes.runtime import Runtime, RuntimeSpec
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Artifact",
+    "DatasetReport",
     "DisagreementError",
     "ExportError",
     "Format",
@@ -53,6 +56,7 @@ __all__ = [
     "UnknownSizesError",
     "UnsupportedError",
     "assert_parity",
+    "check_dataset",
     "check_parity",
     "export_litert",
     "export_onnx",
@@ -66,11 +70,13 @@ __all__ = [
 
 # Those that are imported when they are first asked for, and the module each comes from.
 _LAZY = {
+    "DatasetReport": "keras_pe.export.parity.dataset.results",
     "ParityReport": "keras_pe.export.parity.results",
     "Runtime": "keras_pe.export.runtimes.runtime",
     "RuntimeSpec": "keras_pe.export.runtimes.runtime",
     "Signature": "keras_pe.export.model.signature",
     "assert_parity": "keras_pe.export.parity.assertion",
+    "check_dataset": "keras_pe.export.parity.dataset.check",
     "check_parity": "keras_pe.export.parity.check",
     "export_litert": "keras_pe.export.litert",
     "export_onnx": "keras_pe.export.onnx.exporter",

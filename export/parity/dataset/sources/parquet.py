@@ -114,7 +114,7 @@ def _open(path: Path) -> Any:
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path)
+        return pq.ParquetFile(path, page_checksum_verification=True)  # of files that hold sums
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{path} must be a whole Parquet file. Received: {_one_line(error)}.") from error
 

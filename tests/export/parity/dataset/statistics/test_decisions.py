@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -13,6 +13,7 @@ KINDS = [Decision("argmax"), Decision("top_k", k=2), Decision("threshold", thres
 
 
 @pytest.mark.parametrize("decision", KINDS, ids=str)
+@settings(max_examples=30, deadline=None)
 @given(expected=NUMBERS, error=arrays(np.float64, (4, 5), elements=st.floats(-5, 5, width=32)))
 def test_no_decision_changes_by_less_than_its_margin(
     decision: Decision, expected: np.ndarray, error: np.ndarray

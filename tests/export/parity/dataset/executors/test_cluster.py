@@ -1,0 +1,89 @@
+"""The same bytes from every engine: processes, a Dask cluster of two processes, and Ray."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_pe.export.parity.dataset.check import check_dataset
+from keras_pe.export.parity.dataset.executors.cluster import cluster_executor
+from keras_pe.export.parity.dataset.executors.process_pool import ProcessPool
+from tests.export.parity.dataset.conftest import Files, draw
+
+ROWS = 40_000
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    np.savez(tmp_path / "data.npz", x=draw(ROWS, magic=31_415))
+    return tmp_path / "data.npz"
+
+
+@contextlib.contextmanager
+def dask_cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen]]]:
+    """Starts a scheduler and workers, each a process of its own; yields the address and the workers."""
+    address = folder / "scheduler.json"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-m", "dask", "scheduler"]
+    options = ["--port", "0", "--no-dashboard", "--scheduler-file", str(address)]
+    with (folder / "dask.log").open("w") as log:
+        started = [subprocess.Popen([*command, *options], env=environment, stdout=log, stderr=log)]
+        worker = [sys.executable, "-m", "dask", "worker", "--scheduler-file", str(address), "--no-dashboard"]
+        worker += ["--nthreads", "1", "--local-directory", str(folder), "--no-nanny"]
+        started += [subprocess.Popen(worker, env=environment, stdout=log, stderr=log) for _ in range(workers)]
+        try:
+            from distributed import Client
+
+            with Client(scheduler_file=str(address), timeout=120, set_as_default=False) as client:
+                client.wait_for_workers(workers, timeout=120)
+                place = client.scheduler_info()["address"].removeprefix("tcp://")
+            yield f"dask://{place}", started[1:]
+        finally:
+            for process in started:
+                process.kill()
+                process.wait()
+
+
+def statistics(files: Files, data: Path, **options: object) -> bytes:
+    report = check_dataset(files.model, files.planted, data, **options)
+    assert report.rows == ROWS
+    assert report.results[0].statistics.failed == 1
+    return report.results[0].statistics.to_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::FutureWarning")
+def test_every_engine_gives_the_same_bytes(files: Files, data: Path, pool: ProcessPool, tmp_path: Path) -> None:
+    expected = statistics(files, data, executor=pool)
+    assert statistics(files, data, workers=4) == expected
+    with dask_cluster(tmp_path, 2) as (address, _), cluster_executor(address) as executor:
+        assert statistics(files, data, executor=executor) == expected
+    with cluster_executor("ray://") as executor:
+        assert statistics(files, data, executor=executor) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::FutureWarning")
+def test_a_cluster_that_loses_a_node_goes_on(files: Files, data: Path, pool: ProcessPool, tmp_path: Path) -> None:
+    expected = statistics(files, data, executor=pool)
+    with dask_cluster(tmp_path, 2) as (address, workers), cluster_executor(address) as executor:
+        lost: list[int] = []
+
+        def lose_one(done: int, total: int | None, what: str) -> None:
+            if done and not lost:
+                lost.append(workers[0].pid)
+                workers[0].send_signal(signal.SIGKILL)
+
+        assert statistics(files, data, executor=executor, progress=lose_one) == expected
+        assert lost
+
+
+def test_an_address_of_no_known_engine_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be dask://HOST:PORT or ray://HOST:PORT"), cluster_executor("tcp://a:1"):
+        pass

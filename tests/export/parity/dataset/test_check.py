@@ -1,0 +1,145 @@
+"""Every row goes through the model and the artifact, and the verdict says what a user asks."""
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_pe.export.parity.dataset.check import check_dataset
+from keras_pe.export.parity.dataset.executors.process_pool import ProcessPool
+from tests.export.parity.dataset.conftest import Files, draw
+
+ROWS = 20_000
+
+
+def saved(folder: Path, **arrays: np.ndarray) -> Path:
+    np.savez(folder / "data.npz", **arrays)
+    return folder / "data.npz"
+
+
+def test_a_sound_artifact_changes_no_decision(files: Files, pool: ProcessPool, tmp_path: Path) -> None:
+    report = check_dataset(files.model, files.onnx, saved(tmp_path, x=draw(ROWS)), executor=pool)
+    assert report.passed, str(report)
+    (result,) = report.results
+    assert (report.rows, report.total, result.statistics.rows, result.statistics.failed) == (ROWS, ROWS, ROWS, 0)
+    assert 0 < result.factor < 8
+    assert result.outputs[0].decision == "argmax"
+    assert result.bound == pytest.approx(-np.log(0.05) / ROWS, rel=1e-3)
+    assert "20,000 rows: 0 decisions changed, largest error" in str(report)
+    assert result.diagnosis is None
+
+
+def test_one_wrong_row_is_found_named_and_looked_into(files: Files, pool: ProcessPool, tmp_path: Path) -> None:
+    data = saved(tmp_path, x=draw(ROWS, magic=12_345))
+    report = check_dataset(files.model, files.planted, data, executor=pool)
+    assert not report.passed
+    (result,) = report.results
+    assert (result.statistics.failed, result.changed) == (1, 1)
+    worst = result.statistics.worst[0]
+    assert worst.row == 12_345
+    assert worst.inputs["x"].tolist() == draw(ROWS, magic=12_345)[12_345].tolist()
+    assert worst.actual["p"].argmax() == 2 != worst.expected["p"].argmax()
+    assert "row 12,345" in str(report)
+    assert result.diagnosis is not None
+    assert result.diagnosis.findings
+    allowed = check_dataset(files.model, files.planted, data, executor=pool, allow_changed=1e-4)
+    assert allowed.passed
+
+
+def test_the_same_call_goes_on_and_a_changed_artifact_is_another(
+    files: Files, pool: ProcessPool, tmp_path: Path
+) -> None:
+    data, folder = saved(tmp_path, x=draw(ROWS)), tmp_path / "checkpoint"
+    first = check_dataset(files.model, files.onnx, data, executor=pool, checkpoint_dir=folder)
+    names = sorted(path.name for path in folder.iterdir())
+    assert len(names) == 3
+    (folder / names[1]).unlink()
+    again = check_dataset(files.model, files.onnx, data, executor=pool, checkpoint_dir=folder)
+    assert again.reused == 8192 + ROWS - 2 * 8192
+    assert sorted(path.name for path in folder.iterdir()) == names
+    assert again.results[0].statistics.to_bytes() == first.results[0].statistics.to_bytes()
+    other = check_dataset(files.model, files.planted, data, executor=pool, checkpoint_dir=folder)
+    assert other.reused == 0
+    assert len(list(folder.iterdir())) == 6
+
+
+def test_it_stops_where_enough_rows_fail_and_keeps_what_was_done(
+    files: Files, pool: ProcessPool, tmp_path: Path
+) -> None:
+    x = draw(ROWS, magic=3)
+    x[:100, 0] = x[3, 0]
+    report = check_dataset(
+        files.model,
+        files.planted,
+        saved(tmp_path, x=x),
+        executor=pool,
+        stop_after=50,
+        allow_changed=1.0,
+        checkpoint_dir=tmp_path / "kept",
+    )
+    assert report.stopped_early
+    assert not report.passed
+    assert report.rows < ROWS
+    assert list((tmp_path / "kept").iterdir())
+    assert "stopped after" in str(report)
+
+
+def test_a_model_of_this_process_is_run_in_it(files: Files) -> None:
+    import keras
+
+    model = keras.saving.load_model(files.model)
+    seen: list[tuple[int, int | None]] = []
+    report = check_dataset(
+        model, [files.onnx], {"x": draw(300)}, workers=0, progress=lambda done, total, what: seen.append((done, total))
+    )
+    assert report.passed, str(report)
+    assert seen[0] == (0, 300)
+    assert seen[-1] == (300, 300)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"allow_changed": 2}, "`allow_changed` must be a share"),
+        ({"stop_after": 0}, "`stop_after` must be at least 1"),
+        ({"batch_size": 0}, "`batch_size` must be at least 1"),
+        ({"workers": -1}, "`workers` must be at least 0"),
+        ({"decisions": {"p": "best"}}, "`decisions` must be"),
+        ({"runtimes": ["onnx"]}, "Unknown runtime"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused_before_anything_runs(
+    files: Files, options: dict, sentence: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        check_dataset(files.model, files.onnx, {"x": draw(3)}, checkpoint_dir=tmp_path / "new", **options)
+
+
+def test_options_about_what_is_no_output_are_refused(files: Files) -> None:
+    with pytest.raises(ValueError, match=r"`atol` must be of outputs: p\. Received: q"):
+        check_dataset(files.model, files.onnx, {"x": draw(3)}, workers=0, atol={"q": 1.0})
+
+
+@pytest.mark.slow
+def test_a_result_of_a_killed_worker_is_made_again(files: Files, pool: ProcessPool, tmp_path: Path) -> None:
+    """The pool goes on in a new process, and no row counts twice."""
+    killed: list[int] = []
+    own = ProcessPool(1)
+
+    def kill_once(done: int, total: int | None, what: str) -> None:
+        if done and not killed:
+            killed.extend(own.pids)
+            os.kill(killed[0], signal.SIGKILL)
+
+    data = saved(tmp_path, x=draw(ROWS))
+    try:
+        report = check_dataset(files.model, files.onnx, data, executor=own, progress=kill_once)
+        assert killed
+        assert killed != own.pids
+    finally:
+        own.shutdown()
+    assert (report.rows, report.results[0].statistics.rows) == (ROWS, ROWS)
+    sound = check_dataset(files.model, files.onnx, data, executor=pool)
+    assert report.results[0].statistics.to_bytes() == sound.results[0].statistics.to_bytes()
