@@ -8,6 +8,7 @@ from keras_pe.export.graph.tracing import Trace, Weight
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.onnx.finishing.canonical import make_canonical
 from keras_pe.export.onnx.finishing.dense_as_matmul import remove_flattening
+from keras_pe.export.onnx.finishing.pads import keep_pads
 from keras_pe.version import __version__
 
 
@@ -23,6 +24,7 @@ def assemble(proto: Any, trace: Trace, signature: Signature, metadata: Mapping[s
     graph.input.extend(_value(spec) for spec in signature.inputs)
     graph.output.extend(_value(spec) for spec in signature.outputs)
     graph.name = "model"
+    keep_pads(graph, next(opset.version for opset in proto.opset_import if opset.domain in ("", "ai.onnx")))
     weights = {weight.name: weight for weight in trace.weights}
     make_canonical(graph, [*(s.name for s in (*signature.inputs, *signature.outputs)), *weights])
     opsets = [opset for opset in proto.opset_import if opset.domain in {node.domain for node in graph.node} | {""}]

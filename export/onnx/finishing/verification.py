@@ -5,11 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.errors import InvalidArtifactError
+from keras_pe.export.errors import DisagreementError, InvalidArtifactError
 from keras_pe.export.formats import Format
 from keras_pe.export.graph.tracing import Weight
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.signature import Signature
+from keras_pe.export.onnx.finishing.optimizations import find_fault
 from keras_pe.export.onnx.writing import tensor_type
 from keras_pe.export.reading.onnx_file import read_without_weights
 from keras_pe.export.runtimes.registry import find_runtimes
@@ -57,4 +58,11 @@ def check_file(file: Path, runner: Runner, layers: Sequence[Any], signature: Sig
     """
     mapped = file.with_name(f"{file.name}.mapped")
     mapped.write_bytes(read_without_weights(file).SerializeToString())  # parsing them would hold a large model twice
-    check_artifact(mapped, runner, layers, signature, Format.ONNX)
+    try:
+        check_artifact(mapped, runner, layers, signature, Format.ONNX)
+    except (DisagreementError, InvalidArtifactError) as error:
+        found = find_fault(mapped, mapped_session(), layers, signature)
+        if found is None:
+            raise
+        reason = f"{error.reason} {found}"
+        raise type(error)(error.format, error.model, reason) from error
