@@ -128,6 +128,9 @@ RUN = (
         RUN.format(["--help"], 0),
         RUN.format(["check", "missing.keras", "missing.onnx"], 2),
         RUN.format(["export", "missing.keras", "out.onnx"], 2),
+        RUN.format(["export", "README.md", "out.onnx"], 2),
+        RUN.format(["plot", "heatmap", "picture.gif"], 2),
+        RUN.format(["identify", "README.md"], 2),
     ],
 )
 def test_what_needs_no_runtime_imports_none(code: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_pe.cli.errors import CouldNotBeTriedError
+from keras_pe.cli.model_file import check_model_file
 
 if TYPE_CHECKING:
     from keras_pe.export.parity.results import ParityReport
@@ -57,6 +58,8 @@ def check(
     inputs/NAME and outputs/NAME. Exits with 0 if they agree, 1 if they do not, 2 if the check could not be tried.
     """
     _check_usage(context)
+    if model is not None and model.suffix == ".keras":
+        check_model_file(model)
     from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
     from keras_pe.export.parity.bundle.bundle import check_bundle_path
     from keras_pe.export.parity.bundle.replay import replay_bundle

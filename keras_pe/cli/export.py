@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_pe.cli.errors import CouldNotBeTriedError
+from keras_pe.cli.model_file import check_model_file
 
 if TYPE_CHECKING:
     from keras_pe.export.artifact import Artifact
@@ -40,6 +41,7 @@ def export(
     (the SavedModel folder), OUT.tflite. A format that is refused does not keep the others from being written. Exits
     with 0 when all are written, 1 when an export is refused, 2 when one could not be tried.
     """
+    check_model_file(model)
     from keras_pe.export import Format
 
     chosen = [Format(key) for key in dict.fromkeys(formats)] or [Format.of_suffix(out) or Format.ONNX]
