@@ -1,170 +1,186 @@
-"""Which dynamic dimensions are the same: found by calling the model on small arrays of unlike sizes.
+"""Which dynamic dimensions are the same, and what each is called.
 
 Keras and TensorFlow know a dynamic dimension only as `None`. Two inputs that must have the same length, and an output
-that has the length of an input, are told apart from those that merely may have by trying: sizes are changed together
+that has the length of an input, are told apart from those that merely may have by asking: sizes are changed together
 until the model takes them.
 """
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from keras_pe.export.errors import UnknownSizesError
+from keras_pe.export.model.sizes import SizeRange, find_range
 
 Shape = tuple[int | str | None, ...]
+StaticShape = tuple[int, ...]
 Axis = tuple[int, int]  # the number of the input, the number of its axis
+Takes = Callable[[list[StaticShape]], bool]
 
-# Sizes that are tried, all different, none of them 1 (which broadcasts). Convolutions without padding need the larger,
-# short position tables the smallest.
-_SIZES = ((7, 11, 13, 17, 19, 23), (67, 71, 73, 79, 83, 89), (257, 263, 269, 271, 277, 281), (2, 3, 4, 5, 6, 8))
-# Sound needs more than a frame of a spectrum. Two such lengths could be those of an image, which memory would not hold.
-_SIZES_OF_SOUND = (4099, 4111, 4127, 4129, 4133, 4139)
-_MOST_AXES = 6  # of which all subsets are tried
+# Sizes that are asked for, the likely ones first: what convolutions, encoders and their skip connections take, what
+# position tables and pretrained models have, frames of sound, and last whatever else is small.
+_LIKELY = (24, 67, 96, 224, 256, 6, 4, 2, 512, 1024, 384, 299, 320, 336, 448, 640, 800, 1280, 257, 1500, 3000, 4096)
+_OTHERS = (16000, *range(3, 200), 225, 240, 288, 300, 331, 392, 400, 480, 518, 576, 577, 600, 768, 2048)
+_BATCH = 5  # no length that is asked for: else the two would be taken to agree
+_CANDIDATES = tuple(size for size in dict.fromkeys((*_LIKELY, *_OTHERS)) if size != _BATCH)
+_MOST_TOGETHER = 3  # axes besides the first of which all subsets are tried
+_KINDS = {4: ("length", "height", "width", "length"), 5: ("length", "length", "height", "width", "length")}
 
 
-def name_inputs(
-    shapes: Sequence[Shape],
-    call: Callable[[list[tuple[int, ...]]], Any],
-    fits: Callable[[list[tuple[int, ...]]], bool],
-) -> list[tuple[int | str, ...]]:
-    """Returns the shapes with a name on each dynamic dimension: `batch`, `length`, `length_2`, ...
+@dataclass(frozen=True)
+class Dimensions:
+    """The dynamic dimensions of a model's inputs.
+
+    Attributes:
+        shapes: Of the inputs, a name on each dynamic dimension.
+        ranges: The sizes that each is known to take, by name.
+    """
+
+    shapes: list[tuple[int | str, ...]]
+    ranges: dict[str, SizeRange]
+
+    def static(self, sizes: Mapping[str, int]) -> list[StaticShape]:
+        """Returns the shapes with sizes for the names."""
+        return [tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape) for shape in self.shapes]
+
+
+def find_dimensions(
+    shapes: Sequence[Shape], takes: Takes, given: Mapping[str, Sequence[int]], *, apart: bool = True
+) -> Dimensions:
+    """Returns names and ranges: `batch`, `height`, `width`, `length`, `length_2`, ...
 
     Args:
         shapes: One an input; `None` where the dimension is dynamic, a name where the caller has given it one.
-        call: Calls the model with arrays of these static shapes, and raises where it does not take them.
-        fits: Whether the model takes these static shapes; asked where some may not go together.
+        takes: Whether the model takes these static shapes.
+        given: The sizes that a dimension takes, by the name that it will have.
+        apart: Whether to look for dimensions that are independent. Otherwise all batches, and all others, are one.
 
     Raises:
-        UnknownSizesError: If the model takes no sizes that were tried.
+        UnknownSizesError: If the model takes no sizes that were asked for.
     """
-    batch, free = _split(shapes, rank_one_has_batch=True)
     try:
-        base = _first_that_works(shapes, batch, free, call)
+        search = _Search(shapes, takes, given, rank_one_has_batch=True)
     except UnknownSizesError:
         if not any(len(shape) == 1 and shape[0] is None for shape in shapes):
             raise
-        batch, free = _split(shapes, rank_one_has_batch=False)
-        base = _first_that_works(shapes, batch, free, call)
-    names = dict.fromkeys(batch, "batch")
-    taken = {dim for shape in shapes for dim in shape if isinstance(dim, str)}
-    for group in _groups(free, lambda group: fits(static_shapes(shapes, base | _changed(base, group)))):
-        name = next(name for name in _length_names() if name not in taken)
-        taken.add(name)
-        names |= dict.fromkeys(group, name)
-    return name_axes(shapes, names)
-
-
-def name_axes(shapes: Sequence[Shape], names: Mapping[Axis, str]) -> list[tuple[int | str, ...]]:
-    """Returns the shapes with the names filled in."""
-    return [
-        tuple(names[i, axis] if dim is None else dim for axis, dim in enumerate(shape))
+        search = _Search(shapes, takes, given, rank_one_has_batch=False)
+    groups = search.groups(apart)
+    names = {axis: name for name, group in groups.items() for axis in group}
+    named = [
+        tuple(dim if isinstance(dim, int) else names[i, axis] for axis, dim in enumerate(shape))
         for i, shape in enumerate(shapes)
     ]
+    ranges: dict[str, SizeRange] = {}
+    for name, group in groups.items():
+        ranges[name] = search.range(name, group, guess=next(reversed(ranges.values()), None))
+    return Dimensions(named, ranges)
 
 
 def name_outputs(
-    known: Sequence[int | str], measure: Callable[[dict[str, int]], list[tuple[int, ...]]]
-) -> tuple[list[tuple[int | str, ...]], dict[str, int]]:
+    rows: Sequence[tuple[Mapping[str, int], Sequence[StaticShape]]],
+) -> list[tuple[int | str, ...]]:
     """Returns the shapes of the outputs: a number where it stays, an input's dimension where it follows, else `axis_1`.
 
-    With them come sizes of the inputs' dimensions that the model takes.
-
     Args:
-        known: The names of the inputs' dynamic dimensions (and, ignored, their static sizes).
-        measure: Returns the outputs' shapes when the inputs' dimensions have the given sizes.
-
-    Raises:
-        UnknownSizesError: If the model takes no sizes that were tried.
+        rows: Sizes of the inputs' dimensions, and the outputs' shapes at these.
     """
-    names = list(dict.fromkeys(dim for dim in known if isinstance(dim, str)))
-    first, second = _two_that_work(names, measure)
     shapes = []
-    for dims in zip(first[1], second[1], strict=True):
+    for output in zip(*(shapes for _, shapes in rows), strict=True):
         shape: list[int | str] = []
-        for axis, (small, large) in enumerate(zip(*dims, strict=True)):
-            same = [name for name in names if (first[0][name], second[0][name]) == (small, large)]
-            shape.append(small if small == large else next(iter(same), f"axis_{axis}"))
+        for axis, found in enumerate(zip(*output, strict=True)):
+            same = (name for name in rows[0][0] if [sizes[name] for sizes, _ in rows] == list(found))
+            shape.append(found[0] if len(set(found)) == 1 else next(same, f"axis_{axis}"))
         shapes.append(tuple(shape))
-    return shapes, second[0]
+    return shapes
 
 
-def static_shapes(shapes: Sequence[Shape], sizes: Mapping[Any, int]) -> list[tuple[int, ...]]:
-    """Returns the shapes with sizes filled in, found by name or by axis."""
-    return [
-        tuple(dim if isinstance(dim, int) else sizes[dim or (i, axis)] for axis, dim in enumerate(shape))
-        for i, shape in enumerate(shapes)
-    ]
+class _Search:
+    """A search around sizes that the model takes, the first that were found."""
 
+    def __init__(
+        self, shapes: Sequence[Shape], takes: Takes, given: Mapping[str, Sequence[int]], rank_one_has_batch: bool
+    ) -> None:
+        self._shapes, self._takes, self._given = shapes, takes, given
+        self._batches: list[Axis] = []
+        self._lengths: list[Axis] = []
+        self._named: dict[str, list[Axis]] = {}  # by the caller
+        for i, shape in enumerate(shapes):
+            for axis, dim in enumerate(shape):
+                if isinstance(dim, str):
+                    self._named.setdefault(dim, []).append((i, axis))
+                elif dim is None:
+                    is_batch = axis == 0 and (rank_one_has_batch or len(shape) > 1)
+                    (self._batches if is_batch else self._lengths).append((i, axis))
+        self._base = self._first_that_works()
 
-def _split(shapes: Sequence[Shape], rank_one_has_batch: bool) -> tuple[list[Axis], list[Axis]]:
-    dynamic = [(i, axis) for i, shape in enumerate(shapes) for axis, dim in enumerate(shape) if dim is None]
-    batch = [at for at in dynamic if at[1] == 0 and (rank_one_has_batch or len(shapes[at[0]]) > 1)]
-    return batch, [at for at in dynamic if at not in batch]
+    def groups(self, apart: bool) -> dict[str, list[Axis]]:
+        """Returns the axes that are one dimension, by name."""
+        groups = dict(self._named)
+        for axes in (self._batches, self._lengths):
+            for group in self._parted(axes) if apart else filter(None, [axes]):
+                kind = "batch" if axes is self._batches else self._kind(group[0])
+                names = itertools.chain([kind], (f"{kind}_{count}" for count in itertools.count(2)))
+                groups[next(name for name in names if name not in groups)] = group
+        ordered = sorted(groups.items(), key=lambda item: min((axis != 0, i, axis) for i, axis in item[1]))
+        return dict(ordered)
 
+    def range(self, name: str, group: Sequence[Axis], guess: SizeRange | None) -> SizeRange:
+        """Returns the sizes that a dimension takes while the others stay, with those of another for a guess."""
+        if name in self._given:
+            return SizeRange(min(self._given[name]), 0, given=tuple(self._given[name]))
+        if name == "batch" and self._taken(dict.fromkeys(group, _BATCH + 1)):
+            return SizeRange()
+        return find_range(lambda size: self._taken(dict.fromkeys(group, size)), self._base[group[0]], guess)
 
-def _first_that_works(
-    shapes: Sequence[Shape], batch: list[Axis], free: list[Axis], call: Callable[[list[tuple[int, ...]]], Any]
-) -> dict[Any, int]:
-    given = dict.fromkeys(dim for shape in shapes for dim in shape if isinstance(dim, str))
-    cause: Exception | None = None
-    for sizes in _sizes(len({*given, "batch"}) - 1 + len(free)):
-        base: dict[Any, int] = dict.fromkeys(batch, _batches(sizes)[0]) | dict.fromkeys(free, sizes[0])
-        base |= {name: _batches(sizes)[0] if name == "batch" else sizes[k % 6] for k, name in enumerate(given)}
-        try:
-            call(static_shapes(shapes, base))
-        except Exception as error:  # whatever the layers raise: the next sizes may suit them
-            cause = cause or error
-        else:
-            return base
-    raise UnknownSizesError(str(cause)) from cause
+    def _first_that_works(self) -> dict[Axis, int]:
+        """Returns a size for each dynamic axis."""
+        names = {axis: name for name, axes in self._named.items() for axis in axes}
+        names |= {axis: self._kind(axis) for axis in self._lengths}
+        fixed = {axis: self._given[name][0] for axis, name in names.items() if name in self._given}
+        batches = [*self._batches, *self._named.get("batch", [])]
+        lengths = [*self._lengths, *(a for name, axes in self._named.items() if name != "batch" for a in axes)]
+        for size in _CANDIDATES if lengths else _CANDIDATES[:1]:
+            base = dict.fromkeys(batches, _BATCH) | dict.fromkeys(lengths, size) | fixed
+            if self._takes(self._static(base)):
+                return base
+            if base.keys() == fixed.keys() | set(batches):
+                break
+        raise UnknownSizesError
 
+    def _taken(self, changed: dict[Axis, int]) -> bool:
+        return self._takes(self._static(self._base | changed))
 
-def _two_that_work(
-    names: list[str], measure: Callable[[dict[str, int]], list[tuple[int, ...]]]
-) -> list[tuple[dict[str, int], list[tuple[int, ...]]]]:
-    cause: Exception | None = None
-    for primes in _sizes(len({*names, "batch"}) - 1):
-        found = []
-        try:
-            for batch, shift in zip(_batches(primes), (0, 1), strict=True):
-                lengths = itertools.cycle(primes[shift:] + primes[:shift])
-                sizes = {name: batch if name == "batch" else next(lengths) for name in names}
-                found.append((sizes, measure(sizes)))
-        except Exception as error:  # whatever the layers raise: the next sizes may suit them
-            cause = cause or error
-        else:
-            return found
-    raise UnknownSizesError(str(cause)) from cause
+    def _static(self, sizes: Mapping[Axis, int]) -> list[StaticShape]:
+        return [
+            tuple(dim if isinstance(dim, int) else sizes[i, axis] for axis, dim in enumerate(shape))
+            for i, shape in enumerate(self._shapes)
+        ]
 
+    def _parted(self, axes: Sequence[Axis]) -> list[list[Axis]]:
+        """Returns the smallest sets of axes that may change together while the others stay."""
+        if len(axes) < 2:
+            return [list(axes)] if axes else []
+        other = self._other_size(axes)
+        groups: list[list[Axis]] = []
+        left = list(axes)
+        while left:
+            first, *others = left
+            counts = range(min(len(others), _MOST_TOGETHER))
+            subsets = ([first, *more] for count in counts for more in itertools.combinations(others, count))
+            group = next((subset for subset in subsets if self._taken(dict.fromkeys(subset, other))), left)
+            groups.append(group)
+            left = [axis for axis in left if axis not in group]
+        return groups
 
-def _sizes(lengths: int) -> tuple[tuple[int, ...], ...]:
-    """Returns the sizes to try where so many dimensions besides the batch are dynamic."""
-    return (*_SIZES, _SIZES_OF_SOUND) if lengths == 1 else _SIZES
+    def _other_size(self, axes: Sequence[Axis]) -> int:
+        """Returns another size than the base's that the model takes where all the axes have it."""
+        own = find_range(lambda size: self._taken(dict.fromkeys(axes, size)), self._base[axes[0]])
+        size = own.near(self._base[axes[0]] + 1)
+        return size if size != self._base[axes[0]] else own.least
 
-
-def _batches(lengths: Sequence[int]) -> tuple[int, int]:
-    """Returns two sizes of the batch that are no length."""
-    return (10, 11) if 2 in lengths else (2, 3)
-
-
-def _groups(axes: list[Axis], runs: Callable[[Sequence[Axis]], bool]) -> list[Sequence[Axis]]:
-    """Returns the smallest sets of axes that may change together while the others stay."""
-    if len(axes) > _MOST_AXES:
-        return [[at] for at in axes]
-    groups: list[Sequence[Axis]] = []
-    while axes:
-        first, others = axes[0], axes[1:]
-        subsets = (s for count in range(len(others)) for s in itertools.combinations(others, count))
-        group = next(((first, *s) for s in subsets if runs((first, *s))), tuple(axes))
-        groups.append(group)
-        axes = [at for at in axes if at not in group]
-    return groups
-
-
-def _changed(base: Mapping[Any, int], group: Sequence[Axis]) -> dict[Any, int]:
-    sizes = next(sizes for sizes in _sizes(1) if base[group[0]] in sizes)
-    return dict.fromkeys(group, sizes[-1])
-
-
-def _length_names() -> Any:
-    return itertools.chain(["length"], (f"length_{count}" for count in itertools.count(2)))
+    def _kind(self, axis: Axis) -> str:
+        rank = len(self._shapes[axis[0]])
+        kinds = _KINDS.get(rank, ("length",) * rank)
+        last = self._shapes[axis[0]][-1]
+        is_channels_first = rank in _KINDS and not isinstance(last, int) and isinstance(self._shapes[axis[0]][1], int)
+        return kinds[axis[1] - 1] if is_channels_first else kinds[axis[1]]

@@ -21,6 +21,13 @@ def functional_of(model: Any) -> Any:
     return getattr(model, "_functional", None) or model
 
 
+def compute_output_spec(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Returns what a function returns for symbolic tensors, without a trace of them in the layers that it calls."""
+    from keras.src import backend
+
+    return backend.compute_output_spec(function, *arguments)
+
+
 def replaced_inner_loops(
     loops: Mapping[Any, Callable[..., Any]],
 ) -> contextlib.AbstractContextManager[None]:

@@ -1,0 +1,96 @@
+"""The shapes of a model's outputs for given shapes of its inputs, without running a kernel.
+
+Kernels may crash where a tensor is empty, and need memory where it is large; shapes are inferred in either case.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from keras_pe.export.model.keras_internals import compute_output_spec
+from keras_pe.export.model.state import state_left_alone
+
+StaticShape = tuple[int, ...]
+PartialShape = tuple[int | None, ...]
+Call = Callable[[Sequence[Any]], list[Any]]  # from the model's inputs to its outputs, both flat
+
+
+class EmptyTensorError(ValueError):
+    """The sizes are so small that nothing is left of a tensor on the way."""
+
+
+class SymbolicShapes:
+    """Calls the model on symbolic tensors of static shapes, on any backend."""
+
+    def __init__(self, call: Call, dtypes: Sequence[str]) -> None:
+        self._call, self._dtypes = call, dtypes
+
+    def __call__(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
+        """Returns the shapes of the outputs, `None` where a size is not known.
+
+        Raises:
+            Exception: Whatever the layers raise if they do not take these shapes.
+        """
+        import keras
+
+        tensors = [keras.KerasTensor(shape, dtype) for shape, dtype in zip(shapes, self._dtypes, strict=True)]
+        with state_left_alone():
+            return [tuple(spec.shape) for spec in compute_output_spec(self._call, tensors)]
+
+
+class GraphShapes:
+    """Traces the model once with dynamic dimensions, and has TensorFlow infer the graph anew for each question."""
+
+    def __init__(self, call: Call, shapes: Sequence[PartialShape], dtypes: Sequence[str], variables: Sequence[Any]):
+        """Traces the model.
+
+        Args:
+            call: Calls the model.
+            shapes: Of its inputs, `None` where a dimension is dynamic.
+            dtypes: Of its inputs.
+            variables: The model's. They become placeholders: a graph that is read back knows no shapes of variables.
+
+        Raises:
+            Exception: Whatever the layers raise where a size is not known.
+        """
+        import tensorflow as tf
+
+        count = len(shapes)
+
+        def flat(*arguments: Any) -> list[Any]:
+            with state_left_alone(zip(variables, arguments[count:], strict=True)):
+                return [tf.identity(result) for result in call(arguments[:count])]
+
+        specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+        specs += [tf.TensorSpec(variable.shape, variable.dtype) for variable in variables]
+        function = tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
+        self._definition = function.graph.as_graph_def()
+        nodes = {node.name: node for node in self._definition.node}
+        self._inputs = [nodes[tensor.op.name] for tensor in function.inputs[:count]]
+        self._outputs = [tensor.name for tensor in function.outputs]
+        self._always_empty = set(_empty_tensors(function.graph))
+
+    def __call__(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
+        """Returns the shapes of the outputs, `None` where a size or the number of dimensions is not known.
+
+        Raises:
+            ValueError: If the shapes do not go together, or leave nothing of a tensor.
+        """
+        import tensorflow as tf
+
+        for node, shape in zip(self._inputs, shapes, strict=True):
+            node.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
+        with tf.Graph().as_default() as graph:
+            tf.graph_util.import_graph_def(self._definition, name="")
+        for name in _empty_tensors(graph):
+            if name not in self._always_empty:
+                raise EmptyTensorError(f"nothing is left of the tensor {name!r}")
+        found = (graph.get_tensor_by_name(name).shape for name in self._outputs)
+        return [None if shape.rank is None else tuple(shape.as_list()) for shape in found]
+
+
+def _empty_tensors(graph: Any) -> Iterator[str]:
+    """Yields the names of the tensors without an element, of which there may be some whatever the sizes."""
+    for operator in graph.get_operations():
+        for tensor in operator.outputs:
+            if tensor.dtype.is_floating and tensor.shape.rank and 0 in tensor.shape.as_list():
+                yield tensor.name

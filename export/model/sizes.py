@@ -1,0 +1,130 @@
+"""Which sizes a dynamic dimension takes: from the least one in equal steps, found by asking."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+_STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 56, 64, 96, 112, 128, 160, 256, 320, 512)
+_FAR = 210  # steps from a size that was found, where a model is asked whether there is an end
+
+
+@dataclass(frozen=True)
+class SizeRange:
+    """The sizes of one dimension: `least`, `least + step`, and so on; or those that were given.
+
+    Attributes:
+        least: The least size.
+        step: What two neighbors differ by; 0 where the least size is the only one.
+        most: The largest size, None where none was met.
+        given: The sizes that the caller gave, which stand for all others.
+    """
+
+    least: int = 1
+    step: int = 1
+    most: int | None = None
+    given: tuple[int, ...] = ()
+
+    def near(self, size: int) -> int:
+        """Returns the least size of the range that is not below the given one, or its last."""
+        if self.given:
+            return next((own for own in sorted(self.given) if own >= size), max(self.given))
+        if not self.step:
+            return self.least
+        steps = max(0, -(-(size - self.least) // self.step))
+        if self.most is not None:
+            steps = min(steps, (self.most - self.least) // self.step)
+        return self.least + steps * self.step
+
+    def bounded(self, end: str, size: int) -> "SizeRange":
+        """Returns the range with another end, "least" or "most"."""
+        return replace(self, least=size) if end == "least" else replace(self, most=size)
+
+    def __contains__(self, size: int) -> bool:
+        return self.near(size) == size
+
+    def __str__(self) -> str:
+        if self.given:
+            return f"{', '.join(map(str, self.given))} (given)"
+        if not self.step:
+            return f"{self.least} only"
+        ends = f"from {self.least}" if self.most is None else f"from {self.least} to {self.most}"
+        if self.step == 1:
+            return "any" if ends == "from 1" else ends
+        kind = "multiples" if self.least % self.step == 0 else f"{self.least % self.step} more than multiples"
+        return f"{kind} of {self.step}, {ends}"
+
+
+def find_range(takes: Callable[[int], bool], known: int, guess: SizeRange | None = None) -> SizeRange:
+    """Returns the range of sizes around a known one.
+
+    Between two sizes of equal remainder that are taken, all others are held to be taken; so are all beyond the last
+    that was asked for.
+
+    Args:
+        takes: Whether a size is taken.
+        known: A size that is taken.
+        guess: A range without end that it may be: the questions to confirm it are fewer.
+    """
+    if guess and guess.step and known in guess:
+        least, step = guess.least, guess.step
+        inside, outside = (known + step, known + _FAR * step, least), (least - step, known + step // 2)
+        if all(map(takes, inside)) and not any(takes(size) for size in outside if size > 0 and size not in guess):
+            return guess
+    up = (step for step in _STEPS if takes(known + step))
+    # Where the known size is the largest. A size of 1 tells nothing: it is broadcast to any other.
+    down = (step for step in _STEPS if step < known - 1 and takes(known - step))
+    step = next(up, 0) or next(down, 0)
+    if not step:
+        return SizeRange(known, 0)
+    below = (known - 1) // step  # so many steps down is a size of at least 1
+    least = known - step * _last(lambda steps: takes(known - step * steps), below)
+    if takes(known + step * _FAR):
+        return SizeRange(least, step)
+    return SizeRange(least, step, known + step * _last(lambda steps: takes(known + step * steps), _FAR))
+
+
+def spread(ranges: Mapping[str, SizeRange], batch: int, start: int, factor: int = 1) -> dict[str, int]:
+    """Returns a size for each dimension, all different as far as the ranges allow.
+
+    Args:
+        ranges: Of the dimensions, by name. Names that begin with "batch" are told from lengths.
+        batch: The size wanted of a batch.
+        start: The size wanted of the first length; the next ones are a little larger.
+        factor: How many times the least size of its range a length is at least.
+    """
+    wanted: dict[str, int] = {}
+    length = start
+    for name, own in ranges.items():
+        is_batch = name.startswith("batch")
+        wanted[name] = batch if is_batch else max(length, own.least * factor)
+        length += 0 if is_batch else 2
+    return fitted(ranges, wanted)
+
+
+def fitted(ranges: Mapping[str, SizeRange], wanted: Mapping[str, int]) -> dict[str, int]:
+    """Returns a size of each range, next to the one that is wanted and unlike the others as far as the ranges allow."""
+    sizes: dict[str, int] = {}
+    for name, own in ranges.items():
+        size = own.near(wanted[name])
+        while size in sizes.values() and own.near(size + 1) > size:
+            size = own.near(size + 1)
+        sizes[name] = size
+    return sizes
+
+
+def describe_ranges(ranges: Mapping[str, SizeRange]) -> list[str]:
+    """Returns what is known of the dimensions: "height, width: multiples of 4, from 32"."""
+    names: dict[str, list[str]] = {}
+    for name, sizes in ranges.items():
+        names.setdefault(str(sizes), []).append(name)
+    return [f"{', '.join(same)}: {sizes}" for sizes, same in names.items()]
+
+
+def _last(holds: Callable[[int], bool], bound: int) -> int:
+    """Returns the largest count up to the bound for which something holds, which holds at 0 and ends once."""
+    if bound == 0 or holds(bound):
+        return bound
+    low, high = 0, bound
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
