@@ -4,7 +4,7 @@ import dataclasses
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ def export_litert(
     filepath: str | os.PathLike[str],
     *,
     input_signature: Any = None,
+    sizes: Mapping[str, Sequence[int]] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Artifact:
     """Exports a Keras model to LiteRT, one of half precision as a float32 rebuild of it.
@@ -58,6 +59,8 @@ def export_litert(
         model: A built `keras.Model` on the TensorFlow backend.
         filepath: The `.tflite` file to write.
         input_signature: See `model_signature`; needed for most subclassed models.
+        sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
+            `{"height": (64, 224)}`.
         progress: Called with the name of each stage when it starts.
 
     Returns:
@@ -76,9 +79,10 @@ def export_litert(
     require_tensorflow_backend("export_litert")
     destination = check_destination(filepath, Format.LITERT)
     stage("signature")
-    layers, notes = in_export_precision(model, False, Format.LITERT)
+    layers, input_signature, notes = in_export_precision(model, input_signature, False, Format.LITERT)
     model = layers[0]
-    signature = model_signature(model, input_signature)
+    signature = model_signature(model, input_signature, sizes=sizes)
+    notes += signature.notes()
     stage("trace")
     endpoint = Endpoint(layers, signature)
     refuse_state_and_randomness(endpoint.view, model.name, Format.LITERT)

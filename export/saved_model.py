@@ -32,6 +32,7 @@ def export_saved_model(
     filepath: str | os.PathLike[str],
     *,
     input_signature: Any = None,
+    sizes: Mapping[str, Sequence[int]] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Artifact:
     """Exports a Keras model to a SavedModel with the signature `serving_default`.
@@ -44,6 +45,8 @@ def export_saved_model(
         model: A built `keras.Model` on the TensorFlow backend.
         filepath: The folder to write.
         input_signature: See `model_signature`; needed for most subclassed models.
+        sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
+            `{"height": (64, 224)}`.
         progress: Called with the name of each stage when it starts.
 
     Returns:
@@ -62,11 +65,12 @@ def export_saved_model(
     destination = check_destination(filepath, Format.SAVED_MODEL)
     stage("signature")
     layers = all_layers(model)
-    signature = model_signature(model, input_signature)
+    signature = model_signature(model, input_signature, sizes=sizes)
     stage("trace")
     endpoint = Endpoint(layers, signature)
     refuse_dynamic_time_distributed(endpoint.view, model.name, Format.SAVED_MODEL)
-    notes = _state(endpoint.view)
+    state = _state(endpoint.view)
+    notes = (*state, *signature.notes())
     artifact = Artifact(
         format=Format.SAVED_MODEL,
         path=destination,
@@ -83,7 +87,7 @@ def export_saved_model(
         endpoint.write(made)
         _write_sidecar(made, artifact)
         stage("run")
-        check_artifact(made, TensorFlowHere(), layers, signature, Format.SAVED_MODEL, is_repeatable=not notes)
+        check_artifact(made, TensorFlowHere(), layers, signature, Format.SAVED_MODEL, is_repeatable=not state)
         nbytes = sum(file.stat().st_size for file in made.rglob("*") if file.is_file())
         stage("publish")
         publish_folder(made, destination)

@@ -89,7 +89,7 @@ def check_artifact(
 def check_agreement(
     run: Callable[[Arrays], Arrays], layers: Sequence[Any], signature: Signature, format: Format
 ) -> None:
-    """Compares the shapes of what an artifact returns with Keras, and the floating-point numbers.
+    """Compares the shapes of what an artifact returns with Keras, and the floating-point numbers, at two sizes.
 
     A comparison that fails is made once more, with other values and with Keras in a `tf.function`: a value next to
     where a function jumps may fall on either side, and there are layers that do something else in a graph.
@@ -108,21 +108,32 @@ def check_agreement(
     model = layers[0]
     is_low_precision = half_dtypes(layers) or any(getattr(layer, "quantization_mode", None) for layer in layers)
     tolerance = _LOW_PRECISION_TOLERANCE if is_low_precision else _TOLERANCE
-    faults = []
-    for seed, compiled in enumerate((lambda call: call, lambda call: tf.function(call, autograph=False))):
-        with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
-            inputs, truths = _drawn(model, signature, seed, compiled)
-            results = run(inputs)
-        if set(results) != set(truths):
-            raise DisagreementError(format, model.name, f"it returns {sorted(results)}, the model {sorted(truths)}.")
-        found = (_fault(spec, results[spec.name], truths[spec.name], tolerance) for spec in signature.outputs)
-        faults = [fault for fault in found if fault]
-        if not faults:
-            return
-    raise DisagreementError(format, model.name, faults[0])
+    faults: list[str] = []
+    sizes = [signature.sizes, signature.other_sizes()]
+    for number, zeros in enumerate(map(signature.example, sizes if sizes[0] != sizes[1] else sizes[:1])):
+        for seed, compiled in enumerate((lambda call: call, lambda call: tf.function(call, autograph=False))):
+            with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
+                try:
+                    inputs, truths = _drawn(model, signature, zeros, seed, compiled)
+                except Exception:  # whatever the layers raise; with the first sizes the model is known to run
+                    if number == seed == 0:
+                        raise
+                    break
+                results = run(inputs)
+            if set(results) != set(truths):
+                reason = f"it returns {sorted(results)}, the model {sorted(truths)}."
+                raise DisagreementError(format, model.name, reason)
+            found = (_fault(spec, results[spec.name], truths[spec.name], tolerance) for spec in signature.outputs)
+            faults = [fault for fault in found if fault]
+            if not faults:
+                break
+        if faults:
+            raise DisagreementError(format, model.name, faults[0])
 
 
-def _drawn(model: Any, signature: Signature, seed: int, compiled: Callable[..., Any]) -> tuple[Arrays, Arrays]:
+def _drawn(
+    model: Any, signature: Signature, zeros: Mapping[str, Any], seed: int, compiled: Callable[..., Any]
+) -> tuple[Arrays, Arrays]:
     """Returns inputs and what Keras returns for them: of drawn values, or of zeros if the model takes no others."""
     import keras
 
@@ -135,12 +146,12 @@ def _drawn(model: Any, signature: Signature, seed: int, compiled: Callable[..., 
         truths = call({name: keras.ops.convert_to_tensor(array) for name, array in inputs.items()})
         return inputs, {name: keras.ops.convert_to_numpy(truth) for name, truth in truths.items()}
 
-    zeros = {name: np.asarray(array) for name, array in signature.example().items()}
     rng = np.random.default_rng(seed)
+    plain = {name: np.asarray(array) for name, array in zeros.items()}
     try:
-        return called({name: _values(array, rng) for name, array in zeros.items()})
-    except Exception:  # whatever the layers raise: zeros they are known to take
-        return called(zeros)
+        return called({name: _values(array, rng) for name, array in plain.items()})
+    except Exception:  # as above: zeros may be taken
+        return called(plain)
 
 
 def _values(zeros: Array, rng: np.random.Generator) -> Array:

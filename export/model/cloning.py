@@ -1,6 +1,7 @@
 """The same model again, with the same weights and one thing about its layers changed."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from keras_pe.export.messages import first_line
@@ -27,7 +28,22 @@ def with_dtype(model: Any, dtype: str) -> Any:
         elif isinstance(inner, dict) and isinstance(inner.get("dtype"), str) and inner["dtype"] in _FLOATS:
             inner["dtype"] = dtype
 
-    return clone_with(model, change)
+    # A model takes its own policy from the global one: its configuration has none.
+    with _global_policy(dtype):
+        return clone_with(model, change)
+
+
+@contextlib.contextmanager
+def _global_policy(dtype: str) -> Iterator[None]:
+    """Sets the policy of layers that are made without one; Keras keeps it for each thread."""
+    import keras
+
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(dtype)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
 
 
 def clone_with(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:

@@ -10,6 +10,7 @@ from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.formats import Format
 from keras_pe.export.model.cloning import with_dtype
 from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.model.signature import Signature
 
 
 def half_dtypes(layers: Iterable[Any]) -> list[str]:
@@ -18,11 +19,14 @@ def half_dtypes(layers: Iterable[Any]) -> list[str]:
     return sorted(dtypes & {"bfloat16", "float16"})
 
 
-def in_export_precision(model: Any, half_precision: bool, format: Format) -> tuple[list[Any], list[str]]:
-    """Returns the model to export, followed by its layers, and sentences on what differs from the given one.
+def in_export_precision(
+    model: Any, input_signature: Any, half_precision: bool, format: Format
+) -> tuple[list[Any], Any, list[str]]:
+    """Returns the model to export, followed by its layers, its signature, and what differs from the given one.
 
     Args:
         model: The Keras model.
+        input_signature: As it was given. A `Signature` is returned in the other precision.
         half_precision: Export in float16. A model that computes in float16 stays as it is, another is made again.
         format: For the error.
 
@@ -32,7 +36,7 @@ def in_export_precision(model: Any, half_precision: bool, format: Format) -> tup
     layers = all_layers(model)
     found = half_dtypes(layers)
     if found == (["float16"] if half_precision else []):
-        return layers, []
+        return layers, input_signature, []
     wanted = "float16" if half_precision else "float32"
     given = " and ".join(found) or "float32"
     try:
@@ -46,4 +50,7 @@ def in_export_precision(model: Any, half_precision: bool, format: Format) -> tup
             f"it computes in {given} and cannot be made again in {wanted}: {error} "
             f"Build it under the policy {wanted!r}, load the weights, and export that.",
         ) from error
-    return layers, [f"The model computes in {given}; exported is the same model with the same weights in {wanted}."]
+    if isinstance(input_signature, Signature):
+        input_signature = input_signature.with_dtype(wanted)
+    note = f"The model computes in {given}; exported is the same model with the same weights in {wanted}."
+    return layers, input_signature, [note]

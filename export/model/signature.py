@@ -1,7 +1,7 @@
 """What a model takes and returns: names, dtypes, static and dynamic dimensions, and the structures that hold them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from keras_pe.export.artifact import TensorInfo
@@ -73,6 +73,19 @@ class Signature:
         """
         return self.unpack(model(*self.pack(arrays), training=False))
 
+    def with_dtype(self, dtype: str) -> "Signature":
+        """Returns the signature of the same model in another precision, as `with_dtype` of a model makes it."""
+
+        def cast(specs: tuple[TensorInfo, ...]) -> tuple[TensorInfo, ...]:
+            floats = ("float16", "bfloat16", "float32")
+            return tuple(replace(spec, dtype=dtype) if spec.dtype in floats else spec for spec in specs)
+
+        return replace(self, inputs=cast(self.inputs), outputs=cast(self.outputs))
+
+    def notes(self) -> list[str]:
+        """Returns a sentence on each name that an artifact cannot carry."""
+        return [f"{old!r} of the model is called {name!r} in the artifact." for name, old in self.renamed.items()]
+
     def unpack(self, structure: Any) -> dict[str, Any]:
         """Returns what the model returned by name, in the order of `outputs`.
 
@@ -114,6 +127,8 @@ def model_signature(
             f"`model` must be built: {model.name!r} has no weights yet. Call it once, or load its weights."
         )
     if isinstance(input_signature, Signature):
+        if sizes:
+            raise ValueError("`sizes` must be given to `model_signature`, with which the `Signature` was made.")
         return input_signature
     given = {name: (values,) if isinstance(values, int) else tuple(values) for name, values in (sizes or {}).items()}
     arguments, names = declared_arguments(model, input_signature)

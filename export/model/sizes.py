@@ -1,7 +1,8 @@
 """Which sizes a dynamic dimension takes: from the least one in equal steps, found by asking."""
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 _STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 56, 64, 96, 112, 128, 160, 256, 320, 512)
 _FAR = 210  # steps from a size that was found, where a model is asked whether there is an end
@@ -109,6 +110,16 @@ def fitted(ranges: Mapping[str, SizeRange], wanted: Mapping[str, int]) -> dict[s
             size = own.near(size + 1)
         sizes[name] = size
     return sizes
+
+
+def ranges_to_json(ranges: Mapping[str, SizeRange]) -> str:
+    """Returns the ranges as an artifact keeps them in its metadata."""
+    return json.dumps({name: asdict(own) for name, own in ranges.items()})
+
+
+def ranges_from_json(text: str) -> dict[str, SizeRange]:
+    """Returns what `ranges_to_json` wrote."""
+    return {name: SizeRange(**{**own, "given": tuple(own["given"])}) for name, own in json.loads(text).items()}
 
 
 def describe_ranges(ranges: Mapping[str, SizeRange]) -> list[str]:

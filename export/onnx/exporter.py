@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from keras_pe.export.artifact import Artifact, read_artifact
@@ -35,6 +35,7 @@ def export_onnx(
     filepath: str | os.PathLike[str],
     *,
     input_signature: Any = None,
+    sizes: Mapping[str, Sequence[int]] | None = None,
     opset_version: int = opsets.DEFAULT,
     external_data_threshold: int = SELF_CONTAINED,
     half_precision: bool = False,
@@ -50,6 +51,8 @@ def export_onnx(
         model: A built `keras.Model` on the TensorFlow backend.
         filepath: The `.onnx` file to write.
         input_signature: See `model_signature`; needed for most subclassed models.
+        sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
+            `{"height": (64, 224)}`.
         opset_version: The ONNX operator set, 15 to 25.
         external_data_threshold: Bytes of weights above which they are written to a file beside the model, named
             `<file>.<hash of its content>.data`. Below, the one file holds everything.
@@ -77,9 +80,10 @@ def export_onnx(
     destination = check_destination(filepath, Format.ONNX)
 
     stage("signature")
-    layers, notes = in_export_precision(model, half_precision, Format.ONNX)
+    layers, input_signature, notes = in_export_precision(model, input_signature, half_precision, Format.ONNX)
     name = layers[0].name
-    signature = model_signature(layers[0], input_signature)
+    signature = model_signature(layers[0], input_signature, sizes=sizes)
+    notes += signature.notes()
     with Worker(mapped_session(), TIMEOUT) as runtime:  # it starts while the model is traced
         stage("trace")
         try:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_pe.export.model.signature import Signature
+from keras_pe.export.model.sizes import ranges_to_json
 from keras_pe.version import __version__
 
 
@@ -26,6 +27,7 @@ def describe(
         "keras_pe.model": layers[0].name,
         "keras_pe.names": json.dumps(dict(signature.renamed), sort_keys=True),
         "keras_pe.notes": json.dumps(list(notes)),
+        "keras_pe.sizes": ranges_to_json(signature.ranges),
         "keras_pe.version": __version__,
         **{f"version.{package}": importlib.metadata.version(package) for package in sorted(packages)},
     }

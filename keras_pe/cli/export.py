@@ -11,6 +11,7 @@ import click
 
 from keras_pe.cli.errors import CouldNotBeTriedError
 from keras_pe.cli.model_file import check_model_file
+from keras_pe.cli.sizes import parse_sizes
 
 if TYPE_CHECKING:
     from keras_pe.export.artifact import Artifact
@@ -31,9 +32,21 @@ _FORMATS = ("onnx", "tf_saved_model", "litert")
 )
 @click.option("--opset", type=click.IntRange(15, 25), help="The ONNX operator set. Default: 18.")
 @click.option("--external-data", is_flag=True, help="Write the weights of the ONNX model to a file beside it.")
+@click.option(
+    "--sizes",
+    multiple=True,
+    metavar="NAME=SIZE,SIZE",
+    help="Sizes that a dynamic dimension takes, such as height=64,224, where they are not to be found.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON, and nothing else.")
 def export(
-    model: Path, out: Path, formats: tuple[str, ...], opset: int | None, external_data: bool, as_json: bool
+    model: Path,
+    out: Path,
+    formats: tuple[str, ...],
+    opset: int | None,
+    external_data: bool,
+    sizes: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Export MODEL, a .keras file, to OUT.
 
@@ -44,6 +57,7 @@ def export(
     check_model_file(model)
     from keras_pe.export import Format
 
+    given = parse_sizes(sizes)
     chosen = [Format(key) for key in dict.fromkeys(formats)] or [Format.of_suffix(out) or Format.ONNX]
     options = {"--opset": opset is not None, "--external-data": external_data}
     if Format.ONNX not in chosen and any(options.values()):
@@ -56,7 +70,7 @@ def export(
         loaded = _load(model)
         for format, place in places.items():
             try:
-                artifacts.append(_export(format, loaded, place, opset, external_data, stage))
+                artifacts.append(_export(format, loaded, place, opset, external_data, given, stage))
             except click.ClickException as error:
                 errors.append(error)
     if as_json:
@@ -82,7 +96,13 @@ def _load(path: Path) -> Any:
 
 
 def _export(
-    format: "Format", model: Any, place: Path, opset: int | None, external_data: bool, stage: Callable[[str], None]
+    format: "Format",
+    model: Any,
+    place: Path,
+    opset: int | None,
+    external_data: bool,
+    sizes: dict[str, tuple[int, ...]],
+    stage: Callable[[str], None],
 ) -> "Artifact":
     """Exports to one format.
 
@@ -96,7 +116,7 @@ def _export(
         "tf_saved_model": export.export_saved_model,
         "litert": export.export_litert,
     }
-    options: dict[str, Any] = {"progress": lambda name: stage(f"{format}: {name}")}
+    options: dict[str, Any] = {"sizes": sizes, "progress": lambda name: stage(f"{format}: {name}")}
     if format == "onnx":
         options |= {"opset_version": opset} if opset is not None else {}
         options |= {"external_data_threshold": 0} if external_data else {}
@@ -127,15 +147,21 @@ def _show(artifacts: "list[Artifact]") -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from keras_pe.export.model.sizes import describe_ranges, ranges_from_json
+
     console = Console()
     tensors = Table("", "name", "shape", "dtype")
     for role, specs in (("input", artifacts[0].inputs), ("output", artifacts[0].outputs)):
         for spec in specs:
             tensors.add_row(role, spec.name, f"({', '.join(map(str, spec.shape))})", spec.dtype)
+    ranges = ranges_from_json(artifacts[0].metadata["keras_pe.sizes"])
+    dimensions = Table("dimension", "sizes")
+    for line in describe_ranges(ranges):
+        dimensions.add_row(*line.split(": "))
     files = Table("format", "opset", "size", "time", "path")
     for artifact in artifacts:
         size, seconds = f"{artifact.nbytes / 2**20:.1f} MiB", f"{artifact.seconds:.1f} s"
         files.add_row(artifact.format, str(artifact.opset_version or ""), size, seconds, str(artifact.path))
-    console.print(tensors, files)
+    console.print(tensors, *([dimensions] if ranges else []), files)
     for note in dict.fromkeys(note for artifact in artifacts for note in artifact.notes):
         console.print(note, markup=False)

@@ -82,3 +82,28 @@ def test_of_several_formats_the_sound_ones_are_written_and_told(tmp_path: Path) 
     assert "ONNX export of 'net' stopped" in result.stderr
     assert [entry["format"] for entry in json.loads(result.stdout)] == ["tf_saved_model"]
     assert not (tmp_path / "out.onnx").exists()
+
+
+def test_the_sizes_that_were_found_are_shown(model: Path, tmp_path: Path) -> None:
+    result = run(model, tmp_path / "out.onnx")
+    assert "batch, length" in result.output
+    assert "any" in result.output
+
+
+def test_sizes_can_be_given(model: Path, tmp_path: Path) -> None:
+    result = run(model, tmp_path / "out.onnx", "--sizes", "length=64,224")
+    assert result.exit_code == 0, result.output
+    assert "64, 224 (given)" in result.output
+
+
+@pytest.mark.parametrize("text", ["length", "length=", "=3", "length=3,x", "length=0"])
+def test_sizes_of_another_form_are_refused(model: Path, tmp_path: Path, text: str) -> None:
+    result = run(model, tmp_path / "out.onnx", "--sizes", text)
+    assert result.exit_code == 2
+    assert "--sizes must be NAME=SIZE,SIZE" in result.stderr
+
+
+def test_sizes_of_no_dimension_are_refused_by_name(model: Path, tmp_path: Path) -> None:
+    result = run(model, tmp_path / "out.onnx", "--sizes", "height=64")
+    assert result.exit_code == 2
+    assert "`sizes` must be of the dynamic dimensions batch, length" in result.stderr

@@ -41,10 +41,28 @@ def check(model: keras.Model, artifact: Callable[[Any], Any]) -> list[np.ndarray
     return met
 
 
-def test_one_comparison_of_drawn_values_is_enough() -> None:
-    (x,) = check(applying(keras.ops.sin), np.sin)
-    assert x.shape == (3, 11, 4)  # unlike each other, so that none can stand for another
-    assert len(np.unique(x)) == x.size
+def test_drawn_values_are_compared_once_at_each_of_two_sizes() -> None:
+    inputs = check(applying(keras.ops.sin), np.sin)
+    # All unlike each other, so that none can stand for another.
+    assert [x.shape for x in inputs] == [(3, 11, 4), (2, 29, 4)]
+    assert all(len(np.unique(x)) == x.size for x in inputs)
+
+
+def test_what_is_wrong_at_one_of_the_sizes_is_refused() -> None:
+    def fixed(x: Any) -> Any:
+        return np.sin(x) if x.shape[1] == 11 else np.sin(x)[:, :11]
+
+    with pytest.raises(ExportError, match=r"has the shape \(2, 11, 4\), in Keras \(2, 29, 4\)"):
+        check(applying(keras.ops.sin), fixed)
+
+
+def test_a_model_is_compared_where_it_runs() -> None:
+    def short(x: Any) -> Any:
+        if tf.executing_eagerly() and x.shape[1] > 11:
+            raise ValueError("too long")
+        return x * 1.0
+
+    assert [x.shape for x in check(applying(short), lambda x: x)] == [(3, 11, 4)]
 
 
 @pytest.mark.parametrize(
@@ -87,8 +105,8 @@ def test_what_is_not_finite_in_keras_may_be_anything() -> None:
 
 
 def test_a_value_beside_a_jump_is_looked_at_twice() -> None:
-    once = iter([np.ceil, np.floor])
-    assert len(check(applying(keras.ops.floor), lambda x: next(once)(x))) == 2
+    functions = iter([np.ceil, np.floor, np.floor])
+    assert [x.shape[1] for x in check(applying(keras.ops.floor), lambda x: next(functions)(x))] == [11, 11, 29]
 
 
 def test_what_keras_does_in_a_graph_is_as_good_as_what_it_does_eagerly() -> None:
@@ -96,7 +114,7 @@ def test_what_keras_does_in_a_graph_is_as_good_as_what_it_does_eagerly() -> None
 
 
 def test_integers_are_ids_of_every_vocabulary() -> None:
-    (x,) = check(applying(lambda x: keras.ops.cast(x, "float32"), "int32"), lambda x: x.astype("float32"))
+    x, _ = check(applying(lambda x: keras.ops.cast(x, "float32"), "int32"), lambda x: x.astype("float32"))
     assert set(x.ravel().tolist()) == {0, 1}
 
 
@@ -106,8 +124,9 @@ def test_a_model_that_takes_no_drawn_values_is_run_on_zeros() -> None:
             raise ValueError("only zeros")
         return x + 1
 
-    (x,) = check(applying(strict), lambda x: x + 1)
-    assert not x.any()
+    inputs = check(applying(strict), lambda x: x + 1)
+    assert len(inputs) == 2
+    assert not any(x.any() for x in inputs)
 
 
 def test_a_comparison_leaves_the_state_of_the_model_alone() -> None:

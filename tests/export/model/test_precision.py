@@ -1,5 +1,6 @@
 """Half precision: rebuilt in float32 and said so, or kept on request."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import onnxruntime as ort
 import pytest
 
 import keras_pe
-from keras_pe.export import ExportError, export_onnx, read_artifact
+from keras_pe.export import ExportError, export_onnx, model_signature, read_artifact
 
 
 def _model(policy: str) -> keras.Model:
@@ -83,3 +84,30 @@ def test_an_int8_model_keeps_its_int8_weights(tmp_path: Path) -> None:
     assert kinds["kernel"] == onnx.TensorProto.INT8
     values = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
     np.testing.assert_allclose(_run(artifact.path, values), model(values), atol=1e-5, rtol=0)
+
+
+@pytest.fixture(params=["mixed_bfloat16", "mixed_float16", "bfloat16"])
+def global_policy(request: pytest.FixtureRequest) -> Iterator[str]:
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(request.param)
+    yield request.param
+    keras.config.set_dtype_policy(before)
+
+
+@pytest.mark.parametrize("half_precision", [False, True])
+def test_a_global_policy_is_no_hindrance(tmp_path: Path, global_policy: str, half_precision: bool) -> None:
+    inputs = keras.Input((None, 8), name="values", dtype="float32")
+    model = keras.Model(inputs, keras.layers.Dense(3, activation="relu", name="out")(inputs))
+    artifact = export_onnx(model, tmp_path / "m.onnx", half_precision=half_precision)
+    values = np.random.default_rng(0).normal(size=(2, 5, 8)).astype(artifact.inputs[0].dtype)
+    # Eight products of values near 1, each rounded to 8 bits by bfloat16 and to 11 by float16, and their sum.
+    np.testing.assert_allclose(_run(artifact.path, values), np.asarray(model(values), "float32"), atol=6e-2, rtol=0)
+    assert artifact.inputs[0].dtype in ("float32", "float16" if half_precision else "float32")
+    assert keras.config.dtype_policy().name == global_policy
+
+
+def test_a_signature_is_handed_on_to_the_rebuild(tmp_path: Path) -> None:
+    inputs = keras.Input((None, 8), name="values", dtype="bfloat16")
+    model = keras.Model(inputs, keras.layers.Dense(3, name="out", dtype="bfloat16")(inputs))
+    artifact = export_onnx(model, tmp_path / "m.onnx", input_signature=model_signature(model))
+    assert [spec.dtype for spec in (*artifact.inputs, *artifact.outputs)] == ["float32", "float32"]
