@@ -14,7 +14,7 @@ from keras_pe.tried_versions import TriedVersions, tried_versions
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-FOR_USERS = ("export", "litert", "openvino", "jax")  # what runs a model; the other extras draw, print and test
+FOR_USERS = ("export", "litert", "openvino", "data", "dask", "ray", "jax")  # the other extras draw, print and test
 
 every_row = pytest.mark.parametrize("row", tried_versions(), ids=lambda row: row.name)
 
@@ -41,7 +41,7 @@ def test_what_runs_a_model_was_tried() -> None:
 @every_row
 def test_a_bound_has_its_reason_and_the_tests_that_would_notice(row: TriedVersions) -> None:
     assert row.bound.endswith(".")
-    assert (ROOT / row.noticed_by).is_file()
+    assert (ROOT / row.noticed_by).exists()
 
 
 def test_every_python_that_was_tried_is_a_classifier_and_none_else() -> None:
