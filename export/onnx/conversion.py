@@ -11,6 +11,7 @@ from keras_pe.export.onnx import opsets
 from keras_pe.export.onnx.handlers import all_handlers
 from keras_pe.export.onnx.inlining import inline
 from keras_pe.export.onnx.refusals import refuse_complex_arguments, unsupported
+from keras_pe.export.onnx.tables import lookup_handlers
 from keras_pe.export.onnx.tf2onnx_door import FailedError, convert_graph
 
 
@@ -23,6 +24,7 @@ def convert(trace: Trace, signature: Signature, opset: int, model: Any) -> Any:
     import onnx.version_converter
 
     from keras_pe.export.onnx.handlers.complex_numbers import mark_complex  # imports tf2onnx
+    from keras_pe.export.onnx.handlers.texts import mark_texts
 
     refuse_complex_arguments(signature, model)
     inputs = [*trace.inputs, *(weight.argument for weight in trace.weights)]
@@ -35,8 +37,8 @@ def convert(trace: Trace, signature: Signature, opset: int, model: Any) -> Any:
             trace.outputs,
             opset=min(opset, opsets.WRITTEN[-1]),
             names=names,
-            handlers=all_handlers(),
-            rewriters=[mark_complex],
+            handlers={**all_handlers(), **lookup_handlers(trace)},
+            rewriters=[mark_complex, mark_texts],
         )
         return proto if opset in opsets.WRITTEN else onnx.version_converter.convert_version(proto, opset)
     except FailedError as error:

@@ -3,3 +3,6 @@
 DEFAULT = 18
 EXPORTED = range(15, 26)  # onnx's version converter goes on from the last that is written
 WRITTEN = range(15, 19)  # by tf2onnx 1.17
+
+ML_DOMAIN = "ai.onnx.ml"
+ML_VERSION = 2  # of this domain: the first whose LabelEncoder takes and returns any of texts and numbers

@@ -5,6 +5,7 @@ COMPLEX = "Keep real and imaginary parts as two real tensors."
 _LENGTH = "Export with opset_version=17 or later, or give the transformed axis a fixed length of at most 1024."
 _LINEAR_ALGEBRA = "ONNX has no decompositions: precompute it where it is of weights, or leave it to the caller."
 _IMAGE = "Leave this preparation of images to the caller."
+_HASH = "ONNX has no such hash: take StringLookup or IntegerLookup with a vocabulary, or leave it to the caller."
 _TEXT = "Leave the vocabulary and the splitting to the caller, and let the model take the integers."
 
 _BY_OPERATOR = {
@@ -27,7 +28,7 @@ _BY_OPERATOR = {
     **dict.fromkeys(
         ("LookupTableFindV2", "RaggedTensorToTensor", "StaticRegexReplace", "StringLower", "StringSplitV2"), _TEXT
     ),
-    **dict.fromkeys(("StringToHashBucketFast", "StringToHashBucketStrong"), _TEXT),
+    **dict.fromkeys(("SparseCross", "SparseCrossHashed", "StringToHashBucketFast", "StringToHashBucketStrong"), _HASH),
     "Bitcast": "Only the sign bit can be had, with keras.ops.signbit.",
     "BitwiseAnd": "Export with opset_version=18 or later.",
     "CTCGreedyDecoder": "Return the scores and decode outside the model.",

@@ -1,12 +1,13 @@
 """The finishing of an ONNX model: weights taken out of its inputs, names, dimensions, metadata, one canonical form."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.graph.tracing import Trace, Weight
 from keras_pe.export.model.signature import Signature
-from keras_pe.export.onnx.finishing.canonical import make_canonical
+from keras_pe.export.onnx import opsets
+from keras_pe.export.onnx.finishing.canonical import bodies, make_canonical
 from keras_pe.export.onnx.finishing.dense_as_matmul import remove_flattening
 from keras_pe.export.onnx.finishing.pads import keep_pads
 from keras_pe.version import __version__
@@ -27,18 +28,26 @@ def assemble(proto: Any, trace: Trace, signature: Signature, metadata: Mapping[s
     keep_pads(graph, next(opset.version for opset in proto.opset_import if opset.domain in ("", "ai.onnx")))
     weights = {weight.name: weight for weight in trace.weights}
     make_canonical(graph, [*(s.name for s in (*signature.inputs, *signature.outputs)), *weights])
-    opsets = [opset for opset in proto.opset_import if opset.domain in {node.domain for node in graph.node} | {""}]
+    domains = {node.domain for node in _nodes(graph)}
+    imported = [opset for opset in proto.opset_import if opset.domain == ""]
+    if opsets.ML_DOMAIN in domains:
+        imported.append(helper.make_opsetid(opsets.ML_DOMAIN, opsets.ML_VERSION))
     model = helper.make_model_gen_version(
-        graph, opset_imports=opsets, producer_name="keras_pe", producer_version=__version__
+        graph, opset_imports=imported, producer_name="keras_pe", producer_version=__version__
     )
     helper.set_model_props(model, dict(sorted(metadata.items())))
     used = dict.fromkeys(name for name in _names(graph) if name in weights)
     return model, [weights[name] for name in used]
 
 
-def _names(graph: Any) -> list[str]:
-    from keras_pe.export.onnx.finishing.canonical import bodies
+def _nodes(graph: Any) -> Iterator[Any]:
+    for node in graph.node:
+        yield node
+        for body in bodies(node):
+            yield from _nodes(body)
 
+
+def _names(graph: Any) -> list[str]:
     names = []
     for node in graph.node:
         names += node.input

@@ -35,6 +35,10 @@ class Replacement:
         """Writes one ONNX node and returns the names of its outputs."""
         return list(self.graph.make_node(operator, list(inputs), attr=attributes, output_count=outputs).output)
 
+    def emit_ml(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """Writes one node of ONNX's second domain, whose operators take texts, and returns the name of its output."""
+        return str(self.graph.make_node(operator, list(inputs), attr=attributes, domain=opsets.ML_DOMAIN).output[0])
+
     def constant(self, value: Any, dtype: Any) -> str:
         """Writes a constant and returns its name."""
         return str(self.graph.make_const(utils.make_name("const"), np.array(value, dtype)).output[0])
