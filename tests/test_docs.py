@@ -1,6 +1,7 @@
 """What a script writes into docs/ is what it would write now."""
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -19,3 +20,14 @@ def script(name: str) -> ModuleType:
 
 def test_the_page_of_versions_is_up_to_date() -> None:
     assert (ROOT / "docs" / "versions.md").read_text() == script("versions").page(), "run python docs/versions.py"
+
+
+def test_the_drawing_of_the_rooms_is_up_to_date() -> None:
+    assert (ROOT / "docs" / "architecture.md").read_text() == script("rooms").page(), "run python docs/rooms.py"
+
+
+def test_every_file_that_the_architecture_names_is_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"`((?:export|keras_pe|tests|docs|benchmarks)/[\w./-]+)`", text))
+    assert len(named) > 15
+    assert [path for path in named if not (ROOT / path).exists()] == []
