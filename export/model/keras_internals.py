@@ -16,6 +16,15 @@ def all_layers(model: Any) -> list[Any]:
     return list(model._flatten_layers())
 
 
+def parts_of(layer: Any) -> list[Any]:
+    """Returns the layers directly in a layer or model; of a Functional or Sequential one its operations as well."""
+    inner = (
+        list(layer._flatten_layers(include_self=False, recursive=False)) if hasattr(layer, "_flatten_layers") else []
+    )
+    operations = list(getattr(functional_of(layer), "operations", None) or [])
+    return list({id(part): part for part in [*operations, *inner] if part is not functional_of(layer)}.values())
+
+
 def functional_of(model: Any) -> Any:
     """Returns the Functional model that a Sequential one keeps, with the InputLayer that it hides."""
     return getattr(model, "_functional", None) or model

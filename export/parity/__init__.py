@@ -1,8 +1,31 @@
-"""Does the artifact say what the model says? Runs both, compares, and names the cause where they differ."""
+"""Does the artifact say what the model says? Runs both, compares, and names the layer and the cause where they differ.
 
-from keras_pe.export.parity.assertion import assert_parity as assert_parity
-from keras_pe.export.parity.bundle.bundle import write_bundle as write_bundle
-from keras_pe.export.parity.bundle.replay import replay_bundle as replay_bundle
-from keras_pe.export.parity.check import check_parity as check_parity
-from keras_pe.export.parity.reports import write_report as write_report
-from keras_pe.export.parity.results import ParityReport as ParityReport
+A check goes through the folders from left to right: inputs, references, verdict, diagnosis, reports.
+"""
+
+from typing import TYPE_CHECKING
+
+from keras_pe.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from keras_pe.export.parity.assertion import assert_parity as assert_parity
+    from keras_pe.export.parity.bundle.bundle import write_bundle as write_bundle
+    from keras_pe.export.parity.bundle.replay import replay_bundle as replay_bundle
+    from keras_pe.export.parity.check import check_parity as check_parity
+    from keras_pe.export.parity.reports import write_report as write_report
+    from keras_pe.export.parity.results import ParityReport as ParityReport
+
+_LAZY = {
+    "ParityReport": "keras_pe.export.parity.results",
+    "assert_parity": "keras_pe.export.parity.assertion",
+    "check_parity": "keras_pe.export.parity.check",
+    "replay_bundle": "keras_pe.export.parity.bundle.replay",
+    "write_bundle": "keras_pe.export.parity.bundle.bundle",
+    "write_report": "keras_pe.export.parity.reports",
+}
+
+__getattr__ = lazy_names(__name__, _LAZY)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])

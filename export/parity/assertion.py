@@ -1,15 +1,18 @@
-"""One line for a user's own test suite."""
+"""For a user's own test suite: `assert_parity`, and with pytest a fixture, `def test(parity): parity(model, "m.onnx")`.
 
-from collections.abc import Sequence
-from typing import Any
+pytest loads this module in every run of every project that has the package installed, so it imports nothing heavy.
+"""
 
-from keras_pe.export.parity.check import check_parity
-from keras_pe.export.parity.references.sources import Source
-from keras_pe.export.parity.results import ParityReport
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keras_pe.export.parity.results import ParityReport
 
 
-def assert_parity(model: Any, artifacts: Source | Sequence[Source] = (), **arguments: Any) -> ParityReport:
-    """Raises AssertionError, with the report's worst findings, unless `check_parity` passes.
+def assert_parity(model: Any, artifacts: Any = (), **arguments: Any) -> "ParityReport":
+    """Raises AssertionError, with the report, unless `check_parity` passes.
 
     Args:
         model: As in `check_parity`.
@@ -19,7 +22,23 @@ def assert_parity(model: Any, artifacts: Source | Sequence[Source] = (), **argum
     Returns:
         The report that passed.
     """
+    from keras_pe.export.parity.check import check_parity
+
     report = check_parity(model, artifacts, **arguments)
     if not report.passed:
         raise AssertionError(str(report))
     return report
+
+
+with contextlib.suppress(ImportError):  # the fixture is for pytest, and the function for whatever else runs tests
+    import pytest
+
+    @pytest.fixture(scope="session")
+    def parity() -> "Callable[..., ParityReport]":
+        """Checks artifacts against a model: takes the arguments of `assert_parity`, and fails the test as it does."""
+
+        def check(*arguments: Any, **keywords: Any) -> "ParityReport":
+            __tracebackhide__ = True
+            return assert_parity(*arguments, **keywords)
+
+        return check

@@ -1,31 +1,45 @@
 """The check: what to run, in which order, and the report of it."""
 
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.parity.references.reference import Expectation, KerasReference, Reference
-from keras_pe.export.parity.references.sources import Source, choose_cases, locate, locate_artifact, open_reference
-from keras_pe.export.parity.results import Array, NotTried, ParityReport, RuntimeResult, TriedInput
-from keras_pe.export.parity.verdict.examine import examine
-from keras_pe.export.runtimes.in_process import KerasHere
+import keras_pe
+from keras_pe.export.parity.diagnosis.diagnose import diagnose
+from keras_pe.export.parity.inputs.cases import GivenInputs
+from keras_pe.export.parity.inputs.input_roles import Role
+from keras_pe.export.parity.references.opening import (
+    Source,
+    choose_cases,
+    fair_roles,
+    is_path,
+    locate,
+    locate_artifacts,
+    open_reference,
+)
+from keras_pe.export.parity.references.reference import Expectation, Reference
+from keras_pe.export.parity.results import CaseInfo, ParityReport, RuntimeResult, SkippedRuntime
+from keras_pe.export.parity.verdict.run import Runner, run_cases
+from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
-from keras_pe.version import __version__
 
 Progress = Callable[[int, int, str], None]
+Job = tuple[RuntimeSpec, Path | None]
 
 
 def check_parity(
     model: Any,
     artifacts: Source | Sequence[Source] = (),
     *,
-    inputs: Sequence[str | Path | Mapping[str, Array]] | None = None,
+    inputs: GivenInputs | Sequence[GivenInputs] | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
-    runtimes: Sequence[str | RuntimeSpec] | None = None,
+    runtimes: str | RuntimeSpec | Sequence[str | RuntimeSpec] | None = None,
     input_signature: Any = None,
     seed: int = 0,
     timeout: float = 120.0,
@@ -33,15 +47,19 @@ def check_parity(
 ) -> ParityReport:
     """Runs a model and what was exported from it on the same inputs, and reports where they differ and why.
 
+    The model is left as it was, its state included.
+
     Args:
-        model: The reference: a built `keras.Model`, the path of a `.keras` file, an artifact (`.onnx`, `.tflite` or a
+        model: The reference: a built `keras.Model`, the path of a `.keras` file, an artifact (an ONNX or LiteRT file or a
             SavedModel folder), or an `.npz` file with inputs and the outputs expected of them. Only the first two need
             Keras, and only a SavedModel needs TensorFlow.
-        artifacts: What to check, as returned by an export or by path. Without any, the model itself is run compiled.
-        inputs: What to feed instead of the sweep: a mapping of names to arrays, or an `.npz` file, for each case.
+        artifacts: What to check, as returned by an export or by path, one or several. Without any, the model itself is
+            run compiled.
+        inputs: What to feed instead of the sweep: a mapping of names to arrays, or an `.npz` file, one or several.
         ranges: For the sweep, the fair values of an input: the least, and the first above that is not fair.
-        runtimes: Names such as "onnxruntime", "onnxruntime[all]" or "saved_model". By default all that are installed
-            and take one of the artifacts, but "keras[xla]", "onnx_reference" and "openvino" when named only.
+        runtimes: Names such as "onnxruntime", "onnxruntime[all]" or "tensorflow", or specs of runtimes of your own, one
+            or several. By default all that are installed and take one of the artifacts, but "keras[xla]",
+            "onnx_reference", "openvino" and execution providers other than the CPU's when named only.
         input_signature: As in `export_onnx`, for models that do not tell it themselves.
         seed: Of the sweep.
         timeout: Seconds that a runtime may take to load, or to answer one case, before it counts as hung.
@@ -51,69 +69,134 @@ def check_parity(
         The report. It has not passed if nothing was compared.
 
     Raises:
-        ValueError: If an argument is not valid, or a runtime is unknown.
+        ValueError: If an argument is not valid, a file cannot be read, or a runtime is unknown.
         ImportError: If a runtime that was asked for is not installed.
         FileNotFoundError: If a file is missing.
     """
-    start = time.perf_counter()
-    sources = [artifacts] if isinstance(artifacts, Source) else list(artifacts)
-    targets: list[tuple[str, Path | None]] = [locate_artifact(source) for source in sources]
-    if not isinstance(model, Source) or locate(model)[0] == "keras":
+    clock = _Clock()
+    targets: list[tuple[str, Path | None]] = [*locate_artifacts(artifacts)]
+    if not is_path(model) or locate(model)[0] == "keras":
         targets.insert(0, ("keras", None))
     chosen = default_runtimes() if runtimes is None else find_runtimes(runtimes)
     jobs = [(spec, path) for format, path in targets for spec in chosen if spec.format == format]
-    tell = progress or _nobody
+    ready = [(spec, path) for spec, path in jobs if spec.installed]
+    tell = progress or (lambda done, total, what: None)
+    total = len(ready) + 1
     with ExitStack() as stack:
-        ready = [(spec, path) for spec, path in jobs if spec.installed]
-        tell(0, len(ready) + 1, "starting the runtimes")
+        tell(0, total, "starting the runtimes")
         # All at once: they import while the reference computes. Each loads its artifact when its turn comes.
-        workers = [None if path is None else stack.enter_context(Worker(spec, timeout)) for spec, path in ready]
-        reference = open_reference(model, input_signature, timeout)
-        stack.callback(reference.close)
-        tell(0, len(ready) + 1, reference.name)
-        expectations = reference.answer(choose_cases(reference, inputs, ranges or {}, seed))
-        results = []
-        for done, ((spec, path), worker) in enumerate(zip(ready, workers, strict=True), start=1):
-            tell(done, len(ready) + 1, spec.name)
-            results.append(examine(worker or _here(spec, reference), path, reference, expectations))
-    tell(len(ready) + 1, len(ready) + 1, "done")
-    ran = {path for _, path in ready}
-    results += [_untried(format, path) for format, path in targets if path is not None and path not in ran]
+        groups = [list(group) for _, group in itertools.groupby(ready, key=lambda job: (job[0].factory, job[1]))]
+        workers = [None if g[0][1] is None else stack.enter_context(Worker(g[0][0], timeout)) for g in groups]
+        reference = stack.enter_context(open_reference(model, input_signature, timeout))
+        clock.stage("open the reference")
+        tell(0, total, reference.name)
+        roles = fair_roles(reference, ranges or {})
+        expectations = reference.answer(choose_cases(reference, roles, inputs, seed))
+        clock.stage("run the reference")
+        results: list[RuntimeResult] = []
+        for group, worker in zip(groups, workers, strict=True):
+            for spec, path in group:
+                tell(len(results) + 1, total, spec.name)
+                with ExitStack() as own:
+                    runner = worker or own.enter_context(_in_process(spec, reference))
+                    results.append(_check(runner, (spec, path), reference, expectations, roles, results))
+                clock.stage(f"{spec.name} {path.name if path else ''}".strip())
+            if worker is not None:
+                worker.close()
+    tell(total, total, "done")
+    results += _untried(targets, {path for _, path in ready})
     return ParityReport(
         model=reference.name,
-        basis=reference.basis,
-        tried=tuple(tried_input(each) for each in expectations),
+        reference=reference.basis,
+        cases=tuple(case_info(each) for each in expectations),
         results=tuple(results),
-        not_tried=tuple(NotTried(s.name, str(path or ""), s.install) for s, path in jobs if not s.installed),
+        skipped=tuple(SkippedRuntime(s.name, str(path or ""), s.install) for s, path in jobs if not s.installed),
         seed=seed,
         versions=versions_of([reference.version, *(result.version for result in results)]),
-        seconds=time.perf_counter() - start,
+        seconds=sum(clock.stages.values()),
+        stages=clock.stages,
     )
 
 
-def _untried(format: str, path: Path) -> RuntimeResult:
-    """Returns the result of an artifact that no runtime ran: it has failed, whatever else has passed."""
-    message = f"none of the chosen runtimes that are installed takes {format}"
-    return RuntimeResult(str(path), format, "none", passed=False, status="not loaded", message=message)
+class _Clock:
+    """Measures one stage after another."""
+
+    def __init__(self) -> None:
+        self.stages: dict[str, float] = {}
+        self._start = time.perf_counter()
+
+    def stage(self, name: str) -> None:
+        """Ends a stage."""
+        now = time.perf_counter()
+        self.stages[name] = self.stages.get(name, 0.0) + now - self._start
+        self._start = now
 
 
-def _here(spec: RuntimeSpec, reference: Reference) -> KerasHere:
-    assert isinstance(reference, KerasReference)
-    return KerasHere(spec, reference.model, reference.signature)
+def _check(
+    runner: Runner,
+    job: Job,
+    reference: Reference,
+    expectations: Sequence[Expectation],
+    roles: Mapping[str, Role],
+    before: Sequence[RuntimeResult],
+) -> RuntimeResult:
+    """Returns the result of one runtime; causes that another variant of it has shown already are not looked for again."""
+    spec, path = job
+    run = run_cases(runner, spec, path, reference, expectations)
+    if run.result.passed:
+        return run.result
+    for other in before:
+        if other.artifact == run.result.artifact and _family(other) == spec.family and _is_alike(other, run.result):
+            return replace(run.result, findings=other.findings, layers=other.layers, proof=other.proof)
+    return diagnose(run, runner, reference, roles)
 
 
-def tried_input(expectation: Expectation) -> TriedInput:
+def _family(result: RuntimeResult) -> str:
+    return result.runtime.partition("[")[0]
+
+
+def _is_alike(one: RuntimeResult, other: RuntimeResult) -> bool:
+    """Whether two variants of a runtime fail in the same cases by the same amount, to a thousandth."""
+    if one.passed or (one.status, len(one.cases)) != (other.status, len(other.cases)):
+        return False
+    for mine, theirs in zip(one.cases, other.cases, strict=True):
+        if mine.status != theirs.status or len(mine.comparisons) != len(theirs.comparisons):
+            return False
+        for a, b in zip(mine.comparisons, theirs.comparisons, strict=True):
+            apart = 0.0 if a.max_abs_diff == b.max_abs_diff else abs(a.max_abs_diff - b.max_abs_diff)
+            if a.passed != b.passed or apart > a.tolerance + 1e-3 * a.max_abs_diff:
+                return False
+    return True
+
+
+def _in_process(spec: RuntimeSpec, reference: Reference) -> InProcessRunner:
+    return InProcessRunner(spec, reference.model, reference.signature)
+
+
+def _untried(targets: Sequence[tuple[str, Path | None]], ran: set[Path | None]) -> list[RuntimeResult]:
+    """Returns the results of artifacts that no runtime ran: they have failed, whatever else has passed."""
+    return [
+        RuntimeResult(
+            str(path),
+            format,
+            "none",
+            passed=False,
+            status="not loaded",
+            error=f"none of the chosen runtimes that are installed takes {format}",
+        )
+        for format, path in targets
+        if path is not None and path not in ran
+    ]
+
+
+def case_info(expectation: Expectation) -> CaseInfo:
     """Returns what the report says of a case."""
     case = expectation.case
     inputs = {name: f"{array.dtype} {array.shape}" for name, array in case.inputs.items()}
-    return TriedInput(case.name, inputs, case.why, expectation.refused)
+    return CaseInfo(case.name, inputs, case.purpose, expectation.error)
 
 
 def versions_of(found: Sequence[str]) -> dict[str, str]:
     """Returns the versions by package; `found` has texts such as "onnxruntime 1.31.1"."""
     pairs = [version.split(" ", 1) for version in found if version]
-    return {"keras-pe": __version__, **{pair[0]: pair[-1] for pair in pairs}}
-
-
-def _nobody(done: int, total: int, what: str) -> None:
-    """Listens to the progress where the caller does not."""
+    return {"keras-pe": keras_pe.__version__, **{pair[0]: pair[-1] for pair in pairs}}

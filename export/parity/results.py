@@ -1,17 +1,16 @@
 """What a check found: plain frozen records, from the whole report down to one output in one case."""
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-Status = Literal["passed", "failed", "refused"]
+CaseStatus = Literal["passed", "failed", "skipped"]
+RunStatus = Literal["compared", "crashed", "hung", "not loaded"]
 
 
 @dataclass(frozen=True)
@@ -20,27 +19,30 @@ class Comparison:
 
     Attributes:
         output: The output's name.
-        passed: Whether the difference is allowed and nothing structural is wrong.
+        passed: Whether the difference is within the tolerance and nothing structural is wrong.
         problem: What makes the two incomparable or differ at any tolerance ("missing", "extra", a shape, a dtype, a
             NaN against a number), else None.
-        shape: Of the expected array; of the actual one where the output is an extra.
-        dtype: The expected array's type, by NumPy's name.
+        shape: Of the reference's array; of the actual one where the output is an extra.
+        dtype: The type of the reference's array, by NumPy's name.
         count: Values compared.
         max_abs_diff: Largest absolute difference from the truth; infinity where a NaN meets a number.
         max_rel_diff: Largest difference divided by the magnitude of the true value, where that is not 0.
         max_ulp: Largest difference in units in the last place of the larger of the two values.
         rms: Root mean square of the difference.
         cosine: Cosine of the angle between the two arrays as vectors; None where one of them is zero.
-        share_out: Share of the values that are out of tolerance, from 0 to 1.
+        fraction_out_of_tolerance: Of the values, from 0 to 1.
         worst_index: Where the largest difference is; None for an empty array.
-        expected: The true value there.
+        expected: The reference's value there, in its own precision.
+        truth: The true value there: that of the float64 rebuild, or where there is none the reference's.
         actual: The runtime's value there.
-        argmax_agreement: Share of the rows whose largest value is at the same place, where the output looks like
+        argmax_agreement: Fraction of the rows whose largest value is at the same place, where the output looks like
             probabilities; None where it does not.
-        allowed: The absolute difference that is allowed.
-        required: The smallest allowed difference that would have passed; infinity where none would.
-        floor: Keras' own error against the float64 rebuild, the noise floor; None where there is no such rebuild.
-        factor: `max_abs_diff / floor`; None where there is no floor.
+        tolerance: The absolute difference that is allowed.
+        min_passing_tolerance: The smallest tolerance that would have passed; infinity where none would.
+        noise_floor: Keras' own error against the float64 rebuild; None where there is no such rebuild.
+        noise_ratio: `max_abs_diff / noise_floor`; None where there is no floor.
+        precision_gap: How far the model in its own precision is from what the artifact is measured against, where the
+            artifact computes in a wider one; else None.
     """
 
     output: str
@@ -54,15 +56,17 @@ class Comparison:
     max_ulp: float = math.inf
     rms: float = math.inf
     cosine: float | None = None
-    share_out: float = 1.0
+    fraction_out_of_tolerance: float = 1.0
     worst_index: tuple[int, ...] | None = None
     expected: float | None = None
+    truth: float | None = None
     actual: float | None = None
     argmax_agreement: float | None = None
-    allowed: float = 0.0
-    required: float = math.inf
-    floor: float | None = None
-    factor: float | None = None
+    tolerance: float = 0.0
+    min_passing_tolerance: float = math.inf
+    noise_floor: float | None = None
+    noise_ratio: float | None = None
+    precision_gap: float | None = None
 
 
 @dataclass(frozen=True)
@@ -78,8 +82,8 @@ class ErrorProfile:
         errors: The largest absolute difference in each bin; infinity where a NaN meets a number.
         noise: Keras' own largest error in each bin; empty where there is no float64 rebuild.
         equal: How many values do not differ at all.
-        unbounded: How many values are NaN or infinite on one side only.
-        decades: The edges of the histogram's bins, as decimal logarithms of the absolute difference.
+        nonfinite: How many values are NaN or infinite on one side only.
+        log10_bin_edges: The edges of the histogram's bins, as decimal logarithms of the absolute difference.
         counts: How many of the other values are in each bin, one fewer than there are edges.
     """
 
@@ -91,27 +95,27 @@ class ErrorProfile:
     errors: tuple[float, ...]
     noise: tuple[float, ...]
     equal: int
-    unbounded: int
-    decades: tuple[float, ...]
+    nonfinite: int
+    log10_bin_edges: tuple[float, ...]
     counts: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class TriedInput:
+class CaseInfo:
     """One case of the sweep.
 
     Attributes:
-        case: Its name, unique in the report.
+        name: Unique in the report.
         inputs: Each input as text, such as "float32 (3, 67, 8)".
-        why: What the case is there to find.
-        refused: The reference's error where it refuses the case, else None. Nothing is compared then, but a runtime
-            that answers all the same has failed.
+        purpose: What the case is there to find.
+        error: The reference's error where it refuses the case, else None. Nothing is compared then, but a runtime that
+            answers all the same has failed.
     """
 
-    case: str
+    name: str
     inputs: Mapping[str, str]
-    why: str
-    refused: str | None = None
+    purpose: str
+    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -119,15 +123,15 @@ class CaseResult:
     """One case in one runtime.
 
     Attributes:
-        case: The case's name.
-        status: "refused" where the reference and the runtime both refuse the case: nothing was compared.
-        message: The runtime's error, or what else was wrong with the case as a whole; empty where nothing was.
+        name: The case's name.
+        status: "skipped" where the reference and the runtime both refuse the case: nothing was compared.
+        error: The runtime's error, or what else was wrong with the case as a whole; empty where nothing was.
         comparisons: One for each output, missing and extra ones included.
     """
 
-    case: str
-    status: Status
-    message: str = ""
+    name: str
+    status: CaseStatus
+    error: str = ""
     comparisons: tuple[Comparison, ...] = ()
 
 
@@ -136,10 +140,9 @@ class Finding:
     """A cause, and what speaks for it.
 
     Attributes:
-        cause: A short fixed phrase from `keras_pe.export.parity.diagnosis.causes`, such as "wrong layout", or
-            "unknown".
-        evidence: One sentence with the numbers.
-        layer: The Keras layer where the fault is, where that is known.
+        cause: A short fixed phrase, such as "wrong layout", or "unknown".
+        evidence: A sentence or two, with the numbers.
+        layer: The path of the Keras layer where the fault is, where that is known.
         output: The output that shows it, where it is one.
     """
 
@@ -151,29 +154,46 @@ class Finding:
 
 @dataclass(frozen=True)
 class LayerResult:
-    """One Keras layer's output in the artifact, in the order of the model.
+    """One Keras layer's output in the artifact, in the order in which the model computes.
 
     Attributes:
-        layer: The layer's name.
-        tensor: The artifact's tensor nearest to the layer's output; None where none has its size.
-        max_abs_diff: The distance between the two; infinity where there is no such tensor.
-        allowed: The distance that is allowed.
-        parted: Whether the layer's output differs.
-        born: Whether the fault is born in this layer: fed with the reference's inputs it is still wrong. False where
-            the layer only passes a fault on, None where it did not part or this could not be tried.
+        layer: The layer's path, with the number of the call behind it where there are several.
+        tensor: The artifact's tensor that holds the output; None where none does.
+        max_abs_diff: The distance between the two in the artifact as it is; infinity where there is no such tensor.
+        tolerance: The distance that is allowed.
+        differs: Whether it is larger.
+        originates_here: Whether the fault is this layer's own: with the outputs of the layers at fault before it
+            replaced by Keras' own it still differs. None where this could not be tried.
     """
 
     layer: str
     tensor: str | None
     max_abs_diff: float
-    allowed: float
-    parted: bool
-    born: bool | None = None
+    tolerance: float
+    differs: bool
+    originates_here: bool | None = None
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What the artifact returns with the outputs of the layers at fault replaced by Keras' own.
+
+    Attributes:
+        layers: The layers whose outputs were replaced.
+        max_abs_diff: Of the output that is furthest out of tolerance, from what Keras returns.
+        tolerance: What is allowed for it.
+        holds: Whether all outputs are within tolerance: the layers explain the whole difference.
+    """
+
+    layers: tuple[str, ...]
+    max_abs_diff: float
+    tolerance: float
+    holds: bool
 
 
 @dataclass(frozen=True)
 class Recording:
-    """The arrays of a failing runtime's worst case. They are not part of `to_dict()`.
+    """The arrays of a failing runtime's worst case. They are not part of the report as JSON.
 
     Attributes:
         case: The case's name.
@@ -202,10 +222,11 @@ class RuntimeResult:
         runtime: The runtime's name, such as "onnxruntime[all]".
         passed: Whether every case passed and at least one output was compared.
         status: "compared", or why it could not be: "crashed", "hung", "not loaded".
-        message: The error where the status is not "compared"; else empty.
+        error: The error where the status is not "compared"; else empty.
         cases: One for each case that was run.
         findings: The causes of a failure; empty where it passed.
         layers: Layer by layer, where a failure was traced through the model.
+        proof: What replacing the layers at fault gives; None where none was found or it could not be tried.
         version: The runtime's package and version.
         seconds: What the runs themselves took, imports and loading aside.
         profile: How the differences of its longest comparison spread; None where no arrays were compared.
@@ -216,11 +237,12 @@ class RuntimeResult:
     format: str
     runtime: str
     passed: bool
-    status: Literal["compared", "crashed", "hung", "not loaded"]
-    message: str = ""
+    status: RunStatus
+    error: str = ""
     cases: tuple[CaseResult, ...] = ()
     findings: tuple[Finding, ...] = ()
     layers: tuple[LayerResult, ...] = ()
+    proof: Proof | None = None
     version: str = ""
     seconds: float = 0.0
     profile: ErrorProfile | None = None
@@ -229,17 +251,17 @@ class RuntimeResult:
     @property
     def worst(self) -> tuple[str, Comparison] | None:
         """The case and comparison that is furthest out of tolerance; None where nothing was compared."""
-        pairs = [(case.case, comparison) for case in self.cases for comparison in case.comparisons]
+        pairs = [(case.name, comparison) for case in self.cases for comparison in case.comparisons]
         return max(pairs, key=lambda pair: _excess(pair[1]), default=None)
 
     @property
-    def first_parted_layer(self) -> str | None:
-        """The first Keras layer whose output parts, where it is known."""
-        return next((layer.layer for layer in self.layers if layer.parted), None)
+    def first_layer_that_differs(self) -> str | None:
+        """The path of the first Keras layer whose output differs, where it is known."""
+        return next((layer.layer for layer in self.layers if layer.differs), None)
 
 
 @dataclass(frozen=True)
-class NotTried:
+class SkippedRuntime:
     """A runtime that would take the artifact but is not installed.
 
     Attributes:
@@ -258,24 +280,26 @@ class ParityReport:
     """A whole check.
 
     Attributes:
-        model: The reference: the Keras model's name, an artifact's path, or "stored outputs".
-        basis: What the differences are measured against and how much is allowed, in one sentence.
-        tried: The cases.
+        model: The Keras model's name, an artifact's path, or that of the stored outputs.
+        reference: What the differences are measured against and how much is allowed, in one sentence.
+        cases: The inputs.
         results: One for each artifact and runtime.
-        not_tried: Runtimes that are not installed.
+        skipped: Runtimes that are not installed.
         seed: The seed of the sweep.
         versions: The packages that took part.
         seconds: The whole check.
+        stages: The seconds of each stage, by what it does.
     """
 
     model: str
-    basis: str
-    tried: tuple[TriedInput, ...]
+    reference: str
+    cases: tuple[CaseInfo, ...]
     results: tuple[RuntimeResult, ...]
-    not_tried: tuple[NotTried, ...] = ()
+    skipped: tuple[SkippedRuntime, ...] = ()
     seed: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    stages: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -294,10 +318,12 @@ class ParityReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the report as JSON's plain values; NaN and infinities as the texts "NaN", "Infinity", "-Infinity"."""
-        plain: dict[str, Any] = _plain(self)
-        return {"passed": self.passed, "compared": self.compared, **plain}
+        from keras_pe.export.parity.reports.json import to_plain
+
+        return to_plain(self)
 
     def __str__(self) -> str:
+        """Returns what the terminal shows of it, 100 columns wide."""
         from keras_pe.export.parity.reports.text import render_text
 
         return render_text(self)
@@ -305,24 +331,6 @@ class ParityReport:
 
 def _excess(comparison: Comparison) -> tuple[bool, float]:
     """Orders comparisons: failures before passes, then by how far out they are."""
-    if comparison.allowed > 0:
-        return not comparison.passed, comparison.max_abs_diff / comparison.allowed
+    if comparison.tolerance > 0:
+        return not comparison.passed, float(np.divide(comparison.max_abs_diff, comparison.tolerance))
     return not comparison.passed, comparison.max_abs_diff
-
-
-def _plain(value: Any) -> Any:
-    """Returns records, mappings, sequences, paths and NumPy scalars as JSON's plain values."""
-    if dataclasses.is_dataclass(value):
-        fields = [f.name for f in dataclasses.fields(value) if f.name != "recording"]
-        return {name: _plain(getattr(value, name)) for name in fields}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value

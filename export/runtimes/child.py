@@ -9,6 +9,8 @@ from typing import Any, BinaryIO
 
 from keras_pe.export.errors import RuntimeDiedError, RuntimeRefusedError
 
+_OPTIONAL = ("intermediates", "weights", "float_dtypes", "metadata")
+
 
 def main() -> None:
     """Answers requests until there are no more. The runtime's class is named on the command line."""
@@ -32,10 +34,11 @@ def main() -> None:
         start = time.perf_counter()
         try:
             if request == "load":
+                runtime = None  # the one before makes room
                 runtime = factory(arguments[0], **arguments[1])
-                answer: Any = (runtime.inputs, runtime.version, dict(getattr(runtime, "providers", {})))
-            elif request == "taps":
-                answer = hasattr(runtime, "intermediates")
+                capabilities = frozenset(_OPTIONAL).intersection(dir(runtime))
+                providers = dict(getattr(runtime, "providers", {}))
+                answer: Any = (runtime.inputs, runtime.version, providers, capabilities)
             else:
                 answer = getattr(runtime, request)(*arguments)
         except RuntimeDiedError as error:  # what it has started is gone, though this process is not

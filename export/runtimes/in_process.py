@@ -3,25 +3,35 @@
 import importlib
 import time
 from collections.abc import Mapping
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec
 
 
-class KerasHere:
+class InProcessRunner:
     """Has the methods of `Worker`, without the child process."""
 
     inputs: tuple[TensorInfo, ...]
     version: str
-    tappable = False  # its layers are those of the reference
+    capabilities: frozenset[str] = frozenset()  # a compiled model cannot be read inside
 
     def __init__(self, spec: RuntimeSpec, model: Any, signature: Any) -> None:
         self.spec = spec
         self.seconds = 0.0
         self._model = model
         self._signature = signature
+        self._runtime: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._runtime = None
 
     def load(self, path: object = None) -> None:
         module, _, name = self.spec.factory.partition(":")
@@ -38,12 +48,14 @@ class KerasHere:
         self.seconds += time.perf_counter() - start
         return outputs
 
-    def intermediates(self, inputs: Mapping[str, Array]) -> Arrays:
+    def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
         raise RuntimeRefusedError("a compiled model cannot be read inside")
 
-    def between(self, feeds: Mapping[str, Array], fetch: str) -> Array:
-        raise RuntimeRefusedError("a compiled model cannot be read inside")
+    def weights(self) -> Arrays:
+        return {}
 
-    def close(self) -> None:
-        """Lets the compiled model go."""
-        del self._runtime
+    def float_dtypes(self) -> tuple[str, ...]:
+        return ()
+
+    def metadata(self) -> dict[str, str]:
+        return {}

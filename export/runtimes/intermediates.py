@@ -1,80 +1,121 @@
-"""Reads what is inside an ONNX graph: the same graph with every tensor as an output, or a part of it."""
+"""Reads what is inside an ONNX file, and puts other values in its place: one model, whatever is replaced."""
 
-import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import onnx
+from onnx import TensorProto, helper, numpy_helper
 
-from keras_pe.export.runtimes.runtime import Array
+from keras_pe.export.runtimes.runtime import Array, Arrays
+
+_FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+_NUMBERS = (*_FLOATS, TensorProto.INT8, TensorProto.UINT8)
+_FLAG, _REPLACEMENT, _COMPUTED = "is_replaced", "replacement", "computed"
 
 
-class TappedModel:
-    """An ONNX file and the tensors in it.
+class InspectedModel:
+    """An ONNX file whose tensors are outputs, and whose floating-point tensors can be replaced.
+
+    Each of these passes an `If`, with a flag and a replacement among the model's inputs. The bodies of `If` and `Loop`
+    are not entered.
 
     Attributes:
-        names: Every tensor that a node of the main graph computes, in the order of computation. The bodies of `If` and
-            `Loop` are not entered.
+        names: The tensors in the order of computation, as the model returns them.
     """
 
     def __init__(self, path: str) -> None:
-        self._model = onnx.load(path)  # with its external data: a session made from bytes finds no files
+        self._path = Path(path).absolute()
+        self._model = onnx.load(path, load_external_data=False)
         self.names = [name for node in self._model.graph.node for name in node.output if name]
-        self._home = Path(path).parent
 
-    def all_outputs(self) -> bytes:
-        """Returns the serialised model with every tensor as an output."""
-        return self._serialise(self._model.graph.node, self._model.graph.input, self.names)
+    def feeds(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
+        """Returns what the model takes to compute from these inputs with some tensors replaced."""
+        feeds = dict(inputs)
+        for name, kind in self._replaceable.items():
+            dtype = helper.tensor_dtype_to_np_dtype(kind)
+            feeds[f"{name}/{_FLAG}"] = np.array(name in replaced)
+            feeds[f"{name}/{_REPLACEMENT}"] = np.ascontiguousarray(replaced.get(name, np.zeros((), dtype)), dtype)
+        return feeds
 
-    def part(self, feeds: Mapping[str, Array], fetch: str) -> bytes:
-        """Returns the serialised part of the model that computes one tensor from the given ones.
-
-        Raises:
-            ValueError: If the tensor also depends on something that is not given.
-        """
-        made_by = {name: node for node in self._model.graph.node for name in node.output}
-        constant = {tensor.name for tensor in self._model.graph.initializer}
-        needed, pending = set[str](), [fetch]
-        while pending:
-            name = pending.pop()
-            if not name or name in feeds or name in constant or name in needed:
-                continue
-            if name not in made_by:
-                raise ValueError(f"Tensor {fetch!r} also depends on {name!r}.")
-            needed.add(name)
-            pending += _sources(made_by[name])
-        nodes = [node for node in self._model.graph.node if needed.intersection(node.output)]
-        used = {name for node in nodes for name in _sources(node)}
-        inputs = [
-            onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), None)
-            for name, array in feeds.items()
-            if name in used and name not in needed
-        ]
-        return self._serialise(nodes, inputs, [fetch])
-
-    def _serialise(
-        self, nodes: Iterable[onnx.NodeProto], inputs: Iterable[onnx.ValueInfoProto], outputs: list[str]
-    ) -> bytes:
-        model = copy.copy(self._model)
-        nodes, inputs = list(nodes), list(inputs)
-        for kept, values in ((model.graph.node, nodes), (model.graph.input, inputs)):
-            values = [copy.copy(value) for value in values]
-            del kept[:]
-            kept.extend(values)
-        del model.graph.output[:]
+    def serialized(self, with_weights: bool = False) -> bytes:
+        """Returns the model. Weights in files of their own stay there unless they are asked for."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self._model)
+        if with_weights:
+            onnx.load_external_data_for_model(model, str(self._path.parent))
+        nodes = []
+        for node in model.graph.node:
+            chosen = [name for name in node.output if name in self._replaceable]
+            node.output[:] = [f"{name}/{_COMPUTED}" if name in chosen else name for name in node.output]
+            nodes += [node.SerializeToString()]
+            nodes += [_choice(name, self._replaceable[name]).SerializeToString() for name in chosen]
+        del model.graph.node[:], model.graph.output[:], model.graph.value_info[:]
+        model.graph.node.extend(onnx.NodeProto.FromString(node) for node in nodes)
+        for name, kind in self._replaceable.items():
+            model.graph.input.append(helper.make_tensor_value_info(f"{name}/{_FLAG}", TensorProto.BOOL, []))
+            model.graph.input.append(_of_any_shape(f"{name}/{_REPLACEMENT}", kind))
         # Without a type ONNX Runtime infers it, whatever the operator.
-        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
-        serialised: bytes = model.SerializeToString()
-        return serialised
+        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in self.names)
+        serialized: bytes = model.SerializeToString()
+        return serialized
+
+    def weights(self) -> Arrays:
+        """Returns the constants of the graph and of the bodies in it, the empty ones aside."""
+        return {
+            tensor.name: numpy_helper.to_array(tensor, str(self._path.parent))
+            for tensor in _constants(self._model.graph)
+            if tensor.data_type in _NUMBERS and 0 not in tensor.dims
+        }
+
+    def float_dtypes(self) -> tuple[str, ...]:
+        """Returns the floating-point types of what is computed."""
+        kinds = set(self._types.values()).intersection(_FLOATS)
+        return tuple(sorted(helper.tensor_dtype_to_np_dtype(kind).name for kind in kinds))
+
+    @cached_property
+    def _types(self) -> dict[str, int]:
+        """The type of each tensor, by name, as far as ONNX can infer it."""
+        graph = onnx.shape_inference.infer_shapes(self._model).graph
+        return {value.name: value.type.tensor_type.elem_type for value in (*graph.value_info, *graph.output)}
+
+    @cached_property
+    def _replaceable(self) -> dict[str, int]:
+        """The type of each tensor that can be replaced."""
+        return {name: self._types[name] for name in self.names if self._types.get(name) in _FLOATS}
 
 
-def _sources(node: onnx.NodeProto) -> list[str]:
-    """Returns what a node reads, the outer tensors that its sub-graphs read among it."""
-    names = list(node.input)
-    for attribute in node.attribute:
-        for graph in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
-            own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-            own |= {name for inner in graph.node for name in inner.output}
-            names += [name for inner in graph.node for name in _sources(inner) if name not in own]
-            names += [value.name for value in graph.output if value.name not in own]
-    return names
+def _choice(name: str, kind: int) -> onnx.NodeProto:
+    """Returns the node that lets through a tensor as it was computed, or its replacement."""
+
+    def body(source: str, result: str) -> onnx.GraphProto:
+        node = helper.make_node("Identity", [source], [result])
+        return helper.make_graph([node], result, [], [_of_any_shape(result, kind)])
+
+    return helper.make_node(
+        "If",
+        [f"{name}/{_FLAG}"],
+        [name],
+        then_branch=body(f"{name}/{_REPLACEMENT}", f"{name}/then"),
+        else_branch=body(f"{name}/{_COMPUTED}", f"{name}/else"),
+    )
+
+
+def _of_any_shape(name: str, kind: int) -> onnx.ValueInfoProto:
+    value = onnx.ValueInfoProto(name=name)
+    value.type.tensor_type.elem_type = kind
+    return value
+
+
+def _constants(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.name == "value":
+                tensor = onnx.TensorProto()
+                tensor.CopyFrom(attribute.t)
+                tensor.name = node.output[0]
+                yield tensor
+            for body in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
+                yield from _constants(body)

@@ -10,11 +10,12 @@ from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 
-class LiteRt:
+class LiteRTRuntime:
     """A LiteRT file in the interpreter."""
 
     def __init__(self, path: str) -> None:
         interpreter = Interpreter(model_path=path)
+        self._interpreter = interpreter
         self._run = interpreter.get_signature_runner()
         details = self._run.get_input_details()
         self.inputs = tuple(_spec(name, detail) for name, detail in details.items())
@@ -23,6 +24,10 @@ class LiteRt:
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         # The interpreter's arrays are views of memory that the next run overwrites.
         return {name: np.array(array) for name, array in self._run(**inputs).items()}
+
+    def float_dtypes(self) -> tuple[str, ...]:
+        names = {np.dtype(detail["dtype"]).name for detail in self._interpreter.get_tensor_details()}
+        return tuple(sorted(name for name in names if "float" in name))
 
 
 def _spec(name: str, detail: Mapping[str, Array]) -> TensorInfo:

@@ -1,4 +1,4 @@
-"""ONNX's own reference evaluator: slow, in NumPy, and independent of every optimiser."""
+"""ONNX's own reference evaluator: slow, in NumPy, and independent of every optimizer."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 
-class OnnxReference:
+class OnnxReferenceRuntime:
     """An ONNX file in ONNX's reference evaluator."""
 
     def __init__(self, path: str) -> None:

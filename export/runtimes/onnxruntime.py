@@ -1,10 +1,11 @@
-"""ONNX Runtime, at a given graph optimisation level on a given execution provider."""
+"""ONNX Runtime, at a given graph optimization level on a given execution provider."""
 
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-
-import numpy as np
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")  # a GPU may multiply float32 with ten bits unless it is told
 
@@ -12,6 +13,9 @@ import onnxruntime
 
 from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.runtimes.runtime import Array, Arrays
+
+if TYPE_CHECKING:
+    from keras_pe.export.runtimes.intermediates import InspectedModel
 
 _LEVELS = {
     "disabled": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -21,6 +25,9 @@ _LEVELS = {
     "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
 
+# Ten bits of a product are not float32: NVIDIA's devices multiply so unless they are told.
+_PROVIDER_OPTIONS: Mapping[str, Mapping[str, Any]] = {"CUDAExecutionProvider": {"use_tf32": 0}}
+_WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 _DTYPES = {"float": "float32", "double": "float64"}  # the others have NumPy's names
 
 
@@ -40,51 +47,70 @@ class OnnxRuntime:
         Args:
             path: The ONNX file.
             level: The graph optimization level.
-            provider: The execution provider.
+            provider: The execution provider. What it has no kernel for runs on the CPU, and `providers` says how much.
             disabled_optimizers: ONNX Runtime's names of optimizations to leave out.
             config: Entries of the session's configuration.
+
+        Raises:
+            RuntimeError: If the provider does not run here. ONNX Runtime itself takes the CPU then.
         """
         self._path = path
-        self._disabled_optimizers = list(disabled_optimizers)
-        self._config = config or {}
-        self._provider = provider
-        self._session = self._open(path, level)
+        options = session_options(level)
+        for key, value in (config or {}).items():
+            options.add_session_config_entry(key, value)
+        own = _PROVIDER_OPTIONS.get(provider, {})
+        self._session = onnxruntime.InferenceSession(
+            path, options, providers=[(provider, dict(own))], disabled_optimizers=list(disabled_optimizers)
+        )
         self.inputs = tuple(_spec(argument) for argument in self._session.get_inputs())
         self._outputs = [argument.name for argument in self._session.get_outputs()]
         self.version = f"onnxruntime {onnxruntime.__version__}"
-        if provider not in self._session.get_providers():  # it goes on without one that does not start
-            raise RuntimeError(f"{provider} did not start; ONNX Runtime would use {self._session.get_providers()}.")
+        running = self._session.get_providers()
+        if running[0] != provider:  # it goes on without one that does not start
+            raise RuntimeError(f"{provider} did not start; ONNX Runtime would use {running}.")
         placed = self._session.get_provider_graph_assignment_info()
         self.providers = dict(Counter(part.ep_name for part in placed for _ in part.get_nodes()))
+        if self.providers and provider not in self.providers:
+            raise RuntimeError(f"{provider} runs no node of {path}; ONNX Runtime would use {self.providers}.")
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         return dict(zip(self._outputs, self._session.run(None, dict(inputs)), strict=True))
 
-    def intermediates(self, inputs: Mapping[str, Array]) -> Arrays:
-        from keras_pe.export.runtimes.intermediates import TappedModel
+    def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
+        names = self._inspected.names
+        values = self._inner_session.run(names, self._inspected.feeds(inputs, replaced))
+        return dict(zip(names, values, strict=True))
 
-        tapped = TappedModel(self._path)
-        session = self._open(tapped.all_outputs(), "disabled")
-        return dict(zip(tapped.names, session.run(tapped.names, dict(inputs)), strict=True))
+    def weights(self) -> Arrays:
+        return self._inspected.weights()
 
-    def between(self, feeds: Mapping[str, Array], fetch: str) -> Array:
-        from keras_pe.export.runtimes.intermediates import TappedModel
+    def float_dtypes(self) -> tuple[str, ...]:
+        return self._inspected.float_dtypes()
 
-        session = self._open(TappedModel(self._path).part(feeds, fetch), "disabled")
-        wanted = [argument.name for argument in session.get_inputs()]
-        array: Array = session.run([fetch], {name: np.ascontiguousarray(feeds[name]) for name in wanted})[0]
-        return array
+    def metadata(self) -> dict[str, str]:
+        return dict(self._session.get_modelmeta().custom_metadata_map)
 
-    def _open(self, model: str | bytes, level: str) -> onnxruntime.InferenceSession:
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = _LEVELS[level]
-        options.log_severity_level = 3  # errors; they are raised as well
-        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-        for key, value in self._config.items():
-            options.add_session_config_entry(key, value)
-        return onnxruntime.InferenceSession(
-            model, options, providers=[self._provider], disabled_optimizers=self._disabled_optimizers
-        )
+    @cached_property
+    def _inspected(self) -> "InspectedModel":
+        from keras_pe.export.runtimes.intermediates import InspectedModel
+
+        return InspectedModel(self._path)
+
+    @cached_property
+    def _inner_session(self) -> onnxruntime.InferenceSession:
+        """The session of all tensors, without optimizations."""
+        options = session_options("disabled")
+        options.add_session_config_entry(_WEIGHTS_FOLDER, str(Path(self._path).absolute().parent))
+        return onnxruntime.InferenceSession(self._inspected.serialized(), options, providers=["CPUExecutionProvider"])
+
+
+def session_options(level: str) -> onnxruntime.SessionOptions:
+    """Returns options with a level of graph optimization, which log errors only: they are raised as well."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = _LEVELS[level]
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    return options
 
 
 def _spec(argument: onnxruntime.NodeArg) -> TensorInfo:

@@ -12,7 +12,7 @@ from keras_pe.export.artifact import TensorInfo  # noqa: E402
 from keras_pe.export.runtimes.runtime import Array, Arrays  # noqa: E402
 
 
-class OpenVino:
+class OpenVINORuntime:
     """An ONNX file compiled by OpenVINO."""
 
     def __init__(self, path: str) -> None:

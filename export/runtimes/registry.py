@@ -28,26 +28,30 @@ _FIXED = (
         options={"jit_compile": True},
         by_default=False,
     ),
-    RuntimeSpec("saved_model", "tf_saved_model", f"{_HOME}.tensorflow:SavedModel", "tensorflow", _EXPORT),
+    RuntimeSpec("tensorflow", "tf_saved_model", f"{_HOME}.tensorflow:TensorFlowRuntime", "tensorflow", _EXPORT),
     # A second opinion, not a place where models run: a recurrent layer takes it a hundred times as long, and onnx 1.23
     # drops an axis of a GRU's last state.
-    RuntimeSpec("onnx_reference", "onnx", f"{_HOME}.onnx_reference:OnnxReference", "onnx", _EXPORT, by_default=False),
+    RuntimeSpec(
+        "onnx_reference", "onnx", f"{_HOME}.onnx_reference:OnnxReferenceRuntime", "onnx", _EXPORT, by_default=False
+    ),
     # A runtime that few ship to: its faults should not fail the check of those who only have it installed.
     RuntimeSpec(
         "openvino",
         "onnx",
-        f"{_HOME}.openvino:OpenVino",
+        f"{_HOME}.openvino:OpenVINORuntime",
         "openvino",
         "pip install 'keras-pe[openvino]'",
         by_default=False,
     ),
-    RuntimeSpec("litert", "litert", f"{_HOME}.litert:LiteRt", "ai_edge_litert", "pip install 'keras-pe[litert]'"),
+    RuntimeSpec(
+        "litert", "litert", f"{_HOME}.litert:LiteRTRuntime", "ai_edge_litert", "pip install 'keras-pe[litert]'"
+    ),
 )
 
 
 @functools.cache
 def known_runtimes() -> tuple[RuntimeSpec, ...]:
-    """Returns every runtime, installed or not: ONNX Runtime once for each optimisation level and execution provider."""
+    """Returns every runtime, installed or not: ONNX Runtime once for each optimization level and execution provider."""
     return (
         tuple(_onnxruntime(f"onnxruntime[{level}]", level=level) for level in _LEVELS)
         + _providers()
@@ -59,18 +63,18 @@ def known_runtimes() -> tuple[RuntimeSpec, ...]:
 
 def default_runtimes() -> tuple[RuntimeSpec, ...]:
     """Returns the runtimes of a check that names none, installed or not."""
-    return tuple(spec for spec in known_runtimes() if spec.by_default)
+    return tuple(spec for spec in _levels() + _FIXED if spec.by_default)
 
 
-def find_runtimes(names: Sequence[str | RuntimeSpec]) -> tuple[RuntimeSpec, ...]:
-    """Returns the runtimes of these names; a name without brackets stands for all its variants.
+def find_runtimes(names: str | RuntimeSpec | Sequence[str | RuntimeSpec]) -> tuple[RuntimeSpec, ...]:
+    """Returns the runtimes of these names, one or several; a name without brackets stands for all its variants.
 
     Raises:
         ValueError: If a name is unknown.
         ImportError: If a runtime is not installed.
     """
     found: list[RuntimeSpec] = []
-    for name in names:
+    for name in [names] if isinstance(names, str | RuntimeSpec) else names:
         chosen = [name] if isinstance(name, RuntimeSpec) else named_runtimes(name)
         for spec in chosen:
             if (missing := spec.missing) is not None:
@@ -120,19 +124,36 @@ def _unusable(name: str, package: str, reason: str) -> RuntimeSpec:
     )
 
 
-def _onnxruntime(name: str, **options: str) -> RuntimeSpec:
-    return RuntimeSpec(name, "onnx", f"{_HOME}.onnxruntime:OnnxRuntime", "onnxruntime", _EXPORT, options)
+def _levels() -> tuple[RuntimeSpec, ...]:
+    """Returns ONNX Runtime once for each level of graph optimization."""
+    factory = f"{_HOME}.onnxruntime:OnnxRuntime"
+    return tuple(
+        RuntimeSpec(f"onnxruntime[{level}]", "onnx", factory, "onnxruntime", _EXPORT, {"level": level})
+        for level in _LEVELS
+    )
 
 
 def _providers() -> tuple[RuntimeSpec, ...]:
-    """Returns ONNX Runtime once for each execution provider that is installed, the CPU's aside."""
+    """Returns ONNX Runtime once for each execution provider that is compiled in, the CPU's aside.
+
+    Whether there is a device for it shows when it starts, so a check runs it only when it is named.
+    """
     try:
         import onnxruntime
     except ImportError:
         return ()
     # The Azure provider is part of every build, runs no operator here and needs a remote endpoint.
     aside = {"CPUExecutionProvider", "AzureExecutionProvider"}
-    names = [name for name in onnxruntime.get_available_providers() if name not in aside]
     return tuple(
-        _onnxruntime(f"onnxruntime[{name.removesuffix('ExecutionProvider')}]", provider=name) for name in names
+        RuntimeSpec(
+            f"onnxruntime[{name.removesuffix('ExecutionProvider')}]",
+            "onnx",
+            f"{_HOME}.onnxruntime:OnnxRuntime",
+            "onnxruntime",
+            _EXPORT,
+            {"provider": name},
+            by_default=False,
+        )
+        for name in onnxruntime.get_available_providers()
+        if name not in aside
     )

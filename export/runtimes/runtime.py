@@ -15,11 +15,14 @@ Arrays = dict[str, Array]
 
 
 class Runtime(Protocol):
-    """One loaded artifact. Its class takes the artifact's path and the options of its `RuntimeSpec`.
+    """One loaded artifact: what to write to check a runtime that this package does not know.
+
+    The class is called with the artifact's path, a string, and the options of its `RuntimeSpec`. It is imported and run
+    in a child process, where it may raise, hang or crash. Whatever it raises is taken as its answer.
 
     Attributes:
-        inputs: What it takes, a dimension by name where it is dynamic.
-        version: The runtime's package and version.
+        inputs: What it takes; a dimension is a name where it is dynamic.
+        version: The runtime's package and version, with a space between them.
 
     It may have one attribute more, `providers`: how many nodes of the graph each of its execution providers really got.
     """
@@ -28,19 +31,39 @@ class Runtime(Protocol):
     version: str
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
-        """Returns every output by name."""
+        """Returns every output by name.
+
+        Args:
+            inputs: An array for each of `inputs`, by name.
+        """
         ...
 
 
-class TappableRuntime(Runtime, Protocol):
-    """A runtime that can also show what happens inside. Neither method changes what `run` does."""
+class InspectableRuntime(Runtime, Protocol):
+    """A runtime that also shows what is inside, which lets a check name the layer at fault. Each method is optional."""
 
-    def intermediates(self, inputs: Mapping[str, Array]) -> Arrays:
-        """Returns every tensor of the graph that can be read, in the order of computation."""
+    def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
+        """Returns every tensor that can be read, the outputs among them, in the order of computation.
+
+        `run` is not changed by it.
+
+        Args:
+            inputs: As in `run`.
+            replaced: Arrays to put in the place of tensors, by the names that this method returns: whatever is computed
+                from such a tensor is computed from the array.
+        """
         ...
 
-    def between(self, feeds: Mapping[str, Array], fetch: str) -> Array:
-        """Returns one tensor of the graph, computed from other tensors of it that are given."""
+    def weights(self) -> Arrays:
+        """Returns the constants that are stored in the artifact, by name."""
+        ...
+
+    def float_dtypes(self) -> tuple[str, ...]:
+        """Returns the floating-point types that the artifact computes in, by NumPy's names."""
+        ...
+
+    def metadata(self) -> dict[str, str]:
+        """Returns the texts that are stored in the artifact."""
         ...
 
 

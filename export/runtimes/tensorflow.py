@@ -11,7 +11,7 @@ from keras_pe.export.graph.tensorflow_internals import with_constants
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 
-class SavedModel:
+class TensorFlowRuntime:
     """A SavedModel folder and its `serving_default` signature."""
 
     def __init__(self, path: str) -> None:
@@ -24,18 +24,25 @@ class SavedModel:
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         return {name: tensor.numpy() for name, tensor in self._serve(**self._tensors(inputs)).items()}
 
-    def intermediates(self, inputs: Mapping[str, Array]) -> Arrays:
+    def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
         graph = self._frozen.graph
         tensors = [t for op in graph.get_operations() for t in op.outputs if _readable(op, t)]
-        fetched = self._frozen.prune([t.name for t in self._frozen.inputs], [t.name for t in tensors])
-        values = fetched(*(self._tensors(inputs)[name] for name in self._frozen_names))
-        return {tensor.name: value.numpy() for tensor, value in zip(tensors, values, strict=True)}
+        feeds = [t.name for t in self._frozen.inputs] + list(replaced)
+        fetched = self._frozen.prune(feeds, [t.name for t in tensors])
+        given = [self._tensors(inputs)[name] for name in self._frozen_names]
+        values = fetched(*given, *map(tf.constant, replaced.values()))
+        outputs = dict(zip(self._serve.structured_outputs, self._frozen.outputs, strict=True))
+        read = {tensor.name: value.numpy() for tensor, value in zip(tensors, values, strict=True)}
+        return read | {name: read[tensor.name] for name, tensor in outputs.items() if tensor.name in read}
 
-    def between(self, feeds: Mapping[str, Array], fetch: str) -> Array:
-        names = [f"{name}:0" if name in self._frozen_names else name for name in feeds]
-        part = self._frozen.prune(names, [fetch])
-        array: Array = part(*map(tf.constant, feeds.values()))[0].numpy()
-        return array
+    def weights(self) -> Arrays:
+        operations = self._frozen.graph.get_operations()
+        constants = {op.name: op.outputs[0] for op in operations if op.type == "Const"}
+        return {name: tf.get_static_value(tensor) for name, tensor in constants.items() if tensor.dtype.is_floating}
+
+    def float_dtypes(self) -> tuple[str, ...]:
+        operations = self._frozen.graph.get_operations()
+        return tuple(sorted({t.dtype.name for op in operations for t in op.outputs if t.dtype.is_floating}))
 
     @cached_property
     def _frozen(self) -> Any:

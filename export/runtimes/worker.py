@@ -22,9 +22,10 @@ _START_LIMIT = 300.0  # Seconds: importing TensorFlow from a cold disk takes a m
 
 
 class Worker:
-    """One runtime in one child process. The process starts importing at once; `load` opens the artifact.
+    """One runtime in one child process. The process starts importing at once; `load` opens an artifact.
 
-    Every method raises `RuntimeRefusedError` with the runtime's own message, `RuntimeDiedError`, or `RuntimeHungError`
+    Another `load` opens another artifact, or another variant of the runtime, in the same process, or in a new one if the
+    process is gone. Every method raises `RuntimeRefusedError` with the runtime's own message, `RuntimeDiedError`, or `RuntimeHungError`
     after `timeout` seconds without an answer. The process is gone after the latter two.
     """
 
@@ -35,7 +36,11 @@ class Worker:
     def __init__(self, spec: RuntimeSpec, timeout: float) -> None:
         self.spec = spec
         self.seconds = 0.0
+        self.capabilities: frozenset[str] = frozenset()
         self._timeout = timeout
+        self._start()
+
+    def _start(self) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         # What the process leaves there, such as a browser's profile, goes when it goes, however it ends.
         self._room = tempfile.TemporaryDirectory(prefix="keras-pe-", ignore_cleanup_errors=True)
@@ -45,7 +50,8 @@ class Worker:
             "TMPDIR": self._room.name,
         }
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from keras_pe.export.runtimes.child import main; main()", spec.factory],
+            # -P: a file of the current folder that is called like a package is not run.
+            [sys.executable, "-P", "-c", "from keras_pe.export.runtimes.child import main; main()", self.spec.factory],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -65,9 +71,20 @@ class Worker:
     ) -> None:
         self.close()
 
-    def load(self, path: Path | None) -> None:
-        """Opens the artifact."""
-        (self.inputs, self.version, self.providers), _ = self._ask("load", str(path), dict(self.spec.options))
+    def load(self, path: Path | None, spec: RuntimeSpec | None = None) -> None:
+        """Opens an artifact.
+
+        Args:
+            path: The artifact.
+            spec: Another variant of the runtime, of the same class.
+        """
+        if self._ready and self._has_ended(os.WNOHANG):
+            self.close()
+            self._start()
+        self.spec = spec or self.spec
+        self.seconds = 0.0
+        about, _ = self._ask("load", str(path), dict(self.spec.options))
+        self.inputs, self.version, self.providers, self.capabilities = about
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns every output by name, and adds the time inside the runtime to `seconds`."""
@@ -75,22 +92,22 @@ class Worker:
         self.seconds += seconds
         return dict(outputs)
 
-    @property
-    def tappable(self) -> bool:
-        """Whether `intermediates` and `between` are there."""
-        answer, _ = self._ask("taps")
-        return bool(answer)
-
-    def intermediates(self, inputs: Mapping[str, Array]) -> Arrays:
-        """See `TappableRuntime`."""
-        arrays, _ = self._ask("intermediates", dict(inputs))
+    def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
+        """See `InspectableRuntime`; only where "intermediates" is among the capabilities."""
+        arrays, _ = self._ask("intermediates", dict(inputs), dict(replaced))
         return dict(arrays)
 
-    def between(self, feeds: Mapping[str, Array], fetch: str) -> Array:
-        """See `TappableRuntime`."""
-        array: Array
-        array, _ = self._ask("between", dict(feeds), fetch)
-        return array
+    def weights(self) -> Arrays:
+        """See `InspectableRuntime`; nothing where the runtime does not tell."""
+        return dict(self._ask("weights")[0]) if "weights" in self.capabilities else {}
+
+    def float_dtypes(self) -> tuple[str, ...]:
+        """See `InspectableRuntime`; nothing where the runtime does not tell."""
+        return tuple(self._ask("float_dtypes")[0]) if "float_dtypes" in self.capabilities else ()
+
+    def metadata(self) -> dict[str, str]:
+        """See `InspectableRuntime`; nothing where the runtime does not tell."""
+        return dict(self._ask("metadata")[0]) if "metadata" in self.capabilities else {}
 
     def close(self) -> None:
         """Ends the process, and those that it has started."""
@@ -139,7 +156,7 @@ class Worker:
         try:
             while True:
                 self._answers.put(pickle.load(self._process.stdout))
-        except (EOFError, pickle.UnpicklingError, OSError):
+        except Exception:  # the end, or what a runtime wrote past Python: a broken pickle raises whatever it meets
             self._answers.put(None)
 
     def _has_ended(self, options: int = 0) -> bool:

@@ -4,6 +4,7 @@ The arrays are `cases/K/inputs/NAME`, `cases/K/expected/NAME` and `cases/K/truth
 order of the check, and `failures/K/actual/NAME`, where K counts the failures in the manifest.
 """
 
+import hashlib
 import json
 import os
 import zipfile
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.parity.bundle.hashes import hash_files
+from keras_pe.export.artifact import artifact_files
 from keras_pe.export.parity.results import Array, Finding, ParityReport, Recording, RuntimeResult
 from keras_pe.export.publishing.staging import staging
 from keras_pe.export.runtimes.runtime import as_dtype
@@ -24,7 +25,7 @@ _VERSION = 1
 
 
 @dataclass(frozen=True)
-class Failure:
+class RecordedFailure:
     """One runtime that failed.
 
     Attributes:
@@ -48,17 +49,17 @@ class Bundle:
 
     Attributes:
         model: The reference of the check.
-        basis: What the differences were measured against.
+        reference: What the differences were measured against.
         seed: The seed of the sweep.
         versions: The packages that took part.
         failures: At least one.
     """
 
     model: str
-    basis: str
+    reference: str
     seed: int
     versions: Mapping[str, str]
-    failures: tuple[Failure, ...]
+    failures: tuple[RecordedFailure, ...]
 
 
 def check_bundle_path(path: Path) -> None:
@@ -67,7 +68,7 @@ def check_bundle_path(path: Path) -> None:
         raise ValueError(f"A replay bundle's name must end in .npz. Received: {path}.")
 
 
-def write_bundle(report: ParityReport, path: str | Path) -> None:
+def write_bundle(report: ParityReport, path: str | os.PathLike[str]) -> None:
     """Writes what it takes to run the report's failures again, without the model.
 
     Args:
@@ -95,7 +96,7 @@ def write_bundle(report: ParityReport, path: str | Path) -> None:
     manifest = {
         "version": _VERSION,
         "model": report.model,
-        "basis": report.basis,
+        "reference": report.reference,
         "seed": report.seed,
         "versions": dict(report.versions),
         "dtypes": {name: _lost(array) for name, array in arrays.items() if _lost(array)},
@@ -109,7 +110,7 @@ def write_bundle(report: ParityReport, path: str | Path) -> None:
         part.replace(path)
 
 
-def read_bundle(path: str | Path) -> Bundle:
+def read_bundle(path: str | os.PathLike[str]) -> Bundle:
     """Reads a bundle.
 
     Raises:
@@ -117,20 +118,36 @@ def read_bundle(path: str | Path) -> Bundle:
         ValueError: If it is no bundle.
     """
     path = Path(path).absolute()
+    if not path.exists():
+        raise FileNotFoundError(f"No such file: {path}.")
     try:
         with zipfile.ZipFile(path) as file:
             manifest = json.loads(file.read(_MANIFEST))
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files if name != _MANIFEST}
-    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError) as error:
-        raise ValueError(f"A replay bundle must be an .npz file with {_MANIFEST} in it. Received: {path}.") from error
-    if manifest["version"] != _VERSION:
-        raise ValueError(f"A replay bundle must be of version {_VERSION}. Received: {path}, {manifest['version']}.")
-    arrays |= {name: _restored(arrays[name], dtype) for name, dtype in manifest["dtypes"].items()}
-    failures = tuple(
-        _read_failure(number, each, arrays, path.parent) for number, each in enumerate(manifest["failures"])
-    )
-    return Bundle(manifest["model"], manifest["basis"], manifest["seed"], manifest["versions"], failures)
+        if manifest["version"] != _VERSION:
+            raise ValueError(f"it is of version {manifest['version']}, not {_VERSION}")
+        arrays |= {name: _restored(arrays[name], dtype) for name, dtype in manifest["dtypes"].items()}
+        failures = tuple(
+            _read_failure(number, each, arrays, path.parent) for number, each in enumerate(manifest["failures"])
+        )
+        return Bundle(manifest["model"], manifest["reference"], manifest["seed"], manifest["versions"], failures)
+    except Exception as error:  # whatever a file that was cut or changed makes of the readers
+        raise ValueError(
+            f"A replay bundle must be an .npz file with {_MANIFEST} in it. Received: {path} "
+            f"({type(error).__name__}: {error})."
+        ) from error
+
+
+def hash_files(artifact: Path) -> dict[str, str]:
+    """Returns the SHA-256 of each file of an artifact, by its path from the artifact's folder."""
+    home = artifact if artifact.is_dir() else artifact.parent
+    return {str(file.relative_to(home)): _sha256(file) for file in artifact_files(artifact) if file.is_file()}
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _describe(result: RuntimeResult, recording: Recording, home: Path) -> dict[str, Any]:
@@ -145,12 +162,12 @@ def _describe(result: RuntimeResult, recording: Recording, home: Path) -> dict[s
         "case": recording.case,
         "index": len(recording.before),
         "status": result.status,
-        "message": result.message,
+        "error": result.error,
         "findings": [asdict(finding) for finding in result.findings],
     }
 
 
-def _read_failure(number: int, manifest: Mapping[str, Any], arrays: Mapping[str, Array], home: Path) -> Failure:
+def _read_failure(number: int, manifest: Mapping[str, Any], arrays: Mapping[str, Array], home: Path) -> RecordedFailure:
     index = manifest["index"]
     recording = Recording(
         case=manifest["case"],
@@ -162,7 +179,7 @@ def _read_failure(number: int, manifest: Mapping[str, Any], arrays: Mapping[str,
     )
     places = (home / manifest["from_here"], Path(manifest["artifact"]))
     findings = tuple(Finding(**each) for each in manifest["findings"])
-    return Failure(manifest["runtime"], places, manifest["sha256"], recording, findings)
+    return RecordedFailure(manifest["runtime"], places, manifest["sha256"], recording, findings)
 
 
 def _named(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -1,25 +1,30 @@
 """Runs the failures of a bundle again: same artifact, same runtime, same inputs in the same order, no model."""
 
 import contextlib
+import os
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from keras_pe.export.errors import RuntimeRefusedError
-from keras_pe.export.parity.bundle.bundle import Failure, read_bundle
-from keras_pe.export.parity.bundle.hashes import hash_files
-from keras_pe.export.parity.check import Progress, tried_input, versions_of
+from keras_pe.export.parity.bundle.bundle import RecordedFailure, hash_files, read_bundle
+from keras_pe.export.parity.check import Progress, case_info, versions_of
+from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.inputs.cases import Case
-from keras_pe.export.parity.references.reference import Expectation, StoredReference
-from keras_pe.export.parity.results import Array, NotTried, ParityReport, RuntimeResult
-from keras_pe.export.parity.verdict.examine import examine
+from keras_pe.export.parity.references.reference import Expectation
+from keras_pe.export.parity.references.stored import StoredReference
+from keras_pe.export.parity.results import Array, ParityReport, RuntimeResult, SkippedRuntime
+from keras_pe.export.parity.verdict.run import run_cases
 from keras_pe.export.runtimes.registry import known_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 
 
-def replay_bundle(bundle: str | Path, *, timeout: float = 120.0, progress: Progress | None = None) -> ParityReport:
+def replay_bundle(
+    bundle: str | os.PathLike[str], *, timeout: float = 120.0, progress: Progress | None = None
+) -> ParityReport:
     """Runs every failure of a bundle again, and compares with what was expected then.
 
     Args:
@@ -29,7 +34,7 @@ def replay_bundle(bundle: str | Path, *, timeout: float = 120.0, progress: Progr
         progress: As in `check_parity`.
 
     Returns:
-        The report: it has passed if no failure is there any more. Its basis says which artifacts have changed since.
+        The report: it has passed if no failure is there any more. `reference` says which artifacts have changed since.
 
     Raises:
         ValueError: If it is no bundle, or a runtime in it is unknown here.
@@ -37,31 +42,46 @@ def replay_bundle(bundle: str | Path, *, timeout: float = 120.0, progress: Progr
     """
     start = time.perf_counter()
     content = read_bundle(bundle)
-    jobs = [(failure, _find_spec(failure), _find_artifact(failure)) for failure in content.failures]
-    changed = sorted({path.name for failure, _, path in jobs if _changed(failure, path)})
+    jobs = [_Job(failure, _find_spec(failure), _find_artifact(failure)) for failure in content.failures]
+    changed = [job.path.name for job in jobs if job.has_changed]
     results: list[RuntimeResult] = []
-    not_tried: list[NotTried] = []
+    skipped: list[SkippedRuntime] = []
     expectations: dict[str, Expectation] = {}
-    for done, (failure, spec, path) in enumerate(jobs):
+    for done, job in enumerate(jobs):
         if progress is not None:
-            progress(done, len(jobs), spec.name)
-        expectation = _expectation(failure)
-        expectations[failure.recording.case] = expectation
-        if spec.installed:
-            results.append(_run(failure, spec, path, expectation, timeout))
+            progress(done, len(jobs), job.spec.name)
+        expectation = _expectation(job.failure)
+        expectations[expectation.case.name] = expectation
+        if job.spec.installed:
+            results.append(_run(job, expectation, timeout))
         else:
-            not_tried.append(NotTried(spec.name, str(path), spec.install))
-    basis = f"the answers recorded in {bundle} ({content.basis})"
+            skipped.append(SkippedRuntime(job.spec.name, str(job.path), job.spec.install))
+    reference = f"the answers recorded in {bundle} ({content.reference})"
     return ParityReport(
         model=content.model,
-        basis=basis + (f"; changed since: {', '.join(changed)}" if changed else ""),
-        tried=tuple(tried_input(each) for each in expectations.values()),
+        reference=reference + (f"; changed since: {', '.join(sorted(set(changed)))}" if changed else ""),
+        cases=tuple(case_info(each) for each in expectations.values()),
         results=tuple(results),
-        not_tried=tuple(not_tried),
+        skipped=tuple(skipped),
         seed=content.seed,
         versions=versions_of([result.version for result in results]),
         seconds=time.perf_counter() - start,
     )
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A failure, the runtime and the artifact that are here for it."""
+
+    failure: RecordedFailure
+    spec: RuntimeSpec
+    path: Path
+
+    @cached_property
+    def has_changed(self) -> bool:
+        """Whether the artifact is another one than it was."""
+        found = hash_files(self.path)
+        return any(found.get(name) != value for name, value in self.failure.hashes.items())
 
 
 class _PrimedWorker(Worker):
@@ -71,34 +91,37 @@ class _PrimedWorker(Worker):
         super().__init__(spec, timeout)
         self._before = before
 
-    def load(self, path: Path | None) -> None:
-        super().load(path)
+    def load(self, path: Path | None, spec: RuntimeSpec | None = None) -> None:
+        super().load(path, spec)
         for inputs in self._before:
             with contextlib.suppress(RuntimeRefusedError):
                 self.run(inputs)
 
 
-def _run(failure: Failure, spec: RuntimeSpec, path: Path, expectation: Expectation, timeout: float) -> RuntimeResult:
-    reference = StoredReference(
-        "the recorded answers", {expectation.case.name: (expectation.case, expectation.outputs or {})}
-    )
-    with _PrimedWorker(spec, timeout, failure.recording.before) as worker:
-        result = examine(worker, path, reference, [expectation])
-    if result.passed or _changed(failure, path):
+def _run(job: _Job, expectation: Expectation, timeout: float) -> RuntimeResult:
+    with (
+        StoredReference("the recorded answers", expectation.case, expectation.outputs or {}) as reference,
+        _PrimedWorker(job.spec, timeout, job.failure.recording.before) as worker,
+    ):
+        run = run_cases(worker, job.spec, job.path, reference, [expectation])
+        if run.result.passed:
+            return run.result
+        result = diagnose(run, worker, reference, reference.roles)
+    if job.has_changed:
         return result
     # The cause was found with the model at hand; recorded answers alone may not tell it.
-    return replace(result, findings=failure.findings or result.findings)
+    return replace(result, findings=job.failure.findings or result.findings)
 
 
-def _expectation(failure: Failure) -> Expectation:
+def _expectation(failure: RecordedFailure) -> Expectation:
     recording = failure.recording
     case = Case(recording.case, recording.inputs, f"failed in {failure.runtime}")
     if not recording.expected:
-        return Expectation(case, None, refused="the reference refused it then")
+        return Expectation(case, None, error="the reference refused it then")
     return Expectation(case, dict(recording.expected), dict(recording.truth) or None)
 
 
-def _find_spec(failure: Failure) -> RuntimeSpec:
+def _find_spec(failure: RecordedFailure) -> RuntimeSpec:
     """Returns the runtime, installed or not."""
     for spec in known_runtimes():
         if spec.name == failure.runtime:
@@ -107,13 +130,8 @@ def _find_spec(failure: Failure) -> RuntimeSpec:
     raise ValueError(f"The bundle's runtime {failure.runtime!r} is unknown here. Known are: {names}.")
 
 
-def _find_artifact(failure: Failure) -> Path:
+def _find_artifact(failure: RecordedFailure) -> Path:
     for place in failure.places:
         if place.exists():
             return place
     raise FileNotFoundError(f"No artifact at {' or at '.join(map(str, failure.places))}. Put it at one of them.")
-
-
-def _changed(failure: Failure, artifact: Path) -> bool:
-    found = hash_files(artifact)
-    return any(found.get(name) != value for name, value in failure.hashes.items())

@@ -1,232 +1,189 @@
-"""Where: the first Keras layer whose output parts, and whether the fault is born in it."""
+"""Where: the layers at fault, found by putting Keras' own outputs in the place of the artifact's, one after another."""
 
+import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-import numpy as np
-
-from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
-from keras_pe.export.model.keras_internals import functional_of
-from keras_pe.export.model.state import state_left_alone
-from keras_pe.export.parity.references.reference import Expectation, KerasReference
-from keras_pe.export.parity.results import Array, LayerResult
-from keras_pe.export.parity.verdict.judge import Runner
-from keras_pe.export.parity.verdict.tolerance import MAX_FACTOR, flat_tolerance, is_float, noise_floor
+from keras_pe.export.parity.diagnosis.alignment import Match, Tensors, in_layout
+from keras_pe.export.parity.diagnosis.probe import FAILURES, LayerFault
+from keras_pe.export.parity.diagnosis.taps import Tap, record_taps
+from keras_pe.export.parity.references.keras import KerasReference
+from keras_pe.export.parity.references.reference import Expectation
+from keras_pe.export.parity.results import LayerResult, Proof
+from keras_pe.export.parity.verdict.compare import compare_outputs
+from keras_pe.export.parity.verdict.run import Runner
 from keras_pe.export.runtimes.runtime import Arrays
 
-Failure = (RuntimeRefusedError, RuntimeDiedError, RuntimeHungError)
+LAYERS_KEY = "keras_pe.layers"
+"""The metadata in which an exporter says which tensor holds which layer's output, as JSON."""
+
+_MOST_FAULTS = 32
+_MOST_CANDIDATES = 8
 
 
 @dataclass(frozen=True)
-class _Tap:
-    """One layer's output in the Keras model."""
+class Trace:
+    """What following the model through the artifact has found.
 
-    layer: str
-    key: int
-    sources: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class _Match:
-    """The artifact's tensor nearest to a Keras tensor, in the Keras tensor's shape."""
-
-    tensor: str
-    shape: tuple[int, ...]
-    channels_first: bool
-    actual: Array
-    difference: float
-
-
-def locate(
-    runner: Runner, reference: KerasReference, expectation: Expectation
-) -> tuple[tuple[LayerResult, ...], tuple[str, ...]]:
-    """Returns the model layer by layer in one case, and the artifact's tensors that are of a 16-bit float type.
-
-    A layer's output is recognised in the artifact by its values: the nearest tensor of its size. That needs no names,
-    so it works for any exporter. The artifact is read in a copy, so what it answers as a whole stays what it was.
-
-    Returns:
-        Nothing for a model without a graph of layers, and for a runtime that cannot be read inside.
+    Attributes:
+        layers: Layer by layer; empty where the artifact cannot be read inside, or there are no layers.
+        faults: The layers at fault, in the order of computation.
+        proof: What the artifact returns with their outputs replaced; None where nothing was.
+        is_sound_inside: Whether the artifact, read inside and without optimizations, returns what Keras returns.
     """
-    taps = _taps(reference.model)
-    if not taps:
-        return (), ()
+
+    layers: tuple[LayerResult, ...] = ()
+    faults: tuple[LayerFault, ...] = ()
+    proof: Proof | None = None
+    is_sound_inside: bool = False
+
+
+def trace_faults(runner: Runner, reference: KerasReference, expectation: Expectation) -> Trace:
+    """Returns where the artifact leaves the model's way in one case.
+
+    Going forward, the first layer whose output the artifact does not hold is at fault (the deepest one, because inner
+    layers return before outer ones). Keras' own output is put in its place in the artifact, and everything after it is
+    looked at again: it must agree, or is a fault of its own.
+    """
+    if "intermediates" not in runner.capabilities:
+        return Trace()
     try:
-        if not runner.tappable:
-            return (), ()
-        tensors = runner.intermediates(expectation.case.inputs)
-    except Failure:
-        return (), ()
-    expected = _run_taps(reference, reference.model, taps, expectation.case.inputs)
-    truth = _run_taps(reference, reference.wide, taps, expectation.case.inputs) if reference.wide else {}
-    tensors = {**{name: np.asarray(array) for name, array in expectation.case.inputs.items()}, **tensors}
-    found = {tap.key: _find(tap, expected[tap.key], truth.get(tap.key), tensors) for tap in taps}
-    results: list[LayerResult] = []
-    parted = set[int]()
-    for tap in _outward(taps, expected, truth, found):
-        match = found[tap.key]
-        parted.add(tap.key)
-        results.append(_result(tap, match, _allowed(expected[tap.key], truth.get(tap.key)), parted=True))
-    named = {result.layer: result for result in results}
-    ordered = [
-        named.get(tap.layer)
-        or _result(tap, found[tap.key], _allowed(expected[tap.key], truth.get(tap.key)), parted=False)
-        for tap in taps
-        if tap.key in found
-    ]
-    by_layer = {tap.layer: tap for tap in taps}
-    feeds = expectation.case.inputs
-    ordered = [
-        replace(each, born=_is_born(runner, by_layer[each.layer], found, expected, parted, feeds, each.allowed))
-        if each.parted
-        else each
-        for each in ordered
-    ]
-    return tuple(ordered), tuple(name for name, array in tensors.items() if array.dtype.name in ("float16", "bfloat16"))
+        taps = record_taps(reference, expectation)
+        return _Walk(runner, expectation, taps).trace() if taps else Trace()
+    except FAILURES:
+        return Trace()
 
 
-def _taps(model: Any) -> list[_Tap]:
-    """Returns the layers of a Functional or Sequential model that have one output each, in the order of computation."""
-    functional = functional_of(model)
-    if not hasattr(functional, "operations"):
-        return []
-    taps = []
-    for layer in functional.operations:
-        try:
-            output, sources = layer.output, _flat(layer.input)
-        except (AttributeError, ValueError):  # called more than once: it has no one output
-            continue
-        if hasattr(output, "shape"):
-            own = tuple(id(source) for source in sources if id(source) != id(output))
-            taps.append(_Tap(layer.name, id(output), own))
-    return taps
+class _Walk:
+    """The artifact in one case, with what has been replaced in it so far."""
 
+    def __init__(self, runner: Runner, expectation: Expectation, taps: list[Tap]) -> None:
+        self._runner = runner
+        self._expectation = expectation
+        self._taps = taps
+        self._replaced: Arrays = {}
+        self._faults: list[tuple[Tap, LayerFault]] = []
+        self._names = _names_of(runner)
+        self._consumers: dict[int, list[int]] = {}
+        for tap in taps:
+            for source in tap.sources:
+                self._consumers.setdefault(source, []).append(tap.number)
+        self._read()
 
-def _flat(structure: Any) -> list[Any]:
-    import keras
+    def trace(self) -> Trace:
+        plain, before = self._matches, self._tensors
+        is_sound = self._outputs_pass()[2]
+        while not self._outputs_pass()[2] and len(self._faults) < _MOST_FAULTS:
+            tap = self._first_that_differs()
+            if tap is None or not self._replace(tap):
+                break
+        at_fault = {tap.number for tap, _ in self._faults}
+        results = tuple(self._result(tap, plain[tap.number], before, tap.number in at_fault) for tap in self._taps)
+        return Trace(results, tuple(fault for _, fault in self._faults), self._proof(), is_sound)
 
-    return list(keras.tree.flatten(structure))
+    def _read(self) -> None:
+        """Runs the artifact with everything replaced that is to be, and looks for each layer's output in it."""
+        arrays = self._runner.intermediates(self._expectation.case.inputs, self._replaced)
+        self._tensors = Tensors({**self._expectation.case.inputs, **arrays})
+        self._matches = {tap.number: self._tensors.find(tap.output, tap.tolerance) for tap in self._taps}
+        self._differing = self._find_differing()
 
+    def _find_differing(self) -> set[int]:
+        """Returns the taps that the artifact gets wrong.
 
-def _run_taps(
-    reference: KerasReference, model: Any, taps: Sequence[_Tap], inputs: Mapping[str, Array]
-) -> dict[int, Array]:
-    """Returns the layers' outputs by the key of the tap, from the model or from its rebuild."""
-    import keras
+        Where the exporter has said which tensor a layer's output is, that tensor tells. Else a layer without its like
+        in the artifact may have been merged into the next one: it is wrong if every recorded layer it leads to is.
+        """
+        differing = set[int]()
+        for tap in reversed(self._taps):
+            if self._matches[tap.number] is not None:
+                continue
+            named = self._tensors.sized(self._names.get(tap.call.path, ()), tap.output)
+            after = self._consumers.get(tap.number, [])
+            if named or not after or any(number in differing for number in after):
+                differing.add(tap.number)
+        return differing
 
-    functional = functional_of(model)
-    outputs = {layer.name: layer.output for layer in functional.operations if layer.name in {t.layer for t in taps}}
-    tapped = keras.Model(functional.input, [outputs[tap.layer] for tap in taps])
-    tensors = {name: keras.ops.convert_to_tensor(array) for name, array in inputs.items()}
-    with state_left_alone():
-        values = tapped(*reference.signature.pack(tensors), training=False)
-    return {tap.key: keras.ops.convert_to_numpy(value) for tap, value in zip(taps, values, strict=True)}
+    def _first_that_differs(self) -> Tap | None:
+        done = {tap.number for tap, _ in self._faults}
+        return next((tap for tap in self._taps if tap.number in self._differing and tap.number not in done), None)
 
+    def _replace(self, tap: Tap) -> bool:
+        """Puts Keras' output in the place of the tensor that should hold it; False where no tensor can be found."""
+        best: tuple[int, str, Match] | None = None
+        for match in self._candidates(tap):
+            given = in_layout(tap.output, match)
+            try:
+                arrays = self._runner.intermediates(
+                    self._expectation.case.inputs, {**self._replaced, match.tensor: given}
+                )
+            except FAILURES:
+                continue
+            tensors = Tensors({**self._expectation.case.inputs, **arrays})
+            gained = sum(
+                self._matches[each.number] is None and tensors.find(each.output, each.tolerance) is not None
+                for each in self._taps
+            )
+            gained += 1000 * self._outputs_pass(tensors)[2]
+            if best is None or gained > best[0]:
+                best = (gained, match.tensor, match)
+            if gained >= 1000:
+                break
+        if best is None or best[0] == 0:
+            self._faults.append((tap, LayerFault(tap.call, tap.index, None, None, tap.tolerance)))
+            return False
+        _, tensor, match = best
+        fault = LayerFault(tap.call, tap.index, tensor, self._tensors.in_shape(match, tap.output.shape), tap.tolerance)
+        self._faults.append((tap, fault))
+        self._replaced[tensor] = in_layout(tap.output, match)
+        self._read()
+        return True
 
-def _find(tap: _Tap, expected: Array, truth: Array | None, tensors: Arrays) -> _Match | None:
-    """Returns the artifact's tensor of a layer: the nearest of all, or if that is not near, of those named after it."""
-    nearest = _nearest(expected, tensors)
-    if nearest is None or nearest.difference <= _allowed(expected, truth):
-        return nearest
-    scope = re.compile(rf"(^|/){re.escape(tap.layer)}(_\d+)?(/|:|$)")
-    return _nearest(expected, {name: array for name, array in tensors.items() if scope.search(name)}) or nearest
+    def _candidates(self, tap: Tap) -> list[Match]:
+        """Returns the tensors that may hold a layer's output: those named for it, after it, then the nearest."""
+        known = self._tensors.sized(self._names.get(tap.call.path, ()), tap.output)
+        if known:
+            return known
+        layer = re.escape(tap.call.layer.name)
+        scope = re.compile(rf"(^|/){layer}(_\d+)?(/|:|$)")
+        scoped = self._tensors.sized([name for name in self._tensors.names if scope.search(name)], tap.output)
+        taken = {match.tensor for match in self._matches.values() if match is not None} | set(self._replaced)
+        nearest = self._tensors.nearest(tap.output)
+        several = {match.tensor: match for match in [*reversed(scoped), *nearest] if match.tensor not in taken}
+        return list(several.values())[:_MOST_CANDIDATES]
 
+    def _outputs_pass(self, tensors: Tensors | None = None) -> tuple[float, float, bool]:
+        """Returns the worst difference of the outputs, its tolerance, and whether all are within theirs."""
+        tensors = tensors or self._tensors
+        expected = self._expectation.in_float32 or self._expectation.outputs or {}
+        actual = {name: tensors.arrays[name] for name in expected if name in tensors.arrays}
+        comparisons = compare_outputs(expected, actual, self._expectation.truth)
+        worst = max(comparisons, key=lambda c: (not c.passed, c.max_abs_diff / (c.tolerance or 1e-300)))
+        return worst.max_abs_diff, worst.tolerance, all(c.passed for c in comparisons)
 
-def _nearest(expected: Array, tensors: Arrays) -> _Match | None:
-    """Returns the tensor nearest to the expected values: of the same size, its channels last or first."""
-    best: _Match | None = None
-    forms = [(False, expected.ravel())]
-    if expected.ndim in (3, 4, 5):
-        forms.append((True, np.moveaxis(expected, -1, 1).ravel()))
-    for name, array in tensors.items():
-        if (
-            array.size != expected.size
-            or array.dtype.kind not in "fiub"
-            or (array.dtype.kind == "b") != (expected.dtype.kind == "b")
-        ):
-            continue
-        flat = array.ravel().astype(np.float64)
-        for channels_first, form in forms:
-            with np.errstate(invalid="ignore"):
-                apart = np.abs(flat - form.astype(np.float64))
-            difference = float(np.where(np.isfinite(apart), apart, 1e300).max(initial=0.0))
-            if best is None or difference < best.difference:
-                turned = _in_shape(array, expected.shape, channels_first)
-                best = _Match(name, array.shape, channels_first, turned, difference)
-    return best
-
-
-def _in_shape(array: Array, shape: tuple[int, ...], channels_first: bool) -> Array:
-    if not channels_first:
-        return array.reshape(shape)
-    return np.moveaxis(array.reshape(shape[0], shape[-1], *shape[1:-1]), 1, -1)
-
-
-def _allowed(expected: Array, truth: Array | None) -> float:
-    if truth is None or truth.dtype != np.float64 or not is_float(expected.dtype):
-        return flat_tolerance(expected)
-    return MAX_FACTOR * noise_floor(expected, truth)
-
-
-def _outward(
-    taps: Sequence[_Tap], expected: Mapping[int, Array], truth: Mapping[int, Array], found: Mapping[int, _Match | None]
-) -> list[_Tap]:
-    """Returns the layers that part, from the model's end inwards.
-
-    A layer without its like in the artifact has been merged into the next one. It counts as parted only if the fault
-    can have come from it: if every layer it leads to has parted as well.
-    """
-    consumers: dict[int, list[int]] = {}
-    for tap in taps:
-        for source in tap.sources:
-            consumers.setdefault(source, []).append(tap.key)
-    parted: dict[int, _Tap] = {}
-    for tap in reversed(taps):
-        match = found.get(tap.key)
-        if match is None or match.difference <= _allowed(expected[tap.key], truth.get(tap.key)):
-            continue
-        after = [key for key in consumers.get(tap.key, []) if found.get(key) is not None]
-        if not after or any(key in parted for key in after):
-            parted[tap.key] = tap
-    return list(parted.values())
-
-
-def _result(tap: _Tap, match: _Match | None, allowed: float, *, parted: bool) -> LayerResult:
-    if match is None:
-        return LayerResult(tap.layer, None, float("inf"), allowed, parted=False)
-    difference = match.difference if match.difference < 1e300 else float("inf")
-    return LayerResult(tap.layer, match.tensor, difference, allowed, parted=parted)
-
-
-def _is_born(
-    runner: Runner,
-    tap: _Tap,
-    found: Mapping[int, _Match | None],
-    expected: Mapping[int, Array],
-    parted: set[int],
-    inputs: Mapping[str, Array],
-    allowed: float,
-) -> bool | None:
-    """Whether a layer that parted is wrong by itself: fed with the reference's inputs it is still wrong."""
-    if not parted.intersection(tap.sources):
-        return True  # the artifact fed it what the reference did
-    match = found[tap.key]
-    assert match is not None
-    feeds = dict(inputs)
-    for source in tap.sources:
-        given = found.get(source)
-        if given is None:
+    def _proof(self) -> Proof | None:
+        if not self._replaced:
             return None
-        array = expected[source]
-        turned = np.moveaxis(array, -1, 1) if given.channels_first else array
-        feeds[given.tensor] = turned.reshape(given.shape).astype(given.actual.dtype)
-    try:
-        again = runner.between(feeds, match.tensor)
-    except Failure:
-        return None
-    if again.size != expected[tap.key].size:
-        return None
-    turned = _in_shape(again, expected[tap.key].shape, match.channels_first)
-    return not np.allclose(turned, expected[tap.key], rtol=0, atol=max(allowed, 1e-6), equal_nan=True)
+        layers = tuple(dict.fromkeys(tap.call.path for tap, fault in self._faults if fault.tensor is not None))
+        return Proof(layers, *self._outputs_pass())
+
+    def _result(self, tap: Tap, match: Match | None, tensors: Tensors, is_at_fault: bool) -> LayerResult:
+        """Returns what a layer's output was in the artifact as it is."""
+        if match is not None:
+            return LayerResult(tap.call.path, match.tensor, match.difference, tap.tolerance, differs=False)
+        fault = next((fault for each, fault in self._faults if each is tap), None)
+        named = [fault.tensor] if fault and fault.tensor else list(self._names.get(tap.call.path, ()))
+        held = next(iter(tensors.sized(named, tap.output)), None)
+        if held is None and not is_at_fault:
+            return LayerResult(tap.call.path, None, float("inf"), tap.tolerance, differs=False)
+        difference = float("inf") if held is None else held.difference
+        return LayerResult(tap.call.path, held and held.tensor, difference, tap.tolerance, True, is_at_fault)
+
+
+def _names_of(runner: Runner) -> Mapping[str, tuple[str, ...]]:
+    """Returns the tensors of each layer by its path, as far as the exporter has written it down."""
+    if "metadata" not in runner.capabilities:
+        return {}
+    known: dict[str, str] = json.loads(runner.metadata().get(LAYERS_KEY, "{}"))
+    return {path: (tensor,) for path, tensor in known.items()}

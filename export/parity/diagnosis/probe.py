@@ -1,40 +1,88 @@
 """What a detector of causes may look at, and what it may ask."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
-from keras_pe.export.parity.inputs.cases import Case
+from keras_pe.export.model.recording import LayerCall
+from keras_pe.export.parity.inputs.input_roles import Role
 from keras_pe.export.parity.inputs.sweep import draw_case
-from keras_pe.export.parity.references.reference import Expectation, KerasReference, Reference
-from keras_pe.export.parity.results import Array, CaseResult, LayerResult, RuntimeResult
-from keras_pe.export.parity.verdict.judge import Runner
+from keras_pe.export.parity.references.reference import Expectation, Reference
+from keras_pe.export.parity.results import Array, CaseResult, RuntimeResult
+from keras_pe.export.parity.verdict.run import Run, Runner
 from keras_pe.export.runtimes.runtime import Arrays
+
+FAILURES = (RuntimeRefusedError, RuntimeDiedError, RuntimeHungError)
 
 
 @dataclass(frozen=True)
-class Evidence:
+class LayerFault:
+    """One call of a layer whose output the artifact gets wrong although what it is given is right.
+
+    Attributes:
+        call: What Keras gave the layer, and what it returned.
+        index: Which of its outputs is wrong.
+        tensor: The artifact's tensor that holds it; None where none was found.
+        actual: What that tensor held, in the shape of Keras' output; None where it has no such values.
+        tolerance: What is allowed.
+    """
+
+    call: LayerCall
+    index: int
+    tensor: str | None
+    actual: Array | None
+    tolerance: float
+
+    @property
+    def expected(self) -> Array:
+        """What Keras returned."""
+        return self.call.outputs[self.index]
+
+    @property
+    def layer(self) -> str:
+        """The layer's path, without the number of the call."""
+        return self.call.path.partition("#")[0]
+
+
+@dataclass(frozen=True)
+class Probe:
     """One runtime that failed.
 
     Attributes:
-        result: The verdict.
-        expectations: The cases and what was expected, in the order of `result.cases`.
-        answers: What the runtime returned, None where it refused.
+        run: The verdict, and what it was found from.
         runner: The runtime, still loaded.
         reference: What it is measured against.
-        layers: The model layer by layer, empty where that could not be traced.
-        half: Names of the artifact's tensors that are of a 16-bit float type.
+        roles: What the inputs are for.
+        faults: The layers at fault, in the order of computation; empty where that could not be found.
     """
 
-    result: RuntimeResult
-    expectations: Sequence[Expectation]
-    answers: Sequence[Arrays | None]
+    run: Run
     runner: Runner
     reference: Reference
-    layers: tuple[LayerResult, ...] = ()
-    half: tuple[str, ...] = ()
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    faults: tuple[LayerFault, ...] = ()
+
+    @property
+    def result(self) -> RuntimeResult:
+        """The verdict."""
+        return self.run.result
+
+    @property
+    def expectations(self) -> Sequence[Expectation]:
+        """The cases and what was expected, in the order of `result.cases`."""
+        return self.run.expectations
+
+    @property
+    def answers(self) -> Sequence[Arrays | None]:
+        """What the runtime returned, None where it refused."""
+        return self.run.answers
+
+    @property
+    def layer(self) -> str | None:
+        """The first layer at fault, as far as that is known."""
+        return self.faults[0].layer if self.faults else None
 
     def failing(self) -> list[tuple[CaseResult, Expectation, Arrays]]:
         """Returns the cases that failed with an answer on both sides."""
@@ -45,25 +93,20 @@ class Evidence:
             if case.status == "failed" and expectation.outputs is not None and answer is not None
         ]
 
-    def born_in(self) -> str | None:
-        """Returns the layer where the fault is, as far as that is known."""
-        born = next((layer.layer for layer in self.layers if layer.parted and layer.born), None)
-        return born or self.result.first_parted_layer
-
     def ask(self, inputs: Mapping[str, Array]) -> Arrays | None:
         """Returns what the runtime says to other inputs, None where it refuses or has come to an end."""
         try:
             return self.runner.run(inputs)
-        except (RuntimeRefusedError, RuntimeDiedError, RuntimeHungError):
+        except FAILURES:
             return None
 
     def expect(self, inputs: Mapping[str, Array]) -> Arrays | None:
         """Returns what the reference says to other inputs, None where it refuses."""
-        return self.reference.answer((Case("asked", inputs, "asked"),))[0].outputs
+        return self.reference.expect(inputs)
 
     def draw(self, sizes: Mapping[str, int], seed: int = 0) -> Arrays:
         """Returns fair inputs of the given sizes."""
-        return draw_case(self.reference.inputs, self.reference.roles, sizes, seed)
+        return draw_case(self.reference.inputs, self.roles, sizes, seed)
 
     def sizes(self, inputs: Mapping[str, Array]) -> dict[str, int]:
         """Returns the dynamic dimensions of a case by name."""
@@ -74,19 +117,10 @@ class Evidence:
         ]
         return {dim: size for dim, size in dims if isinstance(dim, str)}
 
-    @property
-    def keras(self) -> KerasReference | None:
-        """The reference where it is a Keras model."""
-        return self.reference if isinstance(self.reference, KerasReference) else None
 
-
-def close(actual: Array, expected: Array, allowed: float) -> bool:
+def close(actual: Array, expected: Array, tolerance: float) -> bool:
     """Whether two arrays have one shape and differ by no more than is allowed, NaN and infinities included."""
-    if actual.shape != expected.shape:
-        return False
-    return bool(
-        np.allclose(actual.astype(np.float64), expected.astype(np.float64), rtol=0, atol=allowed, equal_nan=True)
-    )
+    return actual.shape == expected.shape and distance(actual, expected) <= tolerance
 
 
 def distance(actual: Array, expected: Array) -> float:

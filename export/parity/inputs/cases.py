@@ -1,15 +1,21 @@
-"""One input of the sweep, and the files that hold a user's own."""
+"""One set of inputs, and the files that hold a user's own."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import os
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from keras_pe.export.model.names import unique
 from keras_pe.export.parity.results import Array
 from keras_pe.export.runtimes.runtime import Arrays
 
 _INPUT, _OUTPUT = "inputs/", "outputs/"
+
+GivenInputs = str | os.PathLike[str] | Mapping[str, Array]
 
 
 @dataclass(frozen=True)
@@ -19,17 +25,43 @@ class Case:
     Attributes:
         name: Unique in a check.
         inputs: Every input by name.
-        why: What it is there to find.
-        again: The name of the case whose inputs it repeats.
+        purpose: What it is there to find.
+        repeats: The name of the case whose inputs it repeats.
     """
 
     name: str
     inputs: Mapping[str, Array]
-    why: str
-    again: str | None = None
+    purpose: str
+    repeats: str | None = None
 
 
-def read_cases(path: Path) -> tuple[Case, Arrays]:
+def given_cases(inputs: GivenInputs | Sequence[GivenInputs], names: Iterable[str]) -> tuple[Case, ...]:
+    """Returns the cases that a user gave: a mapping of names to arrays or the path of an `.npz` file, one or several.
+
+    Args:
+        inputs: What was given.
+        names: The inputs of the model.
+
+    Raises:
+        FileNotFoundError: If a file is missing.
+        ValueError: If there is no case, a file cannot be read, or the inputs are others.
+    """
+    one = isinstance(inputs, str | os.PathLike | Mapping)
+    several: Sequence[GivenInputs] = [inputs] if one else list(inputs)  # type: ignore[list-item,arg-type]
+    if not several:
+        raise ValueError("`inputs` must have at least one case. Received: none.")
+    cases = [_given_case(number, each) for number, each in enumerate(several)]
+    wanted = set(names)
+    for case in cases:
+        if set(case.inputs) != wanted:
+            raise ValueError(
+                f"`inputs` must have an array for each of {', '.join(sorted(wanted))}. "
+                f"Received: {', '.join(sorted(case.inputs))} in {case.name!r}."
+            )
+    return tuple(replace(case, name=name) for case, name in zip(cases, unique(c.name for c in cases), strict=True))
+
+
+def read_case(path: str | os.PathLike[str]) -> tuple[Case, Arrays]:
     """Reads one case from an `.npz` file.
 
     Arrays are named after the inputs, or `inputs/NAME`; the outputs that were expected of them are `outputs/NAME`.
@@ -38,10 +70,13 @@ def read_cases(path: Path) -> tuple[Case, Arrays]:
         The case, and the outputs, empty where there are none.
 
     Raises:
-        ValueError: If the file holds no input.
+        FileNotFoundError: If it is not there.
+        ValueError: If it cannot be read, or holds no input.
     """
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"No such file: {path}.")
+    arrays = read_arrays(path)
     outputs = {name.removeprefix(_OUTPUT): array for name, array in arrays.items() if name.startswith(_OUTPUT)}
     inputs = {name.removeprefix(_INPUT): array for name, array in arrays.items() if not name.startswith(_OUTPUT)}
     if not inputs:
@@ -49,8 +84,26 @@ def read_cases(path: Path) -> tuple[Case, Arrays]:
     return Case(path.stem, inputs, f"from {path}"), outputs
 
 
-def write_case(path: Path, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> None:
-    """Writes one case, with the outputs expected of it, as `read_cases` reads it."""
-    arrays = {_INPUT + name: array for name, array in inputs.items()}
-    arrays |= {_OUTPUT + name: array for name, array in outputs.items()}
-    np.savez(path, allow_pickle=False, **arrays)
+def read_arrays(path: Path) -> Arrays:
+    """Returns the arrays of an `.npz` file.
+
+    Raises:
+        ValueError: If it is none, or is broken.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if isinstance(file, np.ndarray):
+                raise ValueError("it holds one array without a name")
+            return {name: file[name] for name in file.files}
+    except (EOFError, KeyError, OSError, SyntaxError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(
+            f"{path} cannot be read as an .npz file of plain arrays: {error or 'it ends early'}."
+        ) from error
+
+
+def _given_case(number: int, given: GivenInputs) -> Case:
+    if isinstance(given, Mapping):
+        return Case(
+            f"given {number}", {name: np.asarray(array) for name, array in given.items()}, "given by the caller"
+        )
+    return read_case(given)[0]

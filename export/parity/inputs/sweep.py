@@ -1,12 +1,12 @@
 """Inputs that can fail: a seeded sweep over shapes and values that were never traced."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.parity.inputs.cases import Case
+from keras_pe.export.parity.inputs.input_roles import Role
 from keras_pe.export.parity.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
 
@@ -21,21 +21,6 @@ _SHAPES = (
 )
 
 _POSITIONS = (0, 1, 15, 16, 255, 256, 257, 2047, 2048, 2049, 10_000, 65_504, 65_505, 100_003, 2**24 - 1)
-
-
-@dataclass(frozen=True)
-class Role:
-    """What an input means to the model, as far as it decides which values are fair.
-
-    Attributes:
-        kind: "values", "ids" (rows of an embedding), "positions" or "start" (of a position encoding).
-        low: The least fair value, None where there is no bound.
-        high: The least value above that is not fair, None where there is no bound.
-    """
-
-    kind: str
-    low: float | None = None
-    high: float | None = None
 
 
 def sweep(inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], seed: int) -> tuple[Case, ...]:
@@ -57,14 +42,14 @@ def sweep(inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], seed: int) 
     extra: list[tuple[str, str, Callable[..., Array]]] = []
     if any(_is_mask(spec, roles) for spec in inputs):
         extra.append(("all padding", "a mask that is all padding", _padding))
-    if any(_role(spec, roles).kind in ("positions", "start") for spec in inputs):
+    if any(_role(spec, roles).role in ("positions", "start") for spec in inputs):
         extra.append(("far positions", "positions at and past the ends of tables and of float16", _far))
-    if any(_role(spec, roles).kind == "values" and np.dtype(as_dtype(spec.dtype)).kind == "f" for spec in inputs):
+    if any(_role(spec, roles).role == "values" and np.dtype(as_dtype(spec.dtype)).kind == "f" for spec in inputs):
         extra.append(("large values", "values that half precision cannot hold", _large))
     for name, why, draw in extra:
         rng = np.random.default_rng([seed, len(_SHAPES)])
         cases.append(Case(name, _draw(inputs, roles, size, rng, draw), why))
-    cases.append(Case(f"{cases[0].name}, again", cases[0].inputs, "the first case once more", again=cases[0].name))
+    cases.append(Case(f"{cases[0].name}, again", cases[0].inputs, "the first case once more", repeats=cases[0].name))
     return tuple(cases)
 
 
@@ -101,7 +86,7 @@ def _role(spec: TensorInfo, roles: Mapping[str, Role]) -> Role:
 
 
 def _is_mask(spec: TensorInfo, roles: Mapping[str, Role]) -> bool:
-    return spec.dtype == "bool" or _role(spec, roles).kind == "ids"
+    return spec.dtype == "bool" or _role(spec, roles).role == "ids"
 
 
 def _usual(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -114,42 +99,42 @@ def _usual(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.
     if spec.dtype == "string":
         return rng.choice(np.array(["", "a", "Mauna Loa", "\u00fc"], dtype=object), shape)
     if kind in "iu":
-        least = 0 if kind == "u" or role.kind == "ids" else -64
+        least = 0 if kind == "u" or role.role == "ids" else -64
         low = least if role.low is None else role.low
         drawn = rng.integers(int(low), int(low + 128 if role.high is None else role.high), shape)
-        if role.kind == "ids" and low == 0 and len(shape) > 1:
+        if role.role == "ids" and low == 0 and len(shape) > 1:
             drawn[1::2, -(shape[1] // 4) or shape[1] :] = (
                 0  # every second row ends in what many models take for padding
             )
         return drawn
     if role.low is not None and role.high is not None:
         return rng.uniform(role.low, role.high, shape)
-    if role.kind in ("positions", "start"):
+    if role.role in ("positions", "start"):
         return rng.uniform(-64, 64, shape)
     return rng.standard_normal(shape)
 
 
 def _padding(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Draws what is all padding: masks that are False, token ids that are 0."""
-    if spec.dtype == "bool" or (role.kind == "ids" and (role.low or 0) <= 0):
+    if spec.dtype == "bool" or (role.role == "ids" and (role.low or 0) <= 0):
         return np.zeros(shape)
     return _usual(spec, role, shape, rng)
 
 
 def _far(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Draws positions where tables end and short floats stop telling neighbours apart."""
-    if role.kind not in ("positions", "start") or spec.dtype in ("float16", "bfloat16"):
+    if role.role not in ("positions", "start") or spec.dtype in ("float16", "bfloat16"):
         return _usual(spec, role, shape, rng)
     low = -float("inf") if role.low is None else role.low
     high = float("inf") if role.high is None else role.high
     # A start is added to every position of the sequence: it leaves them room.
-    fair = [p for p in (*_POSITIONS, *(-p for p in _POSITIONS)) if low <= p < high - 300 * (role.kind == "start")]
-    fair = [p for p in fair if abs(p) + 300 * (role.kind == "start") < 2**24] or [0]
+    fair = [p for p in (*_POSITIONS, *(-p for p in _POSITIONS)) if low <= p < high - 300 * (role.role == "start")]
+    fair = [p for p in fair if abs(p) + 300 * (role.role == "start") < 2**24] or [0]
     return np.resize(np.array(fair), shape)
 
 
 def _large(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Draws values past the end of float16."""
     usual = _usual(spec, role, shape, rng)
-    is_free = role.kind == "values" and role.low is None and np.dtype(as_dtype(spec.dtype)).kind == "f"
+    is_free = role.role == "values" and role.low is None and np.dtype(as_dtype(spec.dtype)).kind == "f"
     return usual * 1.0e5 if is_free and spec.dtype != "float16" else usual

@@ -1,1 +1,1 @@
-"""What a check compares with."""
+"""What the artifacts are measured against: a Keras model, another artifact, or stored outputs."""

@@ -27,7 +27,7 @@ COMPARISON_HEADER: Row = (
     "actual",
 )
 LAYER_HEADER: Row = ("layer", "max |diff|", "allowed", "result", "tensor")
-TRIED_HEADER: Row = ("case", "inputs", "why")
+CASE_HEADER: Row = ("case", "inputs", "purpose")
 
 
 def number(value: float | None) -> str:
@@ -43,10 +43,10 @@ def comparison_rows(result: RuntimeResult) -> Iterator[Row]:
     """Returns a row for each output of each case, or for a case without outputs its message."""
     for case in result.cases:
         for comparison in case.comparisons:
-            yield _row(case.case, comparison)
+            yield _row(case.name, comparison)
         if not case.comparisons:
-            message = case.message or "refused, as the reference does"
-            yield _filled(case.case, "", "", "FAILED" if case.status == "failed" else case.status, message)
+            message = case.error or "skipped: the reference refuses it, and so does the runtime"
+            yield _filled(case.name, "", "", "FAILED" if case.status == "failed" else case.status, message)
 
 
 def _filled(*values: str) -> Row:
@@ -63,16 +63,16 @@ def _row(case: str, comparison: Comparison) -> Row:
     return (
         *what,
         number(comparison.max_abs_diff),
-        number(comparison.allowed),
-        "-" if comparison.factor is None else f"{comparison.factor:.2g}",
+        number(comparison.tolerance),
+        "-" if comparison.noise_ratio is None else f"{comparison.noise_ratio:.2g}",
         number(comparison.max_rel_diff),
         number(comparison.max_ulp),
         number(comparison.rms),
         "-" if comparison.cosine is None else f"{comparison.cosine:.6f}",
-        f"{round(comparison.share_out * comparison.count):,} of {comparison.count:,}",
+        f"{round(comparison.fraction_out_of_tolerance * comparison.count):,} of {comparison.count:,}",
         "-" if agreement is None else f"{agreement:.1%}",
         "-" if comparison.worst_index is None else str(list(comparison.worst_index)),
-        "-" if comparison.expected is None else f"{comparison.expected:.9g}",
+        "-" if comparison.truth is None else f"{comparison.truth:.9g}",
         "-" if comparison.actual is None else f"{comparison.actual:.9g}",
     )
 
@@ -80,19 +80,19 @@ def _row(case: str, comparison: Comparison) -> Row:
 def layer_rows(result: RuntimeResult) -> Iterator[Row]:
     """Returns a row for each layer that was traced, in the model's order."""
     for layer in result.layers:
-        numbers = (number(layer.max_abs_diff), number(layer.allowed))
+        numbers = (number(layer.max_abs_diff), number(layer.tolerance))
         yield (layer.layer, *numbers, layer_verdict(layer), layer.tensor or "-")
 
 
 def layer_verdict(layer: LayerResult) -> str:
-    """Returns what is known of a layer: whether it parts, and whether the fault is its own."""
-    if not layer.parted:
-        return "agrees"
-    return {True: "fault born here", False: "fault passed on", None: "parted"}[layer.born]
+    """Returns what is known of a layer: whether its output differs, and whether the fault is its own."""
+    if not layer.differs:
+        return "agrees" if layer.tensor is not None else "not in the file by itself"
+    return {True: "originates here", False: "follows", None: "differs"}[layer.originates_here]
 
 
-def tried_rows(report: ParityReport) -> Iterator[Row]:
+def case_rows(report: ParityReport) -> Iterator[Row]:
     """Returns a row for each case."""
-    for tried in report.tried:
-        inputs = ", ".join(f"{name}: {what}" for name, what in tried.inputs.items())
-        yield (tried.case, inputs, tried.why + (f" (refused: {tried.refused})" if tried.refused else ""))
+    for case in report.cases:
+        inputs = ", ".join(f"{name}: {what}" for name, what in case.inputs.items())
+        yield (case.name, inputs, case.purpose + (f" (refused: {case.error})" if case.error else ""))

@@ -5,6 +5,7 @@ import re
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from keras_pe.export.parity.reports import text
+from keras_pe.export.parity.reports.groups import Group
 from keras_pe.export.parity.results import CaseResult, ParityReport, RuntimeResult
 
 # What XML 1.0 has no way to write.
@@ -19,7 +20,7 @@ def render(report: ParityReport) -> str:
     rest = TestSuite(_plain(report.model))
     if not report.results:
         rest.add_testcase(_test("reference", "compared", Error("nothing was compared", "nothing compared")))
-    for each in report.not_tried:
+    for each in report.skipped:
         reason = Skipped(_plain(f"not installed. Install it with: {each.install}"))
         rest.add_testcase(_test(each.artifact, each.runtime, reason))
     if len(rest):
@@ -37,7 +38,7 @@ def _runtime(report: ParityReport, result: RuntimeResult) -> TestSuite:
     for case in result.cases:
         suite.add_testcase(_case(report, result, case))
     if result.status != "compared":
-        suite.add_testcase(_test(name, result.status, Error(_plain(result.message), result.status)))
+        suite.add_testcase(_test(name, result.status, Error(_plain(result.error), result.status)))
     elif not result.passed and all(case.status != "failed" for case in result.cases):
         suite.add_testcase(_test(name, "compared", Error("nothing was compared", "nothing compared")))
     return suite
@@ -46,16 +47,18 @@ def _runtime(report: ParityReport, result: RuntimeResult) -> TestSuite:
 def _case(report: ParityReport, result: RuntimeResult, case: CaseResult) -> TestCase:
     name = f"{result.runtime} {result.artifact}".strip()
     if case.status == "passed":
-        return _test(name, case.case)
-    if case.status == "refused":
-        return _test(name, case.case, Skipped("the reference refuses this case, and so does the runtime"))
+        return _test(name, case.name)
+    if case.status == "skipped":
+        return _test(name, case.name, Skipped("the reference refuses this case, and so does the runtime"))
     wrong = [each for each in case.comparisons if not each.passed]
-    said = [text.describe(report.model, result.runtime, case.case, each) for each in wrong]
-    said += [case.message] if case.message else []
+    said = [text.describe(report.model, result.runtime, case.name, each) for each in wrong]
+    said += [case.error] if case.error else []
     failure = Failure(_plain(said[0]), result.findings[0].cause if result.findings else "difference")
-    causes = [f"cause: {finding.cause}. {finding.evidence}" for finding in result.findings]
-    failure.text = _plain("\n".join([*said, *causes]))
-    return _test(name, case.case, failure)
+    causes = [
+        f"{label}: {sentence}" for label, sentence in text.statements(report, Group((result,))) if label != "worst"
+    ]
+    failure.text = _plain("\n".join([*causes, *said]))
+    return _test(name, case.name, failure)
 
 
 def _test(suite: str, name: str, *outcome: Failure | Error | Skipped) -> TestCase:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from keras_pe.export.parity.reports import cells, text
+from keras_pe.export.parity.reports.groups import group_results
 from keras_pe.export.parity.results import ParityReport
 
 _INLINE = re.compile(r"([\\`*_\[\]|~&$])")
@@ -18,17 +19,23 @@ def render(report: ParityReport) -> str:
 def _lines(report: ParityReport) -> Iterator[str]:
     yield f"# Parity of {_escape(report.model)}: {'passed' if report.passed else 'FAILED'}"
     yield ""
-    yield f"Measured against {_escape(report.basis)}. {report.compared:,} values compared in {report.seconds:.1f} s."
-    yield from _table("Runtimes", text.HEADER, (tuple(text.row(result)) for result in report.results))
+    yield f"Measured against {_escape(report.reference)}. {report.compared:,} values compared in {report.seconds:.1f} s."
+    groups = group_results(report)
+    failed = [group for group in groups if not group.passed]
+    for group in failed:
+        yield from ("", f"## {_escape(group.name)} on {_escape(group.artifact)}: FAILED", "")
+        for label, sentence in text.statements(report, group):
+            yield f"- **{label}**: {_escape(sentence)}"
+    yield from _table("Runtimes", text.HEADER, map(text.row, groups))
     remarks = text.remarks(report)
     if remarks:
         yield from ("", "## Remarks", "")
         yield from ("- " + _OPENING.sub(r"\1\\\2", _escape(remark)) for remark in remarks)
-    for result in report.results:
-        wrong = [row for row in cells.comparison_rows(result) if row[3] == "FAILED"]
-        yield from _table(f"Failures of {_escape(result.runtime)}", cells.COMPARISON_HEADER, wrong)
-        yield from _table(f"Layers in {_escape(result.runtime)}", cells.LAYER_HEADER, cells.layer_rows(result))
-    yield from _table("Inputs tried", cells.TRIED_HEADER, cells.tried_rows(report))
+    for group in failed:
+        wrong = [row for row in cells.comparison_rows(group.first) if row[3] == "FAILED"]
+        yield from _table(f"Failures of {_escape(group.name)}", cells.COMPARISON_HEADER, wrong)
+        yield from _table(f"Layers in {_escape(group.name)}", cells.LAYER_HEADER, cells.layer_rows(group.first))
+    yield from _table("Cases", cells.CASE_HEADER, cells.case_rows(report))
     versions = [*report.versions.items(), ("seed of the inputs", str(report.seed))]
     yield from _table("Versions", ("package", "version"), versions)
 

@@ -53,7 +53,7 @@ def draw_positions(profile: ErrorProfile, comparison: Comparison) -> str:
         figure, axes = _figure(7.2, 3.1)
         edges = np.array([*profile.starts, profile.size]) - 0.5  # a bin of one position stands around its tick
         errors, noise = np.array(profile.errors), np.array(profile.noise)
-        low, high = _limits([*errors, *noise, comparison.allowed])
+        low, high = _limits([*errors, *noise, comparison.tolerance])
         axes.set_yscale("log")
         axes.set_ylim(low, high)
         bars = np.where(errors > 0, np.minimum(errors, high), low)
@@ -63,9 +63,9 @@ def draw_positions(profile: ErrorProfile, comparison: Comparison) -> str:
             own = np.maximum(noise, low)
             axes.stairs(own, edges, baseline=None, color=NOISE, linewidth=1.8, linestyle=":", label="Keras itself")
         _allow(axes.axhline, comparison)
-        unbounded = np.flatnonzero(np.isinf(errors))
-        if unbounded.size:
-            middle = (edges[unbounded] + edges[unbounded + 1]) / 2
+        nonfinite = np.flatnonzero(np.isinf(errors))
+        if nonfinite.size:
+            middle = (edges[nonfinite] + edges[nonfinite + 1]) / 2
             top = np.full(len(middle), high)
             axes.plot(middle, top, "^", color=LIMIT, markersize=7, clip_on=False, label="NaN or infinity")
         axes.set_xlim(edges[0], edges[-1])
@@ -83,10 +83,10 @@ def draw_histogram(profile: ErrorProfile, comparison: Comparison) -> str | None:
         return None
     with mpl.rc_context(_SETTINGS):
         figure, axes = _figure(7.2, 3.1)
-        edges = np.clip(10.0 ** np.array(profile.decades), _LEAST, _MOST)
+        edges = np.clip(10.0 ** np.array(profile.log10_bin_edges), _LEAST, _MOST)
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.set_xlim(_limits([*edges, comparison.allowed]))
+        axes.set_xlim(_limits([*edges, comparison.tolerance]))
         axes.stairs(profile.counts, edges, baseline=0.5, fill=True, color=ERROR, alpha=0.25)
         axes.stairs(profile.counts, edges, baseline=0.5, color=ERROR, linewidth=1.4, label="values of this runtime")
         axes.set_ylim(0.5, 2.0 * max(profile.counts))
@@ -108,19 +108,19 @@ def draw_layers(layers: Sequence[LayerResult]) -> str:
     """
     with mpl.rc_context(_SETTINGS):
         figure, axes = _figure(7.2, 1.2 + 0.26 * len(layers))
-        low, high = _limits([value for layer in layers for value in (layer.max_abs_diff, layer.allowed)])
+        low, high = _limits([value for layer in layers for value in (layer.max_abs_diff, layer.tolerance)])
         axes.set_xscale("log")
         axes.set_xlim(low, high)
         places = np.arange(len(layers))
         errors = np.clip([layer.max_abs_diff for layer in layers], low, high)
-        allowed = np.clip([layer.allowed for layer in layers], low, high)
-        parted = np.array([layer.parted for layer in layers])
-        born = np.array([layer.born is True for layer in layers])
+        allowed = np.clip([layer.tolerance for layer in layers], low, high)
+        differs = np.array([layer.differs for layer in layers])
+        origins = np.array([layer.originates_here is True for layer in layers])
         axes.plot(allowed, places, "|", color=LIMIT, markersize=11, markeredgewidth=2, label="allowed")
         kinds = (
-            (~parted, "o", ERROR, "agrees"),
-            (parted & ~born, "X", NOISE, "parted"),
-            (born, "*", LIMIT, "born here"),
+            (~differs, "o", ERROR, "agrees"),
+            (differs & ~origins, "X", NOISE, "follows"),
+            (origins, "*", LIMIT, "originates here"),
         )
         for which, marker, colour, label in kinds:
             if which.any():
@@ -148,8 +148,8 @@ def _limits(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _allow(line: Any, comparison: Comparison) -> None:
-    if comparison.allowed > 0:
-        line(comparison.allowed, color=LIMIT, linewidth=1.4, linestyle="--", label="allowed")
+    if comparison.tolerance > 0:
+        line(comparison.tolerance, color=LIMIT, linewidth=1.4, linestyle="--", label="allowed")
 
 
 def _plain_log(axis: Any) -> None:

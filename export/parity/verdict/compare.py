@@ -9,7 +9,12 @@ from keras_pe.export.parity.verdict.tolerance import MAX_FACTOR, epsilon, flat_t
 
 
 def compare_outputs(
-    expected: Mapping[str, Array], actual: Mapping[str, Array], truth: Mapping[str, Array] | None = None
+    expected: Mapping[str, Array],
+    actual: Mapping[str, Array],
+    truth: Mapping[str, Array] | None = None,
+    *,
+    own: Mapping[str, Array] | None = None,
+    noise: Mapping[str, float] | None = None,
 ) -> tuple[Comparison, ...]:
     """Compares every output, by name.
 
@@ -19,13 +24,15 @@ def compare_outputs(
         expected: The reference's outputs.
         actual: The runtime's outputs.
         truth: The outputs of the float64 rebuild, if there is one.
+        own: The outputs of the model in its own precision, where `expected` are those of a wider one.
+        noise: The error that Keras makes in rounding where it is known to be larger than it is here, by output.
 
     Returns:
         One comparison for each name on either side, the expected ones first.
     """
-    truth = truth or {}
+    truth, own, noise = truth or {}, own or {}, noise or {}
     compared = [
-        compare_arrays(name, array, actual[name], truth.get(name))
+        compare_arrays(name, array, actual[name], truth.get(name), own=own.get(name), noise=noise.get(name, 0.0))
         if name in actual
         else _structural(name, "missing", array)
         for name, array in expected.items()
@@ -34,17 +41,27 @@ def compare_outputs(
     return tuple(compared + extra)
 
 
-def compare_arrays(output: str, expected: Array, actual: Array, truth: Array | None = None) -> Comparison:
+def compare_arrays(
+    output: str,
+    expected: Array,
+    actual: Array,
+    truth: Array | None = None,
+    *,
+    own: Array | None = None,
+    noise: float = 0.0,
+) -> Comparison:
     """Compares one output.
 
     NaN equals NaN, and an infinity the same infinity; against a number they differ at any tolerance.
 
     Args:
         output: The output's name.
-        expected: The reference's array, in the model's own precision.
+        expected: The reference's array, in the precision in which the runtime computes.
         actual: The runtime's array.
         truth: The float64 rebuild's array, if there is one. The differences are measured against it then, and
             `expected` gives the noise floor.
+        own: The array of the model in its own precision, where that is another.
+        noise: A noise floor that is known from elsewhere; the larger one counts.
     """
     if actual.shape != expected.shape:
         return _structural(output, f"shape {actual.shape} instead of {expected.shape}", expected)
@@ -52,19 +69,27 @@ def compare_arrays(output: str, expected: Array, actual: Array, truth: Array | N
         return _structural(output, f"dtype {actual.dtype} instead of {expected.dtype}", expected)
     if not is_float(expected.dtype):
         return _compare_exact(output, expected, actual)
-    floor = noise_floor(expected, truth) if truth is not None else None
-    allowed = flat_tolerance(expected) if floor is None else MAX_FACTOR * floor
-    return _compare_floats(output, expected, actual, truth, floor, allowed)
+    floor = max(noise_floor(expected, truth), noise) if truth is not None else None
+    tolerance = flat_tolerance(expected) if floor is None else MAX_FACTOR * floor
+    gap = None
+    if own is not None and own.shape == expected.shape:
+        gap = float(absolute_difference(_wide(own), _wide(expected)).max(initial=0.0))
+    return _compare_floats(output, expected, actual, truth, floor, tolerance, gap)
 
 
 def _compare_floats(
-    output: str, expected: Array, actual: Array, truth: Array | None, floor: float | None, allowed: float
+    output: str,
+    expected: Array,
+    actual: Array,
+    truth: Array | None,
+    floor: float | None,
+    tolerance: float,
+    gap: float | None,
 ) -> Comparison:
     """Measures the difference of two float arrays of one shape."""
-    target = (expected if truth is None else truth).astype(np.float64, copy=False)
-    values = actual.astype(np.float64, copy=False)
+    target, values = _wide(expected if truth is None else truth), _wide(actual)
     difference = absolute_difference(target, values)
-    overflown = ~np.isfinite(expected.astype(np.float64)) & np.isfinite(target)
+    overflown = ~np.isfinite(_wide(expected)) & np.isfinite(target)
     difference[overflown] = 0.0  # Keras' own error is infinite there: it leaves nothing to compare
     clash = not np.isfinite(difference).all()
     worst = np.unravel_index(int(difference.argmax()), difference.shape) if difference.size else None
@@ -77,7 +102,7 @@ def _compare_floats(
         ulps = np.where(difference > 0, difference / spacing, 0.0)
     return Comparison(
         output=output,
-        passed=largest <= allowed,
+        passed=largest <= tolerance,
         problem="NaN or infinity against a number" if clash else None,
         shape=expected.shape,
         dtype=expected.dtype.name,
@@ -87,44 +112,58 @@ def _compare_floats(
         max_ulp=float(np.nanmax(ulps, initial=0.0)) if not clash else float("inf"),
         rms=float(np.sqrt(np.mean(np.square(difference)))) if difference.size else 0.0,
         cosine=_cosine(target, values),
-        share_out=float((difference > allowed).mean()) if difference.size else 0.0,
+        fraction_out_of_tolerance=float((difference > tolerance).mean()) if difference.size else 0.0,
         worst_index=None if worst is None else tuple(int(i) for i in worst),
-        expected=None if worst is None else float(target[worst]),
+        expected=None if worst is None else float(expected[worst]),
+        truth=None if worst is None else float(target[worst]),
         actual=None if worst is None else float(values[worst]),
         argmax_agreement=_argmax_agreement(target, values),
-        allowed=allowed,
-        required=largest,
-        floor=floor,
-        factor=largest / floor if floor else None,
+        tolerance=tolerance,
+        min_passing_tolerance=largest,
+        noise_floor=floor,
+        noise_ratio=largest / floor if floor else None,
+        precision_gap=gap,
     )
 
 
 def _compare_exact(output: str, expected: Array, actual: Array) -> Comparison:
     """Compares integers, booleans and texts, where only equal is right."""
-    out = expected != actual
-    wrong = bool(out.any())
+    differs = expected != actual
     numbers = expected.dtype.kind in "iub"
-    difference = np.abs(expected.astype(np.float64) - actual.astype(np.float64)) if numbers else out.astype(np.float64)
+    difference = _exact_difference(expected, actual) if numbers else differs.astype(np.float64)
     worst = np.unravel_index(int(difference.argmax()), difference.shape) if difference.size else None
     largest = float(difference[worst]) if worst is not None else 0.0
     magnitude = np.abs(expected.astype(np.float64)) if numbers else np.ones_like(difference)
     return Comparison(
         output=output,
-        passed=not wrong,
+        passed=not differs.any(),
         problem=None,
         shape=expected.shape,
         dtype=expected.dtype.name,
-        count=out.size,
+        count=differs.size,
         max_abs_diff=largest,
         max_rel_diff=float((difference[magnitude > 0] / magnitude[magnitude > 0]).max(initial=0.0)),
         max_ulp=largest,
         rms=float(np.sqrt(np.mean(np.square(difference)))) if difference.size else 0.0,
-        share_out=float(out.mean()) if out.size else 0.0,
+        fraction_out_of_tolerance=float(differs.mean()) if differs.size else 0.0,
         worst_index=None if worst is None else tuple(int(i) for i in worst),
         expected=float(expected[worst]) if numbers and worst is not None else None,
+        truth=float(expected[worst]) if numbers and worst is not None else None,
         actual=float(actual[worst]) if numbers and worst is not None else None,
-        required=largest,
+        min_passing_tolerance=largest,
     )
+
+
+def _exact_difference(expected: Array, actual: Array) -> Array:
+    """Returns |expected - actual| of integers, subtracted as integers: float64 cannot tell 2**53 from its neighbour."""
+    larger, smaller = np.maximum(expected, actual), np.minimum(expected, actual)
+    # Modulo 2**64 the difference is right whatever the signs.
+    difference: Array = (larger.astype(np.uint64) - smaller.astype(np.uint64)).astype(np.float64)
+    return difference
+
+
+def _wide(array: Array) -> Array:
+    return array.astype(np.float64, copy=False)
 
 
 def absolute_difference(target: Array, values: Array) -> Array:

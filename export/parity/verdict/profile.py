@@ -23,15 +23,16 @@ def profile_longest(
     arrays were compared.
     """
     compared = [
-        (index, case.case, each)
+        (index, case.name, each)
         for index, case in enumerate(result.cases)
         for each in case.comparisons
         if each.worst_index is not None
     ]
     if not compared:
         return None
-    index, name, comparison = max(compared, key=lambda found: (not found[2].passed, _positions(found[2].shape)))
-    outputs, truth, output = expectations[index].outputs or {}, expectations[index].truth or {}, comparison.output
+    index, name, comparison = max(compared, key=lambda row: (not row[2].passed, _positions(row[2].shape)))
+    expectation, output = expectations[index], comparison.output
+    outputs, truth = expectation.in_float32 or expectation.outputs or {}, expectation.truth or {}
     answer = answers[index]
     assert answer is not None, "what was compared was answered"
     return profile_errors(name, output, outputs[output], answer[output], truth.get(output))
@@ -53,8 +54,8 @@ def profile_errors(case: str, output: str, expected: Array, actual: Array, truth
     size = _positions(difference.shape)
     starts = np.unique(np.linspace(0, size, MAX_BINS, endpoint=False).astype(int))
     exact = int((difference == 0).sum())
-    unbounded = int(np.isinf(difference).sum())
-    decades, counts = _histogram(difference[(difference > 0) & np.isfinite(difference)])
+    nonfinite = int(np.isinf(difference).sum())
+    edges, counts = _histogram(difference[(difference > 0) & np.isfinite(difference)])
     return ErrorProfile(
         case=case,
         output=output,
@@ -64,8 +65,8 @@ def profile_errors(case: str, output: str, expected: Array, actual: Array, truth
         errors=_largest(difference, axis, starts),
         noise=() if truth is None else _largest(_difference(truth, expected), axis, starts),
         equal=exact,
-        unbounded=unbounded,
-        decades=decades,
+        nonfinite=nonfinite,
+        log10_bin_edges=edges,
         counts=counts,
     )
 

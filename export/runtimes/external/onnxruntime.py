@@ -1,13 +1,17 @@
 """An ONNX file in a session of ONNX Runtime that lives elsewhere: in Node, in a browser, in another Python."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.runtimes.external import hosts
 from keras_pe.export.runtimes.external.bridge import Bridge
 from keras_pe.export.runtimes.runtime import Array, Arrays
+
+if TYPE_CHECKING:
+    from keras_pe.export.runtimes.intermediates import InspectedModel
 
 _MODEL, _PART = "model", "part"  # the sessions: the file as it is, and what is read inside it
 
@@ -68,18 +72,17 @@ class ExternalOnnxRuntime:
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         return self._run(_MODEL, inputs)
 
-    def intermediates(self, inputs: Mapping[str, Array]) -> Arrays:
-        from keras_pe.export.runtimes.intermediates import TappedModel
+    def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
+        return self._run(_PART, self._inspected.feeds(inputs, replaced), self._inspected.names)
 
-        tapped = TappedModel(str(self._path))
-        self._open(_PART, tapped.all_outputs(), "disabled")
-        return self._run(_PART, inputs, tapped.names)
+    @cached_property
+    def _inspected(self) -> "InspectedModel":
+        """What is read inside, in a session of its own."""
+        from keras_pe.export.runtimes.intermediates import InspectedModel
 
-    def between(self, feeds: Mapping[str, Array], fetch: str) -> Array:
-        from keras_pe.export.runtimes.intermediates import TappedModel
-
-        opened = self._open(_PART, TappedModel(str(self._path)).part(feeds, fetch), "disabled")
-        return self._run(_PART, {name: feeds[name] for name, *_ in opened["inputs"]}, [fetch])[fetch]
+        inspected = InspectedModel(str(self._path))
+        self._open(_PART, inspected.serialized(with_weights=True), "disabled")
+        return inspected
 
     def _run(self, session: str, inputs: Mapping[str, Array], fetches: list[str] | None = None) -> Arrays:
         request = {"request": "run", "session": session, "fetches": fetches}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_pe.export.parity.diagnosis.causes.lengths import agrees_at, agrees_up_to, first_sizes
-from keras_pe.export.parity.diagnosis.probe import Evidence, distance
+from keras_pe.export.parity.diagnosis.probe import Probe, distance
 from keras_pe.export.parity.references.reference import Expectation
 from keras_pe.export.parity.results import CaseResult, Finding
 from keras_pe.export.runtimes.runtime import Arrays
@@ -14,34 +14,34 @@ from keras_pe.export.runtimes.runtime import Arrays
 _MOST_PROBES = 12
 
 
-def process_end(evidence: Evidence) -> Iterator[Finding]:
+def process_end(probe: Probe) -> Iterator[Finding]:
     """A runtime that took its process with it, did not answer, or could not open the artifact."""
     causes = {"crashed": "crash", "hung": "hang", "not loaded": "not loaded"}
-    if evidence.result.status in causes:
-        yield Finding(causes[evidence.result.status], f"{evidence.result.message}.")
+    if probe.result.status in causes:
+        yield Finding(causes[probe.result.status], f"{probe.result.error}.")
 
 
-def non_determinism(evidence: Evidence) -> Iterator[Finding]:
+def non_determinism(probe: Probe) -> Iterator[Finding]:
     """Another answer to the same input, where the reference gives the same."""
-    for result, expectation, _ in _answering(evidence):
+    for result, expectation, _ in _answering(probe):
         inputs = expectation.case.inputs
-        one, two = evidence.ask(inputs), evidence.ask(inputs)
+        one, two = probe.ask(inputs), probe.ask(inputs)
         if one is None or two is None:
             return
         apart = max((distance(one[name], two[name]) for name in one if name in two), default=0.0)
-        allowed = max((c.allowed for c in result.comparisons), default=0.0)
+        allowed = max((c.tolerance for c in result.comparisons), default=0.0)
         if apart > allowed:
             yield Finding("non-determinism", f"The same input twice gives outputs that are {apart:.1e} apart.")
         return
 
 
-def frozen_state(evidence: Evidence) -> Iterator[Finding]:
+def frozen_state(probe: Probe) -> Iterator[Finding]:
     """A state that the model keeps from call to call, and the artifact does not."""
-    index = {each.case.name: i for i, each in enumerate(evidence.expectations)}
-    for i, each in enumerate(evidence.expectations[: len(evidence.answers)]):
-        first = index.get(each.case.again or "", i)
-        expected, before = each.outputs, evidence.expectations[first].outputs
-        actual, earlier = evidence.answers[i], evidence.answers[first]
+    index = {each.case.name: i for i, each in enumerate(probe.expectations)}
+    for i, each in enumerate(probe.expectations[: len(probe.answers)]):
+        first = index.get(each.case.repeats or "", i)
+        expected, before = each.outputs, probe.expectations[first].outputs
+        actual, earlier = probe.answers[i], probe.answers[first]
         if first == i or expected is None or before is None or actual is None or earlier is None:
             continue
         for name in expected:
@@ -54,58 +54,58 @@ def frozen_state(evidence: Evidence) -> Iterator[Finding]:
                     yield Finding("frozen state", text, output=name)
 
 
-def batch_dependence(evidence: Evidence) -> Iterator[Finding]:
+def batch_dependence(probe: Probe) -> Iterator[Finding]:
     """A row that changes when other rows do, where the reference's does not."""
-    if any(spec.shape[:1] != ("batch",) for spec in evidence.reference.inputs):
+    if any(spec.shape[:1] != ("batch",) for spec in probe.reference.inputs):
         return
-    for result, expectation, _ in _answering(evidence):
+    for result, expectation, _ in _answering(probe):
         inputs = expectation.case.inputs
         if next(iter(inputs.values())).shape[0] < 2:
             continue
         alike = {name: np.repeat(array[:1], len(array), axis=0) for name, array in inputs.items()}
-        moved = _first_row_moves(evidence.ask(inputs), evidence.ask(alike))
-        calm = _first_row_moves(evidence.expect(inputs), evidence.expect(alike))
-        allowed = max((c.allowed for c in result.comparisons), default=0.0)
+        moved = _first_row_moves(probe.ask(inputs), probe.ask(alike))
+        calm = _first_row_moves(probe.expect(inputs), probe.expect(alike))
+        allowed = max((c.tolerance for c in result.comparisons), default=0.0)
         if moved > 2 * allowed and moved > 100 * calm:
             text = f"Row 0 moves by {moved:.1e} when the other rows change; the model's moves by {calm:.1e}."
-            yield Finding("dependence on the batch", text, evidence.born_in())
+            yield Finding("dependence on the batch", text, probe.layer)
         return
 
 
-def frozen_length(evidence: Evidence) -> Iterator[Finding]:
+def frozen_length(probe: Probe) -> Iterator[Finding]:
     """A size that is dynamic in the model and fixed in the artifact."""
-    declared = {spec.name: spec.shape for spec in evidence.runner.inputs} if evidence.answers else {}
-    for spec in evidence.reference.inputs:
+    declared = {spec.name: spec.shape for spec in probe.runner.inputs} if probe.answers else {}
+    for spec in probe.reference.inputs:
         for dim, fixed in zip(spec.shape, declared.get(spec.name, ()), strict=False):
             if isinstance(dim, str) and isinstance(fixed, int):
                 yield Finding("frozen length", f"Input {spec.name!r} takes {dim} {fixed} only.")
                 return
-    wrong = [case for case in evidence.result.cases if case.message or any(c.problem for c in case.comparisons)]
-    said = " ".join(case.message + " ".join(c.problem or "" for c in case.comparisons) for case in wrong)
+    wrong = [case for case in probe.result.cases if case.error or any(c.problem for c in case.comparisons)]
+    said = " ".join(case.error + " ".join(c.problem or "" for c in case.comparisons) for case in wrong)
     lengths = [int(number) for number in dict.fromkeys(re.findall(r"\b\d{1,4}\b", said))]
-    if len(wrong) < 2 or "length" not in evidence.sizes(evidence.expectations[0].case.inputs):
+    if len(wrong) < 2 or "length" not in probe.sizes(probe.expectations[0].case.inputs):
         return
     for length in [n for n in lengths if n > 1][:_MOST_PROBES]:
-        if agrees_at(evidence, length) and not agrees_at(evidence, length + 1) and not agrees_at(evidence, length - 1):
+        if agrees_at(probe, length) and not agrees_at(probe, length + 1) and not agrees_at(probe, length - 1):
             text = f"It agrees at length {length}, and not at {length - 1} and {length + 1}."
-            yield Finding("frozen length", text, evidence.born_in())
+            yield Finding("frozen length", text, probe.layer)
             return
 
 
-def clamped_length(evidence: Evidence) -> Iterator[Finding]:
+def clamped_length(probe: Probe) -> Iterator[Finding]:
     """A table that ends: right up to a length, other numbers from there on."""
-    low = agrees_up_to(evidence)
+    low = agrees_up_to(probe)
     if low is None:
         return
-    if evidence.ask(evidence.draw({**first_sizes(evidence), "length": low + 1})) is None:
-        yield Finding("length limit", f"It agrees up to length {low} and refuses {low + 1}.", evidence.born_in())
+    if probe.ask(probe.draw({**first_sizes(probe), "length": low + 1})) is None:
+        yield Finding("length limit", f"It agrees up to length {low} and refuses {low + 1}.", probe.layer)
     elif low > 1:
-        yield Finding("clamped table", f"It agrees up to length {low}, and not from {low + 1} on.", evidence.born_in())
+        yield Finding("clamped table", f"It agrees up to length {low}, and not from {low + 1} on.", probe.layer)
 
 
-def _answering(evidence: Evidence) -> list[tuple[CaseResult, Expectation, Arrays]]:
+def _answering(probe: Probe) -> list[tuple[CaseResult, Expectation, Arrays]]:
     """Returns the failing cases of a runtime that can still be asked."""
-    return evidence.failing() if evidence.result.status == "compared" else []
+    return probe.failing() if probe.result.status == "compared" else []
 
 
 def _first_row_moves(one: Arrays | None, two: Arrays | None) -> float:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from keras_pe.export.parity.diagnosis.probe import Evidence, close
+from keras_pe.export.parity.diagnosis.probe import Probe, close
 from keras_pe.export.parity.results import Comparison, Finding
 
 
-def missing_and_extra(evidence: Evidence) -> Iterator[Finding]:
+def missing_and_extra(probe: Probe) -> Iterator[Finding]:
     """An output that is not there, one too many, or one under another name."""
-    for _, expectation, answer in evidence.failing()[:1]:
+    for _, expectation, answer in probe.failing()[:1]:
         expected = expectation.outputs or {}
         missing = [name for name in expected if name not in answer]
         extra = [name for name in answer if name not in expected]
@@ -24,16 +24,16 @@ def missing_and_extra(evidence: Evidence) -> Iterator[Finding]:
             yield Finding("extra output", f"The model's outputs are {', '.join(expected)}.", output=name)
 
 
-def other_dtype(evidence: Evidence) -> Iterator[Finding]:
+def other_dtype(probe: Probe) -> Iterator[Finding]:
     """An output of another type."""
-    for comparison in _problems(evidence, "dtype"):
+    for comparison in _problems(probe, "dtype"):
         yield Finding("other dtype", f"It has {comparison.problem}.", output=comparison.output)
 
 
-def _problems(evidence: Evidence, start: str) -> list[Comparison]:
+def _problems(probe: Probe, start: str) -> list[Comparison]:
     first = {
         comparison.output: comparison
-        for case in reversed(evidence.result.cases)
+        for case in reversed(probe.result.cases)
         for comparison in case.comparisons
         if comparison.problem is not None and comparison.problem.startswith(start)
     }

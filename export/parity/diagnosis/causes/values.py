@@ -5,29 +5,28 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from keras_pe.export.model.keras_internals import all_layers
-from keras_pe.export.parity.diagnosis.probe import Evidence, close
+from keras_pe.export.parity.diagnosis.probe import Probe, close
 from keras_pe.export.parity.results import Array, Comparison, Finding
 from keras_pe.export.runtimes.runtime import as_dtype
 
 _REACH = 8  # rows by which a start may be off
 
 
-def not_a_number(evidence: Evidence) -> Iterator[Finding]:
+def not_a_number(probe: Probe) -> Iterator[Finding]:
     """NaN or infinity where a number is expected."""
-    for name, expected, actual, _ in _pairs(evidence):
+    for name, expected, actual, _ in _pairs(probe):
         if actual.dtype.kind != "f" or actual.shape != expected.shape:
             continue
         broken = ~np.isfinite(actual) & np.isfinite(expected.astype(np.float64))
         if broken.any():
             where = tuple(int(i) for i in np.argwhere(broken)[0])
             share = f"{int(broken.sum()):,} of {broken.size:,} values are NaN or infinite, the first at {list(where)}."
-            yield Finding("NaN or infinity", share, evidence.born_in(), name)
+            yield Finding("NaN or infinity", share, probe.layer, name)
 
 
-def swapped_outputs(evidence: Evidence) -> Iterator[Finding]:
+def swapped_outputs(probe: Probe) -> Iterator[Finding]:
     """Two outputs that hold each other's values."""
-    for _, expectation, answer in evidence.failing()[:1]:
+    for _, expectation, answer in probe.failing()[:1]:
         expected = expectation.outputs or {}
         for one, other in itertools.combinations([name for name in expected if name in answer], 2):
             crossed = close(answer[one], expected[other], _slack(expected[other])) and close(
@@ -37,9 +36,9 @@ def swapped_outputs(evidence: Evidence) -> Iterator[Finding]:
                 yield Finding("swapped outputs", f"{one!r} holds what {other!r} should, and the reverse.", output=one)
 
 
-def passed_through(evidence: Evidence) -> Iterator[Finding]:
+def passed_through(probe: Probe) -> Iterator[Finding]:
     """An output that is one of the inputs."""
-    for _, expectation, answer in evidence.failing()[:1]:
+    for _, expectation, answer in probe.failing()[:1]:
         for name, actual in answer.items():
             for given, array in expectation.case.inputs.items():
                 expected = (expectation.outputs or {}).get(name)
@@ -47,9 +46,9 @@ def passed_through(evidence: Evidence) -> Iterator[Finding]:
                     yield Finding("input returned", f"Output {name!r} is equal to input {given!r}.", output=name)
 
 
-def transposed_axes(evidence: Evidence) -> Iterator[Finding]:
+def transposed_axes(probe: Probe) -> Iterator[Finding]:
     """An output with its axes in another order."""
-    for name, expected, actual, _ in _pairs(evidence):
+    for name, expected, actual, _ in _pairs(probe):
         if expected.ndim < 2 or actual.ndim != expected.ndim:
             continue
         for axes in list(itertools.permutations(range(expected.ndim)))[1:]:
@@ -61,49 +60,39 @@ def transposed_axes(evidence: Evidence) -> Iterator[Finding]:
                 break
 
 
-def layout_of_columns(evidence: Evidence) -> Iterator[Finding]:
+def layout_of_columns(probe: Probe) -> Iterator[Finding]:
     """An output whose columns alternate where they should stand in halves, or the reverse."""
-    for name, expected, actual, comparison in _pairs(evidence):
+    for name, expected, actual, comparison in _pairs(probe):
         channels = expected.shape[-1] if expected.ndim else 0
         if channels < 4 or channels % 2 or actual.shape != expected.shape:
             continue
         interleave = np.arange(channels).reshape(2, -1).T.ravel()
         for order, layout in ((interleave, "interleaved"), (np.argsort(interleave), "concatenated")):
             turned = expected[..., order]
-            if close(actual, turned, comparison.allowed) and not close(expected, turned, comparison.allowed):
+            if close(actual, turned, comparison.tolerance) and not close(expected, turned, comparison.tolerance):
                 yield Finding("wrong layout", f"Its columns are those expected, in the {layout} order.", output=name)
 
 
-def shifted_rows(evidence: Evidence) -> Iterator[Finding]:
+def shifted_rows(probe: Probe) -> Iterator[Finding]:
     """An output whose row i holds what another row should."""
-    for name, expected, actual, comparison in _pairs(evidence):
+    for name, expected, actual, comparison in _pairs(probe):
         if expected.ndim < 2 or actual.shape != expected.shape or expected.shape[-2] < 4:
             continue
         length = expected.shape[-2]
         for k in [k for size in range(1, min(_REACH, length - 2)) for k in (size, -size)]:
             here, there = slice(max(0, -k), length - max(0, k)), slice(max(0, k), length + min(0, k))
-            if close(actual[..., here, :], expected[..., there, :], comparison.allowed) and np.ptp(expected) > 0:
+            if close(actual[..., here, :], expected[..., there, :], comparison.tolerance) and np.ptp(expected) > 0:
                 yield Finding(
                     "start index off", f"Row i holds what is expected of row i{k:+d}: off by {k:+d}.", output=name
                 )
                 break
 
 
-def half_precision(evidence: Evidence) -> Iterator[Finding]:
-    """16-bit floats inside, or values that one can hold, where float32 is expected."""
-    if evidence.half and not _is_half(evidence):
-        text = f"{len(evidence.half)} tensors of the artifact are 16-bit floats, the first is {evidence.half[0]!r}."
-        yield Finding("half precision inside", text, evidence.born_in())
-        return
-    for name, expected, actual, _ in _pairs(evidence):
-        if expected.dtype == "float32" and not _grid(expected) and (found := _grid(actual)):
-            yield Finding("half precision inside", f"All of its values are {found} values.", evidence.born_in(), name)
-
-
-def _is_half(evidence: Evidence) -> bool:
-    """Whether the model itself computes in 16 bits somewhere."""
-    layers = [] if evidence.keras is None else all_layers(evidence.keras.model)
-    return any(layer.compute_dtype in ("float16", "bfloat16") for layer in layers)
+def half_precision(probe: Probe) -> Iterator[Finding]:
+    """Values that a 16-bit float can hold, where float32 is expected."""
+    for name, expected, actual, _ in _pairs(probe):
+        if expected.dtype == "float32" and not _grid(expected) and (grid := _grid(actual)):
+            yield Finding("half precision inside", f"All of its values are {grid} values.", probe.layer, name)
 
 
 def _grid(array: Array) -> str | None:
@@ -120,10 +109,10 @@ def _grid(array: Array) -> str | None:
     return None
 
 
-def _pairs(evidence: Evidence) -> Iterator[tuple[str, Array, Array, Comparison]]:
+def _pairs(probe: Probe) -> Iterator[tuple[str, Array, Array, Comparison]]:
     """Yields each failing output once, from the first case that has it: name, expected, actual, comparison."""
     seen = set[str]()
-    for result, expectation, answer in evidence.failing():
+    for result, expectation, answer in probe.failing():
         for comparison in result.comparisons:
             name, expected = comparison.output, expectation.outputs or {}
             if not comparison.passed and name in answer and name in expected and name not in seen:

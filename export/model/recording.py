@@ -1,0 +1,128 @@
+"""What each layer of a model was given and returned in one call, at any depth."""
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_pe.export.model.keras_internals import parts_of
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class LayerCall:
+    """One call of a layer or of an operation.
+
+    Attributes:
+        path: The names that lead to the layer, joined by "/"; from its second call on with its number, as in "dense#2".
+        layer: The layer or operation.
+        arguments: What it was given, as the layer's `call` saw it, masks among the keywords.
+        keywords: What it was given by name.
+        inputs: The arrays among both, in order.
+        outputs: The arrays that it returned, in order.
+        depth: How many recorded calls it was made within.
+    """
+
+    path: str
+    layer: Any
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+    depth: int
+
+
+def record_calls(model: Any, run: Callable[[], Any]) -> list[LayerCall]:
+    """Returns the calls that a model made of its layers, in the order in which they returned: inner ones come first.
+
+    Neither the steps of a recurrent layer nor what is computed on symbols (in a loop that is compiled) is recorded.
+
+    Args:
+        model: A built `keras.Model`. The calls of its own layers are watched, of no others.
+        run: Calls the model, eagerly.
+    """
+    calls: list[LayerCall] = []
+    counts: dict[str, int] = {}
+    depth = 0
+
+    def watched(path: str, layer: Any, call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def record(*arguments: Any, **keywords: Any) -> Any:
+            nonlocal depth
+            depth += 1
+            try:
+                result = call(*arguments, **keywords)
+            finally:
+                depth -= 1
+            given, returned = arrays_in((arguments, keywords)), arrays_in(result)
+            if given is not None and returned:
+                counts[path] = counts.get(path, 0) + 1
+                name = path if counts[path] == 1 else f"{path}#{counts[path]}"
+                calls.append(LayerCall(name, layer, arguments, keywords, given, returned, depth))
+            return result
+
+        return record
+
+    with contextlib.ExitStack() as stack:
+        for path, layer in layer_paths(model):
+            stack.enter_context(_replaced_call(layer, functools.partial(watched, path, layer)))
+        run()
+    return calls
+
+
+def layer_paths(model: Any) -> list[tuple[str, Any]]:
+    """Returns every layer and operation in a model with its path, each once; what a recurrent layer repeats is left out."""
+    import keras
+
+    found: dict[int, tuple[str, Any]] = {}
+    taken = set[str]()
+
+    def walk(prefix: str, parent: Any) -> None:
+        for part in parts_of(parent):
+            if id(part) in found or isinstance(part, keras.layers.InputLayer):
+                continue
+            path = name = f"{prefix}{part.name}"
+            count = 1
+            while path in taken:
+                count += 1
+                path = f"{name}~{count}"
+            taken.add(path)
+            found[id(part)] = (path, part)
+            if not isinstance(part, keras.layers.RNN):
+                walk(f"{path}/", part)
+
+    walk("", model)
+    return list(found.values())
+
+
+def arrays_in(structure: Any) -> tuple[Array, ...] | None:
+    """Returns the tensors in a structure as arrays; None where one is a symbol. What is no tensor is left out."""
+    import keras
+
+    arrays = []
+    for leaf in keras.tree.flatten(structure):
+        if keras.ops.is_tensor(leaf) or isinstance(leaf, np.ndarray):
+            try:
+                arrays.append(np.asarray(keras.ops.convert_to_numpy(leaf)))
+            except Exception:  # each backend has an error of its own for a symbol
+                return None
+    return tuple(arrays)
+
+
+@contextlib.contextmanager
+def _replaced_call(layer: Any, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+    """Gives one layer another `call`, in its own dictionary: that of its class stays."""
+    name = "quantized_call" if getattr(layer, "quantization_mode", None) else "call"
+    own, kept = vars(layer), vars(layer).get(name)
+    own[name] = wrap(getattr(layer, name))  # setattr() would track it
+    try:
+        yield
+    finally:
+        del own[name]
+        if kept is not None:
+            own[name] = kept

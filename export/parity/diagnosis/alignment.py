@@ -1,0 +1,120 @@
+"""The artifact's tensors in one case, and which of them hold given values, whatever their layout."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from keras_pe.export.parity.results import Array
+
+_PROBES = 16  # values that are compared first: most tensors are another one's
+
+
+@dataclass(frozen=True)
+class Match:
+    """A tensor that holds an output, or should.
+
+    Attributes:
+        tensor: Its name.
+        shape: Its shape.
+        dtype: Its type.
+        channels_first: Whether its channels stand behind the batch, where Keras has them last.
+        difference: Its largest distance from the output.
+    """
+
+    tensor: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    channels_first: bool
+    difference: float
+
+
+class Tensors:
+    """Named arrays, searched by their values.
+
+    Attributes:
+        arrays: Every one by name.
+        names: Those of the floating-point arrays, in the order of computation.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self.arrays = arrays
+        self._flat: dict[str, Array] = {}
+        self._by_size: dict[int, list[str]] = {}
+        for name, array in arrays.items():
+            if array.size and (array.dtype.kind == "f" or array.dtype.name == "bfloat16"):
+                self._by_size.setdefault(array.size, []).append(name)
+        self.names = [name for names in self._by_size.values() for name in names]
+
+    def find(self, output: Array, tolerance: float) -> Match | None:
+        """Returns the nearest tensor that holds an output within the tolerance."""
+        found = [
+            match
+            for first, values in _layouts(output)
+            for name in self._by_size.get(output.size, ())
+            if (match := self._compare(name, values, first, tolerance)) is not None
+        ]
+        return min(found, key=lambda match: match.difference, default=None)
+
+    def nearest(self, output: Array) -> list[Match]:
+        """Returns the tensors of an output's size, the nearest first."""
+        return sorted(self.sized(self._by_size.get(output.size, ()), output), key=lambda match: match.difference)
+
+    def sized(self, names: Iterable[str], output: Array) -> list[Match]:
+        """Returns those of the named tensors that have the size of an output, in their order."""
+        matches = []
+        for name in names:
+            if name in self.arrays and self.arrays[name].size == output.size:
+                found = [self._compare(name, values, first, np.inf) for first, values in _layouts(output)]
+                fitting = [match for match in found if match is not None]
+                matches.append(min(fitting, key=lambda match: match.difference))
+        return matches
+
+    def in_shape(self, match: Match, shape: tuple[int, ...]) -> Array:
+        """Returns a tensor in the shape and layout of Keras' output."""
+        array = self.arrays[match.tensor]
+        if not match.channels_first:
+            return array.reshape(shape)
+        return np.moveaxis(array.reshape((shape[0], shape[-1], *shape[1:-1])), 1, -1)
+
+    def _compare(self, name: str, values: Array, channels_first: bool, tolerance: float) -> Match | None:
+        array = self._values(name)
+        step = max(1, len(values) // _PROBES)
+        if np.isfinite(tolerance) and not _distance(array[::step], values[::step]) <= tolerance:
+            return None
+        difference = _distance(array, values)
+        if difference > tolerance:
+            return None
+        given = self.arrays[name]
+        return Match(name, given.shape, given.dtype, channels_first, difference)
+
+    def _values(self, name: str) -> Array:
+        if name not in self._flat:
+            self._flat[name] = self.arrays[name].astype(np.float64).ravel()
+        return self._flat[name]
+
+
+def in_layout(output: Array, match: Match) -> Array:
+    """Returns an output of Keras as the tensor that should hold it: its layout, shape and type."""
+    turned = np.moveaxis(output, -1, 1) if match.channels_first else output
+    return turned.reshape(match.shape).astype(match.dtype)
+
+
+def _layouts(output: Array) -> list[tuple[bool, Array]]:
+    """Returns the values with the channels last and, for what may be an image or a sequence, first."""
+    values = output.astype(np.float64)
+    forms = [(False, values.ravel())]
+    if output.ndim in (3, 4, 5) and output.shape[-1] > 1:
+        forms.append((True, np.moveaxis(values, -1, 1).ravel()))
+    return forms
+
+
+def _distance(one: Array, other: Array) -> float:
+    """Returns the largest difference; infinity where a NaN meets a number."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        difference = np.abs(one - other)
+    if np.isfinite(difference).all():
+        return float(difference.max(initial=0.0))
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    difference = np.where(same, 0.0, np.where(np.isfinite(difference), difference, np.inf))
+    return float(difference.max(initial=0.0))

@@ -1,0 +1,91 @@
+"""Causes that a changed copy of the model proves: made wrong on purpose, it gives the artifact's numbers."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.model.cloning import rebuild
+from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.parity.diagnosis.probe import Probe, distance
+from keras_pe.export.parity.results import Array, Finding
+
+_EXPLAINS = 0.02  # A wrong model explains a difference if it leaves at most this share of it.
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def changed_model(probe: Probe) -> Iterator[Finding]:
+    """Another layout, schedule or start in a position encoding, or masks that are not made."""
+    case = _telling_case(probe)
+    if case is None or probe.reference.model is None:
+        return
+    inputs, expected, actual = case
+    error = max(distance(actual[name], expected[name]) for name in expected)
+    if not 0 < error < np.inf:
+        return
+    for cause, text, layer, change in _changes(probe.reference.model):
+        try:
+            with state_left_alone():
+                altered = probe.reference.predict(rebuild(probe.reference.model, change), inputs)  # type: ignore[attr-defined]
+        except Exception:  # whatever a layer raises: this change is none that the model takes
+            continue
+        if any(name not in actual for name in altered):
+            continue
+        left = max(distance(actual[name], altered[name]) for name in altered)
+        if left <= _EXPLAINS * error:
+            yield Finding(cause, f"{text} The difference falls from {error:.1e} to {left:.1e}.", layer)
+            return
+
+
+def _changes(model: Any) -> Iterator[tuple[str, str, str | None, Change]]:
+    """Yields cause, text, layer and what to change about the configuration."""
+    import keras_pe
+
+    layers = [layer for layer in all_layers(model) if isinstance(layer, keras_pe.SinusoidalPositionEncoding)]
+    for layer in layers:
+        if isinstance(layer.start_index, int):
+            for cause, change in _variants(layer):
+                said = ", ".join(f"{name}={value!r}" for name, value in change.items())
+                yield cause, f"With {said} Keras gives the artifact's numbers.", layer.name, _of(layer.name, change)
+    makes_masks = [layer.name for layer in all_layers(model) if getattr(layer, "mask_zero", False)]
+    if makes_masks:
+        text = f"Without the masks of {', '.join(map(repr, makes_masks))} Keras gives the artifact's numbers."
+        yield "dropped mask", text, None, _without_masks
+
+
+def _variants(layer: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    layout = "interleaved" if layer.layout == "concatenated" else "concatenated"
+    yield "wrong layout", {"layout": layout}
+    for k in [k for size in range(1, 5) for k in (size, -size)]:
+        yield "start index off", {"start_index": layer.start_index + k}
+    if layer.timescales is None:
+        yield "other convention", {"endpoint": not layer.endpoint}
+        yield "other convention", {"endpoint": not layer.endpoint, "layout": layout}
+
+
+def _of(name: str, change: dict[str, Any]) -> Change:
+    def edit(config: dict[str, Any]) -> None:
+        if config["config"] and config["config"].get("name") == name and "layout" in config["config"]:
+            config["config"].update(change)
+
+    return edit
+
+
+def _without_masks(config: dict[str, Any]) -> None:
+    inner = config["config"]
+    if isinstance(inner, dict) and inner.get("mask_zero"):
+        inner["mask_zero"] = False
+
+
+def _telling_case(probe: Probe) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]] | None:
+    """Returns inputs, expected and actual of the failing case that tells most: not the shortest, but a small one."""
+    usable = [
+        (dict(expectation.case.inputs), dict(expectation.outputs or {}), dict(answer))
+        for _, expectation, answer in probe.failing()
+        if all(name in answer for name in expectation.outputs or {})
+        and all(np.isfinite(distance(answer[n], e)) for n, e in (expectation.outputs or {}).items())
+    ]
+    by_size = sorted(usable, key=lambda row: sum(array.size for array in row[0].values()))
+    return by_size[len(by_size) // 2] if by_size else None

@@ -1,0 +1,93 @@
+"""From a runtime that failed to where and why: the layers at fault, the proof, and the causes."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from keras_pe.export.parity.diagnosis.causes import behaviour, inside, structure, values
+from keras_pe.export.parity.diagnosis.causes.whole_model import changed_model
+from keras_pe.export.parity.diagnosis.layers import Trace, trace_faults
+from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.inputs.input_roles import Role
+from keras_pe.export.parity.references.reference import Expectation, Reference
+from keras_pe.export.parity.results import Finding, RuntimeResult
+from keras_pe.export.parity.verdict.run import Run, Runner
+
+Detector = Callable[[Probe], Iterable[Finding]]
+
+# What is seen from outside explains no numbers, so the search goes on after it.
+_OUTSIDE: tuple[Detector, ...] = (behaviour.process_end, structure.missing_and_extra, structure.other_dtype)
+# Before the layers: what shakes by itself seems to be at fault everywhere, and swapped outputs are nowhere inside.
+_FIRST: tuple[tuple[Detector, ...], ...] = (
+    (behaviour.non_determinism,),
+    (values.swapped_outputs, values.passed_through),
+)
+# The first stage that finds something is the last.
+_LAST: tuple[tuple[Detector, ...], ...] = (
+    (values.not_a_number, values.transposed_axes, values.layout_of_columns, values.shifted_rows),
+    (behaviour.frozen_state, behaviour.frozen_length, behaviour.batch_dependence),
+    (changed_model,),
+    (values.half_precision,),
+    (behaviour.clamped_length,),
+)
+_TRIED = (
+    "the weights one by one, the attributes of the layer, its masks, rounding, axes, rows and signs, state, frozen sizes "
+    "and the batch"
+)
+
+
+def diagnose(run: Run, runner: Runner, reference: Reference, roles: Mapping[str, Role]) -> RuntimeResult:
+    """Returns the result of a runtime that failed, with the layers at fault, the proof and the causes."""
+    probe = Probe(run, runner, reference, roles)
+    trace = _trace(probe)
+    probe = replace(probe, faults=trace.faults)
+    return replace(run.result, layers=trace.layers, proof=trace.proof, findings=find_causes(probe, trace))
+
+
+def find_causes(probe: Probe, trace: Trace | None = None) -> tuple[Finding, ...]:
+    """Returns what was found, or that the cause is not known and what was tried."""
+    findings = [finding for detector in _OUTSIDE for finding in detector(probe)]
+    for stage in _FIRST:
+        found = [finding for detector in stage for finding in detector(probe)]
+        if found:
+            return tuple(dict.fromkeys(findings + found))
+    findings += inside.weights_at_fault(probe)
+    findings += inside.layers_at_fault(probe, {finding.layer for finding in findings if finding.layer})
+    for stage in _LAST:
+        if findings:
+            break
+        findings += [finding for detector in stage for finding in detector(probe)]
+    explained = {finding.layer for finding in findings}
+    if not findings or (None not in explained and probe.faults):
+        findings += _unexplained(probe, {layer for layer in explained if layer}, bool(findings), trace)
+    return tuple(dict.fromkeys(findings))
+
+
+def _unexplained(probe: Probe, explained: set[str], has_findings: bool, trace: Trace | None) -> list[Finding]:
+    """Returns a finding for each layer at fault that nothing explains, and one where there is nothing at all."""
+    layers = dict.fromkeys(fault.layer for fault in probe.faults)
+    left = [layer for layer in layers if not any(each == layer or each.startswith(f"{layer}/") for each in explained)]
+    if left:
+        text = f"What it is given agrees, and what it returns does not. Tried: {_TRIED}."
+        return [Finding("unknown", text, layer) for layer in left]
+    if has_findings:
+        return []
+    if trace is not None and trace.is_sound_inside:
+        text = "The same file returns what Keras returns without the runtime's optimizations: the runtime changes it."
+        return [Finding("graph optimization", text)]
+    return [Finding("unknown", f"Nothing that was tried explains the difference: {_TRIED}.")]
+
+
+def _trace(probe: Probe) -> Trace:
+    """Returns the model layer by layer in the smallest case that failed, if the fault can be followed through it."""
+    failing = probe.failing()
+    if not failing or probe.reference.model is None or probe.result.status != "compared":
+        return Trace()
+    from keras_pe.export.parity.references.keras import KerasReference
+
+    assert isinstance(probe.reference, KerasReference)
+    _, expectation, _ = min(failing, key=lambda row: (row[1].case.name == "large values", _size(row[1])))
+    return trace_faults(probe.runner, probe.reference, expectation)
+
+
+def _size(expectation: Expectation) -> int:
+    return sum(array.size for array in expectation.case.inputs.values())

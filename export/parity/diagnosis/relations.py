@@ -1,0 +1,184 @@
+"""What has happened to an array, told from what it should be: rounded, scaled, turned, shifted, or changed in places."""
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+
+from keras_pe.export.parity.results import Array
+from keras_pe.export.runtimes.runtime import as_dtype
+
+_ROUNDING = 2.0**-21  # of the largest value: what is left when something else is explained
+_FEW = 0.02  # of the values, but at least one
+_REACH = 16  # rows by which rows are looked for elsewhere
+
+
+def describe_change(expected: Array, actual: Array) -> tuple[str, str] | None:
+    """Returns the cause of a difference and a sentence about it; None where the arrays are equal.
+
+    The first explanation that leaves nothing but rounding is the one: each is simpler than those after it.
+
+    Args:
+        expected: What the array should be, of floating-point numbers.
+        actual: What it is.
+    """
+    one, other = expected.astype(np.float64), actual.astype(np.float64)
+    if one.shape != other.shape:
+        return _reshaped(one, other)
+    if np.array_equal(one, other, equal_nan=True):
+        return None
+    broken = ~np.isfinite(other) & np.isfinite(one)
+    if broken.any():
+        place = [int(i) for i in np.argwhere(broken)[0]]
+        return (
+            "NaN or infinity",
+            f"{int(broken.sum()):,} of {broken.size:,} values are NaN or infinite, the first at {place}.",
+        )
+    for explain in _EXPLANATIONS:
+        found = explain(one, other)
+        if found is not None:
+            return found
+    out = one != other
+    worst = np.unravel_index(int(np.abs(one - other).argmax()), one.shape)
+    largest = abs(one[worst] - other[worst])
+    return "changed values", (
+        f"{int(out.sum()):,} of {out.size:,} values differ, by up to {largest:.1e} at {[int(i) for i in worst]}: "
+        f"{one[worst]:.6g} in the model, {other[worst]:.6g} in the artifact."
+    )
+
+
+def is_same(one: Array, other: Array) -> bool:
+    """Whether two arrays of one shape are the same but for rounding."""
+    return bool(np.abs(one - other).max(initial=0.0) <= _ROUNDING * np.abs(one).max(initial=0.0))
+
+
+def _reshaped(one: Array, other: Array) -> tuple[str, str]:
+    for axes in itertools.permutations(range(one.ndim)):
+        if one.transpose(axes).shape == other.shape and is_same(one.transpose(axes), other):
+            return "transposed axes", f"Its axes stand as {list(axes)}."
+    return "other shape", f"Its shape is {other.shape} instead of {one.shape}."
+
+
+def _rounded(one: Array, other: Array) -> tuple[str, str] | None:
+    largest = np.abs(one - other).max()
+    for name in ("float16", "bfloat16"):
+        with np.errstate(over="ignore"):
+            if np.array_equal(one.astype(np.float32).astype(as_dtype(name)).astype(np.float64), other):
+                return "rounded values", f"Its values are rounded to {name}, by up to {largest:.1e}."
+    for axis in (None, *range(one.ndim)):
+        axes = None if axis is None else tuple(i for i in range(one.ndim) if i != axis)
+        steps = np.abs(other).max(axis=axes, keepdims=axes is not None)
+        for levels in (127, 128, 7, 8):
+            step = np.where(steps > 0, steps, 1.0) / levels
+            places = other / step
+            on_grid = np.abs(places - np.rint(places)).max() < 1e-3 * levels / 127
+            if on_grid and one.size > 4 * levels / 127 and (np.abs(one - other) <= 0.51 * step).all():
+                kind = "int8" if levels > 100 else "int4"
+                where = "" if axis is None else f", with a scale for each index of axis {axis}"
+                return "rounded values", f"Its values are rounded to {kind}{where}, by up to {largest:.1e}."
+    return None
+
+
+def _zeroed(one: Array, other: Array) -> tuple[str, str] | None:
+    if not other.any():
+        return "missing values", f"It is zero throughout; the model's values go up to {np.abs(one).max():.3g}."
+    if one.size > 1 and np.ptp(other) == 0 and np.ptp(one) > 0:
+        return "missing values", f"It is {other.flat[0]:.6g} throughout."
+    return None
+
+
+def _scaled(one: Array, other: Array) -> tuple[str, str] | None:
+    weight = float((one * one).sum())
+    if weight == 0 or one.size < 2:
+        return None
+    factor = float((one * other).sum()) / weight
+    if factor == 0 or not is_same(factor * one, other):
+        return None
+    if abs(factor + 1) < 1e-6:
+        return "flipped sign", "Its values have the other sign."
+    return "scaled values", f"Its values are {factor:.7g} times those of the model."
+
+
+def _offset(one: Array, other: Array) -> tuple[str, str] | None:
+    if one.size < 2:
+        return None
+    offset = float((other - one).mean())
+    scale = np.abs(one).max() + abs(offset)
+    if offset and np.abs(other - one - offset).max() <= _ROUNDING * scale:
+        return "offset values", f"Its values are those of the model {offset:+.6g}."
+    return None
+
+
+def _turned(one: Array, other: Array) -> tuple[str, str] | None:
+    for axes in list(itertools.permutations(range(one.ndim)))[1:] if one.ndim <= 5 else []:
+        turned = one.transpose(axes)
+        if turned.shape == other.shape and is_same(turned, other):
+            return "transposed axes", f"Its axes stand as {list(axes)}."
+    for count in range(1, one.ndim + 1):
+        for axes in itertools.combinations(range(one.ndim), count):
+            if is_same(np.flip(one, axes), other):
+                return "reversed values", f"Its values run backwards along axis {', '.join(map(str, axes))}."
+    return None
+
+
+def _shifted(one: Array, other: Array) -> tuple[str, str] | None:
+    for axis in range(one.ndim):
+        length = one.shape[axis]
+        for k in [k for size in range(1, min(_REACH, length - 1) + 1) for k in (size, -size)]:
+            here = np.take(other, range(max(0, -k), length - max(0, k)), axis)
+            there = np.take(one, range(max(0, k), length + min(0, k)), axis)
+            if 2 * abs(k) < length and np.ptp(there) > 0 and is_same(there, here):
+                return "shifted rows", f"Index i of axis {axis} holds what belongs to i{k:+d}: off by {k:+d}."
+    return None
+
+
+def _reordered(one: Array, other: Array) -> tuple[str, str] | None:
+    for axis in range(one.ndim):
+        if not 1 < one.shape[axis] <= 4096:
+            continue
+        rows, moved = (np.moveaxis(array, axis, 0).reshape(one.shape[axis], -1) for array in (one, other))
+        ordered = [np.lexsort(np.round(array, 5).T[:8]) for array in (rows, moved)]
+        if is_same(rows[ordered[0]], moved[ordered[1]]) and not is_same(rows, moved):
+            count = int((np.abs(rows - moved).max(axis=1) > 0).sum())
+            return (
+                "reordered values",
+                f"{count} of {one.shape[axis]} indices of axis {axis} hold what belongs to others.",
+            )
+    return None
+
+
+def _few(one: Array, other: Array) -> tuple[str, str] | None:
+    out = np.abs(one - other) > _ROUNDING * np.abs(one).max(initial=0.0)
+    places = np.argwhere(out)
+    if not 1 <= len(places) <= max(1, _FEW * out.size):
+        return None
+    place = tuple(int(i) for i in places[0])
+    values = f"{one[place]:.6g} in the model, {other[place]:.6g} in the artifact"
+    what = "1 value differs" if len(places) == 1 else f"{len(places):,} of {out.size:,} values differ, the first"
+    return "changed values", f"{what} at {list(place)}: {values}."
+
+
+def _one_row(one: Array, other: Array) -> tuple[str, str] | None:
+    out = one != other
+    for axis in range(one.ndim):
+        rows = np.flatnonzero(out.any(axis=tuple(i for i in range(one.ndim) if i != axis)))
+        if one.ndim > 1 and len(rows) == 1 and one.shape[axis] > 2:
+            largest = np.abs(one - other).max()
+            return (
+                "changed values",
+                f"Index {rows[0]} of axis {axis} differs, by up to {largest:.1e}; the others agree.",
+            )
+    return None
+
+
+_EXPLANATIONS: tuple[Callable[[Array, Array], tuple[str, str] | None], ...] = (
+    _zeroed,
+    _scaled,
+    _rounded,
+    _turned,
+    _shifted,
+    _reordered,
+    _few,
+    _one_row,
+    _offset,
+)

@@ -1,0 +1,93 @@
+"""What every layer of the model returns in one case, and how far a runtime may be from it."""
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.model.recording import LayerCall, record_calls
+from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.parity.references.keras import KerasReference, float64_allowed
+from keras_pe.export.parity.references.reference import Expectation
+from keras_pe.export.parity.results import Array
+from keras_pe.export.parity.verdict.tolerance import MAX_FACTOR, flat_tolerance, is_float, noise_floor
+
+_SLACK = 2.0  # Over what outputs are allowed: a layer's own noise is that of one run, and proves nothing by itself.
+
+
+@dataclass(frozen=True)
+class Tap:
+    """One output of one call of a layer.
+
+    Attributes:
+        number: Its place in the order of computation.
+        call: The call.
+        index: Which of the call's outputs it is.
+        sources: The numbers of the taps that the layer was given.
+        tolerance: How far a runtime may be from it.
+    """
+
+    number: int
+    call: LayerCall
+    index: int
+    sources: tuple[int, ...]
+    tolerance: float
+
+    @property
+    def output(self) -> Array:
+        """What Keras returned."""
+        return self.call.outputs[self.index]
+
+
+def record_taps(reference: KerasReference, expectation: Expectation) -> list[Tap]:
+    """Returns the floating-point outputs of every layer in one case, in the order of computation.
+
+    What only hands on its input (a dropout, a container whose last layer has it already) is left out. A layer's
+    inputs are recognised by their values, so nothing is lost on the way from one to the next.
+    """
+    model = reference.float32_model if expectation.in_float32 is not None else reference.model
+    inputs = expectation.case.inputs
+    calls = _record(reference, model, inputs)
+    wide = _record(reference, reference.float64_model, inputs) if reference.float64_model is not None else []
+    truths = _aligned(calls, wide)
+    taps: list[Tap] = []
+    made_by: dict[bytes, int | None] = {_key(array): None for array in inputs.values()}
+    for call, truth in zip(calls, truths, strict=True):
+        sources = [made_by.get(_key(array)) for array in call.inputs]
+        for index, output in enumerate(call.outputs):
+            key = _key(output)
+            if key in made_by or not is_float(output.dtype) or not output.size:
+                continue
+            made_by[key] = len(taps)
+            own = tuple(dict.fromkeys(source for source in sources if source is not None))
+            taps.append(Tap(len(taps), call, index, own, _tolerance(output, truth, index)))
+    return taps
+
+
+def _record(reference: KerasReference, model: Any, inputs: Mapping[str, Array]) -> list[LayerCall]:
+    is_wide = model is reference.float64_model
+    with state_left_alone(), float64_allowed() if is_wide else nullcontext():
+        return record_calls(model, lambda: reference.predict(model, inputs))
+
+
+def _aligned(calls: list[LayerCall], wide: list[LayerCall]) -> list[LayerCall | None]:
+    """Returns the float64 call of each call: the one in its place, for an operation may have got another name."""
+    if [type(call.layer) for call in calls] == [type(call.layer) for call in wide]:
+        return list(wide)
+    by_path = {call.path: call for call in wide}
+    return [by_path.get(call.path) for call in calls]
+
+
+def _tolerance(output: Array, truth: LayerCall | None, index: int) -> float:
+    if truth is None or index >= len(truth.outputs) or truth.outputs[index].shape != output.shape:
+        return _SLACK * flat_tolerance(output)
+    return _SLACK * MAX_FACTOR * noise_floor(output, truth.outputs[index])
+
+
+def _key(array: Array) -> bytes:
+    """Returns a short stand-in for an array's values."""
+    values = np.ascontiguousarray(array)
+    return hashlib.sha256(repr((values.shape, values.dtype.name)).encode() + values.tobytes()).digest()

@@ -1,0 +1,123 @@
+"""What the inputs of a model are for: found by watching which layers they reach unchanged."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.model.recording import LayerCall, record_calls
+from keras_pe.export.runtimes.runtime import Array, as_dtype
+
+_REACH = 2**24  # positions beyond are refused by the encoding itself
+
+
+@dataclass(frozen=True)
+class Role:
+    """What an input means to the model, as far as it decides which values are fair.
+
+    Attributes:
+        role: "values", "ids" (rows of an embedding), "positions" or "start" (of a position encoding).
+        low: The least fair value, None where there is no bound.
+        high: The least value above that is not fair, None where there is no bound.
+    """
+
+    role: str
+    low: float | None = None
+    high: float | None = None
+
+
+def find_roles(
+    model: Any, inputs: tuple[TensorInfo, ...], sizes: Mapping[str, int], run: Callable[[Mapping[str, Any]], Any]
+) -> tuple[dict[str, Role], str | None]:
+    """Returns the roles of the inputs that reach an embedding or a position encoding.
+
+    The model runs once, eagerly, on zeros and ones: a fair token id, position and start everywhere. An input is
+    recognised where it arrives as the very tensor that was given, or else by values that no other input has.
+
+    Args:
+        model: The model.
+        inputs: What it takes.
+        sizes: Sizes of the dynamic dimensions that it takes.
+        run: Runs the model on tensors, by name.
+
+    Returns:
+        The roles by name, and why there are none where the model did not run.
+    """
+    import keras
+
+    if any(spec.dtype == "string" for spec in inputs):
+        return {}, None  # texts are looked up, not embedded
+    tensors = {name: keras.ops.convert_to_tensor(array) for name, array in _marks(inputs, sizes).items()}
+    try:
+        calls = record_calls(model, lambda: run(tensors))
+    except Exception as error:  # a model that refuses these values tells in the sweep why
+        return {}, f"{type(error).__name__}: {error}"
+    roles: dict[str, Role] = {}
+    for value, role in _arrivals(calls):
+        name = _recognise(value, tensors)
+        if name is not None:
+            roles[name] = _tighter(roles.get(name), role)
+    return roles, None
+
+
+def given_roles(ranges: Mapping[str, tuple[float, float]], found: Mapping[str, Role]) -> dict[str, Role]:
+    """Returns the roles with the ranges that the user gave, a low end and the first value past the high end."""
+    given = {name: Role(found.get(name, Role("values")).role, low, high) for name, (low, high) in ranges.items()}
+    return {**found, **given}
+
+
+def _marks(inputs: tuple[TensorInfo, ...], sizes: Mapping[str, int]) -> dict[str, Array]:
+    """Returns an array of zeros and ones for each input, different from each other where the shapes leave room."""
+    rng = np.random.default_rng(0)
+    marks: dict[str, Array] = {}
+    for spec in inputs:
+        shape = tuple(sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape)
+        for _ in range(16):
+            bits = rng.integers(0, 2, shape)
+            if not any(mark.shape == shape and (mark == bits).all() for mark in marks.values()):
+                break
+        marks[spec.name] = bits.astype(as_dtype(spec.dtype))
+    return marks
+
+
+def _arrivals(calls: list[LayerCall]) -> Iterator[tuple[Any, Role]]:
+    """Yields what reached embeddings and position encodings, and what it means to them."""
+    import keras
+
+    from keras_pe.layers.base import PositionLayer
+
+    for call in calls:
+        layer = call.layer
+        if isinstance(layer, keras.layers.Embedding):
+            yield call.arguments[0], Role("ids", 0, layer.input_dim)
+        elif isinstance(layer, PositionLayer):
+            bound = layer.max_length if isinstance(layer.max_length, int) else None
+            low, high = (-_REACH, _REACH) if bound is None else (0, bound)
+            named = dict(zip(("inputs", "positions", "start_index"), call.arguments, strict=False)) | call.keywords
+            for argument, role in (("positions", "positions"), ("start_index", "start")):
+                for value in keras.tree.flatten(named.get(argument)):
+                    if keras.ops.is_tensor(value):
+                        yield value, Role(role, low, high)
+
+
+def _recognise(value: Any, tensors: Mapping[str, Any]) -> str | None:
+    """Returns the name of the input that arrived; None where it cannot be told."""
+    import keras
+
+    same = [name for name, tensor in tensors.items() if value is tensor]
+    if not same:
+        array = keras.ops.convert_to_numpy(value).astype(np.float64)
+        marks = {name: keras.ops.convert_to_numpy(tensor).astype(np.float64) for name, tensor in tensors.items()}
+        same = [name for name, mark in marks.items() if mark.shape == array.shape and (mark == array).all()]
+    return same[0] if len(same) == 1 else None
+
+
+def _tighter(one: Role | None, other: Role) -> Role:
+    """Returns the role that is fair for both layers an input reaches."""
+    if one is None or one.role != other.role:
+        return other if one is None or one.role == "values" else one
+    low = max(r.low for r in (one, other) if r.low is not None)
+    high = min(r.high for r in (one, other) if r.high is not None)
+    return Role(one.role, low, high)

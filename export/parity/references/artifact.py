@@ -1,0 +1,65 @@
+"""An artifact as the reference: its runtime's answers, and tolerances by dtype."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from keras_pe.export.errors import RuntimeRefusedError
+from keras_pe.export.parity.inputs.cases import Case
+from keras_pe.export.parity.inputs.input_roles import Role
+from keras_pe.export.parity.references.reference import Expectation
+from keras_pe.export.parity.results import Array
+from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
+from keras_pe.export.runtimes.worker import Worker
+
+
+class ArtifactReference:
+    """An artifact in a runtime of its own.
+
+    Raises:
+        RuntimeRefusedError, RuntimeDiedError, RuntimeHungError: If it cannot be loaded.
+    """
+
+    roles: Mapping[str, Role] = {}
+    sizes: Mapping[str, int] = {}
+    model = None
+    signature = None
+
+    def __init__(self, path: Path, spec: RuntimeSpec, timeout: float) -> None:
+        self.name = str(path)
+        self.basis = f"{path} in {spec.name}, tolerance by dtype"
+        self._worker = Worker(spec, timeout)
+        try:
+            self._worker.load(path)
+        except BaseException:
+            self._worker.close()
+            raise
+        self.inputs = self._worker.inputs
+        self.version = self._worker.version
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._worker.close()
+
+    def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
+        return tuple(self._answer(case) for case in cases)
+
+    def expect(self, inputs: Mapping[str, Array]) -> Arrays | None:
+        try:
+            return self._worker.run(inputs)
+        except RuntimeRefusedError:
+            return None
+
+    def noise(self, case: Case) -> Mapping[str, float]:
+        return {}
+
+    def _answer(self, case: Case) -> Expectation:
+        try:
+            return Expectation(case, self._worker.run(case.inputs))
+        except RuntimeRefusedError as error:
+            return Expectation(case, None, error=str(error))

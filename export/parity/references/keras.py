@@ -1,0 +1,187 @@
+"""A Keras model in this process as the reference: its own answers, and those of its float64 rebuild."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from keras_pe.export.messages import first_line
+from keras_pe.export.model.cloning import with_dtype
+from keras_pe.export.model.precision import half_dtypes
+from keras_pe.export.model.signature import Signature, model_signature
+from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.parity.inputs.cases import Case
+from keras_pe.export.parity.inputs.input_roles import Role, find_roles
+from keras_pe.export.parity.references.reference import Expectation
+from keras_pe.export.parity.results import Array
+from keras_pe.export.parity.verdict.tolerance import noise_floor
+from keras_pe.export.runtimes.runtime import Arrays
+
+_SAMPLES = 3  # of rounding errors, where one run may have been lucky
+
+
+class KerasReference:
+    """A Keras model, its answers measured against those of the same model in float64 where there can be one.
+
+    The model is called as it is; what it assigns to its variables is forgotten.
+    """
+
+    def __init__(self, model: Any, input_signature: Any = None) -> None:
+        import keras
+
+        self.model = model
+        is_known = isinstance(input_signature, Signature)
+        self.signature = input_signature if is_known else model_signature(model, input_signature)
+        self.name = model.name
+        self.inputs = self.signature.inputs
+        self.sizes = self.signature.sizes
+        self.version = f"keras {keras.__version__}"
+        self.roles: Mapping[str, Role]
+        with state_left_alone():
+            self.roles, _ = find_roles(model, self.inputs, self.sizes, lambda x: self.signature.call(model, x))
+        self.basis = "a float64 rebuild of the model, at most 8 times Keras' own error"
+        self.float64_model = self._rebuilt("float64")
+        self.float32_model = self._rebuilt("float32") if self.float64_model and half_dtypes(model) else None
+
+    @classmethod
+    def load(cls, path: Path, input_signature: Any = None) -> Self:
+        """Opens a `.keras` file.
+
+        Raises:
+            ValueError: If it cannot be loaded, whatever a foreign layer raises.
+        """
+        import keras
+
+        import keras_pe  # noqa: F401 - registers the layers
+
+        try:
+            model = keras.saving.load_model(path, compile=False)
+        except Exception as error:
+            raise ValueError(f"{path} cannot be loaded: {type(error).__name__}: {first_line(error)}.") from error
+        return cls(model, input_signature)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.float64_model = self.float32_model = None
+
+    def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
+        with state_left_alone():
+            answers = tuple(self._answer(case) for case in cases)
+        if self.float64_model is None:
+            return answers
+        reasons = [each.error for each in answers if each.outputs is not None and each.truth is None]
+        if reasons and not any(each.truth is not None for each in answers):
+            self.float64_model = self.float32_model = None  # a layer that insists on its own precision
+            self.basis = f"Keras' own answer (the float64 rebuild does not run: {reasons[0]}), tolerance by dtype"
+            return tuple(replace(each, error=None) if each.outputs is not None else each for each in answers)
+        return tuple(
+            replace(each, outputs=None, error=f"its float64 rebuild refuses it: {each.error}", is_fair=False)
+            if each.outputs is not None and each.truth is None
+            else each
+            for each in answers
+        )
+
+    def expect(self, inputs: Mapping[str, Array]) -> Arrays | None:
+        try:
+            with state_left_alone():
+                return self.predict(self.model, inputs)
+        except Exception:  # whatever a layer raises: it refuses
+            return None
+
+    def noise(self, case: Case) -> Mapping[str, float]:
+        model = self.float32_model or self.model
+        if self.float64_model is None:
+            return {}
+        floors: dict[str, float] = {}
+        for seed in range(_SAMPLES):
+            rng = np.random.default_rng(seed)
+            inputs = {name: _nudged(array, rng) for name, array in case.inputs.items()}
+            weights = [_nudged(np.asarray(_numpy(v)), rng) for v in model.trainable_variables]
+            results = []
+            for each in (model, self.float64_model):
+                values = zip(each.trainable_variables, weights, strict=True)
+                allowed = float64_allowed() if each is self.float64_model else contextlib.nullcontext()
+                with allowed, state_left_alone((v, _tensor(w, v.dtype)) for v, w in values):
+                    results.append(self.predict(each, inputs))
+            for name, truth in results[1].items():
+                if truth.dtype == "float64":
+                    floors[name] = max(floors.get(name, 0.0), noise_floor(results[0][name], truth))
+        return floors
+
+    def predict(self, model: Any, inputs: Mapping[str, Any]) -> Arrays:
+        """Returns what a model of this signature returns."""
+        import keras
+
+        tensors = {name: keras.ops.convert_to_tensor(array) for name, array in inputs.items()}
+        outputs = self.signature.call(model, tensors)
+        return {name: keras.ops.convert_to_numpy(tensor) for name, tensor in outputs.items()}
+
+    def _rebuilt(self, dtype: str) -> Any:
+        try:
+            with float64_allowed():
+                return with_dtype(self.model, dtype)
+        except ValueError as error:
+            self.basis = f"Keras' own answer (no float64 rebuild is possible: {first_line(error)}), tolerance by dtype"
+            return None
+
+    def _answer(self, case: Case) -> Expectation:
+        """Returns the answer; where the rebuild alone refuses, its error stands beside the outputs."""
+        outputs, error = self._tried(lambda: self.predict(self.model, case.inputs))
+        if outputs is None or self.float64_model is None:
+            return Expectation(case, outputs, error=error)
+        with float64_allowed():
+            wide, error = self._tried(lambda: self.predict(self.float64_model, case.inputs))
+        if wide is None:
+            return Expectation(case, outputs, error=error)
+        truth = {name: array for name, array in wide.items() if array.dtype == "float64"}
+        narrow = None
+        if self.float32_model is not None:
+            narrow, _ = self._tried(lambda: self.predict(self.float32_model, case.inputs))
+        return Expectation(case, outputs, truth, in_float32=narrow)
+
+    def _tried(self, run: Callable[[], Arrays]) -> tuple[Arrays | None, str | None]:
+        try:
+            return run(), None
+        except Exception as error:  # whatever a layer raises is the model's answer to this case
+            return None, f"{type(error).__name__}: {first_line(error)}"
+
+
+def float64_allowed() -> contextlib.AbstractContextManager[Any]:
+    """Returns a context in which the backend computes in float64 where it is asked to; JAX does not by itself."""
+    import keras
+
+    if keras.backend.backend() != "jax":
+        return contextlib.nullcontext()
+    import jax
+
+    context: contextlib.AbstractContextManager[Any] = jax.enable_x64(True)
+    return context
+
+
+def _nudged(array: Array, rng: np.random.Generator) -> Array:
+    """Returns floats that are off by up to a unit in the last place of float32; other values as they are."""
+    if array.dtype.kind != "f":
+        return array
+    nudged: Array = (array * (1 + 2.0**-23 * rng.uniform(-1, 1, array.shape))).astype(array.dtype)
+    return nudged
+
+
+def _numpy(variable: Any) -> Array:
+    import keras
+
+    array: Array = keras.ops.convert_to_numpy(variable.value)
+    return array
+
+
+def _tensor(array: Array, dtype: str) -> Any:
+    import keras
+
+    return keras.ops.cast(keras.ops.convert_to_tensor(array), dtype)

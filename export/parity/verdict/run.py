@@ -1,0 +1,132 @@
+"""One artifact in one runtime: every case run, every output compared."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
+from keras_pe.export.parity.references.reference import Expectation, Reference
+from keras_pe.export.parity.results import CaseResult, Recording, RuntimeResult
+from keras_pe.export.parity.verdict.compare import compare_outputs
+from keras_pe.export.parity.verdict.profile import profile_longest
+from keras_pe.export.runtimes.in_process import InProcessRunner
+from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
+from keras_pe.export.runtimes.worker import Worker
+
+Runner = Worker | InProcessRunner
+
+# A fault that is this many times the tolerance is none of rounding, and no second look at the noise is taken.
+_FAR_OUT = 1e4
+
+
+@dataclass(frozen=True)
+class Run:
+    """One runtime's verdict, and what it was found from.
+
+    Attributes:
+        result: The verdict, without causes.
+        expectations: What the reference answers, one a case.
+        answers: What the runtime returned, one for each case that was run, None where it refused.
+    """
+
+    result: RuntimeResult
+    expectations: Sequence[Expectation]
+    answers: Sequence[Arrays | None]
+
+
+def run_cases(
+    runner: Runner, spec: RuntimeSpec, path: Path | None, reference: Reference, expectations: Sequence[Expectation]
+) -> Run:
+    """Loads the artifact, runs every case in order, and compares. The runtime stays loaded."""
+    failed = RuntimeResult(str(path or ""), spec.format, spec.name, passed=False, status="compared")
+    try:
+        if isinstance(runner, Worker):
+            runner.load(path, spec)
+        else:
+            runner.load()
+        expectations = _in_its_precision(runner, expectations)
+    except RuntimeRefusedError as error:
+        failed = replace(failed, status="not loaded", error=str(error))
+        return Run(replace(failed, recording=_record(failed, expectations, [])), expectations, [])
+    except (RuntimeDiedError, RuntimeHungError) as error:
+        failed = replace(failed, status=_how(error), error=f"while it loaded: {error}")
+        return Run(replace(failed, recording=_record(failed, expectations, [])), expectations, [])
+    cases: list[CaseResult] = []
+    answers: list[Arrays | None] = []
+    answer: Arrays | None
+    ended: RuntimeDiedError | RuntimeHungError | None = None
+    for expectation in expectations:
+        try:
+            answer, refusal = runner.run(expectation.case.inputs), None
+        except RuntimeRefusedError as error:
+            answer, refusal = None, str(error)
+        except (RuntimeDiedError, RuntimeHungError) as error:
+            ended = error
+            failed = replace(failed, status=_how(error), error=f"{expectation.case.name}: {error}")
+            break
+        answers.append(answer)
+        cases.append(_compare(reference, expectation, answer or {}, refusal))
+    compared = any(comparison.count for case in cases for comparison in case.comparisons)
+    passed = ended is None and compared and all(case.status != "failed" for case in cases)
+    result = replace(failed, passed=passed, cases=tuple(cases), version=runner.version, seconds=runner.seconds)
+    result = replace(result, profile=profile_longest(result, expectations, answers))
+    recording = None if passed else _record(result, expectations, answers)
+    return Run(replace(result, recording=recording), expectations, answers)
+
+
+def _in_its_precision(runner: Runner, expectations: Sequence[Expectation]) -> Sequence[Expectation]:
+    """Returns what is expected in the precision in which the artifact computes, where the model has a narrower one."""
+    if all(each.in_float32 is None for each in expectations):
+        return expectations
+    if runner.spec.format == "keras" or {"float16", "bfloat16"}.intersection(runner.float_dtypes()):
+        return [replace(each, in_float32=None) for each in expectations]
+    return expectations
+
+
+def _how(error: RuntimeDiedError | RuntimeHungError) -> Literal["crashed", "hung"]:
+    return "crashed" if isinstance(error, RuntimeDiedError) else "hung"
+
+
+def _compare(reference: Reference, expectation: Expectation, answer: Arrays, refusal: str | None) -> CaseResult:
+    """Returns the result of one case: both may refuse it, one alone may not."""
+    name = expectation.case.name
+    if expectation.outputs is None:
+        if not expectation.is_fair or refusal is not None or not any(array.size for array in answer.values()):
+            return CaseResult(name, "skipped")
+        return CaseResult(name, "failed", f"it answers what the reference refuses ({expectation.error})")
+    if refusal is not None:
+        return CaseResult(name, "failed", refusal)
+    expected, own = expectation.outputs, None
+    if expectation.in_float32 is not None:
+        expected, own = expectation.in_float32, expectation.outputs
+    comparisons = compare_outputs(expected, answer, expectation.truth, own=own)
+    out = [each for each in comparisons if not each.passed]
+    if out and all(each.noise_floor and each.max_abs_diff < _FAR_OUT * each.tolerance for each in out):
+        noise = reference.noise(expectation.case)
+        comparisons = compare_outputs(expected, answer, expectation.truth, own=own, noise=noise)
+    return CaseResult(name, "passed" if all(c.passed for c in comparisons) else "failed", "", comparisons)
+
+
+def _record(result: RuntimeResult, expectations: Sequence[Expectation], answers: Sequence[Arrays | None]) -> Recording:
+    """Returns the arrays of a failing runtime's worst case.
+
+    That is the case it did not survive, or the one with the worst comparison, or else the first that failed.
+    """
+    failed = [index for index, case in enumerate(result.cases) if case.status == "failed"]
+    if result.status != "compared":
+        index = len(answers)
+    elif result.worst is not None and not result.worst[1].passed:
+        index = next(i for i, case in enumerate(result.cases) if case.name == result.worst[0])
+    else:
+        index = failed[0] if failed else 0
+    expectation = expectations[index]
+    expected = expectation.in_float32 or expectation.outputs
+    return Recording(
+        case=expectation.case.name,
+        inputs=expectation.case.inputs,
+        expected=expected or {},
+        actual=(answers[index] if index < len(answers) else None) or {},
+        truth=expectation.truth or {},
+        before=tuple(each.case.inputs for each in expectations[:index]),
+    )
