@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from keras_pe.export.litert import export_litert
     from keras_pe.export.model.signature import Signature, model_signature
     from keras_pe.export.onnx.exporter import export_onnx
-    from keras_pe.export.parity.assertion import assert_parity
     from keras_pe.export.parity.bundle.bundle import write_bundle
     from keras_pe.export.parity.bundle.replay import replay_bundle
     from keras_pe.export.parity.check import check_parity
     from keras_pe.export.parity.dataset.check import check_dataset
     from keras_pe.export.parity.dataset.results import DatasetReport
+    from keras_pe.export.parity.pytest_plugin import assert_parity
     from keras_pe.export.parity.reports import write_report
     from keras_pe.export.parity.results import ParityReport
     from keras_pe.export.runtimes.runtime import Runtime, RuntimeSpec
@@ -75,8 +75,8 @@ _LAZY = {
     "Runtime": "keras_pe.export.runtimes.runtime",
     "RuntimeSpec": "keras_pe.export.runtimes.runtime",
     "Signature": "keras_pe.export.model.signature",
-    "assert_parity": "keras_pe.export.parity.assertion",
     "check_dataset": "keras_pe.export.parity.dataset.check",
+    "assert_parity": "keras_pe.export.parity.pytest_plugin",
     "check_parity": "keras_pe.export.parity.check",
     "export_litert": "keras_pe.export.litert",
     "export_onnx": "keras_pe.export.onnx.exporter",

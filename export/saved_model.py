@@ -173,10 +173,10 @@ class TensorFlowHere:
     inputs: tuple[TensorInfo, ...]
 
     def load(self, path: Path) -> None:
-        from keras_pe.export.runtimes.tensorflow import SavedModel
+        from keras_pe.export.runtimes.tensorflow import TensorFlowRuntime
 
         with _as_refusals():
-            self._runtime = SavedModel(str(path))
+            self._runtime = TensorFlowRuntime(str(path))
         self.inputs = self._runtime.inputs
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:

@@ -124,7 +124,7 @@ RUN = (
     [
         "import keras_pe; keras_pe.timing_signal([0], 4)",
         "import keras_pe.export.parity",
-        "import keras_pe.export.parity.assertion",
+        "import keras_pe.export.parity.pytest_plugin",
         RUN.format(["--help"], 0),
         RUN.format(["check", "missing.keras", "missing.onnx"], 2),
         RUN.format(["export", "missing.keras", "out.onnx"], 2),

@@ -76,7 +76,7 @@ def record_calls(model: Any, run: Callable[[], Any]) -> list[LayerCall]:
 
 
 def layer_paths(model: Any) -> list[tuple[str, Any]]:
-    """Returns every layer and operation in a model with its path, each once; what a recurrent layer repeats is left out."""
+    """Returns every layer and operation in a model with its path, each once, those within recurrent layers aside."""
     import keras
 
     found: dict[int, tuple[str, Any]] = {}

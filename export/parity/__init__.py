@@ -8,24 +8,20 @@ from typing import TYPE_CHECKING
 from keras_pe.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from keras_pe.export.parity.assertion import assert_parity as assert_parity
     from keras_pe.export.parity.bundle.bundle import write_bundle as write_bundle
     from keras_pe.export.parity.bundle.replay import replay_bundle as replay_bundle
     from keras_pe.export.parity.check import check_parity as check_parity
+    from keras_pe.export.parity.pytest_plugin import assert_parity as assert_parity
     from keras_pe.export.parity.reports import write_report as write_report
     from keras_pe.export.parity.results import ParityReport as ParityReport
 
 _LAZY = {
     "ParityReport": "keras_pe.export.parity.results",
-    "assert_parity": "keras_pe.export.parity.assertion",
+    "assert_parity": "keras_pe.export.parity.pytest_plugin",
     "check_parity": "keras_pe.export.parity.check",
     "replay_bundle": "keras_pe.export.parity.bundle.replay",
     "write_bundle": "keras_pe.export.parity.bundle.bundle",
     "write_report": "keras_pe.export.parity.reports",
 }
 
-__getattr__ = lazy_names(__name__, _LAZY)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY])
+__getattr__, __dir__ = lazy_names(__name__, tuple(_LAZY), _LAZY)

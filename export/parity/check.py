@@ -50,9 +50,9 @@ def check_parity(
     The model is left as it was, its state included.
 
     Args:
-        model: The reference: a built `keras.Model`, the path of a `.keras` file, an artifact (an ONNX or LiteRT file or a
-            SavedModel folder), or an `.npz` file with inputs and the outputs expected of them. Only the first two need
-            Keras, and only a SavedModel needs TensorFlow.
+        model: The reference: a built `keras.Model`, the path of a `.keras` file, an artifact (an ONNX or LiteRT file or
+            a SavedModel folder), or an `.npz` file with inputs and the outputs expected of them. Only the first two
+            need Keras, and only a SavedModel needs TensorFlow.
         artifacts: What to check, as returned by an export or by path, one or several. Without any, the model itself is
             run compiled.
         inputs: What to feed instead of the sweep: a mapping of names to arrays, or an `.npz` file, one or several.
@@ -140,7 +140,7 @@ def _check(
     roles: Mapping[str, Role],
     before: Sequence[RuntimeResult],
 ) -> RuntimeResult:
-    """Returns the result of one runtime; causes that another variant of it has shown already are not looked for again."""
+    """Returns the result of one runtime; what another variant of it has shown already is not looked for again."""
     spec, path = job
     run = run_cases(runner, spec, path, reference, expectations)
     if run.result.passed:

@@ -52,18 +52,12 @@ _FIXED = (
 @functools.cache
 def known_runtimes() -> tuple[RuntimeSpec, ...]:
     """Returns every runtime, installed or not: ONNX Runtime once for each optimization level and execution provider."""
-    return (
-        tuple(_onnxruntime(f"onnxruntime[{level}]", level=level) for level in _LEVELS)
-        + _providers()
-        + _FIXED
-        + external.IN_JAVASCRIPT
-        + tuple(_of_others())
-    )
+    return _levels() + _providers() + _FIXED + external.IN_JAVASCRIPT + tuple(_of_others())
 
 
 def default_runtimes() -> tuple[RuntimeSpec, ...]:
     """Returns the runtimes of a check that names none, installed or not."""
-    return tuple(spec for spec in _levels() + _FIXED if spec.by_default)
+    return tuple(spec for spec in known_runtimes() if spec.by_default)
 
 
 def find_runtimes(names: str | RuntimeSpec | Sequence[str | RuntimeSpec]) -> tuple[RuntimeSpec, ...]:

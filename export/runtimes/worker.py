@@ -24,9 +24,9 @@ _START_LIMIT = 300.0  # Seconds: importing TensorFlow from a cold disk takes a m
 class Worker:
     """One runtime in one child process. The process starts importing at once; `load` opens an artifact.
 
-    Another `load` opens another artifact, or another variant of the runtime, in the same process, or in a new one if the
-    process is gone. Every method raises `RuntimeRefusedError` with the runtime's own message, `RuntimeDiedError`, or `RuntimeHungError`
-    after `timeout` seconds without an answer. The process is gone after the latter two.
+    Another `load` opens another artifact, or another variant of the runtime, in the same process, or in a new one if
+    the process is gone. Every method raises `RuntimeRefusedError` with the runtime's own message, `RuntimeDiedError`,
+    or `RuntimeHungError` after `timeout` seconds without an answer. The process is gone after the latter two.
     """
 
     inputs: tuple[TensorInfo, ...]

@@ -8,6 +8,7 @@ import click
 
 from keras_pe.cli.errors import CouldNotBeTriedError
 from keras_pe.cli.model_file import check_model_file
+from keras_pe.cli.quiet import start_keras
 
 if TYPE_CHECKING:
     from keras_pe.export.parity.results import ParityReport
@@ -71,6 +72,8 @@ def check(
             check_report_path(path)
         if bundle is not None:
             check_bundle_path(bundle)
+        if model is not None and model.suffix == ".keras":
+            start_keras()
         with nullcontext() if as_json else _progress() as progress:
             if replay is not None:
                 report = replay_bundle(replay, timeout=timeout, progress=progress)
@@ -89,6 +92,10 @@ def check(
         raise CouldNotBeTriedError(str(error)) from error
     except (RuntimeRefusedError, RuntimeDiedError, RuntimeHungError) as error:
         raise CouldNotBeTriedError(f"{model or replay} could not be opened: {error}") from error
+    except Exception as error:  # whatever a broken file or a foreign layer raises
+        raise CouldNotBeTriedError(
+            f"{model or replay} could not be checked: {type(error).__name__}: {error}"
+        ) from error
     _show(report, as_json)
     try:
         _write(report, reports, bundle)
@@ -136,7 +143,8 @@ def _show(report: "ParityReport", as_json: bool) -> None:
 
         from keras_pe.export.parity.reports import terminal
 
-        Console().print(terminal.render(report))
+        console = Console()
+        console.print(terminal.render(report, console.width), soft_wrap=True)
 
 
 class _progress:  # noqa: N801 - a context manager that reads as one

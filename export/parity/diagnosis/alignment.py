@@ -56,6 +56,12 @@ class Tensors:
         ]
         return min(found, key=lambda match: match.difference, default=None)
 
+    def holds(self, values: Array, tolerance: float) -> bool:
+        """Whether a tensor has the same values in any order: what is on the way between layers may be turned."""
+        ordered = np.sort(values.astype(np.float64), axis=None)
+        names = self._by_size.get(values.size, ())
+        return any(_distance(np.sort(self._values(name)), ordered) <= tolerance for name in names)
+
     def nearest(self, output: Array) -> list[Match]:
         """Returns the tensors of an output's size, the nearest first."""
         return sorted(self.sized(self._by_size.get(output.size, ()), output), key=lambda match: match.difference)

@@ -3,22 +3,24 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from keras_pe.export.parity.diagnosis.alignment import Match, Tensors, in_layout
 from keras_pe.export.parity.diagnosis.probe import FAILURES, LayerFault
 from keras_pe.export.parity.diagnosis.taps import Tap, record_taps
 from keras_pe.export.parity.references.keras import KerasReference
 from keras_pe.export.parity.references.reference import Expectation
-from keras_pe.export.parity.results import LayerResult, Proof
+from keras_pe.export.parity.results import Array, LayerResult, Proof
 from keras_pe.export.parity.verdict.compare import compare_outputs
 from keras_pe.export.parity.verdict.run import Runner
+from keras_pe.export.parity.verdict.tolerance import flat_tolerance
 from keras_pe.export.runtimes.runtime import Arrays
 
 LAYERS_KEY = "keras_pe.layers"
 """The metadata in which an exporter says which tensor holds which layer's output, as JSON."""
 
 _MOST_FAULTS = 32
+_SLACK = 4.0  # for values of which no noise is known
 _MOST_CANDIDATES = 8
 
 
@@ -72,14 +74,15 @@ class _Walk:
         self._read()
 
     def trace(self) -> Trace:
-        plain, before = self._matches, self._tensors
+        plain, before, differing = self._matches, self._tensors, self._differing
         is_sound = self._outputs_pass()[2]
         while not self._outputs_pass()[2] and len(self._faults) < _MOST_FAULTS:
             tap = self._first_that_differs()
-            if tap is None or not self._replace(tap):
+            if tap is None or not self._replace(self._enclosing(tap)):
                 break
-        at_fault = {tap.number for tap, _ in self._faults}
-        results = tuple(self._result(tap, plain[tap.number], before, tap.number in at_fault) for tap in self._taps)
+        blamed = {tap.number: tap for tap, _ in self._faults}
+        taps = [blamed.get(tap.number, tap) for tap in self._taps]
+        results = tuple(self._result(tap, plain[tap.number], before, tap.number in differing) for tap in taps)
         return Trace(results, tuple(fault for _, fault in self._faults), self._proof(), is_sound)
 
     def _read(self) -> None:
@@ -108,6 +111,23 @@ class _Walk:
     def _first_that_differs(self) -> Tap | None:
         done = {tap.number for tap, _ in self._faults}
         return next((tap for tap in self._taps if tap.number in self._differing and tap.number not in done), None)
+
+    def _enclosing(self, tap: Tap) -> Tap:
+        """Returns the layer around another one that was given something wrong: what is between its parts is its own."""
+        path = tap.call.path.rpartition("/")[0]
+        while path and not all(self._is_given(array) for array in tap.loose_inputs):
+            own = next((pair for pair in tap.containers if pair[0].path.partition("#")[0] == path), None)
+            outer = (each for each in self._taps if each.call.path.partition("#")[0] == path)
+            if own is not None:
+                loose = () if own[0].depth == 1 else tap.loose_inputs
+                tap = replace(tap, call=own[0], index=own[1], loose_inputs=loose)
+            else:
+                tap = next((each for each in outer if each.number > tap.number), tap)
+            path = path.rpartition("/")[0]
+        return tap
+
+    def _is_given(self, array: Array) -> bool:
+        return self._tensors.holds(array, _SLACK * flat_tolerance(array))
 
     def _replace(self, tap: Tap) -> bool:
         """Puts Keras' output in the place of the tensor that should hold it; False where no tensor can be found."""
@@ -168,17 +188,20 @@ class _Walk:
         layers = tuple(dict.fromkeys(tap.call.path for tap, fault in self._faults if fault.tensor is not None))
         return Proof(layers, *self._outputs_pass())
 
-    def _result(self, tap: Tap, match: Match | None, tensors: Tensors, is_at_fault: bool) -> LayerResult:
-        """Returns what a layer's output was in the artifact as it is."""
+    def _result(self, tap: Tap, match: Match | None, tensors: Tensors, differs: bool) -> LayerResult:
+        """Returns what a layer's output was in the artifact as it is: `match` where it held it."""
+        path = tap.call.path
         if match is not None:
-            return LayerResult(tap.call.path, match.tensor, match.difference, tap.tolerance, differs=False)
-        fault = next((fault for each, fault in self._faults if each is tap), None)
-        named = [fault.tensor] if fault and fault.tensor else list(self._names.get(tap.call.path, ()))
+            return LayerResult(path, match.tensor, match.difference, tap.tolerance, differs=False)
+        fault = next((fault for each, fault in self._faults if each.number == tap.number), None)
+        mended = self._matches[tap.number]
+        if fault is None and not differs:
+            return LayerResult(path, None, float("inf"), tap.tolerance, differs=False)
+        known = fault.tensor if fault is not None else None if mended is None else mended.tensor
+        named = [known] if known else list(self._names.get(path, ()))
         held = next(iter(tensors.sized(named, tap.output)), None)
-        if held is None and not is_at_fault:
-            return LayerResult(tap.call.path, None, float("inf"), tap.tolerance, differs=False)
-        difference = float("inf") if held is None else held.difference
-        return LayerResult(tap.call.path, held and held.tensor, difference, tap.tolerance, True, is_at_fault)
+        tensor, difference = (None, float("inf")) if held is None else (held.tensor, held.difference)
+        return LayerResult(path, tensor, difference, tap.tolerance, True, originates_here=fault is not None)
 
 
 def _names_of(runner: Runner) -> Mapping[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""What has happened to an array, told from what it should be: rounded, scaled, turned, shifted, or changed in places."""
+"""What has happened to an array, told from what it should be: rounded, scaled, turned, shifted, changed in places."""
 
 import itertools
 from collections.abc import Callable

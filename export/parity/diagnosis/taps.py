@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,9 @@ class Tap:
         index: Which of the call's outputs it is.
         sources: The numbers of the taps that the layer was given.
         tolerance: How far a runtime may be from it.
+        loose_inputs: Floating-point arrays that the layer was given and that no tap or input of the model is: what the
+            layer around it has computed by itself.
+        containers: Outer calls that return the very same, and which of their outputs it is.
     """
 
     number: int
@@ -35,6 +38,8 @@ class Tap:
     index: int
     sources: tuple[int, ...]
     tolerance: float
+    loose_inputs: tuple[Array, ...] = ()
+    containers: tuple[tuple[LayerCall, int], ...] = ()
 
     @property
     def output(self) -> Array:
@@ -56,14 +61,17 @@ def record_taps(reference: KerasReference, expectation: Expectation) -> list[Tap
     taps: list[Tap] = []
     made_by: dict[bytes, int | None] = {_key(array): None for array in inputs.values()}
     for call, truth in zip(calls, truths, strict=True):
+        loose = tuple(x for x in call.inputs if is_float(x.dtype) and x.size and _key(x) not in made_by)
         sources = [made_by.get(_key(array)) for array in call.inputs]
         for index, output in enumerate(call.outputs):
             key = _key(output)
+            if (number := made_by.get(key)) is not None and taps[number].call.path.startswith(f"{call.path}/"):
+                taps[number] = replace(taps[number], containers=(*taps[number].containers, (call, index)))
             if key in made_by or not is_float(output.dtype) or not output.size:
                 continue
             made_by[key] = len(taps)
             own = tuple(dict.fromkeys(source for source in sources if source is not None))
-            taps.append(Tap(len(taps), call, index, own, _tolerance(output, truth, index)))
+            taps.append(Tap(len(taps), call, index, own, _tolerance(output, truth, index), loose))
     return taps
 
 

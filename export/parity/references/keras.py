@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.cloning import with_dtype
+from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.precision import half_dtypes
 from keras_pe.export.model.signature import Signature, model_signature
 from keras_pe.export.model.state import state_left_alone
@@ -45,7 +46,7 @@ class KerasReference:
             self.roles, _ = find_roles(model, self.inputs, self.sizes, lambda x: self.signature.call(model, x))
         self.basis = "a float64 rebuild of the model, at most 8 times Keras' own error"
         self.float64_model = self._rebuilt("float64")
-        self.float32_model = self._rebuilt("float32") if self.float64_model and half_dtypes(model) else None
+        self.float32_model = self._rebuilt("float32") if self.float64_model and half_dtypes(all_layers(model)) else None
 
     @classmethod
     def load(cls, path: Path, input_signature: Any = None) -> Self:

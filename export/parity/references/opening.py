@@ -54,7 +54,7 @@ def locate_artifacts(sources: Source | Sequence[Source]) -> list[tuple[str, Path
         FileNotFoundError: If one is not there.
         ValueError: If one is not an artifact.
     """
-    several = [sources] if is_path(sources) else list(sources)  # type: ignore[list-item,arg-type]
+    several = [sources] if isinstance(sources, str | os.PathLike | Artifact) else list(sources)
     found = [locate(source) for source in several]
     for format, path in found:
         if format not in _RUNTIMES:

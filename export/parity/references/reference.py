@@ -24,8 +24,8 @@ class Expectation:
         is_fair: Whether the case tells anything. It does not where the float64 rebuild refuses what the model answers:
             TensorFlow's kernels return what happens to be in memory for, say, a sequence shorter than a convolution's
             kernel, in one precision and not in another.
-        in_float32: The outputs of a float32 rebuild, where the model computes in 16 bits: what an artifact that computes
-            in float32 is measured against. None where it does not, or there is no rebuild.
+        in_float32: The outputs of a float32 rebuild, where the model computes in 16 bits: what an artifact that
+            computes in float32 is measured against. None where it does not, or there is no rebuild.
     """
 
     case: Case

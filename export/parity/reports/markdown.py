@@ -19,7 +19,8 @@ def render(report: ParityReport) -> str:
 def _lines(report: ParityReport) -> Iterator[str]:
     yield f"# Parity of {_escape(report.model)}: {'passed' if report.passed else 'FAILED'}"
     yield ""
-    yield f"Measured against {_escape(report.reference)}. {report.compared:,} values compared in {report.seconds:.1f} s."
+    counted = f"{report.compared:,} values compared in {report.seconds:.1f} s."
+    yield f"Measured against {_escape(report.reference)}. {counted}"
     groups = group_results(report)
     failed = [group for group in groups if not group.passed]
     for group in failed:

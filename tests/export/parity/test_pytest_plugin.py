@@ -29,7 +29,7 @@ def test_one_line_passes_or_fails_with_the_worst_difference(tmp_path):
         onnx.save(model, tmp_path / f"{name}.onnx")
     (tmp_path / "test_models.py").write_text(TEST)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "keras_pe.export.parity.assertion", "-q", str(tmp_path)],
+        [sys.executable, "-m", "pytest", "-p", "keras_pe.export.parity.pytest_plugin", "-q", str(tmp_path)],
         cwd=tmp_path,
         capture_output=True,
         text=True,

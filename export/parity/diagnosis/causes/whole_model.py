@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.cloning import rebuild
+from keras_pe.export.model.cloning import clone_with
 from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
@@ -28,7 +28,7 @@ def changed_model(probe: Probe) -> Iterator[Finding]:
     for cause, text, layer, change in _changes(probe.reference.model):
         try:
             with state_left_alone():
-                altered = probe.reference.predict(rebuild(probe.reference.model, change), inputs)  # type: ignore[attr-defined]
+                altered = probe.reference.predict(clone_with(probe.reference.model, change), inputs)  # type: ignore[attr-defined]
         except Exception:  # whatever a layer raises: this change is none that the model takes
             continue
         if any(name not in actual for name in altered):

@@ -50,11 +50,11 @@ def test_a_repaired_artifact_passes_and_the_report_says_that_it_has_changed(fail
     folder, _ = failed
     again = replay_bundle(folder / "failure.npz")
     assert not again.passed
-    assert "changed" not in again.basis
+    assert "changed" not in again.reference
     write_scale(folder / "wrong.onnx", 2.0)
     again = replay_bundle(folder / "failure.npz")
     assert again.passed
-    assert "changed since: wrong.onnx" in again.basis
+    assert "changed since: wrong.onnx" in again.reference
 
 
 def test_the_cause_that_was_found_with_the_model_is_kept_while_the_artifact_is_the_same(failed):
@@ -103,12 +103,12 @@ def test_a_failure_of_the_third_question_comes_back_because_the_first_two_are_as
     assert not replay_bundle(tmp_path / "failure.npz").passed
 
 
-def test_a_runtime_that_is_not_installed_is_not_tried_and_nothing_passes(failed, monkeypatch):
+def test_a_runtime_that_is_not_installed_is_skipped_and_nothing_passes(failed, monkeypatch):
     absent = dataclasses.replace(FORGETFUL, name="onnxruntime[all]", package="no_such_package")
     monkeypatch.setattr(replay_module, "known_runtimes", lambda: (absent,))
     again = replay_bundle(failed[0] / "failure.npz")
     assert not again.passed
-    assert [each.runtime for each in again.not_tried] == ["onnxruntime[all]"]
+    assert [each.runtime for each in again.skipped] == ["onnxruntime[all]"]
 
 
 @pytest.mark.parametrize(

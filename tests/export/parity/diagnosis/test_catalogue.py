@@ -113,14 +113,14 @@ def _fixed_signature(source, path):
 
 
 ONNX_FAULTS = [
-    Fault("a weight off by 1e-3", _weight("mix/kernel", _slightly_off), "unknown", "mix"),
-    Fault("one row of an embedding off", _weight("embed/embeddings", _one_row_off), "unknown", "embed"),
-    Fault("a bias off", _weight("scores/bias", lambda w: w + np.eye(5)[1]), "unknown", "scores"),
+    Fault("a weight off by 1e-3", _weight("mix/kernel", _slightly_off), "changed values", "mix"),
+    Fault("one row of an embedding off", _weight("embed/embeddings", _one_row_off), "changed values", "embed"),
+    Fault("a bias off", _weight("scores/bias", lambda w: w + np.eye(5)[1]), "changed values", "scores"),
     Fault("a flipped sign", _weight("scores/kernel", np.negative), "flipped sign", "scores"),
     Fault("a transposed weight", _weight("mix/kernel", np.transpose), "transposed axes", "mix"),
     Fault("a NaN in a weight", _weight("mix/kernel", _one_nan), "NaN or infinity", "mix"),
-    Fault("another epsilon", _other_model(epsilon=1e-1), "unknown", "norm"),
-    Fault("another activation", _other_model(activation="tanh"), "unknown", "mix"),
+    Fault("another epsilon", _other_model(epsilon=1e-1), "other epsilon", "norm"),
+    Fault("another activation", _other_model(activation="tanh"), "other activation", "mix"),
     Fault("swapped outputs", _outputs({"scores": "state", "state": "scores"}), "swapped outputs"),
     Fault("start_index + 1", _other_model(start_index=1), "start index off", "encode"),
     Fault("start_index - 2", _other_model(start_index=-2), "start index off", "encode"),
@@ -132,7 +132,7 @@ ONNX_FAULTS = [
     Fault("a table clamped", _other_model(encode=_clamped), "clamped table", "encode"),
     Fault("an operator in float16", _surgery(lambda s: s.inside("mix", half)), "half precision inside", "mix"),
     Fault("a dropped mask", _other_model(mask_zero=False), "dropped mask", "attend"),
-    Fault("a dropped normalisation", _surgery(_no_norm), "unknown", "norm"),
+    Fault("a dropped normalisation", _surgery(_no_norm), "layer left out", "norm"),
     Fault("an extra output", _surgery(_extra_output), "extra output"),
     Fault("a missing output", _surgery(_missing_output), "missing output"),
     Fault("a renamed output", _surgery(_renamed_output), "renamed output"),
@@ -179,7 +179,7 @@ def test_a_fault_in_the_file_is_found_and_named(model, sound, fault, tmp_path):
     assert len({finding.cause for finding in report.findings}) == 1, str(report)
     if fault.layer is not None:
         assert {finding.layer for finding in report.findings} == {fault.layer}, str(report)
-        assert report.results[0].first_parted_layer == fault.layer, str(report)
+        assert report.results[0].first_layer_that_differs == fault.layer, str(report)
 
 
 @pytest.mark.parametrize("fault", RUNTIME_FAULTS, ids=lambda fault: fault.name)

@@ -1,4 +1,4 @@
-"""Where: the layer whose output parts first, born there or passed on, in an ONNX file and in a SavedModel."""
+"""Where: the layer whose output differs first, and those that follow, in an ONNX file and in a SavedModel."""
 
 import keras
 import numpy as np
@@ -23,13 +23,13 @@ def _model(shift: float = 0.0) -> keras.Model:
     (export_onnx, "onnxruntime[all]"),
     pytest.param(export_saved_model, "saved_model", marks=pytest.mark.slow),  # a second process with TensorFlow in it
 ])  # fmt: skip
-def test_the_fault_is_born_in_one_layer_and_passed_on_by_the_next(export, runtime, tmp_path):
+def test_the_fault_originates_in_one_layer_and_is_followed_by_the_next(export, runtime, tmp_path):
     artifact = export(_model(shift=1e-2), tmp_path / ("model.onnx" if export is export_onnx else "model"))
     (result,) = check_parity(_model(), artifact, runtimes=[runtime]).results
-    parted = {layer.layer: layer.born for layer in result.layers if layer.parted}
-    assert parted == {"second": True, "third": False, "last": False}
-    assert {layer.layer for layer in result.layers if not layer.parted} >= {"first", "beside"}
-    assert result.first_parted_layer == "second"
+    differing = {layer.layer: layer.originates_here for layer in result.layers if layer.differs}
+    assert differing == {"second": True, "third": False, "last": False}
+    assert {layer.layer for layer in result.layers if not layer.differs} >= {"first", "beside"}
+    assert result.first_layer_that_differs == "second"
     assert {finding.layer for finding in result.findings} == {"second"}
     (second,) = [layer for layer in result.layers if layer.layer == "second"]
     # The bias is off by 1e-2 and the slope of tanh is at most 1; somewhere among the values it is near 1.

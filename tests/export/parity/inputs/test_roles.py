@@ -3,8 +3,8 @@
 import keras
 
 import keras_pe
-from keras_pe.export.parity.inputs.sweep import Role
-from keras_pe.export.parity.references.reference import KerasReference
+from keras_pe.export.parity.inputs.input_roles import Role
+from keras_pe.export.parity.references.keras import KerasReference
 
 
 def test_the_vocabulary_of_each_input_is_that_of_its_own_embedding():

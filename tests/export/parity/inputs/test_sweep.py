@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from keras_pe.export.artifact import TensorInfo
-from keras_pe.export.parity.inputs.sweep import Role, sweep
+from keras_pe.export.parity.inputs.input_roles import Role
+from keras_pe.export.parity.inputs.sweep import sweep
 
 TOKENS = TensorInfo("tokens", ("batch", "length"), "int32")
 VALUES = TensorInfo("x", ("batch", "length", 8), "float32")
@@ -59,7 +60,7 @@ def test_a_mask_is_also_all_padding():
 
 def test_the_last_case_is_the_first_once_more():
     cases = sweep((VALUES,), {}, seed=0)
-    assert cases[-1].again == cases[0].name
+    assert cases[-1].repeats == cases[0].name
     assert (cases[-1].inputs["x"] == cases[0].inputs["x"]).all()
 
 

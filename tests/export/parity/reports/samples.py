@@ -5,13 +5,14 @@ import dataclasses
 import numpy as np
 
 from keras_pe.export.parity.results import (
+    CaseInfo,
     CaseResult,
     Finding,
     LayerResult,
-    NotTried,
     ParityReport,
+    Proof,
     RuntimeResult,
-    TriedInput,
+    SkippedRuntime,
 )
 from keras_pe.export.parity.verdict.compare import compare_outputs
 from keras_pe.export.parity.verdict.profile import profile_errors
@@ -28,17 +29,17 @@ def _result(runtime: str, shape: tuple[int, ...], error: float, output: str = "e
     actual.flat[actual.size // 2] += error
     comparisons = compare_outputs({output: expected}, {output: actual}, {output: truth})
     passed = all(each.passed for each in comparisons)
-    cases = (CaseResult("fair", "passed" if passed else "failed", "", comparisons), CaseResult("empty", "refused"))
+    cases = (CaseResult("fair", "passed" if passed else "failed", "", comparisons), CaseResult("empty", "skipped"))
     profile = profile_errors("fair", output, expected, actual, truth)
     return RuntimeResult(ARTIFACT, "onnx", runtime, passed, "compared", "", cases, profile=profile, seconds=0.25)
 
 
 PASSING = ParityReport(
     model="encoder",
-    basis="a float64 rebuild of the model",
-    tried=(
-        TriedInput("fair", {"x": "float32 (2, 67, 8)"}, "a length never traced"),
-        TriedInput("empty", {"x": "float32 (0, 1, 8)"}, "nothing at all", "ValueError: nothing"),
+    reference="a float64 rebuild of the model",
+    cases=(
+        CaseInfo("fair", {"x": "float32 (2, 67, 8)"}, "a length never traced"),
+        CaseInfo("empty", {"x": "float32 (0, 1, 8)"}, "nothing at all", "ValueError: nothing"),
     ),
     results=(_result("onnxruntime[all]", (2, 67, 8), 1e-7), _result("litert", (2, 300), 0.0)),
     versions={"keras": "3.15.1"},
@@ -46,10 +47,10 @@ PASSING = ParityReport(
 )
 
 _LAYERS = (
-    LayerResult("tokens", "tokens:0", 0.0, 1e-6, parted=False),
-    LayerResult(HOSTILE, "mul:0", 3e-3, 1e-6, parted=True, born=True),
-    LayerResult("dense", "add:0", 5e-3, 1e-6, parted=True, born=False),
-    LayerResult("lost", None, float("inf"), 1e-6, parted=True),
+    LayerResult("tokens", "tokens:0", 0.0, 1e-6, differs=False),
+    LayerResult(HOSTILE, "mul:0", 3e-3, 1e-6, differs=True, originates_here=True),
+    LayerResult("dense", "add:0", 5e-3, 1e-6, differs=True, originates_here=False),
+    LayerResult("lost", None, float("inf"), 1e-6, differs=True),
 )
 FAILING = dataclasses.replace(
     PASSING,
@@ -58,6 +59,7 @@ FAILING = dataclasses.replace(
         dataclasses.replace(
             _result("onnxruntime[all]", (2, 67, 8), 0.5, HOSTILE),
             layers=_LAYERS,
+            proof=Proof((HOSTILE,), 3e-7, 1e-6, holds=True),
             findings=(Finding("wrong layout", f"interleaved fits {HOSTILE}", HOSTILE, HOSTILE),),
         ),
         _result("litert", (3, 5), np.nan),
@@ -75,13 +77,13 @@ FAILING = dataclasses.replace(
             ),
         ),
     ),
-    not_tried=(NotTried("litert", "/models/encoder.tflite", "pip install 'keras-pe[litert]'"),),
+    skipped=(SkippedRuntime("litert", "/models/encoder.tflite", "pip install 'keras-pe[litert]'"),),
 )
 
 EMPTY = dataclasses.replace(PASSING, results=())
 IDLE = dataclasses.replace(
     PASSING,
-    results=(RuntimeResult(ARTIFACT, "onnx", "litert", False, "compared", cases=(CaseResult("empty", "refused"),)),),
+    results=(RuntimeResult(ARTIFACT, "onnx", "litert", False, "compared", cases=(CaseResult("empty", "skipped"),)),),
 )
 
 ALL = {"passing": PASSING, "failing": FAILING, "empty": EMPTY, "idle": IDLE}

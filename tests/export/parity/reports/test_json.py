@@ -39,7 +39,13 @@ def test_the_schema_is_valid_and_refuses_what_is_not_a_report():
 
 def test_the_schema_names_every_field_of_every_record_and_no_other():
     found = schema()
-    assert set(found["properties"]) == {"$schema", "passed", "compared", *_fields(records.ParityReport)}
+    assert set(found["properties"]) == {
+        "$schema",
+        "schema_version",
+        "passed",
+        "compared",
+        *_fields(records.ParityReport),
+    }
     described = {name for name in found["$defs"] if name != "figure"}
     existing = {name for name, value in vars(records).items() if dataclasses.is_dataclass(value)}
     assert described == existing - {"ParityReport", "Recording"}

@@ -33,6 +33,6 @@ def test_a_failure_says_how_far_out_it_is_and_why():
     (failure,) = first.result
     assert failure.type == "wrong layout"
     assert "max |difference| 5.0e-01" in failure.message
-    assert "cause: wrong layout. interleaved fits" in failure.text
+    assert "cause: wrong layout in layer" in failure.text
     crashed = [test for suite in document for test in suite if isinstance(next(iter(test.result), None), Error)]
     assert [test.name for test in crashed] == ["crashed"]

@@ -26,13 +26,13 @@ def test_the_axes_have_labels_with_units_and_the_lines_have_names():
 def test_layers_stand_in_the_models_order_by_name():
     shown = texts(pictures.draw_layers(FAILING.results[0].layers))
     assert shown.index("tokens") < shown.index("dense") < shown.index("lost")
-    assert "born here" in shown
+    assert "originates here" in shown
 
 
 def test_no_difference_at_all_is_drawn_without_a_histogram():
     result = PASSING.results[1]
     assert "position" in texts(pictures.draw_positions(result.profile, result.worst[1]))
-    profile = dataclasses.replace(result.profile, decades=(), counts=())
+    profile = dataclasses.replace(result.profile, log10_bin_edges=(), counts=())
     assert pictures.draw_histogram(profile, result.worst[1]) is None
 
 
@@ -40,9 +40,9 @@ def test_no_difference_at_all_is_drawn_without_a_histogram():
 @pytest.mark.parametrize("allowed", [0.0, 1e-6])
 def test_extreme_errors_can_be_drawn(errors, allowed):
     result = PASSING.results[0]
-    counts = {"decades": (-300.0, 300.0), "counts": (1,)}
+    counts = {"log10_bin_edges": (-300.0, 300.0), "counts": (1,)}
     starts = tuple(range(len(errors)))
     profile = dataclasses.replace(result.profile, size=len(errors), starts=starts, errors=errors, noise=(), **counts)
-    comparison = dataclasses.replace(result.worst[1], allowed=allowed)
+    comparison = dataclasses.replace(result.worst[1], tolerance=allowed)
     assert pictures.draw_positions(profile, comparison).startswith("<svg")
     assert pictures.draw_histogram(profile, comparison).startswith("<svg")

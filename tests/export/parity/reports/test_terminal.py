@@ -1,23 +1,54 @@
-"""The terminal's table: every runtime, every remark, and names shown as they are."""
+"""The terminal's text: the verdict first, every runtime, every remark, and names shown as they are."""
 
+import dataclasses
 import io
 
 import pytest
 from rich.console import Console
 
+from keras_pe.export.parity.reports.groups import group_results
 from keras_pe.export.parity.reports.terminal import render
-from tests.export.parity.reports.samples import ALL
+from tests.export.parity.reports.samples import ALL, ARTIFACT, FAILING, HOSTILE
+
+
+def shown(name: str, width: int) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(render(ALL[name], width), soft_wrap=True)
+    return console.file.getvalue()
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_it_shows_every_runtime_and_ends_with_the_verdict(name):
-    report = ALL[name]
-    console = Console(file=io.StringIO(), width=200)
-    console.print(render(report))
-    shown = console.file.getvalue()
-    for result in report.results:
-        assert result.runtime in shown  # "[all]" would vanish if it were read as markup
-    assert ("FAILED measured against" in shown) is not report.passed
-    assert ("passed measured against" in shown) is report.passed
-    for layer in [layer for result in report.results for layer in result.layers][2:]:
-        assert layer.layer in shown
+def test_it_starts_with_the_verdict_and_shows_every_runtime(name):
+    report, text = ALL[name], shown(name, 100)
+    first = text.splitlines()[0]
+    assert ("passed" if report.passed else "FAILED") in text[: text.index("measured against")]
+    assert first.startswith("parity of ")
+    for group in group_results(report):
+        assert group.name in text  # "[all]" would vanish if it were read as markup
+
+
+def test_the_cause_comes_first_then_the_proof_then_the_numbers():
+    text = shown("failing", 100)
+    places = [text.index(word) for word in ("cause:", "proof:", "worst:", "over floor")]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("width", [40, 60, 100, 200])
+def test_no_name_is_broken_at_any_width(width):
+    text = shown("failing", width)
+    for name in (*HOSTILE.split(), ARTIFACT.rpartition("/")[2], "onnxruntime[basic]"):
+        assert name in text
+    too_long = [line for line in text.splitlines() if len(line) > width and "   " not in line.strip()]
+    assert all(max(map(len, line.split())) > width / 3 for line in too_long), "only a table or a long name goes beyond"
+
+
+def test_results_that_agree_are_said_once():
+    levels = tuple(
+        dataclasses.replace(FAILING.results[0], runtime=f"onnxruntime[{level}]")
+        for level in ("disabled", "basic", "all")
+    )
+    report = dataclasses.replace(FAILING, results=levels)
+    text = render(report, 100).plain
+    assert "onnxruntime, 3 levels" in text
+    assert text.count("cause:") == 1
+    assert text.count("interleaved fits") == 1

@@ -11,7 +11,12 @@ EXPECTED = np.array([[1.0, -2.0], [4.0, 0.5]], np.float32)
 def test_equal_arrays_pass_with_nothing_required():
     result = compare_arrays("y", EXPECTED, EXPECTED.copy())
     assert result.passed
-    assert (result.max_abs_diff, result.required, result.share_out, result.max_ulp) == (0, 0, 0, 0)
+    assert (result.max_abs_diff, result.min_passing_tolerance, result.fraction_out_of_tolerance, result.max_ulp) == (
+        0,
+        0,
+        0,
+        0,
+    )
 
 
 def test_every_figure_of_a_difference_is_right():
@@ -19,12 +24,12 @@ def test_every_figure_of_a_difference_is_right():
     actual[1, 0] += 2**-10  # 2**-10 is 2**11 units of float32 between 4 and 8, where the unit is 2**-21
     result = compare_arrays("y", EXPECTED, actual)
     assert not result.passed
-    assert result.max_abs_diff == result.required == 2**-10
+    assert result.max_abs_diff == result.min_passing_tolerance == 2**-10
     assert result.max_rel_diff == 2**-12
     assert result.worst_index == (1, 0)
     assert (result.expected, result.actual) == (4.0, 4.0 + 2**-10)
     assert result.rms == pytest.approx(2**-11)
-    assert result.share_out == 0.25
+    assert result.fraction_out_of_tolerance == 0.25
     assert 2**10 <= result.max_ulp <= 2**12
     assert result.cosine == pytest.approx(1.0)
 
@@ -41,7 +46,7 @@ def test_nan_and_infinity_against_another_value_fail_at_any_tolerance(place, val
     actual[place] = value
     result = compare_arrays("y", array, actual)
     assert not result.passed
-    assert result.required == np.inf
+    assert result.min_passing_tolerance == np.inf
     assert result.worst_index == (place,)
     assert result.problem is not None
 
@@ -77,7 +82,7 @@ def test_only_a_half_precision_output_may_come_back_in_another_dtype(expected, a
 def test_integers_must_be_equal():
     result = compare_arrays("y", np.array([1, 5]), np.array([1, 6]))
     assert not result.passed
-    assert (result.max_abs_diff, result.worst_index, result.share_out) == (1, (1,), 0.5)
+    assert (result.max_abs_diff, result.worst_index, result.fraction_out_of_tolerance) == (1, (1,), 0.5)
     assert compare_arrays("y", np.array([1, 5]), np.array([1, 5])).passed
 
 
@@ -92,9 +97,9 @@ def test_the_noise_floor_is_what_keras_itself_gets_wrong():
     expected = np.array([1.0, 2.0001], np.float32)  # Keras is 1e-4 off
     near = compare_arrays("y", expected, np.array([1.0005, 2.0], np.float32), truth)
     far = compare_arrays("y", expected, np.array([1.001, 2.0], np.float32), truth)
-    assert near.floor == pytest.approx(1e-4, rel=1e-2)
+    assert near.noise_floor == pytest.approx(1e-4, rel=1e-2)
     assert near.passed
-    assert near.factor == pytest.approx(5, rel=1e-2)
+    assert near.noise_ratio == pytest.approx(5, rel=1e-2)
     assert not far.passed
 
 

@@ -37,8 +37,8 @@ def test_every_value_is_counted_once():
     actual[0, :100, 0] += np.float32(2**-10)
     actual[0, 100:103, 0] = np.nan
     profile = profile_errors("case", "y", EXPECTED, actual)
-    assert (profile.equal, profile.unbounded, profile.counts) == (EXPECTED.size - 103, 3, (100,))
-    assert profile.decades[0] <= np.log10(2**-10) < profile.decades[1]
+    assert (profile.equal, profile.nonfinite, profile.counts) == (EXPECTED.size - 103, 3, (100,))
+    assert profile.log10_bin_edges[0] <= np.log10(2**-10) < profile.log10_bin_edges[1]
     assert max(profile.errors) == np.inf
 
 
@@ -52,7 +52,7 @@ def test_short_flat_scalar_and_text_outputs_have_profiles_too():
 
 def test_a_difference_of_a_power_of_ten_falls_in_the_bin_that_starts_with_it():
     profile = profile_errors("case", "y", np.zeros(2), np.array([0.01, 1.0]))
-    assert profile.decades[0] == -2.0
+    assert profile.log10_bin_edges[0] == -2.0
     assert profile.counts[0] == profile.counts[-1] == 1
 
 

@@ -70,12 +70,14 @@ def test_it_takes_and_returns_named_arrays_and_shows_what_is_inside(worker: Work
     # 8 products of size 1 and as many additions: a few units of float32.
     np.testing.assert_allclose(worker.run({"x": X})["y"], np.tanh(X @ KERNEL), rtol=0, atol=2e-6)
     assert worker.run({"x": X[:, :0]})["y"].shape == (2, 0, 3)
-    inside = worker.intermediates({"x": X})
+    inside = worker.intermediates({"x": X}, {})
     assert list(inside) == ["product", "shape", "zeros", "sum", "y"]
     np.testing.assert_allclose(inside["product"], X @ KERNEL, rtol=0, atol=4e-6)
     assert inside["shape"].tolist() == [2, 5, 3]
     given = np.full((1, 2, 3), 0.5, np.float32)
-    np.testing.assert_allclose(worker.between({"sum": given}, "y"), np.tanh(given), rtol=0, atol=2e-6)
+    replaced = worker.intermediates({"x": X}, {"sum": given})
+    np.testing.assert_allclose(replaced["y"], np.tanh(given), rtol=0, atol=2e-6)
+    np.testing.assert_array_equal(replaced["product"], inside["product"])
     with pytest.raises(RuntimeRefusedError, match="x"):
         worker.run({"other": X})
     assert worker.run({"x": X})["y"].shape == (2, 5, 3), "the next question is answered"

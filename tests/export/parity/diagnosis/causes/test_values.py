@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from keras_pe.export.artifact import TensorInfo
-from keras_pe.export.parity.diagnosis.causes import find_causes
-from keras_pe.export.parity.diagnosis.probe import Evidence
+from keras_pe.export.parity.diagnosis.diagnose import find_causes
+from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.inputs.cases import Case
-from keras_pe.export.parity.references.reference import Expectation, StoredReference
-from keras_pe.export.parity.verdict.judge import judge
-from keras_pe.export.runtimes.in_process import KerasHere
+from keras_pe.export.parity.references.reference import Expectation
+from keras_pe.export.parity.references.stored import StoredReference
+from keras_pe.export.parity.verdict.run import run_cases
+from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.signal import timing_signal
 
@@ -19,7 +20,7 @@ NOISE = RNG.standard_normal((2, 5, 6)).astype(np.float32)
 OTHER = RNG.standard_normal((2, 5, 6)).astype(np.float32)
 
 
-class Given(KerasHere):
+class Given(InProcessRunner):
     """Answers what it was given, always."""
 
     inputs = (TensorInfo("x", ("batch", "length"), "float32"),)
@@ -40,10 +41,10 @@ def _causes(expected, actual):
     case = Case("case", {"x": np.ones((2, 5), np.float32)}, "given")
     expectations = [Expectation(case, expected)]
     runner = Given(actual)
-    result, answers = judge(runner, None, expectations)
-    assert not result.passed
-    reference = StoredReference("stored", {"case": (case, expected)})
-    return [finding.cause for finding in find_causes(Evidence(result, expectations, answers, runner, reference))]
+    reference = StoredReference("stored", case, expected)
+    run = run_cases(runner, runner.spec, None, reference, expectations)
+    assert not run.result.passed
+    return [finding.cause for finding in find_causes(Probe(run, runner, reference))]
 
 
 @pytest.mark.parametrize(("expected", "actual", "cause"), [
