@@ -17,9 +17,10 @@ import keras
 import keras_pe
 from keras_pe.export import export_onnx
 from keras_pe.export.parity.inputs.sweep import sweep
-from keras_pe.export.parity.references.reference import KerasReference
-from keras_pe.export.parity.verdict.judge import judge
+from keras_pe.export.parity.references.keras import KerasReference
+from keras_pe.export.parity.verdict.run import run_cases
 from keras_pe.export.runtimes.registry import find_runtimes
+from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 
 REPEATS = 5
@@ -55,7 +56,7 @@ def main() -> None:
 def _bare(reference: KerasReference, specs: tuple, path: Path) -> float:
     cases = sweep(reference.inputs, reference.roles, seed=0)
     seconds = 0.0
-    for keras_model in (reference.model, reference.wide):
+    for keras_model in (reference.model, reference.float64_model):
         start = time.perf_counter()
         for case in cases:
             reference.predict(keras_model, case.inputs)
@@ -78,9 +79,9 @@ def _whole(reference: KerasReference, specs: tuple, path: Path) -> float:
             worker.load(path)
             loaded = _Loaded(worker)
             start = time.perf_counter()
-            result, _ = judge(loaded, path, expectations)
+            run = run_cases(loaded, spec, path, reference, expectations)
             seconds += time.perf_counter() - start
-            assert result.passed
+            assert run.result.passed
     return seconds
 
 
@@ -93,7 +94,7 @@ class _Loaded:
     def __getattr__(self, name: str) -> object:
         return getattr(self._worker, name)
 
-    def load(self, path: Path) -> None:
+    def load(self, path: Path | None = None, spec: RuntimeSpec | None = None) -> None:
         pass
 
 

@@ -23,7 +23,7 @@ from keras_pe.export.runtimes.runtime import RuntimeSpec
 _REFERENCE_RUNTIMES = {
     Format.ONNX: "onnxruntime[disabled]",
     Format.LITERT: "litert",
-    Format.SAVED_MODEL: "saved_model",
+    Format.SAVED_MODEL: "tensorflow",
 }
 
 

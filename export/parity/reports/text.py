@@ -23,7 +23,7 @@ def render_text(report: ParityReport, width: int = WIDTH) -> str:
         if not group.passed:
             lines += ["", _wrapped("", f"{group.name} on {group.artifact}: FAILED", width)]
             lines += [_wrapped(f"  {label}: ".ljust(11), text, width) for label, text in statements(report, group)]
-            lines += [f"  {line}" for line in _layers(group.first)]
+            lines += _layers(group.first, width)
     lines += ["", *aligned([HEADER, *map(row, groups)])]
     lines += [_wrapped("", remark, width) for remark in remarks(report)]
     return "\n".join(lines)
@@ -125,7 +125,7 @@ def aligned(rows: list[Row]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip() for cells in rows]
 
 
-def _layers(result: RuntimeResult) -> list[str]:
+def _layers(result: RuntimeResult, width: int) -> list[str]:
     """Returns the layers at fault with the one before each, and how many others there are."""
     if not any(layer.differs for layer in result.layers):
         return []
@@ -138,7 +138,7 @@ def _layers(result: RuntimeResult) -> list[str]:
     passed_on = sum(layer.differs and not layer.originates_here for layer in result.layers)
     agreeing = sum(not layer.differs for layer in result.layers)
     summary = f"{len(result.layers)} layers in all: {agreeing} agree, {len(at_fault)} at fault, {passed_on} after them"
-    return [*aligned(rows), summary]
+    return [*(f"  {line}" for line in aligned(rows)), _wrapped("  ", summary, width)]
 
 
 def _wrapped(label: str, text: str, width: int) -> str:

@@ -21,7 +21,7 @@ def _model(shift: float = 0.0) -> keras.Model:
 
 @pytest.mark.parametrize(("export", "runtime"), [
     (export_onnx, "onnxruntime[all]"),
-    pytest.param(export_saved_model, "saved_model", marks=pytest.mark.slow),  # a second process with TensorFlow in it
+    pytest.param(export_saved_model, "tensorflow", marks=pytest.mark.slow),  # a second process with TensorFlow in it
 ])  # fmt: skip
 def test_the_fault_originates_in_one_layer_and_is_followed_by_the_next(export, runtime, tmp_path):
     artifact = export(_model(shift=1e-2), tmp_path / ("model.onnx" if export is export_onnx else "model"))
