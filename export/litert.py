@@ -28,6 +28,7 @@ from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.worker import Worker
 from keras_pe.export.saved_model import Endpoint
 from keras_pe.export.smoke_test import TIMEOUT, check_artifact
+from keras_pe.protocols import Model
 
 # How the converter names an operator that it cannot write: its type, and its path in the graph.
 _CULPRIT = re.compile(r'error: loc\((?:callsite\()?fused\["(\w+):", "([^"@]+)')
@@ -43,7 +44,7 @@ _WAYS_AROUND = {
 
 
 def export_litert(
-    model: Any,
+    model: Model,
     filepath: str | os.PathLike[str],
     *,
     input_signature: Any = None,

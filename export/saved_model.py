@@ -25,10 +25,11 @@ from keras_pe.export.reading import description
 from keras_pe.export.reading.saved_model_folder import SIDECAR
 from keras_pe.export.runtimes.runtime import Array, Arrays
 from keras_pe.export.smoke_test import check_artifact
+from keras_pe.protocols import Model
 
 
 def export_saved_model(
-    model: Any,
+    model: Model,
     filepath: str | os.PathLike[str],
     *,
     input_signature: Any = None,

@@ -11,6 +11,7 @@ from keras_pe.export.model.names import sanitize, unique
 from keras_pe.export.model.nesting import align, leaves, map_leaves
 from keras_pe.export.model.probing import Answer, Probe, zeros
 from keras_pe.export.model.sizes import SizeRange, fitted, spread
+from keras_pe.protocols import Model
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Signature:
 
 
 def model_signature(
-    model: Any, input_signature: Any = None, *, sizes: Mapping[str, Sequence[int]] | None = None
+    model: Model, input_signature: Any = None, *, sizes: Mapping[str, Sequence[int]] | None = None
 ) -> Signature:
     """Returns the signature of a Keras model.
 
