@@ -14,6 +14,7 @@ from keras_pe.export.artifact import Artifact
 from keras_pe.export.dependencies import require, require_tensorflow_backend
 from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.formats import Format
+from keras_pe.export.graph.endpoint import Endpoint
 from keras_pe.export.graph.refusals import refuse_state_and_randomness
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.messages import joined
@@ -26,7 +27,6 @@ from keras_pe.export.reading import description
 from keras_pe.export.reading.litert_file import METADATA
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.worker import Worker
-from keras_pe.export.saved_model import Endpoint
 from keras_pe.export.smoke_test import TIMEOUT, check_artifact
 from keras_pe.protocols import Model
 
@@ -85,7 +85,7 @@ def export_litert(
     signature = model_signature(model, input_signature, sizes=sizes)
     notes += signature.notes()
     stage("trace")
-    endpoint = Endpoint(layers, signature)
+    endpoint = Endpoint(layers, signature, Format.LITERT)
     refuse_state_and_randomness(endpoint.view, model.name, Format.LITERT)
     artifact = Artifact(
         format=Format.LITERT,

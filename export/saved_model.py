@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,11 +12,12 @@ from keras_pe.export.artifact import Artifact, TensorInfo
 from keras_pe.export.dependencies import require, require_tensorflow_backend
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.formats import Format
+from keras_pe.export.graph.endpoint import Endpoint
 from keras_pe.export.graph.refusals import refuse_dynamic_time_distributed
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.messages import first_line
-from keras_pe.export.model.keras_internals import all_layers, one_at_a_time
-from keras_pe.export.model.signature import Signature, model_signature
+from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.model.signature import model_signature
 from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.metadata import describe
 from keras_pe.export.publishing.staging import publish_folder, staging
@@ -68,7 +68,7 @@ def export_saved_model(
     layers = all_layers(model)
     signature = model_signature(model, input_signature, sizes=sizes)
     stage("trace")
-    endpoint = Endpoint(layers, signature)
+    endpoint = Endpoint(layers, signature, Format.SAVED_MODEL)
     refuse_dynamic_time_distributed(endpoint.view, model.name, Format.SAVED_MODEL)
     state = _state(endpoint.view)
     notes = (*state, *signature.notes())
@@ -113,59 +113,6 @@ def _write_sidecar(folder: Path, artifact: Artifact) -> None:
     place = folder / SIDECAR
     place.parent.mkdir()
     place.write_text(description.to_json(artifact))
-
-
-class Endpoint:
-    """A model traced for serving, its variables still variables.
-
-    Attributes:
-        view: The traced graph.
-    """
-
-    def __init__(self, layers: Sequence[Any], signature: Signature) -> None:
-        """Traces the model, the first of the layers, for any size of the dynamic dimensions, in inference mode."""
-        import keras
-
-        self._archive = keras.export.ExportArchive()
-        with one_at_a_time:
-            # Without track(), which would store every weight a second time.
-            served = self._archive.add_endpoint("serve", *_served(layers[0], signature))
-            self.view = GraphView(served.get_concrete_function().graph, layers)
-
-    def write(self, folder: Path) -> None:
-        """Writes the SavedModel, without a look at what came out."""
-        with _without_notices():
-            self._archive.write_out(folder, verbose=False)
-
-
-def _served(model: Any, signature: Signature) -> tuple[Callable[..., Any], list[Any]]:
-    """Returns the function that is served, with names for its results, and what it takes."""
-    import tensorflow as tf
-
-    def serve(*arrays: Any) -> dict[str, Any]:
-        named = {spec.name: x for spec, x in zip(signature.inputs, arrays, strict=True)}
-        results = signature.call(model, named)
-        return {spec.name: tf.identity(results[spec.name]) for spec in signature.outputs}
-
-    specs = [
-        tf.TensorSpec([None if isinstance(dim, str) else dim for dim in spec.shape], spec.dtype, spec.name)
-        for spec in signature.inputs
-    ]
-    return serve, specs
-
-
-@contextlib.contextmanager
-def _without_notices() -> Iterator[None]:
-    """Keeps TensorFlow from telling where it writes: the folder is moved when it is whole."""
-    import tensorflow as tf
-
-    logger = tf.get_logger()
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 class TensorFlowHere:

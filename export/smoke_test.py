@@ -24,6 +24,7 @@ TIMEOUT = 600.0  # seconds for one run on small arrays
 _TOLERANCE = 1e-3
 _LOW_PRECISION_TOLERANCE = 5e-2
 _SMALL = 1e-2
+_TEXTS = ("", "a", "The cat sat.", "\u00fc")
 _FILL = 1e6  # A larger value, such as a mask's -1e9, is no measure for those beside it.
 
 
@@ -155,10 +156,12 @@ def _drawn(
 
 
 def _values(zeros: Array, rng: np.random.Generator) -> Array:
-    """Returns values of the same shape and type; of integers 0 and 1, which every vocabulary has."""
+    """Returns values of the same shape and type; of integers 0 and 1, which every vocabulary has; of strings a few."""
     if zeros.dtype.kind in "biu":
         return rng.integers(0, 2, zeros.shape).astype(zeros.dtype)
-    return zeros if zeros.dtype.kind in "OSU" else rng.normal(size=zeros.shape).astype(zeros.dtype)
+    if zeros.dtype.kind in "OSU":
+        return rng.choice(np.array(_TEXTS, object), zeros.shape)
+    return rng.normal(size=zeros.shape).astype(zeros.dtype)
 
 
 def _fault(spec: TensorInfo, result: Array, truth: Array, tolerance: float) -> str | None:

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 # Held while layers have methods of their own, and while a model is traced: one export at a time, each in its turn.
@@ -28,6 +28,13 @@ def parts_of(layer: Any) -> list[Any]:
 def functional_of(model: Any) -> Any:
     """Returns the Functional model that a Sequential one keeps, with the InputLayer that it hides."""
     return getattr(model, "_functional", None) or model
+
+
+def lookup_tables(layers: Iterable[Any]) -> list[Any]:
+    """Returns the tables of TensorFlow's that layers look their inputs up in, which are no variables."""
+    lookups = [getattr(layer, "_lookup_layer", layer) for layer in layers]  # TextVectorization has another layer do it
+    tables = [getattr(layer, "lookup_table", None) for layer in lookups]
+    return [table for table in tables if table is not None]
 
 
 def compute_output_spec(function: Callable[..., Any], *arguments: Any) -> Any:

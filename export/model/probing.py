@@ -165,10 +165,13 @@ class Probe:
 
 
 def zeros(shape: StaticShape, dtype: str) -> Any:
-    """Returns zeros that a model of the backend takes, of strings empty ones."""
+    """Returns zeros as tensors of the backend, empty strings where it knows strings."""
     import keras
 
-    return np.full(shape, "") if dtype == "string" else keras.ops.zeros(shape, dtype)
+    if dtype != "string":
+        return keras.ops.zeros(shape, dtype)
+    texts = np.full(shape, "", object)
+    return keras.ops.convert_to_tensor(texts) if keras.backend.backend() == "tensorflow" else texts
 
 
 def _shapes_of(results: Any) -> list[StaticShape]:

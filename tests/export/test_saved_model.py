@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import keras_pe
 from keras_pe.export import ExportError, Format, export_saved_model, model_signature, read_artifact
+from keras_pe.export.errors import TracingError
 from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.saved_model import TensorFlowHere
 from keras_pe.export.smoke_test import check_artifact
@@ -130,3 +131,36 @@ def test_an_interactive_session_is_told_nothing_of_the_folder_that_is_renamed(tm
         logger.removeHandler(handler)
         logger.setLevel(level)
     assert not said
+
+
+def test_strings_beside_numbers_are_served(tmp_path: Path) -> None:
+    age, city = keras.Input((1,), name="age"), keras.Input((1,), dtype="string", name="city of birth")
+    lookup = keras.layers.StringLookup(vocabulary=["Bern", "Chur"], output_mode="one_hot")
+    model = keras.Model([age, city], keras.layers.Concatenate(name="features")([age, lookup(city)]))
+    artifact = export_saved_model(model, tmp_path / "model")
+    assert artifact.notes == ("'city of birth' of the model is called 'city_of_birth' in the artifact.",)
+    served = tf.saved_model.load(artifact.path).signatures["serving_default"]
+    result = served(age=tf.constant([[40.0], [7.0]]), city_of_birth=tf.constant([["Chur"], ["Ulm"]]))["features"]
+    assert result.numpy().tolist() == [[40, 0, 0, 1], [7, 1, 0, 0]]
+
+
+def test_a_text_is_split_and_looked_up_in_the_folder(tmp_path: Path) -> None:
+    text = keras.Input((), dtype="string", name="text")
+    split = keras.layers.TextVectorization(vocabulary=["cat", "sat"], output_sequence_length=3, name="ids")
+    artifact = export_saved_model(keras.Model(text, split(text)), tmp_path / "model")
+    served = tf.saved_model.load(artifact.path).signatures["serving_default"]
+    assert served(text=tf.constant(["Cat, sat!"]))["ids"].numpy().tolist() == [[2, 3, 0]]
+
+
+def test_what_keras_cannot_trace_is_refused_by_its_reason(tmp_path: Path) -> None:
+    class Eager(keras.layers.Layer):
+        def call(self, x: Any) -> Any:
+            return tf.constant(x.numpy() * 2)
+
+        def compute_output_spec(self, x: Any) -> Any:
+            return keras.KerasTensor(x.shape, x.dtype)
+
+    model = keras.Sequential([keras.Input(batch_shape=(2, 3), name="x"), Eager(name="y")])
+    with pytest.raises(TracingError, match="Keras cannot trace it: Eager"):
+        export_saved_model(model, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,90 @@
+"""A model traced for serving, its variables still variables: what SavedModel and LiteRT are written from."""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.errors import TracingError, UnsupportedError
+from keras_pe.export.formats import Format
+from keras_pe.export.graph.view import GraphView
+from keras_pe.export.messages import first_line
+from keras_pe.export.model.keras_internals import lookup_tables, one_at_a_time
+from keras_pe.export.model.signature import Signature
+
+
+class Endpoint:
+    """A traced model that TensorFlow can write.
+
+    Attributes:
+        view: The traced graph.
+    """
+
+    def __init__(self, layers: Sequence[Any], signature: Signature, format: Format) -> None:
+        """Traces the model, for any size of the dynamic dimensions, in inference mode.
+
+        Args:
+            layers: The model, then every layer in it.
+            signature: Its signature.
+            format: For the error.
+
+        Raises:
+            TracingError: If Keras cannot trace it.
+        """
+        import keras
+
+        self._model, self._format = layers[0].name, format
+        self._archive = keras.export.ExportArchive()
+        # Whole layers are not tracked: every weight would be stored a second time.
+        for table in lookup_tables(layers):
+            self._archive.track(table)
+        try:
+            with one_at_a_time:
+                served = self._archive.add_endpoint("serve", *_served(layers[0], signature))
+                self.view = GraphView(served.get_concrete_function().graph, layers)
+        except Exception as error:  # a layer may raise anything where a size is not known
+            raise TracingError(format, self._model, f"Keras cannot trace it: {first_line(error)}.") from error
+
+    def write(self, folder: Path) -> None:
+        """Writes the SavedModel, without a look at what came out.
+
+        Raises:
+            UnsupportedError: If TensorFlow cannot write it.
+        """
+        try:
+            with _without_notices():
+                self._archive.write_out(folder, verbose=False)
+        except (AssertionError, TypeError, ValueError, NotImplementedError, RuntimeError) as error:
+            reason = f"TensorFlow cannot write it: {first_line(error)}."
+            raise UnsupportedError(self._format, self._model, reason) from error
+
+
+def _served(model: Any, signature: Signature) -> tuple[Callable[..., Any], list[Any]]:
+    """Returns the function that is served, with names for its results, and what it takes."""
+    import tensorflow as tf
+
+    def serve(*arrays: Any) -> dict[str, Any]:
+        named = {spec.name: x for spec, x in zip(signature.inputs, arrays, strict=True)}
+        results = signature.call(model, named)
+        return {spec.name: tf.identity(results[spec.name]) for spec in signature.outputs}
+
+    specs = [
+        tf.TensorSpec([None if isinstance(dim, str) else dim for dim in spec.shape], spec.dtype, spec.name)
+        for spec in signature.inputs
+    ]
+    return serve, specs
+
+
+@contextlib.contextmanager
+def _without_notices() -> Iterator[None]:
+    """Keeps TensorFlow from telling where it writes: the folder is moved when it is whole."""
+    import tensorflow as tf
+
+    logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
