@@ -46,6 +46,11 @@ class Host:
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return f"{self._program} ended with {how}" + (f": {' | '.join(lines[-3:])}" if lines else "")
 
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.kill()
+        self._process.wait()
+
     def placed(self) -> dict[str, int]:
         """Returns the number of nodes by execution provider, as ONNX Runtime logged it since the last call."""
         found: Counter[str] = Counter()

@@ -1,11 +1,13 @@
 """An ONNX file in a session of ONNX Runtime that lives elsewhere: in Node, in a browser, in another Python."""
 
+import weakref
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.runtimes.external import hosts
 from keras_pe.export.runtimes.external.bridge import Bridge
 from keras_pe.export.runtimes.runtime import Array, Arrays
@@ -48,26 +50,37 @@ class ExternalOnnxRuntime:
             level: Of graph optimization.
             executable: The other Python.
         """
-        self._path, self._provider = Path(path), provider
-        folder = None if host == "python" else hosts.package_folder(package)
-        files = {name: hosts.HERE / name for name in ("page.html", "session.mjs")}
-        self._bridge = Bridge(files | ({package: folder} if folder else {}))
-        match host:
-            case "node":
-                self._host = hosts.start_node(self._bridge.url)
-                where = {"module": package, "folder": str(folder)}
-            case "chromium":
-                self._host = hosts.start_chromium(self._bridge.url)
-                where = {"module": f"{package}/dist/{module}", "folder": f"{package}/dist"}
-            case _:
-                self._host = hosts.start_python(self._bridge.url, executable)
-                where = {}
-        about = self._ask({"request": "import", **where})
+        self._path, self._provider, self._variant = Path(path), provider, variant
+        self._kind, self._package, self._module, self._executable = host, package, module, executable
+        self._sessions: dict[str, tuple[Path | bytes, str]] = {}
+        about = self._start()
         opened = self._open(_MODEL, self._path, level)
         self.inputs = tuple(_spec(*argument) for argument in opened["inputs"])
         self.providers: dict[str, int] = opened.get("placed") or self._host.placed()
         device = f" on {opened['device']}" if opened["device"] else ""
         self.version = f"{package}{variant} {about['version']} in {about['host']}{device}"
+
+    def _start(self) -> dict[str, Any]:
+        """Starts the host, with the sessions that it had. Returns what it says of itself."""
+        folder = None if self._kind == "python" else hosts.package_folder(self._package)
+        files = {name: hosts.HERE / name for name in ("page.html", "session.mjs")}
+        self._bridge = Bridge(files | ({self._package: folder} if folder else {}))
+        where = {}
+        match self._kind:
+            case "node":
+                self._host = hosts.start_node(self._bridge.url)
+                where = {"module": self._package, "folder": str(folder)}
+            case "chromium":
+                self._host = hosts.start_chromium(self._bridge.url)
+                where = {"module": f"{self._package}/dist/{self._module}", "folder": f"{self._package}/dist"}
+            case _:
+                self._host = hosts.start_python(self._bridge.url, self._executable)
+        weakref.finalize(self, self._host.close)
+        self._is_stuck = False
+        about = self._ask({"request": "import", **where})
+        for session, (model, level) in self._sessions.items():
+            self._open(session, model, level)
+        return about
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         return self._run(_MODEL, inputs)
@@ -85,10 +98,19 @@ class ExternalOnnxRuntime:
         return inspected
 
     def _run(self, session: str, inputs: Mapping[str, Array], fetches: list[str] | None = None) -> Arrays:
+        if self._is_stuck:
+            self._host.close()
+            self._start()
         request = {"request": "run", "session": session, "fetches": fetches}
-        return self._bridge.ask(request, inputs, self._host.ended)[1]
+        try:
+            return self._bridge.ask(request, inputs, self._host.ended)[1]
+        except RuntimeRefusedError:
+            # After a run that failed on WebGPU, onnxruntime-web 1.30 answers nothing more.
+            self._is_stuck = self._provider == "webgpu"
+            raise
 
     def _open(self, session: str, model: Path | bytes, level: str) -> dict[str, Any]:
+        self._sessions[session] = (model, level)
         external = [] if isinstance(model, bytes) else _external_files(model)
         return self._ask(
             {

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -157,6 +158,22 @@ def test_weights_in_a_file_of_their_own_are_found(name: str, path: Path, tmp_pat
     with Worker(need(name), timeout=60) as worker:
         worker.load(moved)
         np.testing.assert_allclose(worker.run({"x": X})["y"], np.tanh(X @ KERNEL), rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", [NODE[0], *BROWSER[1:], OTHER_PYTHON])
+@pytest.mark.slow
+def test_a_run_that_fails_inside_is_a_refusal_and_the_next_question_is_answered(name: str, tmp_path: Path) -> None:
+    """On WebGPU onnxruntime-web itself would never answer again."""
+    text = """<ir_version: 9, opset_import: ["": 18]>
+        g (float[n] x, int64[2] shape) => (float[a, b] y) { z = Tanh(x) y = Reshape(z, shape) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+    shape = np.array([2, 3])
+    with Worker(need(name), timeout=60) as worker:
+        worker.load(tmp_path / "model.onnx")
+        for _ in range(2):
+            with pytest.raises(RuntimeRefusedError, match="cannot be reshaped"):
+                worker.run({"x": np.ones(7, np.float32), "shape": shape})
+            assert worker.run({"x": np.ones(6, np.float32), "shape": shape})["y"].shape == (2, 3)
 
 
 def test_two_questions_at_once_go_to_two_processes(path: Path) -> None:
