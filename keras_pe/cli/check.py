@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from keras_pe.cli.check_data import check_data_usage, data_options, run_check_data
 from keras_pe.cli.errors import CouldNotBeTriedError
 from keras_pe.cli.model_file import check_model_file
 from keras_pe.cli.quiet import start_keras
 
 if TYPE_CHECKING:
+    from keras_pe.export.parity.dataset.results import DatasetReport
     from keras_pe.export.parity.results import ParityReport
 
 _EXISTING = click.Path(exists=True, path_type=Path)
@@ -25,6 +27,7 @@ _EXISTING = click.Path(exists=True, path_type=Path)
     "--range", "ranges", type=(str, float, float), multiple=True, help="NAME LOW HIGH: an input's fair values."
 )
 @click.option("--seed", default=0, show_default=True, help="Of the sweep.")
+@data_options
 @click.option("--timeout", default=120.0, show_default=True, help="Seconds a runtime may take for one answer.")
 @click.option(
     "--report",
@@ -41,6 +44,7 @@ _EXISTING = click.Path(exists=True, path_type=Path)
 @click.pass_context
 def check(
     context: click.Context,
+    /,
     model: Path | None,
     artifacts: tuple[Path, ...],
     runtimes: tuple[str, ...],
@@ -52,13 +56,16 @@ def check(
     bundle: Path | None,
     replay: Path | None,
     as_json: bool,
+    **data_set: Any,
 ) -> None:
     """Run MODEL and the ARTIFACTS made from it on the same inputs, and name the cause where they differ.
 
     MODEL is a .keras file, another artifact (.onnx, .tflite, SavedModel folder), or an .npz file with arrays
-    inputs/NAME and outputs/NAME. Exits with 0 if they agree, 1 if they do not, 2 if the check could not be tried.
+    inputs/NAME and outputs/NAME. With --data every row of a data set is run. Exits with 0 if they agree, 1 if they do
+    not, 2 if the check could not be tried.
     """
     _check_usage(context)
+    check_data_usage(context)
     if model is not None and model.suffix == ".keras":
         check_model_file(model)
     from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
@@ -72,22 +79,26 @@ def check(
             check_report_path(path)
         if bundle is not None:
             check_bundle_path(bundle)
-        if model is not None and model.suffix == ".keras":
-            start_keras()
-        with nullcontext() if as_json else _progress() as progress:
-            if replay is not None:
-                report = replay_bundle(replay, timeout=timeout, progress=progress)
-            else:
-                report = check_parity(
-                    model,
-                    artifacts,
-                    inputs=inputs or None,
-                    ranges={name: (low, high) for name, low, high in ranges},
-                    runtimes=runtimes or None,
-                    seed=seed,
-                    timeout=timeout,
-                    progress=progress,
-                )
+        report: ParityReport | DatasetReport
+        if data_set["data"] is not None:
+            report = run_check_data(model, artifacts, data_set, as_json, runtimes=runtimes or None, timeout=timeout)
+        else:
+            if model is not None and model.suffix == ".keras":
+                start_keras()
+            with nullcontext() if as_json else _progress() as progress:
+                if replay is not None:
+                    report = replay_bundle(replay, timeout=timeout, progress=progress)
+                else:
+                    report = check_parity(
+                        model,
+                        artifacts,
+                        inputs=inputs or None,
+                        ranges={name: (low, high) for name, low, high in ranges},
+                        runtimes=runtimes or None,
+                        seed=seed,
+                        timeout=timeout,
+                        progress=progress,
+                    )
     except (ValueError, TypeError, ImportError, OSError) as error:
         raise CouldNotBeTriedError(str(error)) from error
     except (RuntimeRefusedError, RuntimeDiedError, RuntimeHungError) as error:
@@ -116,35 +127,35 @@ def _check_usage(context: click.Context) -> None:
             raise click.UsageError(f"--replay takes everything from the bundle. Received also: {parameter.opts[0]}.")
 
 
-def _write(report: "ParityReport", reports: tuple[Path, ...], bundle: Path | None) -> None:
+def _write(report: "ParityReport | DatasetReport", reports: tuple[Path, ...], bundle: Path | None) -> None:
     """Writes the reports, and the bundle if there is a failure to replay."""
     from keras_pe.export.parity.bundle.bundle import write_bundle
     from keras_pe.export.parity.reports import write_report
+    from keras_pe.export.parity.results import ParityReport
 
     for path in reports:
         write_report(report, path)
-    if bundle is None or report.passed:
+    replayable = report if isinstance(report, ParityReport) else report.diagnosis
+    if bundle is None or replayable is None or replayable.passed:
         return
     try:
-        write_bundle(report, bundle)
+        write_bundle(replayable, bundle)
     except ValueError as error:  # what failed is no artifact's fault
         click.echo(f"No bundle was written: {error}", err=True)
     else:
         click.echo(f"Replay the failure with: keras-pe check --replay {bundle}", err=True)
 
 
-def _show(report: "ParityReport", as_json: bool) -> None:
-    if as_json:
-        from keras_pe.export.parity.reports.json import render
+def _show(report: "ParityReport | DatasetReport", as_json: bool) -> None:
+    from keras_pe.export.parity.reports import render_report
 
-        click.echo(render(report), nl=False)
+    if as_json:
+        click.echo(render_report(report, "json"), nl=False)
     else:
         from rich.console import Console
 
-        from keras_pe.export.parity.reports import terminal
-
         console = Console()
-        console.print(terminal.render(report, console.width), soft_wrap=True)
+        console.print(render_report(report, "terminal", console.width), soft_wrap=True)
 
 
 class _progress:  # noqa: N801 - a context manager that reads as one

@@ -11,6 +11,8 @@ from keras_pe.export.parity.dataset.sources.source import Column, DataError, Row
 from keras_pe.export.parity.results import Array
 from keras_pe.export.runtimes.runtime import as_dtype
 
+_WAY_OUT = " Shorter rows are padded where `pad_values` names the input."
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -35,7 +37,8 @@ class Batching:
         batch_size: Rows of a batch at most; exactly so many where the model's batch is static.
         length_buckets: Sizes, in order, that a row's dynamic dimensions are padded to, each to the next one up.
             Without any, only rows of one length are fed together, and none is padded.
-        pad_values: What an input is padded with; 0, False or an empty text by default.
+        pad_values: What an input is padded with; 0, False or an empty text by default. A static size is padded to only
+            for inputs that stand here: elsewhere a short row is more likely damaged.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -63,7 +66,7 @@ class Batching:
         column = rows[self.columns[spec.name]]
         name = self.columns[spec.name]
         if isinstance(column, np.ndarray):
-            return _arranged(spec, _typed(spec, column, name, start), name)
+            return _arranged(spec, _typed(spec, column, name, start), name, pads=spec.name in self.pad_values)
         typed = [_typed(spec, row[np.newaxis], name, start + i)[0] for i, row in enumerate(column)]
         shapes = {row.ndim for row in typed}
         if shapes != {len(spec.shape) - 1}:
@@ -101,10 +104,13 @@ class Batching:
         empty = "" if dtype.kind == "O" else 0
         stacked = np.full((len(members), *shape), self.pad_values.get(spec.name, empty), dtype)
         for place, row in zip(stacked, (column[i] for i in members), strict=True):
-            if any(own > size for own, size in zip(row.shape, shape, strict=True)):
+            sizes = list(zip(row.shape, shape, spec.shape[1:], strict=True))
+            is_short = any(own < size and isinstance(dim, int) for own, size, dim in sizes)
+            pads = spec.name in self.pad_values
+            if any(own > size for own, size, _ in sizes) or (is_short and not pads):
                 raise DataError(
-                    f"Column {self.columns[spec.name]!r} must have rows of at most {shape}, which is what the model's "
-                    f"input {spec.name!r} takes. Received: a row of {row.shape}."
+                    f"Column {self.columns[spec.name]!r} must have rows of {shape}, which is what the model's input "
+                    f"{spec.name!r} takes. Received: a row of {row.shape}.{'' if pads else _WAY_OUT}"
                 )
             place[tuple(slice(size) for size in row.shape)] = row
         return stacked
@@ -173,7 +179,7 @@ def _type_name(values: Array) -> str:
     return "texts" if values.dtype.kind in "OUS" else str(values.dtype)
 
 
-def _arranged(spec: TensorInfo, values: Array, column: str) -> Column:
+def _arranged(spec: TensorInfo, values: Array, column: str, *, pads: bool) -> Column:
     """Returns rows with the axes of the input; flat rows are given them, shorter ones are left to be padded."""
     shape = spec.shape[1:]
     static = [dim for dim in shape if isinstance(dim, int)]
@@ -184,10 +190,10 @@ def _arranged(spec: TensorInfo, values: Array, column: str) -> Column:
         fits = [not isinstance(dim, int) or dim == size for dim, size in zip(shape, own, strict=True)]
         if all(fits):
             return values
-        if len(shape) == 1 and isinstance(shape[0], int) and own[0] < shape[0]:
+        if pads and all(not isinstance(dim, int) or size <= dim for dim, size in zip(shape, own, strict=True)):
             return list(values)
     wanted = ", ".join("any" if isinstance(dim, str) else str(dim) for dim in shape)
     raise DataError(
         f"Column {column!r} must have rows of shape ({wanted}), which is what the model's input {spec.name!r} takes. "
-        f"Received: rows of shape {own}."
+        f"Received: rows of shape {own}.{'' if pads else _WAY_OUT}"
     )

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +78,9 @@ def check_dataset(
         stop_after: Stop when so many rows have failed. The check has not passed then.
         batch_size: Rows fed together.
         length_buckets: Sizes that dynamic dimensions are padded to, each row to the next one up. Without them rows are
-            fed together with those of their own length. A static size is padded to in any case.
-        pad_values: What an input is padded with, by its name: 0, False or an empty text by default.
+            fed together with those of their own length.
+        pad_values: What an input is padded with, by its name: 0, False or an empty text by default. Rows that are
+            shorter than a static size are padded for these inputs, and refused for others.
         runtimes: As in `check_parity`.
         input_signature: As in `export_onnx`, for models that do not tell it themselves.
         workers: How many processes to run on this machine, one for each processor by default; 0 for none, which lets
@@ -137,10 +137,8 @@ def check_dataset(
         tallies = schedule.run(calibration, source)
         tell(schedule.rows, source.rows, "looking at the worst rows")
         results = tuple(_result(job, calibration, target, tallies.get(target.key), allow_changed) for target in targets)
-    if any(each.statistics.failed for each in results):
-        batch_of = _batch_of(job, calibration, source)
-        found = [diagnose(model, job, t, each.statistics, batch_of) for each, t in zip(results, targets, strict=True)]
-        results = tuple(replace(each, diagnosis=report) for each, report in zip(results, found, strict=True))
+    counted = [(target, result.statistics) for target, result in zip(targets, results, strict=True)]
+    diagnosis = diagnose(model, job, counted, _batch_of(job, calibration, source))
     return DatasetReport(
         model=calibration.model,
         basis=calibration.basis,
@@ -150,6 +148,7 @@ def check_dataset(
         results=results,
         stopped_early=schedule.stopped,
         reused=schedule.reused,
+        diagnosis=diagnosis,
         versions=versions_of([calibration.version, *calibration.versions.values()]),
         seconds=time.perf_counter() - start,
     )

@@ -1,6 +1,9 @@
-"""The worst rows of a runtime once more, by the check that looks inside: where they part, why, and a bundle of them."""
+"""The worst rows once more, by the check that looks inside: where the artifact parts from the model, and why.
 
-from collections.abc import Callable, Mapping
+What it returns is a report like any other, so `write_bundle` makes of it what `--replay` runs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,35 +18,43 @@ Batch = Mapping[str, Array]
 
 
 def diagnose(
-    model: Any, job: Job, target: Target, found: RuntimeStatistics, batch_of: Callable[[WorstRow], Batch]
+    model: Any,
+    job: Job,
+    found: Sequence[tuple[Target, RuntimeStatistics]],
+    batch_of: Callable[[WorstRow], Batch],
 ) -> ParityReport | None:
-    """Returns the check of a runtime's worst rows, None where no row fails.
+    """Returns the check of the worst rows of the runtimes that fail, None where none does.
 
-    The rows that fail are fed together as far as they are of one shape. Where they pass like that, the difference is
-    one of the batch that the worst of them stood in, and that batch is fed as it was.
+    The rows that fail are fed together as far as they are of one shape. Where a runtime passes like that, the
+    difference is one of the batch that its worst row stood in, and that batch is fed as it was.
 
     Args:
         model: The reference, as the caller gave it.
         job: What was run.
-        target: The artifact in its runtime.
-        found: What was counted.
+        found: What was counted for each artifact in its runtime.
         batch_of: Returns the inputs of the batch that a row stood in.
     """
-    failing = [row for row in found.worst if row.severity > Severity.AGREES]
+    failing = [(target, _failing(statistics)) for target, statistics in found if _failing(statistics)]
     if not failing:
         return None
-    report = _check(model, job, target, _together(failing))
+    report = _check(model, job, failing, [_together(rows) for _, rows in failing])
     if report.passed:
-        report = _check(model, job, target, batch_of(failing[0]))
+        report = _check(model, job, failing, [batch_of(rows[0]) for _, rows in failing])
     return report
 
 
-def _check(model: Any, job: Job, target: Target, inputs: Batch) -> ParityReport:
+def _failing(statistics: RuntimeStatistics) -> list[WorstRow]:
+    return [row for row in statistics.worst if row.severity > Severity.AGREES]
+
+
+def _check(
+    model: Any, job: Job, failing: Sequence[tuple[Target, list[WorstRow]]], cases: Sequence[Batch]
+) -> ParityReport:
     return check_parity(
         model,
-        target.path,
-        inputs=[inputs],
-        runtimes=[target.spec],
+        list(dict.fromkeys(target.path for target, _ in failing)),
+        inputs=list(cases),
+        runtimes=list({target.spec.name: target.spec for target, _ in failing}.values()),
         input_signature=job.input_signature,
         timeout=job.timeout,
     )

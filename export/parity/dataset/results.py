@@ -54,7 +54,6 @@ class DatasetResult:
         outputs: One for each output that was compared.
         message: Why the artifact did not load; empty where it did.
         rows_per_second: Rows by the time inside the runtime; None where every result stood in the checkpoint.
-        diagnosis: The check of the worst rows, with layers and causes; None where no row fails.
     """
 
     artifact: str
@@ -66,7 +65,6 @@ class DatasetResult:
     outputs: tuple[OutputSummary, ...] = ()
     message: str = ""
     rows_per_second: float | None = None
-    diagnosis: ParityReport | None = field(default=None, compare=False, repr=False)
 
     @property
     def passed(self) -> bool:
@@ -104,6 +102,7 @@ class DatasetReport:
         results: One for each artifact and runtime.
         stopped_early: Whether `stop_after` ended it.
         reused: Rows whose results stood in the checkpoint.
+        diagnosis: The check of the worst rows, with layers and causes; None where no row fails.
         versions: The packages that took part.
         seconds: The whole check.
     """
@@ -116,6 +115,7 @@ class DatasetReport:
     results: tuple[DatasetResult, ...]
     stopped_early: bool = False
     reused: int = 0
+    diagnosis: ParityReport | None = field(default=None, repr=False)
     versions: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 

@@ -4,12 +4,13 @@ import difflib
 import importlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from keras_pe.export.dependencies import require
 from keras_pe.export.publishing.staging import staging
 
 if TYPE_CHECKING:
+    from keras_pe.export.parity.dataset.results import DatasetReport
     from keras_pe.export.parity.results import ParityReport
 
 # The module that renders a suffix, and the packages that it needs.
@@ -38,7 +39,7 @@ def check_report_path(path: Path) -> None:
     require("write_report", *_RENDERERS[path.suffix][1], extra="report")
 
 
-def write_report(report: "ParityReport", path: str | Path) -> None:
+def write_report(report: "ParityReport | DatasetReport", path: str | Path) -> None:
     """Writes a report in the form that the suffix names: `.html`, `.json`, `.md` or `.xml` (JUnit).
 
     The file is written beside its destination and renamed: an older report stays until the new one is whole.
@@ -49,9 +50,16 @@ def write_report(report: "ParityReport", path: str | Path) -> None:
     """
     path = Path(path).absolute()
     check_report_path(path)
-    renderer = importlib.import_module(f"{__name__}.{_RENDERERS[path.suffix][0]}")
     with staging(path) as folder:
         part = folder / path.name
         # A file name that is not UTF-8 is a lone surrogate in a text; it must not keep the report from being written.
-        part.write_bytes(renderer.render(report).encode("utf-8", errors="backslashreplace"))
+        part.write_bytes(render_report(report, _RENDERERS[path.suffix][0]).encode("utf-8", errors="backslashreplace"))
         part.replace(path)
+
+
+def render_report(report: "ParityReport | DatasetReport", form: str) -> Any:
+    """Returns a report as "terminal", "json", "junit", "markdown" or "html": a text, but for the terminal."""
+    from keras_pe.export.parity.results import ParityReport
+
+    home = __name__ if isinstance(report, ParityReport) else "keras_pe.export.parity.dataset.reports"
+    return importlib.import_module(f"{home}.{form}").render(report)

@@ -30,6 +30,7 @@ def plain(report: DatasetReport) -> dict[str, Any]:
             "stopped_early": report.stopped_early,
             "reused_rows": report.reused,
             "results": [_result(result) for result in report.results],
+            "diagnosis": None if report.diagnosis is None else report.diagnosis.to_dict(),
             "versions": dict(report.versions),
             "seconds": report.seconds,
         }
@@ -56,7 +57,6 @@ def _result(result: DatasetResult) -> dict[str, Any]:
         "problems": [{"message": message, "first_row": row} for message, row in found.problems.items()],
         "outputs": [_output(output) for output in result.outputs],
         "worst_rows": [_row(row) for row in found.worst],
-        "diagnosis": None if result.diagnosis is None else result.diagnosis.to_dict(),
     }
 
 

@@ -31,6 +31,9 @@ def remarks(report: DatasetReport) -> list[str]:
     lines = [f"{result.runtime} ({_name(result)}): {verdict(result)}" for result in report.results]
     for result in report.results:
         lines += list(_details(report, result))
+    for finding in report.diagnosis.findings if report.diagnosis is not None else ():
+        layer = f" in layer {finding.layer!r}" if finding.layer else ""
+        lines.append(f"cause in the worst rows{layer}: {finding.cause}. {finding.evidence}")
     if report.stopped_early:
         lines.append(f"stopped after {report.rows:,} rows: as many rows as `stop_after` says have failed")
     if report.reused:
@@ -98,7 +101,7 @@ def describe_row(found: WorstRow) -> str:
         Severity.CLASH: "has a NaN or an infinity on one side only",
         Severity.NO_ANSWER: f"has no answer ({found.message})",
     }[found.severity]
-    values = [f"{name} {_short(found.expected[name])} -> {_short(found.actual[name])}" for name in found.actual]
+    values = [f"{name} {short(found.expected[name])} -> {short(found.actual[name])}" for name in found.actual]
     return f"row {found.row:,} ({found.place}) {how}" + (f": {'; '.join(values)}" if values else "")
 
 
@@ -113,17 +116,14 @@ def _details(report: DatasetReport, result: DatasetResult) -> Iterator[str]:
         )
     for found in [each for each in result.statistics.worst if each.severity > Severity.AGREES][:3]:
         yield f"{result.runtime}: {describe_row(found)}"
-    if result.diagnosis is not None:
-        for finding in result.diagnosis.findings:
-            layer = f" in layer {finding.layer!r}" if finding.layer else ""
-            yield f"{result.runtime}: cause{layer}: {finding.cause}. {finding.evidence}"
 
 
 def _name(result: DatasetResult) -> str:
     return result.artifact.rpartition("/")[2]
 
 
-def _short(array: Array) -> str:
+def short(array: Array) -> str:
+    """Returns the first values of an array."""
     values = array.ravel()
     shown = ", ".join(f"{value:.4g}" if values.dtype.kind == "f" else str(value) for value in values[:6].tolist())
     return f"[{shown}{', ...' if values.size > 6 else ''}]"

@@ -59,16 +59,19 @@ def test_the_value_of_the_padding_can_be_chosen() -> None:
     assert batch.inputs["tokens"].tolist() == [[5, -1, -1]]
 
 
-def test_a_static_size_is_padded_to_whatever_the_buckets() -> None:
+@pytest.mark.parametrize("rows", [np.ones((2, 3)), [np.ones(3), np.ones(4)]], ids=["one length", "two"])
+def test_a_static_size_is_padded_to_where_that_is_asked_for(rows: object) -> None:
     spec = TensorInfo("x", ("batch", 4), "float32")
-    (batch,) = batches(batching(spec), x=np.ones((2, 3)))
-    assert batch.inputs["x"].tolist() == [[1, 1, 1, 0]] * 2
+    (batch,) = batches(batching(spec, pad_values={"x": 7}), x=rows)
+    assert batch.inputs["x"][0].tolist() == [1, 1, 1, 7]
+    with pytest.raises(DataError, match="Shorter rows are padded where `pad_values` names the input"):
+        batches(batching(spec), x=rows)
 
 
 def test_a_row_longer_than_a_static_size_is_refused() -> None:
     spec = TensorInfo("x", ("batch", 4), "float32")
-    with pytest.raises(DataError, match=r"rows of at most \(4,\).* Received: a row of \(5,\)"):
-        batches(batching(spec), x=[np.ones(2), np.ones(5)])
+    with pytest.raises(DataError, match=r"rows of \(4,\).* Received: a row of \(5,\)\.$"):
+        batches(batching(spec, pad_values={"x": 0}), x=[np.ones(2), np.ones(5)])
 
 
 def test_flat_rows_get_the_axes_of_the_input() -> None:

@@ -28,7 +28,7 @@ def test_a_sound_artifact_changes_no_decision(files: Files, pool: ProcessPool, t
     assert result.outputs[0].decision == "argmax"
     assert result.bound == pytest.approx(-np.log(0.05) / ROWS, rel=1e-3)
     assert "20,000 rows: 0 decisions changed, largest error" in str(report)
-    assert result.diagnosis is None
+    assert report.diagnosis is None
 
 
 def test_one_wrong_row_is_found_named_and_looked_into(files: Files, pool: ProcessPool, tmp_path: Path) -> None:
@@ -42,8 +42,8 @@ def test_one_wrong_row_is_found_named_and_looked_into(files: Files, pool: Proces
     assert worst.inputs["x"].tolist() == draw(ROWS, magic=12_345)[12_345].tolist()
     assert worst.actual["p"].argmax() == 2 != worst.expected["p"].argmax()
     assert "row 12,345" in str(report)
-    assert result.diagnosis is not None
-    assert result.diagnosis.findings
+    assert report.diagnosis is not None
+    assert report.diagnosis.findings
     allowed = check_dataset(files.model, files.planted, data, executor=pool, allow_changed=1e-4)
     assert allowed.passed
 

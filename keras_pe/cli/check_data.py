@@ -1,0 +1,145 @@
+"""The options of `keras-pe check` for a data set, and what they do."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from keras_pe.cli.errors import CouldNotBeTriedError
+
+if TYPE_CHECKING:
+    from keras_pe.export.parity.dataset.results import DatasetReport
+
+_OPTIONS = (
+    click.option(
+        "--data",
+        type=click.Path(path_type=Path),
+        help="Run every row of this instead of the sweep: an .npz, .npy, .parquet or .tfrecord file, or a folder.",
+    ),
+    click.option("--column", "columns", type=(str, str), multiple=True, help="INPUT COLUMN: where the names differ."),
+    click.option(
+        "--decision",
+        "decisions",
+        type=(str, str),
+        multiple=True,
+        help="OUTPUT RULE: how an output decides: argmax, top5, a threshold, or none.",
+    ),
+    click.option("--atol", "atol", type=(str, float), multiple=True, help="OUTPUT VALUE: the difference allowed."),
+    click.option(
+        "--allow-changed", type=float, default=0.0, show_default=True, help="Share of the rows that may fail."
+    ),
+    click.option("--stop-after", type=int, help="Stop when so many rows have failed."),
+    click.option("--batch-size", type=int, default=1024, show_default=True, help="Rows fed together."),
+    click.option(
+        "--length-bucket", "length_buckets", type=int, multiple=True, help="A size to pad variable lengths to."
+    ),
+    click.option("--pad", "pad_values", type=(str, float), multiple=True, help="INPUT VALUE: what to pad it with."),
+    click.option("--workers", type=int, help="Processes on this machine; one for each processor by default."),
+    click.option("--cluster", help="Run there: dask://HOST:PORT or ray://HOST:PORT."),
+    click.option(
+        "--checkpoint-dir",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Keep results here: the same call goes on where it was stopped.",
+    ),
+)
+NAMES = (
+    "data",
+    "columns",
+    "decisions",
+    "atol",
+    "allow_changed",
+    "stop_after",
+    "batch_size",
+    "length_buckets",
+    "pad_values",
+    "workers",
+    "cluster",
+    "checkpoint_dir",
+)
+
+_OF_THE_SWEEP = ("inputs", "ranges", "seed")
+
+
+def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command the options of a data set."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def check_data_usage(context: click.Context) -> None:
+    """Refuses options that would be passed over in silence: the sweep's with data, and the data's without."""
+    has_data = context.params["data"] is not None
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
+        if given and has_data and name in _OF_THE_SWEEP:
+            raise click.UsageError(f"--data takes the place of the sweep. Received also: {parameter.opts[0]}.")
+        if given and not has_data and name in NAMES:
+            raise click.UsageError(f"{parameter.opts[0]} is about --data, which is missing.")
+    if has_data and not context.params["artifacts"]:
+        raise click.UsageError("Missing argument 'ARTIFACTS'. Give what was made from the model.")
+
+
+def run_check_data(
+    model: Path | None, artifacts: tuple[Path, ...], options: Mapping[str, Any], quiet: bool, **others: Any
+) -> "DatasetReport":
+    """Returns the report of `check_dataset`, whose progress is shown on the standard error.
+
+    Args:
+        model: The reference.
+        artifacts: What to check.
+        options: Those of `data_options`.
+        quiet: Whether nothing is shown.
+        **others: The options that a sweep has as well.
+    """
+    from keras_pe.export.parity.dataset.check import check_dataset
+    from keras_pe.export.parity.dataset.executors.cluster import cluster_executor
+    from keras_pe.export.parity.dataset.schedule import WorkersDiedError
+
+    cluster = options["cluster"]
+    if cluster is not None and options["workers"] is not None:
+        raise ValueError("--workers is about this machine: a --cluster has its own.")
+    with (
+        nullcontext() if cluster is None else cluster_executor(cluster) as executor,
+        nullcontext() if quiet else _progress() as progress,
+    ):
+        try:
+            return check_dataset(
+                model,
+                artifacts,
+                options["data"],
+                executor=executor,
+                progress=progress,
+                **{name: dict(options[name]) for name in ("columns", "decisions", "atol", "pad_values")},
+                **{name: options[name] for name in ("allow_changed", "stop_after", "batch_size", "length_buckets")},
+                **{name: options[name] for name in ("workers", "checkpoint_dir")},
+                **others,
+            )
+        except WorkersDiedError as error:
+            raise CouldNotBeTriedError(str(error)) from error
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int | None, str], None]]:
+    """Shows the rows done, the rows a second and the time left, on the standard error."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Rows(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            total = "" if task.total is None else f" of {task.total:,.0f}"
+            speed = (
+                ""
+                if not task.finished_speed and not task.speed
+                else f", {task.finished_speed or task.speed:,.0f} a second"
+            )
+            return Text(f"{task.completed:,.0f}{total} rows{speed}")
+
+    columns = (TextColumn("[progress.description]{task.description}"), BarColumn(), Rows(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("loading the model", total=None)
+        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what or "running")
