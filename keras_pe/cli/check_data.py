@@ -99,6 +99,8 @@ def run_check_data(
     from keras_pe.export.parity.dataset.executors.cluster import cluster_executor
     from keras_pe.export.parity.dataset.schedule import WorkersDiedError
 
+    pairs = ("columns", "decisions", "atol", "pad_values")
+    given = {name: dict(value) if name in pairs else value for name, value in options.items() if name != "cluster"}
     cluster = options["cluster"]
     if cluster is not None and options["workers"] is not None:
         raise ValueError("--workers is about this machine: a --cluster has its own.")
@@ -107,17 +109,7 @@ def run_check_data(
         nullcontext() if quiet else _progress() as progress,
     ):
         try:
-            return check_dataset(
-                model,
-                artifacts,
-                options["data"],
-                executor=executor,
-                progress=progress,
-                **{name: dict(options[name]) for name in ("columns", "decisions", "atol", "pad_values")},
-                **{name: options[name] for name in ("allow_changed", "stop_after", "batch_size", "length_buckets")},
-                **{name: options[name] for name in ("workers", "checkpoint_dir")},
-                **others,
-            )
+            return check_dataset(model, artifacts, executor=executor, progress=progress, **given, **others)
         except WorkersDiedError as error:
             raise CouldNotBeTriedError(str(error)) from error
 
