@@ -155,7 +155,7 @@ def _show(report: "ParityReport | DatasetReport", as_json: bool) -> None:
         from rich.console import Console
 
         console = Console()
-        console.print(render_report(report, "terminal", console.width), soft_wrap=True)
+        console.print(render_report(report, "terminal", width=console.width), soft_wrap=True)
 
 
 class _progress:  # noqa: N801 - a context manager that reads as one

@@ -100,9 +100,9 @@ def run_check_data(
     from keras_pe.export.parity.dataset.schedule import WorkersDiedError
 
     pairs = ("columns", "decisions", "atol", "pad_values")
-    given = {name: dict(value) if name in pairs else value for name, value in options.items() if name != "cluster"}
-    cluster = options["cluster"]
-    if cluster is not None and options["workers"] is not None:
+    given: dict[str, Any] = {name: dict(value) if name in pairs else value for name, value in options.items()}
+    cluster = given.pop("cluster")
+    if cluster is not None and given["workers"] is not None:
         raise ValueError("--workers is about this machine: a --cluster has its own.")
     with (
         nullcontext() if cluster is None else cluster_executor(cluster) as executor,

@@ -67,7 +67,7 @@ class Job:
     @property
     def session_key(self) -> tuple[str, ...]:
         """What makes two jobs share what a worker has loaded."""
-        return (self.reference_key, *(target.key for target in self.targets))
+        return (self.reference_key, repr(self.input_signature), *(target.key for target in self.targets))
 
 
 @dataclass(frozen=True)

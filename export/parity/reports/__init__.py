@@ -57,9 +57,15 @@ def write_report(report: "ParityReport | DatasetReport", path: str | Path) -> No
         part.replace(path)
 
 
-def render_report(report: "ParityReport | DatasetReport", form: str) -> Any:
-    """Returns a report as "terminal", "json", "junit", "markdown" or "html": a text, but for the terminal."""
+def render_report(report: "ParityReport | DatasetReport", form: str, **options: Any) -> Any:
+    """Returns a report as "terminal", "json", "junit", "markdown" or "html": a text, but for the terminal.
+
+    Args:
+        report: Of a sweep or of a data set.
+        form: The module that renders it.
+        **options: Of the form: "terminal" takes the `width`.
+    """
     from keras_pe.export.parity.results import ParityReport
 
     home = __name__ if isinstance(report, ParityReport) else "keras_pe.export.parity.dataset.reports"
-    return importlib.import_module(f"{home}.{form}").render(report)
+    return importlib.import_module(f"{home}.{form}").render(report, **options)

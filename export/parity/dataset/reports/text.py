@@ -1,10 +1,13 @@
 """The report of a data set in sentences, in the user's terms."""
 
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from keras_pe.export.parity.dataset.results import DatasetReport, DatasetResult
 from keras_pe.export.parity.dataset.statistics.worst import Severity, WorstRow
 from keras_pe.export.parity.results import Array
+
+WIDTH = 120
 
 HEADER = (
     "runtime",
@@ -20,27 +23,59 @@ HEADER = (
 )
 
 
-def to_text(report: DatasetReport) -> str:
-    """Returns the whole report as lines."""
-    head = f"{report.data} through {report.model}: {'passed' if report.passed else 'FAILED'}"
-    return "\n".join([head, *(f"  {line}" for line in remarks(report))])
+def to_text(report: DatasetReport, width: int = WIDTH) -> str:
+    """Returns the whole report as lines of at most so many columns, where the words allow it."""
+    verdict = "passed" if report.passed else "FAILED"
+    lines = [f"{verdict}: {report.data} through {report.model}, measured against {report.basis}"]
+    for result in report.results:
+        lines.append(f"{result.runtime} {_name(result)}: {'passed' if result.passed else 'FAILED'}")
+        lines += [f"  {label}: {sentence}" for label, sentence in statements(report, result)]
+    lines += [f"{label}: {sentence}" for label, sentence in general_statements(report)]
+    return "\n".join(_wrapped(line, width) for line in lines)
 
 
 def remarks(report: DatasetReport) -> list[str]:
-    """Returns the verdict on every runtime, and what has to be said beside it."""
-    lines = [f"{result.runtime} ({_name(result)}): {verdict(result)}" for result in report.results]
-    for result in report.results:
-        lines += list(_details(report, result))
+    """Returns the statements on all runtimes, and what has to be said beside them, as sentences."""
+    of_runtimes = [
+        f"{result.runtime} {_name(result)}: {sentence}"
+        for result in report.results
+        for _, sentence in statements(report, result)
+    ]
+    return of_runtimes + [sentence for _, sentence in general_statements(report)]
+
+
+def statements(report: DatasetReport, result: DatasetResult) -> Iterator[tuple[str, str]]:
+    """Returns what there is to say of one runtime: a label, and a sentence."""
+    yield "verdict", verdict(result)
+    for problem, first in result.statistics.problems.items():
+        yield "error", f"{problem}, first in row {first:,}"
+    for output in result.outputs if result.statistics.rows else ():
+        shares = ((0.5, "half"), (0.99, "99 %"), (0.999, "99.9 %"))
+        spread = ", ".join(f"{name} of the rows within {output.quantile(share):.1e}" for share, name in shares)
+        yield "errors", f"{output.output}: {spread}, all within {output.statistics.max_abs_diff:.1e}"
+        if output.statistics.ties:
+            ties = f"{output.statistics.ties:,} of the changed rows"
+            yield "ties", f"{ties} have a margin within 8 times {report.model}'s own error"
+        classes = sorted(output.statistics.classes.items(), key=lambda item: (-item[1], item[0]))[:3]
+        for (expected, actual), count in classes:
+            yield "changed", f"{output.output}: {count:,} from {expected} to {'another' if actual < 0 else actual}"
+    for found in [each for each in result.statistics.worst if each.severity > Severity.AGREES][:3]:
+        yield "worst", describe_row(found)
+    if result.rows_per_second is not None:
+        yield "speed", f"{result.rows_per_second:,.0f} rows a second inside the runtime"
+
+
+def general_statements(report: DatasetReport) -> Iterator[tuple[str, str]]:
+    """Returns what there is to say of the check as a whole: a label, and a sentence."""
     for finding in report.diagnosis.findings if report.diagnosis is not None else ():
-        layer = f" in layer {finding.layer!r}" if finding.layer else ""
-        lines.append(f"cause in the worst rows{layer}: {finding.cause}. {finding.evidence}")
+        layer = f"in layer {finding.layer!r}: " if finding.layer else ""
+        yield "cause", f"{layer}{finding.cause}. {finding.evidence}"
     if report.stopped_early:
-        lines.append(f"stopped after {report.rows:,} rows: as many rows as `stop_after` says have failed")
+        yield "stopped", f"after {report.rows:,} rows: as many as `stop_after` says have failed"
     if report.reused:
-        lines.append(f"the results of {report.reused:,} rows stood in the checkpoint")
-    if not report.results or not any(result.statistics.rows for result in report.results):
-        lines.append("nothing was compared, and a check that compared nothing has failed")
-    return lines
+        yield "checkpoint", f"the results of {report.reused:,} rows stood in the checkpoint"
+    if not any(result.statistics.rows for result in report.results):
+        yield "error", "nothing was compared, and a check that compared nothing has failed"
 
 
 def verdict(result: DatasetResult) -> str:
@@ -105,17 +140,9 @@ def describe_row(found: WorstRow) -> str:
     return f"row {found.row:,} ({found.place}) {how}" + (f": {'; '.join(values)}" if values else "")
 
 
-def _details(report: DatasetReport, result: DatasetResult) -> Iterator[str]:
-    for problem, first in result.statistics.problems.items():
-        yield f"{result.runtime}: {problem}, first in row {first:,}"
-    ties = max((output.statistics.ties for output in result.outputs), default=0)
-    if ties:
-        yield (
-            f"{result.runtime}: {ties:,} of the changed rows are ties, whose margin is within 8 times "
-            f"{report.model}'s own error"
-        )
-    for found in [each for each in result.statistics.worst if each.severity > Severity.AGREES][:3]:
-        yield f"{result.runtime}: {describe_row(found)}"
+def _wrapped(line: str, width: int) -> str:
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.fill(line, max(width, 40), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _name(result: DatasetResult) -> str:

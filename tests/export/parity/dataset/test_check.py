@@ -83,7 +83,7 @@ def test_it_stops_where_enough_rows_fail_and_keeps_what_was_done(
     assert not report.passed
     assert report.rows < ROWS
     assert list((tmp_path / "kept").iterdir())
-    assert "stopped after" in str(report)
+    assert "stopped: after" in str(report)
 
 
 def test_a_model_of_this_process_is_run_in_it(files: Files) -> None:
