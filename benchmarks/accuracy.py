@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_pe import SinusoidalPositionEncoding, timing_signal
-from keras_pe.rotations import LIMIT, UnboundedAxis
+from keras_pe.rotations import LIMIT, ComposedEncoding
 from keras_pe.timescales import geometric_timescales
 
 CHANNELS = 512
@@ -81,8 +81,8 @@ def exhaustive() -> None:
     worst = 0.0
     scales = geometric_timescales(CHANNELS // 2)
     for first in range(0, len(scales), 8):
-        axis = UnboundedAxis(scales[first : first + 8], 16, "concatenated", 0, "float32")
-        signal = np.asarray(axis.range(LIMIT))
+        encoding = ComposedEncoding(scales[first : first + 8], 16, "concatenated", 0, "float32", -LIMIT, LIMIT)
+        signal = np.asarray(encoding.range(LIMIT))
         for start in range(0, LIMIT, 2**20):
             exact = timing_signal(np.arange(start, start + 2**20), 16, timescales=scales[first : first + 8])
             worst = max(worst, np.abs(signal[start : start + 2**20] - exact).max())

@@ -17,12 +17,13 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_pe.concrete import known_length
 from keras_pe.layers.call_arguments import check_start_index
 from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding
 from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding
 from keras_pe.layouts import check_channels
 from keras_pe.protocols import Tensor
-from keras_pe.rotations import UnboundedAxis
+from keras_pe.rotations import LIMIT, ComposedEncoding
 from keras_pe.signal import timing_signal
 from keras_pe.timescales import resolve_timescales
 
@@ -46,24 +47,28 @@ def get_timing_signal_1d(
 ) -> Any:
     """Returns the signal of a range of positions: `(1, length, channels)`, float32; `length` may be a scalar tensor."""
     check_channels(channels)
+    known = known_length(length)
+    if known is not None and known < 0:
+        raise ValueError(f"`length` must be at least 0. Received: length={known}.")
+    length = ops.maximum(length, 0) if known is None else known
     scales = resolve_timescales(channels, min_timescale, max_timescale)
     start = int(check_start_index(start_index))  # type: ignore[arg-type]
-    axis = UnboundedAxis(scales, channels, "concatenated", start, "float32")
-    return ops.expand_dims(axis.range(length), 0)
+    encoding = ComposedEncoding(scales, channels, "concatenated", start, "float32", -LIMIT - start, LIMIT - start)
+    return ops.expand_dims(encoding.range(length), 0)
 
 
 def add_timing_signal_1d(
     x: Tensor, min_timescale: float = 1.0, max_timescale: float = 1.0e4, start_index: int = 0
 ) -> Any:
     """Returns `x`, `(batch, length, channels)`, with the signal of its positions added."""
-    return SinusoidalPositionEncoding(min_timescale, max_timescale, start_index, dtype=x.dtype)(x)
+    return _encoding(x, min_timescale, max_timescale, start_index)(x)
 
 
 def add_timing_signal_1d_given_position(
     x: Tensor, position: Tensor, min_timescale: float = 1.0, max_timescale: float = 1.0e4
 ) -> Any:
     """Returns `x`, `(batch, length, channels)`, with the signal of `position`, `(batch, length)`, added."""
-    return SinusoidalPositionEncoding(min_timescale, max_timescale, dtype=x.dtype)(x, positions=position)
+    return _encoding(x, min_timescale, max_timescale)(x, positions=position)
 
 
 def add_timing_signals_given_positions(
@@ -73,8 +78,7 @@ def add_timing_signals_given_positions(
 
     Each of `positions` is `(batch, length)`, or None for `0, ..., length - 1`.
     """
-    layer = SinusoidalPositionEncoding(min_timescale, max_timescale, dtype=x.dtype)
-    return layer(x, positions=list(positions))
+    return _encoding(x, min_timescale, max_timescale)(x, positions=list(positions))
 
 
 def add_timing_signals_from_features(
@@ -94,7 +98,7 @@ def add_timing_signals_from_features(
 
 def add_timing_signal_nd(x: Tensor, min_timescale: float = 1.0, max_timescale: float = 1.0e4) -> Any:
     """Returns `x`, `(batch, d1, ..., dn, channels)`, with the signals of its n axes added, side by side."""
-    return SinusoidalPositionEncoding(min_timescale, max_timescale, dtype=x.dtype)(x)
+    return _encoding(x, min_timescale, max_timescale)(x)
 
 
 def get_layer_timing_signal_sinusoid_1d(channels: int, layer: int, num_layers: int) -> Any:
@@ -105,7 +109,7 @@ def get_layer_timing_signal_sinusoid_1d(channels: int, layer: int, num_layers: i
 def add_layer_timing_signal_sinusoid_1d(x: Tensor, layer: int, num_layers: int) -> Any:
     """Returns `x`, `(batch, length, channels)`, with the signal of layer number `layer` added to each position."""
     # A NumPy constant, where an eager tensor would become an input of an exported graph.
-    return ops.add(x, _layer_signal(x.shape[-1], layer, num_layers).astype(keras.backend.standardize_dtype(x.dtype)))
+    return ops.add(x, _layer_signal(x.shape[-1], layer, num_layers).astype(_float_dtype(x)))
 
 
 def add_layer_timing_signal_learned_1d(x: Tensor, layer: int, num_layers: int) -> Any:
@@ -120,7 +124,7 @@ def add_positional_embedding(
 ) -> Any:
     """Returns `x`, `(batch, length, channels)`, with a trained vector for each position added."""
     initializer = keras.initializers.GlorotUniform()  # what tf.get_variable used
-    return LearnedPositionEmbedding(max_length, initializer=initializer, name=name, dtype=x.dtype)(
+    return LearnedPositionEmbedding(max_length, initializer=initializer, name=name, dtype=_float_dtype(x))(
         x, positions=positions
     )
 
@@ -130,12 +134,25 @@ def add_positional_embedding_nd(x: Tensor, max_length: int, name: str | None = N
     return ops.add(x, _learned_signal(x, max_length, name))
 
 
+def _encoding(x: Tensor, min_timescale: float, max_timescale: float, start_index: int = 0) -> SinusoidalPositionEncoding:
+    return SinusoidalPositionEncoding(
+        min_timescale=min_timescale, max_timescale=max_timescale, start_index=start_index, dtype=_float_dtype(x)
+    )
+
+
+def _float_dtype(x: Tensor) -> str:
+    dtype: str = keras.backend.standardize_dtype(x.dtype)
+    if "float" not in dtype:
+        raise TypeError(f"`x` must be of a floating-point dtype: a signal is added to it. Received: x.dtype={dtype}.")
+    return dtype
+
+
 def _learned_signal(x: Tensor, max_length: int, name: str | None, **call_arguments: Any) -> Any:
     """Returns trained vectors as tensor2tensor scales them: small as variables, of unit variance as a signal."""
     channels = x.shape[-1]
     initializer = keras.initializers.RandomNormal(stddev=channels**-0.5)
     embedding = LearnedPositionEmbedding(
-        max_length, initializer=initializer, combine="replace", name=name, dtype=x.dtype
+        max_length, initializer=initializer, combine="replace", name=name, dtype=_float_dtype(x)
     )
     return ops.multiply(embedding(x, **call_arguments), channels**0.5)
 

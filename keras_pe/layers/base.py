@@ -1,20 +1,22 @@
 """What the position layers share: their axes, their call arguments, and how the signal meets the inputs."""
 
-from abc import abstractmethod
 from typing import Any, Literal, get_args
 
 import keras
 from keras import ops
 
+from keras_pe.concrete import known_length
 from keras_pe.layers.call_arguments import (
     Positions,
     Shape,
+    check_before_conversion,
     check_inputs_shape,
     check_max_length,
     check_positions,
-    check_reach,
+    check_range_reach,
     check_start,
-    is_integer,
+    check_values_reach,
+    count_axes,
     per_axis,
     plain,
     resolve_positions,
@@ -27,7 +29,7 @@ Combine = Literal["add", "concatenate", "replace"]
 class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
     """Base of the layers that compute a signal from positions and combine it with their inputs.
 
-    A subclass makes its tables or weights in `_build_axes`, and in `_signal` the signal of all axes.
+    A subclass gives the signal of one axis (`_signal_of_axis`), and joins those of several (`_join`).
     """
 
     def __init__(self, *, combine: Combine, max_length: Any, **kwargs: Any) -> None:
@@ -41,40 +43,52 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
         self.max_length = check_max_length(max_length)
         self.supports_masking = True
 
-    @abstractmethod
-    def _build_axes(self, axes: int, channels: int) -> None:
-        """Makes what the signal of `axes` positional axes is computed from."""
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "PositionLayer":
+        """Returns a layer of a configuration; Keras' reader of `.h5` takes "add" for the function of that name."""
+        combine = config.get("combine")
+        layer: PositionLayer = cls(**{**config, "combine": combine.__name__} if callable(combine) else config)
+        return layer
 
-    @abstractmethod
-    def _signal(self, inputs: Any, lengths: list[Any], positions: list[Positions | None]) -> Any:
-        """Returns the signal, in `_signal_dtype`, of a shape that broadcasts to that of `inputs`."""
+    def _signal_of_axis(self, axis: int, axes: int, length: Any, positions: Positions | None) -> Any:
+        """Returns the signal along one of several axes: `(length, columns)`, or `(batch, length, columns)`."""
+        raise NotImplementedError
+
+    def _join(self, signals: list[Any], inputs_shape: tuple[Any, ...]) -> Any:
+        """Returns one signal of those of all axes, each of the rank of the inputs and 1 long along the other axes."""
+        raise NotImplementedError
 
     @property
     def _signal_dtype(self) -> str:
         """The dtype in which the signal is computed and added: never less than float32."""
         return "float64" if self.compute_dtype == "float64" else "float32"
 
+    def __call__(self, inputs: Any, positions: Any = None, start_index: Any = None, **kwargs: Any) -> Any:
+        # JAX has no 64 bits, and would wrap what Keras converts before `call` sees it.
+        check_before_conversion(inputs, positions, start_index, self.name)
+        given = {"positions": positions, "start_index": start_index}
+        return super().__call__(inputs, **{name: value for name, value in given.items() if value is not None}, **kwargs)
+
     def build(self, inputs_shape: Shape, positions_shape: Any = None, start_index_shape: Any = None) -> None:
         check_inputs_shape(inputs_shape)
-        # A grid has an axis for each of its dimensions; on a sequence, a list of positions gives each token several.
-        listed = len(positions_shape) if _is_list_of_shapes(positions_shape) else 1
-        self._axes = listed if len(inputs_shape) == 3 else len(inputs_shape) - 2
-        self._bounds = per_axis(self.max_length, self._axes, "max_length")
-        self.input_spec = keras.layers.InputSpec(ndim=len(inputs_shape), axes={-1: inputs_shape[-1]})
-        self._build_axes(self._axes, int(inputs_shape[-1]))  # type: ignore[arg-type]
+        self._channels = int(inputs_shape[-1])  # type: ignore[arg-type]
+        self.input_spec = keras.layers.InputSpec(ndim=len(inputs_shape), axes={-1: self._channels})
 
     def call(self, inputs: Any, positions: Any = None, start_index: Any = None) -> Any:
-        if positions is not None and self._axes > 1 and not isinstance(positions, list | tuple):
+        axes = count_axes(inputs.shape, positions)
+        if positions is not None and axes > 1 and not isinstance(positions, list | tuple):
             raise TypeError(
-                f"`positions` must be a list of {self._axes}, one per positional axis of layer '{self.name}'. "
+                f"`positions` must be a list of {axes}, one per positional axis of layer '{self.name}'. "
                 f"Received: {type(positions).__name__}."
             )
-        positions = per_axis(positions, self._axes, "positions")
-        starts = per_axis(start_index, self._axes, "start_index")
-        self._check_call(inputs.shape, positions, starts)
-        lengths = self._per_grid_dimension(ops.shape(inputs))
-        resolved = [resolve_positions(*each) for each in zip(positions, starts, lengths, strict=True)]
-        return self._combine(inputs, self._signal(inputs, lengths, resolved))
+        given = per_axis(positions, axes, "positions"), per_axis(start_index, axes, "start_index")
+        self._check_call(inputs.shape, *given)
+        lengths = self._length_of_axes(ops.shape(inputs), axes)
+        signals = []
+        for axis, (values, start, length) in enumerate(zip(*given, lengths, strict=True)):
+            signal = self._signal_of_axis(axis, axes, length, resolve_positions(values, start, length))
+            signals.append(_place_on_grid(signal, axis, len(inputs.shape)))
+        return self._combine(inputs, signals[0] if axes == 1 else self._join(signals, ops.shape(inputs)))
 
     def compute_output_shape(
         self, inputs_shape: Shape, positions_shape: Any = None, start_index_shape: Any = None
@@ -83,7 +97,7 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
         if positions_shape is None and start_index_shape is None:
             axes = len(inputs_shape) - 2
             for length, bound in zip(inputs_shape[1:-1], per_axis(self.max_length, axes, "max_length"), strict=True):
-                self._check_reach(0, length, bound)
+                check_range_reach(0, length, *self._reach(bound), self.name)
         channels = inputs_shape[-1]
         return (*inputs_shape[:-1], 2 * channels if self.combine == "concatenate" else channels)  # type: ignore[operator]
 
@@ -94,28 +108,34 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "combine": self.combine, "max_length": plain(self.max_length)}
 
-    def _check_call(self, inputs_shape: Shape, positions: list[Any], starts: list[Any]) -> None:
-        batch, lengths = inputs_shape[0], self._per_grid_dimension(inputs_shape)
-        for where, start, length, bound in zip(positions, starts, lengths, self._bounds, strict=True):
-            if where is not None:
-                check_positions(where, batch, length)
+    def _check_call(self, inputs_shape: Any, positions: list[Any], starts: list[Any]) -> None:
+        batch, axes = inputs_shape[0], len(positions)
+        bounds = per_axis(self.max_length, axes, "max_length")
+        for values, start, length, bound in zip(
+            positions, starts, self._length_of_axes(inputs_shape, axes), bounds, strict=True
+        ):
+            if values is not None:
+                check_positions(values, batch, length)
             if start is not None:
                 check_start(start, batch)
-            if where is None and (start is None or is_integer(start)):
-                self._check_reach(start or 0, length, bound)
+            if values is None:
+                check_range_reach(0 if start is None else start, known_length(length), *self._reach(bound), self.name)
+            else:
+                check_values_reach(values, start, *self._reach(bound), self.name)
 
-    def _per_grid_dimension(self, inputs_shape: tuple[Any, ...]) -> list[Any]:
+    def _length_of_axes(self, inputs_shape: Any, axes: int) -> list[Any]:
         """Returns the length of each axis; the axes of a sequence share the one there is."""
-        lengths = inputs_shape[1:-1]
-        return list(lengths) if len(lengths) > 1 else [lengths[0]] * self._axes
+        lengths = list(inputs_shape[1:-1])
+        return lengths if len(lengths) > 1 else lengths * axes
 
-    def _check_reach(self, first: int, length: int | None, bound: int | None) -> None:
-        low, high = (-LIMIT, LIMIT) if bound is None else (0, bound)
-        check_reach(first, length, low, high, self.name)
+    def _reach(self, bound: int | None) -> tuple[int, int]:
+        """Returns the first position in reach, and the first one that no longer is."""
+        return (-LIMIT, LIMIT) if bound is None else (0, bound)
 
     def _combine(self, inputs: Any, signal: Any) -> Any:
         if self.combine == "add":
-            return ops.cast(ops.add(ops.cast(inputs, self._signal_dtype), signal), self.compute_dtype)
+            # Not ops.add, which adds as a bias what has one row, and fails where there is none.
+            return ops.cast(ops.cast(inputs, self._signal_dtype) + signal, self.compute_dtype)
         signal = ops.broadcast_to(signal, (*ops.shape(inputs)[:-1], signal.shape[-1]))
         signal = ops.cast(signal, self.compute_dtype)
         if self.combine == "replace":
@@ -123,7 +143,7 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
         return ops.concatenate([ops.cast(inputs, self.compute_dtype), signal], axis=-1)
 
 
-def place_on_grid(signal: Any, axis: int, inputs_rank: int) -> Any:
+def _place_on_grid(signal: Any, axis: int, inputs_rank: int) -> Any:
     """Returns the signal of one axis, `(length, columns)` or `(batch, length, columns)`, in the rank of the inputs."""
     if len(signal.shape) == 2:
         signal = ops.expand_dims(signal, 0)
@@ -132,7 +152,3 @@ def place_on_grid(signal: Any, axis: int, inputs_rank: int) -> Any:
         after = list(range(2 + axis, inputs_rank - 1))
         signal = ops.expand_dims(signal, tuple(before + after))
     return signal
-
-
-def _is_list_of_shapes(shape: Any) -> bool:
-    return isinstance(shape, list | tuple) and any(isinstance(each, list | tuple) for each in shape)

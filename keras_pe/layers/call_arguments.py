@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_pe.concrete import visible
 from keras_pe.rotations import LIMIT
 
 Shape = tuple[int | None, ...]
@@ -14,10 +15,15 @@ OUT_OF_REACH = 2**29  # several of these can be added in int32
 
 
 class Positions(NamedTuple):
-    """Positions along one axis, `(length,)` or `(batch, length)`: whole numbers, and what floats have beyond them."""
+    """Positions along one axis: a range from a scalar `start` on, or `(length,)` or `(batch, length)` of their own.
 
-    whole: Any
-    fraction: Any | None
+    Floats have the integers up to them (`whole`), those nearest to them, and the `fraction` from the nearest.
+    """
+
+    whole: Any | None = None
+    nearest: Any | None = None
+    fraction: Any | None = None
+    start: Any | None = None
 
 
 def is_integer(value: Any) -> bool:
@@ -63,6 +69,19 @@ def per_axis(value: Any, axes: int, name: str) -> list[Any]:
             f"`{name}` must have one value for each of the {axes} positional axes. Received: {len(value)} values."
         )
     return list(value)
+
+
+def count_axes(inputs_shape: Any, positions: Any) -> int:
+    """Returns how many: one for each dimension of a grid; on a sequence, a list of positions gives each token several.
+
+    Args:
+        inputs_shape: Shape of the inputs.
+        positions: None, positions or a list of them, or their shape or a list of shapes.
+    """
+    if len(inputs_shape) > 3:
+        return len(inputs_shape) - 2
+    listed = isinstance(positions, list | tuple) and not all(each is None or is_integer(each) for each in positions)
+    return len(positions) if listed else 1
 
 
 def plain(value: Any) -> Any:
@@ -122,43 +141,83 @@ def check_start(start: Any, batch: int | None) -> None:
         raise ValueError(f"`start_index` must have shape () or (batch,). Received: start_index.shape={shape}.")
 
 
-def check_reach(first: int, length: int | None, low: int, high: int, name: str) -> None:
-    """Raises where `length` positions from `first` on are known to leave `low` to `high - 1`."""
-    if first < low or first + (length or 0) > high:
-        raise ValueError(
-            f"Positions must be from {low:,} to {high - 1:,} in layer '{name}'. "
-            f"Received: {'' if length is None else f'{length:,} positions '}from {first:,} on. "
-            "`max_length` is what bounds them where it is given."
+def check_before_conversion(inputs: Any, positions: Any, start_index: Any, name: str) -> None:
+    """Raises where Keras would convert arguments into something else than was meant."""
+    if hasattr(inputs, "ragged_rank") and not isinstance(inputs, keras.KerasTensor):
+        raise TypeError(
+            f"`inputs` must be a dense tensor in layer '{name}'. Received: a {type(inputs).__name__}. "
+            "inputs.to_tensor() pads it, and keras_pe.positions_from_mask numbers what is not padding."
         )
+    if isinstance(positions, list | tuple) and any(isinstance(each, int | float | np.number) for each in positions):
+        raise TypeError(
+            f"`positions` must be an array or a tensor in layer '{name}', or a list of one per positional axis. "
+            f"Received: a list of {len(positions)} numbers. numpy.asarray(positions) makes an array of it."
+        )
+    for argument in (positions, start_index):
+        for values in argument if isinstance(argument, list | tuple) else [argument]:
+            if isinstance(values, np.ndarray | np.integer) and values.dtype.kind in "iu" and values.itemsize > 4:
+                check_values_reach(values, None, -LIMIT * 2, LIMIT * 2, name)
 
 
-def resolve_positions(positions: Any | None, start: Any | None, length: Any) -> Positions | None:
+def check_values_reach(values: Any, start: Any, low: int, high: int, name: str) -> None:
+    """Raises where positions that can be seen, `start` added, leave `low` to `high - 1`."""
+    seen, first = visible(values), visible(0 if start is None else start)
+    if seen is None or first is None or not seen.size or not first.size:
+        return
+    seen = seen.astype(np.float64) + first.astype(np.float64)[..., np.newaxis] if first.ndim else seen + float(first)
+    if not (seen.min() >= low and seen.max() < high):  # nor where one is NaN
+        index = tuple(int(each) for each in np.argwhere(~((seen >= low) & (seen < high)))[0])
+        raise ValueError(_out_of_reach(f"position {seen[index]:,.15g} at index {list(index)}", low, high, name))
+
+
+def check_range_reach(start: Any, length: int | None, low: int, high: int, name: str) -> None:
+    """Raises where `length` positions from `start` on are known to leave `low` to `high - 1`."""
+    first = visible(start)
+    if first is None or not first.size:
+        return
+    if first.min() < low or first.max() + (length or 0) > high:
+        worst = int(first.min() if first.min() < low else first.max())
+        said = "" if length is None else f"{length:,} positions "
+        raise ValueError(_out_of_reach(f"{said}from {worst:,} on", low, high, name))
+
+
+def resolve_positions(values: Any | None, start: Any | None, length: Any) -> Positions | None:
     """Returns the positions of one axis, `start` added, or None for the plain `0, ..., length - 1`."""
-    if positions is None and start is None:
-        return None
-    whole, fraction = _split_fraction(ops.arange(length, dtype="int32") if positions is None else positions)
     if start is not None:
-        start = _as_integers(ops.convert_to_tensor(start, dtype="int32" if is_integer(start) else None))
-        whole = ops.add(whole, ops.expand_dims(start, -1) if len(start.shape) else start)
+        start = int(start) if is_integer(start) else _as_integers(start)
+    if values is None:
+        if start is None or isinstance(start, int) or not len(start.shape):
+            return None if start is None else Positions(start=start)
+        return Positions(whole=ops.expand_dims(start, -1) + ops.arange(length, dtype="int32"))
+    whole, nearest, fraction = _whole_and_fraction(values)
+    if start is not None:
+        column = start if isinstance(start, int) or not len(start.shape) else ops.expand_dims(start, -1)
+        whole, nearest = ops.add(whole, column), None if nearest is None else ops.add(nearest, column)
         if fraction is not None and len(whole.shape) > len(fraction.shape):
             fraction = ops.expand_dims(fraction, 0)
-    return Positions(whole, fraction)
+    return Positions(whole, nearest, fraction)
 
 
-def _split_fraction(positions: Any) -> Positions:
-    dtype = keras.backend.standardize_dtype(positions.dtype)
+def _whole_and_fraction(values: Any) -> tuple[Any, Any | None, Any | None]:
+    dtype = keras.backend.standardize_dtype(values.dtype)
     if "float" not in dtype:
-        return Positions(_as_integers(positions), None)
-    floor = ops.floor(positions)
-    return Positions(_as_integers(floor), positions - floor)
+        return _as_integers(values), None, None
+    # The distance from the nearest integer is exact; from the one below it is not, for a small negative position.
+    nearest = ops.round(values)
+    return _as_integers(ops.floor(values)), _as_integers(nearest), values - nearest
 
 
 def _as_integers(values: Any) -> Any:
     """Returns whole numbers as int32, those out of reach still out of reach, and far enough from an overflow."""
     dtype = keras.backend.standardize_dtype(values.dtype)
-    if dtype not in ("int8", "uint8", "int16", "uint16", "int32"):
+    if dtype not in ("int8", "uint8", "int16", "uint16"):
         values = ops.clip(values, 0 if dtype.startswith("u") else -OUT_OF_REACH, OUT_OF_REACH)
     return ops.cast(values, "int32")
+
+
+def _out_of_reach(received: str, low: int, high: int, name: str) -> str:
+    way_out = "" if high == LIMIT else " `max_length` is what bounds them."
+    return f"Positions must be from {low:,} to {high - 1:,} in layer '{name}'. Received: {received}.{way_out}"
 
 
 def _int_or_tuple(value: Any, name: str) -> PerAxis:

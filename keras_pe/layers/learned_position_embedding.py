@@ -6,11 +6,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_pe.layers.base import Combine, PositionLayer, place_on_grid
-from keras_pe.layers.call_arguments import Positions
+from keras_pe.layers.base import Combine, PositionLayer
+from keras_pe.layers.call_arguments import Positions, Shape, count_axes, per_axis
 from keras_pe.layouts import block_width
-from keras_pe.rotations import first_rows, take_rows
 from keras_pe.signal import timing_signal
+from keras_pe.tables import rows_from, take_rows
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")
@@ -71,14 +71,16 @@ class LearnedPositionEmbedding(PositionLayer):
             initializer = keras.initializers.serialize(initializer)
         return {**super().get_config(), "initializer": initializer}
 
-    def _build_axes(self, axes: int, channels: int) -> None:
+    def build(self, inputs_shape: Shape, positions_shape: Any = None, start_index_shape: Any = None) -> None:
+        super().build(inputs_shape, positions_shape, start_index_shape)
+        axes = count_axes(inputs_shape, positions_shape)
         self._tables = [
             self.add_weight(
                 name="embeddings" if axes == 1 else f"embeddings_{axis}",
-                shape=(bound, channels),
+                shape=(bound, self._channels),
                 initializer=self._axis_initializer(axis, axes),
             )
-            for axis, bound in enumerate(self._bounds)
+            for axis, bound in enumerate(per_axis(self.max_length, axes, "max_length"))
         ]
 
     def _axis_initializer(self, axis: int, axes: int) -> Any:
@@ -94,12 +96,24 @@ class LearnedPositionEmbedding(PositionLayer):
 
         return sinusoidal
 
-    def _signal(self, inputs: Any, lengths: list[Any], positions: list[Positions | None]) -> Any:
-        rank = len(inputs.shape)
-        total: Any = 0
-        for axis, (table, length, where) in enumerate(zip(self._tables, lengths, positions, strict=True)):
-            if where is not None and where.fraction is not None:
-                raise TypeError(f"`positions` must be integers in layer '{self.name}'. Received: floats.")
-            rows = first_rows(table, length) if where is None else take_rows(table, where.whole)
-            total = ops.add(total, place_on_grid(ops.cast(rows, self._signal_dtype), axis, rank))
+    def _signal_of_axis(self, axis: int, axes: int, length: Any, positions: Positions | None) -> Any:
+        if axes != len(self._tables):
+            raise ValueError(
+                f"`positions` must be those of {len(self._tables)} axes in layer '{self.name}', which has a trained "
+                f"table for each. Received: positions of {axes}."
+            )
+        table = self._tables[axis]
+        if positions is None or positions.whole is None:
+            rows = rows_from(table, length, None if positions is None else positions.start)
+        elif positions.fraction is None:
+            rows = take_rows(table, positions.whole)
+        else:
+            raise TypeError(f"`positions` must be integers in layer '{self.name}'. Received: floats.")
+        return ops.cast(rows, self._signal_dtype)
+
+    def _join(self, signals: list[Any], inputs_shape: tuple[Any, ...]) -> Any:
+        """Returns the sum of the vectors of all axes."""
+        total, *others = signals
+        for signal in others:
+            total = ops.add(total, signal)
         return total

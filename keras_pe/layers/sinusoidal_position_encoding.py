@@ -1,15 +1,16 @@
 """The sinusoidal position encoding of tensor2tensor and the Transformer, exact at any position."""
 
 from collections.abc import Sequence
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Never
 
 import keras
 from keras import ops
 
-from keras_pe.layers.base import Combine, PositionLayer, place_on_grid
-from keras_pe.layers.call_arguments import Positions, check_start_index, per_axis, plain
-from keras_pe.layouts import Layout, assemble, block_width, check_layout
-from keras_pe.rotations import BoundedAxis, UnboundedAxis, compose, fraction_rotations
+from keras_pe.encodings import AxisConfiguration, AxisEncoding, shared_encoding
+from keras_pe.layers.base import Combine, PositionLayer
+from keras_pe.layers.call_arguments import Positions, Shape, check_start_index, count_axes, per_axis, plain
+from keras_pe.layouts import Layout, block_width, check_layout
 from keras_pe.timescales import check_range, check_timescales, resolve_timescales
 
 
@@ -28,7 +29,7 @@ class SinusoidalPositionEncoding(PositionLayer):
     With inputs of several positional axes, each axis has `channels // (2 n)` timescales and a block of columns of its
     own, side by side; columns left over are zeros at the end.
 
-    Args:
+    Args (by name alone: the first argument of such a layer is a width or a length elsewhere):
         min_timescale: 1 gives the usual encoding. tensor2tensor's code multiplies by it where its documentation
             divides: timescales run from `1 / min_timescale` to `max_timescale / min_timescale**2`, and so they do here.
             For a sequence from `a` to `b` pass `min_timescale=1 / a, max_timescale=b / a**2`.
@@ -83,10 +84,10 @@ class SinusoidalPositionEncoding(PositionLayer):
 
     def __init__(
         self,
+        *positional: Never,
         min_timescale: float = 1.0,
         max_timescale: float = 1.0e4,
         start_index: int | Sequence[int] = 0,
-        *,
         layout: Layout = "concatenated",
         endpoint: bool = True,
         timescales: Sequence[float] | None = None,
@@ -94,6 +95,12 @@ class SinusoidalPositionEncoding(PositionLayer):
         max_length: int | Sequence[int] | None = None,
         **kwargs: Any,
     ) -> None:
+        if positional:
+            raise TypeError(
+                "Arguments must be given by name: the width is that of the inputs, and the first one elsewhere is a "
+                f"width, a length or a timescale. Received: {', '.join(map(repr, positional))}. "
+                "max_length=... bounds the length, min_timescale=... and max_timescale=... are tensor2tensor's."
+            )
         check_range(min_timescale, max_timescale)
         check_layout(layout)
         if not isinstance(endpoint, bool):
@@ -105,6 +112,8 @@ class SinusoidalPositionEncoding(PositionLayer):
         self.layout = layout
         self.endpoint = endpoint
         self.timescales = None if timescales is None else tuple(check_timescales(timescales).tolist())
+        # Behind a namespace: TensorFlow wraps the containers of a layer, and refuses to save keys that are no strings.
+        self._made = SimpleNamespace(encodings={})
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor as plain values."""
@@ -118,44 +127,43 @@ class SinusoidalPositionEncoding(PositionLayer):
             "timescales": plain(self.timescales),
         }
 
-    def _build_axes(self, axes: int, channels: int) -> None:
-        self._channels = channels
-        block = block_width(channels, axes)
-        scales = resolve_timescales(
-            block, self.min_timescale, self.max_timescale, endpoint=self.endpoint, timescales=self.timescales
-        )
-        dtype = self._signal_dtype
-        self._rates = (1.0 / scales).astype(dtype)
-        self._block = block
-        starts = per_axis(self.start_index, axes, "start_index")
-        self._encodings = tuple(
-            UnboundedAxis(scales, block, self.layout, start, dtype)
-            if bound is None
-            else BoundedAxis(scales, block, self.layout, start, bound, dtype)
-            for start, bound in zip(starts, self._bounds, strict=True)
-        )
+    def build(self, inputs_shape: Shape, positions_shape: Any = None, start_index_shape: Any = None) -> None:
+        super().build(inputs_shape, positions_shape, start_index_shape)
+        self._encodings(count_axes(inputs_shape, positions_shape))
 
-    def _signal(self, inputs: Any, lengths: list[Any], positions: list[Positions | None]) -> Any:
-        rank = len(inputs.shape)
-        blocks = [
-            place_on_grid(self._axis_signal(encoding, length, where), axis, rank)
-            for axis, (encoding, length, where) in enumerate(zip(self._encodings, lengths, positions, strict=True))
-        ]
-        if len(blocks) == 1:
-            return blocks[0]
-        batch, *grid = ops.shape(inputs)[:-1]
-        if all(block.shape[0] == 1 for block in blocks):
-            batch = 1
-        signal = ops.concatenate([ops.broadcast_to(each, (batch, *grid, self._block)) for each in blocks], axis=-1)
-        left_over = self._channels - self._block * len(blocks)
-        return ops.pad(signal, [(0, 0)] * (rank - 1) + [(0, left_over)]) if left_over else signal
+    def _encodings(self, axes: int) -> list[AxisEncoding]:
+        """Returns the encoding of each axis, made when a call first needs so many: no call decides for later ones."""
+        key = axes, self._signal_dtype
+        if key not in self._made.encodings:
+            block = block_width(self._channels, axes)
+            scales = resolve_timescales(
+                block, self.min_timescale, self.max_timescale, endpoint=self.endpoint, timescales=self.timescales
+            )
+            starts = per_axis(self.start_index, axes, "start_index")
+            bounds = per_axis(self.max_length, axes, "max_length")
+            self._made.encodings[key] = [
+                shared_encoding(AxisConfiguration(tuple(scales), block, self.layout, start, bound, self._signal_dtype))
+                for start, bound in zip(starts, bounds, strict=True)
+            ]
+        encodings: list[AxisEncoding] = self._made.encodings[key]
+        return encodings
 
-    def _axis_signal(self, encoding: UnboundedAxis | BoundedAxis, length: Any, positions: Positions | None) -> Any:
-        """Returns the signal along one axis: `(length, block)`, or `(batch, length, block)`."""
+    def _signal_of_axis(self, axis: int, axes: int, length: Any, positions: Positions | None) -> Any:
+        encoding = self._encodings(axes)[axis]
         if positions is None:
             return encoding.range(length)
-        rotations = encoding.at(positions.whole)
-        if positions.fraction is not None:
-            fraction = ops.cast(positions.fraction, self._signal_dtype)
-            rotations = compose(rotations, fraction_rotations(fraction, self._rates))
-        return assemble(*rotations, self._block, self.layout, xp=ops)
+        if positions.whole is None:
+            return encoding.range(length, positions.start)
+        if positions.fraction is None:
+            return encoding.at(positions.whole)
+        return encoding.between(positions.whole, positions.nearest, positions.fraction)
+
+    def _join(self, signals: list[Any], inputs_shape: tuple[Any, ...]) -> Any:
+        """Returns the blocks of columns of all axes side by side, zeros in columns left over."""
+        batch, *grid = inputs_shape[:-1]
+        block = block_width(self._channels, len(signals))
+        if all(signal.shape[0] == 1 for signal in signals):
+            batch = 1
+        joined = ops.concatenate([ops.broadcast_to(each, (batch, *grid, block)) for each in signals], axis=-1)
+        left_over = self._channels - block * len(signals)
+        return ops.pad(joined, [(0, 0)] * (len(inputs_shape) - 1) + [(0, left_over)]) if left_over else joined

@@ -27,7 +27,14 @@ def test_a_keras_file_loads_in_a_fresh_process_with_the_same_weights_and_numbers
     model = keras.Sequential(
         [
             keras.Input((None, 6)),
-            SinusoidalPositionEncoding(2.0, 500.0, 3, layout="interleaved", endpoint=False, max_length=40),
+            SinusoidalPositionEncoding(
+                min_timescale=2.0,
+                max_timescale=500.0,
+                start_index=3,
+                layout="interleaved",
+                endpoint=False,
+                max_length=40,
+            ),
             LearnedPositionEmbedding(30, initializer="sinusoidal"),
             keras.layers.Dense(4),
         ]

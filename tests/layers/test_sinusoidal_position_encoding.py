@@ -247,7 +247,7 @@ class TestErrors:
             ({"positions": np.zeros(4, "int32")}, ValueError, "Received: positions.shape=(4,)"),
             ({"positions": np.zeros((3, 5), "int32")}, ValueError, "Received: positions.shape=(3, 5)"),
             ({"positions": np.zeros(5, "bool")}, TypeError, "`positions` must be integers or floats"),
-            ({"positions": [0, 1, 2, 3, 4]}, ValueError, "one value for each of the 1 positional axes"),
+            ({"positions": [0, 1, 2, 3, 4]}, TypeError, "a list of 5 numbers. numpy.asarray(positions) makes an array"),
             ({"positions": "01234"}, TypeError, "`positions` must be an array or a tensor"),
             ({"start_index": np.float32(1.0)}, TypeError, "`start_index` must be an integer tensor"),
             ({"start_index": 1.0}, TypeError, "`start_index` must be an integer"),
