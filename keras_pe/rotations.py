@@ -109,8 +109,9 @@ class ComposedEncoding:
         """Returns the signal of a range whose start or length only the graph knows."""
         count = (length + UNITS - 1) // UNITS
         if start is None:
-            sin_cos = self._rotations(self._zero_block + ops.arange(count, dtype="int32"))
-            return self._compose_blocks(sin_cos, count)[:length]
+            blocks = self._zero_block + ops.arange(count, dtype="int32")
+            blocks = ops.where(length <= self._high, blocks, NOWHERE)
+            return self._compose_blocks(self._rotations(blocks), count)[:length]
         count, start = count + 1, ops.convert_to_tensor(start, dtype="int32")
         inside = ops.logical_and(start >= self._low, start <= self._high - length)
         shifted = ops.where(inside, start, 0) + self._zero_block * UNITS

@@ -134,7 +134,9 @@ def add_positional_embedding_nd(x: Tensor, max_length: int, name: str | None = N
     return ops.add(x, _learned_signal(x, max_length, name))
 
 
-def _encoding(x: Tensor, min_timescale: float, max_timescale: float, start_index: int = 0) -> SinusoidalPositionEncoding:
+def _encoding(
+    x: Tensor, min_timescale: float, max_timescale: float, start_index: int = 0
+) -> SinusoidalPositionEncoding:
     return SinusoidalPositionEncoding(
         min_timescale=min_timescale, max_timescale=max_timescale, start_index=start_index, dtype=_float_dtype(x)
     )
