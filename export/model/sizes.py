@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 
 _STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 56, 64, 96, 112, 128, 160, 256, 320, 512)
 _FAR = 210  # steps from a size that was found, where a model is asked whether there is an end
+_LARGE = 1024  # two such sizes are a large image
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,13 @@ class SizeRange:
         if self.most is not None:
             steps = min(steps, (self.most - self.least) // self.step)
         return self.least + steps * self.step
+
+    def nth(self, count: int) -> int:
+        """Returns the size that stands so far from the start, or one about as large if it would be too large."""
+        if self.given:
+            return sorted(self.given)[(count - 1) % len(self.given)]
+        size = self.least + (count - 1) * self.step
+        return self.near(size if size <= _LARGE else max(count, self.least))
 
     def bounded(self, end: str, size: int) -> "SizeRange":
         """Returns the range with another end, "least" or "most"."""
@@ -110,6 +118,12 @@ def fitted(ranges: Mapping[str, SizeRange], wanted: Mapping[str, int]) -> dict[s
             size = own.near(size + 1)
         sizes[name] = size
     return sizes
+
+
+def counted(ranges: Mapping[str, SizeRange], counts: Mapping[str, int]) -> dict[str, int]:
+    """Returns the size of each range that its count leads to, see `SizeRange.nth`; what has no range is its count."""
+    known = {name: ranges.get(name, SizeRange()) for name in counts}
+    return fitted(known, {name: known[name].nth(count) for name, count in counts.items()})
 
 
 def ranges_to_json(ranges: Mapping[str, SizeRange]) -> str:

@@ -41,6 +41,7 @@ def check_parity(
     ranges: Mapping[str, tuple[float, float]] | None = None,
     runtimes: str | RuntimeSpec | Sequence[str | RuntimeSpec] | None = None,
     input_signature: Any = None,
+    sizes: Mapping[str, Sequence[int]] | None = None,
     seed: int = 0,
     timeout: float = 120.0,
     progress: Progress | None = None,
@@ -61,6 +62,8 @@ def check_parity(
             or several. By default all that are installed and take one of the artifacts, but "keras[xla]",
             "onnx_reference", "openvino" and execution providers other than the CPU's when named only.
         input_signature: As in `export_onnx`, for models that do not tell it themselves.
+        sizes: For the sweep, sizes that a dynamic dimension takes, by its name, where they are not to be found out:
+            `{"height": (64, 224)}`.
         seed: Of the sweep.
         timeout: Seconds that a runtime may take to load, or to answer one case, before it counts as hung.
         progress: Called with the number of steps done, their total, and what comes next.
@@ -87,7 +90,7 @@ def check_parity(
         # All at once: they import while the reference computes. Each loads its artifact when its turn comes.
         groups = [list(group) for _, group in itertools.groupby(ready, key=lambda job: (job[0].factory, job[1]))]
         workers = [None if g[0][1] is None else stack.enter_context(Worker(g[0][0], timeout)) for g in groups]
-        reference = stack.enter_context(open_reference(model, input_signature, timeout))
+        reference = stack.enter_context(open_reference(model, input_signature, timeout, sizes))
         clock.stage("open the reference")
         tell(0, total, reference.name)
         roles = fair_roles(reference, ranges or {})

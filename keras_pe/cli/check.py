@@ -10,6 +10,7 @@ from keras_pe.cli.check_data import check_data_usage, data_options, run_check_da
 from keras_pe.cli.errors import CouldNotBeTriedError
 from keras_pe.cli.model_file import check_model_file
 from keras_pe.cli.quiet import start_keras
+from keras_pe.cli.sizes import parse_sizes
 
 if TYPE_CHECKING:
     from keras_pe.export.parity.dataset.results import DatasetReport
@@ -25,6 +26,12 @@ _EXISTING = click.Path(exists=True, path_type=Path)
 @click.option("--inputs", type=_EXISTING, multiple=True, help="An .npz file to feed instead of the sweep.")
 @click.option(
     "--range", "ranges", type=(str, float, float), multiple=True, help="NAME LOW HIGH: an input's fair values."
+)
+@click.option(
+    "--sizes",
+    multiple=True,
+    metavar="NAME=SIZE,SIZE",
+    help="Sizes that a dynamic dimension takes, such as height=64,224, where they are not to be found.",
 )
 @click.option("--seed", default=0, show_default=True, help="Of the sweep.")
 @data_options
@@ -50,6 +57,7 @@ def check(
     runtimes: tuple[str, ...],
     inputs: tuple[Path, ...],
     ranges: tuple[tuple[str, float, float], ...],
+    sizes: tuple[str, ...],
     seed: int,
     timeout: float,
     reports: tuple[Path, ...],
@@ -99,6 +107,23 @@ def check(
                         timeout=timeout,
                         progress=progress,
                     )
+        if model is not None and model.suffix == ".keras":
+            start_keras()
+        with nullcontext() if as_json else _progress() as progress:
+            if replay is not None:
+                report = replay_bundle(replay, timeout=timeout, progress=progress)
+            else:
+                report = check_parity(
+                    model,
+                    artifacts,
+                    inputs=inputs or None,
+                    ranges={name: (low, high) for name, low, high in ranges},
+                    sizes=parse_sizes(sizes),
+                    runtimes=runtimes or None,
+                    seed=seed,
+                    timeout=timeout,
+                    progress=progress,
+                )
     except (ValueError, TypeError, ImportError, OSError) as error:
         raise CouldNotBeTriedError(str(error)) from error
     except (RuntimeRefusedError, RuntimeDiedError, RuntimeHungError) as error:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.model.sizes import SizeRange, counted
 from keras_pe.export.parity.inputs.cases import Case
 from keras_pe.export.parity.inputs.input_roles import Role
 from keras_pe.export.parity.results import Array
@@ -23,15 +24,18 @@ _SHAPES = (
 _POSITIONS = (0, 1, 15, 16, 255, 256, 257, 2047, 2048, 2049, 10_000, 65_504, 65_505, 100_003, 2**24 - 1)
 
 
-def sweep(inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], seed: int) -> tuple[Case, ...]:
+def sweep(
+    inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], seed: int, ranges: Mapping[str, SizeRange] | None = None
+) -> tuple[Case, ...]:
     """Returns the cases for a signature.
 
     Args:
         inputs: What the model takes. Dynamic dimensions are named; equal names get equal sizes, others never.
         roles: The meaning of an input, by name; "values" where it is missing.
         seed: Of the random numbers.
+        ranges: The sizes that a dynamic dimension takes, by its name; any where it is missing.
     """
-    sizes = [(_sizes(inputs, row), why) for row, why in _SHAPES]
+    sizes = [(counted(ranges or {}, _sizes(inputs, row)), why) for row, why in _SHAPES]
     distinct = {tuple(size.items()): (size, why) for size, why in reversed(sizes)}  # all the same for a static model
     cases = []
     for number, (size, why) in enumerate(reversed(distinct.values())):

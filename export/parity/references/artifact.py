@@ -1,11 +1,14 @@
 """An artifact as the reference: its runtime's answers, and tolerances by dtype."""
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from keras_pe.export.artifact import read_artifact
 from keras_pe.export.errors import RuntimeRefusedError
+from keras_pe.export.model.sizes import SizeRange, ranges_from_json
 from keras_pe.export.parity.inputs.cases import Case
 from keras_pe.export.parity.inputs.input_roles import Role
 from keras_pe.export.parity.references.reference import Expectation
@@ -23,6 +26,7 @@ class ArtifactReference:
 
     roles: Mapping[str, Role] = {}
     sizes: Mapping[str, int] = {}
+    ranges: Mapping[str, SizeRange] = {}
     model = None
     signature = None
 
@@ -36,6 +40,8 @@ class ArtifactReference:
             self._worker.close()
             raise
         self.inputs = self._worker.inputs
+        with contextlib.suppress(ValueError, ImportError):  # of another exporter, or not a file that can be read here
+            self.ranges = ranges_from_json(read_artifact(path).metadata.get("keras_pe.sizes", "{}"))
         self.version = self._worker.version
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
 """A Keras model in this process as the reference: its own answers, and those of its float64 rebuild."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +13,7 @@ from keras_pe.export.messages import first_line
 from keras_pe.export.model.cloning import with_dtype
 from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.precision import half_dtypes
-from keras_pe.export.model.signature import Signature, model_signature
+from keras_pe.export.model.signature import model_signature
 from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.parity.inputs.cases import Case
 from keras_pe.export.parity.inputs.input_roles import Role, find_roles
@@ -31,15 +31,17 @@ class KerasReference:
     The model is called as it is; what it assigns to its variables is forgotten.
     """
 
-    def __init__(self, model: Any, input_signature: Any = None) -> None:
+    def __init__(
+        self, model: Any, input_signature: Any = None, sizes: Mapping[str, Sequence[int]] | None = None
+    ) -> None:
         import keras
 
         self.model = model
-        is_known = isinstance(input_signature, Signature)
-        self.signature = input_signature if is_known else model_signature(model, input_signature)
+        self.signature = model_signature(model, input_signature, sizes=sizes)
         self.name = model.name
         self.inputs = self.signature.inputs
         self.sizes = self.signature.sizes
+        self.ranges = self.signature.ranges
         self.version = f"keras {keras.__version__}"
         self.roles: Mapping[str, Role]
         with state_left_alone():
@@ -49,7 +51,7 @@ class KerasReference:
         self.float32_model = self._rebuilt("float32") if self.float64_model and half_dtypes(all_layers(model)) else None
 
     @classmethod
-    def load(cls, path: Path, input_signature: Any = None) -> Self:
+    def load(cls, path: Path, input_signature: Any = None, sizes: Mapping[str, Sequence[int]] | None = None) -> Self:
         """Opens a `.keras` file.
 
         Raises:
@@ -63,7 +65,7 @@ class KerasReference:
             model = keras.saving.load_model(path, compile=False)
         except Exception as error:
             raise ValueError(f"{path} cannot be loaded: {type(error).__name__}: {first_line(error)}.") from error
-        return cls(model, input_signature)
+        return cls(model, input_signature, sizes)
 
     def __enter__(self) -> Self:
         return self

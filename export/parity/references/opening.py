@@ -62,7 +62,9 @@ def locate_artifacts(sources: Source | Sequence[Source]) -> list[tuple[str, Path
     return found
 
 
-def open_reference(model: Any, input_signature: Any, timeout: float) -> Reference:
+def open_reference(
+    model: Any, input_signature: Any, timeout: float, sizes: Mapping[str, Sequence[int]] | None = None
+) -> Reference:
     """Returns the reference that a model, a path or an artifact stands for, to be used in a `with` statement."""
     if is_path(model):
         format, path = locate(model)
@@ -76,7 +78,8 @@ def open_reference(model: Any, input_signature: Any, timeout: float) -> Referenc
             return ArtifactReference(path, spec, timeout)
     from keras_pe.export.parity.references.keras import KerasReference
 
-    return KerasReference.load(path, input_signature) if is_path(model) else KerasReference(model, input_signature)
+    open_model = KerasReference.load if is_path(model) else KerasReference
+    return open_model(path if is_path(model) else model, input_signature, sizes)
 
 
 def fair_roles(reference: Reference, ranges: Mapping[str, tuple[float, float]]) -> dict[str, Role]:
@@ -113,4 +116,4 @@ def choose_cases(
         return (reference.case,)
     if inputs is not None:
         return given_cases(inputs, [spec.name for spec in reference.inputs])
-    return sweep(reference.inputs, roles, seed)
+    return sweep(reference.inputs, roles, seed, reference.ranges)

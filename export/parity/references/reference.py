@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.model.sizes import SizeRange
 from keras_pe.export.parity.inputs.cases import Case
 from keras_pe.export.parity.inputs.input_roles import Role
 from keras_pe.export.parity.results import Array
@@ -46,6 +47,7 @@ class Reference(Protocol):
         version: Its package and version.
         roles: What its inputs are for, by name.
         sizes: Sizes of the inputs' dynamic dimensions that it is known to take; empty where none are known.
+        ranges: The sizes that each of these dimensions takes; empty where they are not known.
         model: The Keras model, and
         signature: its signature; None where it is none.
     """
@@ -56,6 +58,7 @@ class Reference(Protocol):
     version: str
     roles: Mapping[str, Role]
     sizes: Mapping[str, int]
+    ranges: Mapping[str, SizeRange]
     model: Any
     signature: Any
 

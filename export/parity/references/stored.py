@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Self
 
 from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.model.sizes import SizeRange
 from keras_pe.export.parity.inputs.cases import Case
 from keras_pe.export.parity.inputs.input_roles import Role
 from keras_pe.export.parity.references.reference import Expectation
@@ -18,6 +19,7 @@ class StoredReference:
     version = ""
     roles: Mapping[str, Role] = {}
     sizes: Mapping[str, int] = {}
+    ranges: Mapping[str, SizeRange] = {}
     model = None
     signature = None
 

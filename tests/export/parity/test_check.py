@@ -71,3 +71,17 @@ def test_a_model_is_not_an_artifact(model, tmp_path):
     model.save(tmp_path / "small.keras")
     with pytest.raises(ValueError, match="`artifacts` must be"):
         check_parity(model, tmp_path / "small.keras")
+
+
+def test_a_model_that_takes_certain_sizes_only_is_asked_for_these(tmp_path):
+    x = inputs = keras.Input((None, None, 1), name="x")
+    x = keras.layers.UpSampling2D()(keras.layers.MaxPooling2D()(x))
+    model = keras.Model(inputs, keras.layers.Concatenate(name="y")([x, inputs]))
+    artifact = export_onnx(model, tmp_path / "m.onnx")
+    for reference in (model, artifact):  # which has kept what was found
+        report = check_parity(reference, artifact, runtimes="onnxruntime[all]")
+        assert report.passed
+        assert not any(case.error for case in report.cases)
+    report = check_parity(model, artifact, runtimes="onnxruntime[all]", sizes={"height": (6,), "width": (4, 8)})
+    sizes = {case.name.partition(", ")[2].removesuffix(", again") for case in report.cases if "height" in case.name}
+    assert sizes == {"height 6, width 4", "height 6, width 8"}

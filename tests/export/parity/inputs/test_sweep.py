@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.model.sizes import SizeRange
 from keras_pe.export.parity.inputs.input_roles import Role
 from keras_pe.export.parity.inputs.sweep import sweep
 
@@ -68,3 +69,18 @@ def test_the_last_case_is_the_first_once_more():
 def test_every_rank_can_be_swept(shape):
     for case in sweep((TensorInfo("x", shape, "float32"),), {}, seed=0):
         assert case.inputs["x"].ndim == len(shape)
+
+
+def test_sizes_are_those_that_the_model_takes():
+    images = TensorInfo("x", ("batch", "height", "width", 3), "float32")
+    ranges = {"batch": SizeRange(), "height": SizeRange(32, 32), "width": SizeRange(4, 4)}
+    shapes = {case.inputs["x"].shape for case in sweep((images,), {}, seed=0, ranges=ranges)}
+    assert all(height % 32 == 0 and width % 4 == 0 for _, height, width, _ in shapes)
+    assert len({height for _, height, _, _ in shapes}) > 3
+    assert max(height for _, height, _, _ in shapes) <= 1024
+
+
+def test_sizes_that_were_given_are_the_only_ones():
+    ranges = {"length": SizeRange(64, 0, given=(64, 224))}
+    cases = sweep((VALUES,), {}, seed=0, ranges=ranges)
+    assert {case.inputs["x"].shape[1] for case in cases} == {64, 224}
