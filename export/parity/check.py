@@ -10,6 +10,7 @@ from typing import Any
 
 import keras_pe
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
+from keras_pe.export.parity.diagnosis.places import compare_places, is_alike
 from keras_pe.export.parity.inputs.cases import GivenInputs
 from keras_pe.export.parity.inputs.input_roles import Role
 from keras_pe.export.parity.references.opening import (
@@ -82,6 +83,7 @@ def check_parity(
         targets.insert(0, ("keras", None))
     chosen = default_runtimes() if runtimes is None else find_runtimes(runtimes)
     jobs = [(spec, path) for format, path in targets for spec in chosen if spec.format == format]
+    jobs += [(spec, None) for spec in chosen if spec.format == "served"]  # the server has the artifact
     ready = [(spec, path) for spec, path in jobs if spec.installed]
     tell = progress or (lambda done, total, what: None)
     total = len(ready) + 1
@@ -89,7 +91,7 @@ def check_parity(
         tell(0, total, "starting the runtimes")
         # All at once: they import while the reference computes. Each loads its artifact when its turn comes.
         groups = [list(group) for _, group in itertools.groupby(ready, key=lambda job: (job[0].factory, job[1]))]
-        workers = [None if g[0][1] is None else stack.enter_context(Worker(g[0][0], timeout)) for g in groups]
+        workers = [None if g[0][0].format == "keras" else stack.enter_context(Worker(g[0][0], timeout)) for g in groups]
         reference = stack.enter_context(open_reference(model, input_signature, timeout, sizes))
         clock.stage("open the reference")
         tell(0, total, reference.name)
@@ -112,7 +114,7 @@ def check_parity(
         model=reference.name,
         reference=reference.basis,
         cases=tuple(case_info(each) for each in expectations),
-        results=tuple(results),
+        results=tuple(compare_places(results)),
         skipped=tuple(SkippedRuntime(s.name, str(path or ""), s.install) for s, path in jobs if not s.installed),
         seed=seed,
         versions=versions_of([reference.version, *(result.version for result in results)]),
@@ -149,27 +151,13 @@ def _check(
     if run.result.passed:
         return run.result
     for other in before:
-        if other.artifact == run.result.artifact and _family(other) == spec.family and _is_alike(other, run.result):
+        if other.artifact == run.result.artifact and _family(other) == spec.family and is_alike(other, run.result):
             return replace(run.result, findings=other.findings, layers=other.layers, proof=other.proof)
     return diagnose(run, runner, reference, roles)
 
 
 def _family(result: RuntimeResult) -> str:
     return result.runtime.partition("[")[0]
-
-
-def _is_alike(one: RuntimeResult, other: RuntimeResult) -> bool:
-    """Whether two variants of a runtime fail in the same cases by the same amount, to a thousandth."""
-    if one.passed or (one.status, len(one.cases)) != (other.status, len(other.cases)):
-        return False
-    for mine, theirs in zip(one.cases, other.cases, strict=True):
-        if mine.status != theirs.status or len(mine.comparisons) != len(theirs.comparisons):
-            return False
-        for a, b in zip(mine.comparisons, theirs.comparisons, strict=True):
-            apart = 0.0 if a.max_abs_diff == b.max_abs_diff else abs(a.max_abs_diff - b.max_abs_diff)
-            if a.passed != b.passed or apart > a.tolerance + 1e-3 * a.max_abs_diff:
-                return False
-    return True
 
 
 def _in_process(spec: RuntimeSpec, reference: Reference) -> InProcessRunner:

@@ -218,7 +218,7 @@ class RuntimeResult:
 
     Attributes:
         artifact: The artifact's path; empty for a runtime that runs the model itself.
-        format: "onnx", "tf_saved_model", "litert", or "keras" for the model itself.
+        format: "onnx", "tf_saved_model", "litert", "keras" for the model itself, or "served" for one behind an address.
         runtime: The runtime's name, such as "onnxruntime[all]".
         passed: Whether every case passed and at least one output was compared.
         status: "compared", or why it could not be: "crashed", "hung", "not loaded".
@@ -228,6 +228,7 @@ class RuntimeResult:
         layers: Layer by layer, where a failure was traced through the model.
         proof: What replacing the layers at fault gives; None where none was found or it could not be tried.
         version: The runtime's package and version.
+        providers: How many nodes of the graph each execution provider got, where the runtime tells.
         seconds: What the runs themselves took, imports and loading aside.
         profile: How the differences of its longest comparison spread; None where no arrays were compared.
         recording: The worst case's arrays, where it failed.
@@ -244,6 +245,7 @@ class RuntimeResult:
     layers: tuple[LayerResult, ...] = ()
     proof: Proof | None = None
     version: str = ""
+    providers: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     profile: ErrorProfile | None = None
     recording: Recording | None = field(default=None, compare=False, repr=False)

@@ -3,7 +3,7 @@
 import importlib
 import time
 from collections.abc import Mapping
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 from keras_pe.export.artifact import TensorInfo
@@ -16,6 +16,7 @@ class InProcessRunner:
 
     inputs: tuple[TensorInfo, ...]
     version: str
+    providers: Mapping[str, int] = MappingProxyType({})
     capabilities: frozenset[str] = frozenset()  # a compiled model cannot be read inside
 
     def __init__(self, spec: RuntimeSpec, model: Any, signature: Any) -> None:

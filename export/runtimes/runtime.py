@@ -73,7 +73,7 @@ class RuntimeSpec:
 
     Attributes:
         name: Unique; a variant's name stands in brackets, such as "onnxruntime[all]".
-        format: What it takes: "onnx", "tf_saved_model", "litert", or "keras" for the model itself.
+        format: What it takes: "onnx", "tf_saved_model", "litert", "keras" for the model itself, "served" on a server.
         factory: Its class, as "package.module:Class".
         package: The package it needs, by import name.
         install: The command that installs it.

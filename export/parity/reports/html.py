@@ -9,6 +9,7 @@ from markupsafe import Markup
 from keras_pe import palette
 from keras_pe.export.parity.reports import cells, pictures, text
 from keras_pe.export.parity.reports.groups import group_results
+from keras_pe.export.parity.reports.matrix import matrix
 from keras_pe.export.parity.results import ParityReport, RuntimeResult
 
 
@@ -35,6 +36,7 @@ def render(report: ParityReport) -> str:
         rows=[text.row(group) for group in groups],
         pictures=[_pictures(group.first) for group in groups],
         cells=cells,
+        matrix=matrix(groups),
         palette=palette,
     )
 

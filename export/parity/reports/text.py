@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from keras_pe.export.parity.reports.cells import Row, layer_verdict, number
 from keras_pe.export.parity.reports.groups import Group, group_results
+from keras_pe.export.parity.reports.matrix import matrix, narrowed
 from keras_pe.export.parity.results import Comparison, ParityReport, RuntimeResult
 
 HEADER: Row = ("runtime", "artifact", "cases", "max |diff|", "allowed", "over floor", "result")
@@ -25,6 +26,8 @@ def render_text(report: ParityReport, width: int = WIDTH) -> str:
             lines += [_wrapped(f"  {label}: ".ljust(11), text, width) for label, text in statements(report, group)]
             lines += _layers(group.first, width)
     lines += ["", *aligned([HEADER, *map(row, groups)])]
+    for block in narrowed(matrix(groups), width):
+        lines += ["", *aligned(block)]
     lines += [_wrapped("", remark, width) for remark in remarks(report)]
     return "\n".join(lines)
 
@@ -73,6 +76,7 @@ def prove(result: RuntimeResult) -> str:
 def remarks(report: ParityReport) -> list[str]:
     """Returns a sentence for each thing that neither the failures nor the table say."""
     lines = [f"skipped: {each.runtime}. Install it with: {each.install}" for each in report.skipped]
+    lines += placements(report)
     gaps = [c.precision_gap for r in report.results for case in r.cases for c in case.comparisons if c.precision_gap]
     if gaps:
         lines.append(
@@ -88,6 +92,15 @@ def remarks(report: ParityReport) -> list[str]:
     if not report.compared:
         lines.append("nothing was compared, and a check that compared nothing has failed")
     return lines
+
+
+def placements(report: ParityReport) -> list[str]:
+    """Returns a sentence for each runtime with another execution provider than the CPU's: who got how many nodes."""
+    placed = {each.runtime: each.providers for each in report.results if set(each.providers) - {"CPUExecutionProvider"}}
+    return [
+        f"{runtime}: {', '.join(f'{count} nodes on {provider}' for provider, count in sorted(providers.items()))}"
+        for runtime, providers in placed.items()
+    ]
 
 
 def describe(reference: str, runtime: str, case: str, comparison: Comparison) -> str:

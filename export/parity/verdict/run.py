@@ -70,6 +70,7 @@ def run_cases(
     compared = any(comparison.count for case in cases for comparison in case.comparisons)
     passed = ended is None and compared and all(case.status != "failed" for case in cases)
     result = replace(failed, passed=passed, cases=tuple(cases), version=runner.version, seconds=runner.seconds)
+    result = replace(result, providers=dict(runner.providers))
     result = replace(result, profile=profile_longest(result, expectations, answers))
     recording = None if passed else _record(result, expectations, answers)
     return Run(replace(result, recording=recording), expectations, answers)

@@ -1,0 +1,63 @@
+"""What only shows when places are compared: a release that changes the answer, a server whose file is at fault."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from keras_pe.export.parity.diagnosis.places import OTHER_RELEASE, SERVED_FILE, compare_places
+from keras_pe.export.parity.results import CaseResult, Finding, RuntimeResult
+from keras_pe.export.parity.verdict.compare import compare_outputs
+
+OLDER = "onnxruntime@/older/bin/python"
+SERVER = "http://localhost:8000/v2/models/m"
+
+
+def result(runtime: str, error: float, version: str, format: str = "onnx") -> RuntimeResult:
+    expected = np.linspace(-1, 1, 50, dtype=np.float32)
+    comparisons = compare_outputs({"y": expected}, {"y": expected + np.float32(error)}, {"y": expected.astype(float)})
+    passed = comparisons[0].passed
+    cases = (CaseResult("fair", "passed" if passed else "failed", "", comparisons),)
+    findings = () if passed else (Finding("unknown", "None of the known causes explains it.", "pool"),)
+    path = "" if format == "served" else "/models/m.onnx"
+    return RuntimeResult(path, format, runtime, passed, "compared", "", cases, findings, version=version)
+
+
+def test_a_release_that_fails_where_another_passes_is_the_cause_with_both_versions_in_it():
+    here = result("onnxruntime[all]", 0.0, "onnxruntime 1.31.1")
+    older = result(OLDER, 0.1, "onnxruntime 1.20.1 in Python 3.11.7")
+    passing, failing = compare_places([here, older])
+    assert passing == here
+    (finding,) = failing.findings
+    assert (finding.cause, finding.layer) == (OTHER_RELEASE, "pool")
+    assert "onnxruntime 1.31.1 passes" in finding.evidence
+    assert "where onnxruntime 1.20.1 does not" in finding.evidence
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        result("onnxruntime[all]", 0.1, "onnxruntime 1.31.1"),  # it fails as well
+        result("onnxruntime[all]", 0.0, "onnxruntime 1.20.1"),  # the same release
+        result("openvino", 0.0, "openvino 2026.4"),  # another runtime
+        dataclasses.replace(result("onnxruntime[all]", 0.0, "onnxruntime 1.31.1"), artifact="/models/other.onnx"),
+    ],
+)
+def test_a_release_is_not_blamed_without_another_that_passes_on_the_same_file(other):
+    older = result(OLDER, 0.1, "onnxruntime 1.20.1 in Python 3.11.7")
+    assert compare_places([other, older])[1] == older
+
+
+def test_a_server_that_is_off_as_the_file_is_here_gets_the_place_and_the_causes_of_the_file():
+    found = (Finding("weights differ", "They do.", "pool"),)
+    here = dataclasses.replace(result("onnxruntime[all]", 0.1, "onnxruntime 1.31.1"), findings=found)
+    served = compare_places([here, result(SERVER, 0.1, "mlserver 1.7.1", "served")])[1]
+    assert [(each.cause, each.layer) for each in served.findings] == [(SERVED_FILE, "pool"), ("weights differ", "pool")]
+    assert "the fault is in the file, not in the server" in served.findings[0].evidence
+
+
+@pytest.mark.parametrize("error", [0.0, 0.2])
+def test_a_server_that_is_off_otherwise_keeps_its_own_cause(error):
+    here = result("onnxruntime[all]", error, "onnxruntime 1.31.1")
+    served = result(SERVER, 0.1, "mlserver 1.7.1", "served")
+    assert compare_places([here, served])[1] == served
