@@ -51,6 +51,53 @@ def test_tf2onnx_stands_behind_one_door() -> None:
     assert importers("tf2onnx") == {"keras_pe.export.onnx.tf2onnx_door", "keras_pe.export.onnx.handlers.replacement"}
 
 
+# Where names that a package does not offer may be used, and for which package.
+INTERNALS = {
+    "keras_pe.export.model.keras_internals": "keras",
+    "keras_pe.export.graph.tensorflow_internals": "tensorflow",
+    "keras_pe.export.onnx.tf2onnx_door": "tf2onnx",
+}
+
+
+def test_private_names_of_keras_and_tensorflow_stand_in_one_module_each() -> None:
+    assert importers("keras.src") == {"keras_pe.export.model.keras_internals"}
+    private = ("tensorflow.python", "tensorflow.core", "tensorflow.compiler", "tensorflow.lite")
+    assert importers(*private) == {"keras_pe.export.graph.tensorflow_internals"}
+    found = [
+        f"{name}:{node.lineno}: {ast.unparse(node)}"
+        for name, path in modules().items()
+        if name not in INTERNALS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and ast.unparse(node.value) not in ("self", "cls")
+    ]
+    assert not found
+
+
+def test_nothing_of_another_package_is_replaced_outside_the_doors() -> None:
+    assert not importers("unittest")
+    found = []
+    for name, path in modules().items():
+        tree = ast.parse(path.read_text())
+        bound = {
+            (alias.asname or alias.name).partition(".")[0]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("setattr", "delattr"):
+                if name not in INTERNALS:
+                    found.append(f"{name}:{node.lineno}: {ast.unparse(node)}")
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+                owner = ast.unparse(node.value).partition(".")[0]
+                if owner in bound:
+                    found.append(f"{name}:{node.lineno}: {ast.unparse(node)}")
+    assert not found
+
+
 def test_parity_knows_no_exporter_and_no_exporter_knows_parity() -> None:
     exporters = (
         "keras_pe.export.onnx",
