@@ -3,8 +3,9 @@
 Usage: python docs/journeys.py [--print]
 
 A hand-over is a function that calls one of another file of this package: counted once, however often it happens. A
-pair of files that call each other is an exchange: the reader goes there and back. What happens in child processes, what
-Keras and TensorFlow call back, and what runs at an import is left out.
+pair of files that call each other is an exchange: the reader goes there and back. A lambda is read where it is written,
+so that to call one is neither. What happens in child processes, what Keras and TensorFlow call back, and what runs at an
+import is left out.
 """
 
 import contextlib
@@ -40,7 +41,9 @@ def traced(handovers: set[Handover]) -> Iterator[None]:
         # A context manager is entered by contextlib, on behalf of whoever wrote `with`.
         while callee and caller and caller.f_code.co_filename == contextlib.__file__:
             caller = caller.f_back
-        if not callee or not caller or "<module>" in (frame.f_code.co_name, caller.f_code.co_name):
+        if not callee or not caller or frame.f_code.co_name == "<lambda>":
+            return
+        if "<module>" in (frame.f_code.co_name, caller.f_code.co_name):
             return
         source = _file(caller)
         if source and source != callee:
