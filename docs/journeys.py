@@ -4,8 +4,8 @@ Usage: python docs/journeys.py [--print]
 
 A hand-over is a function that calls one of another file of this package: counted once, however often it happens. A
 pair of files that call each other is an exchange: the reader goes there and back. A lambda is read where it is written,
-so that to call one is neither. What happens in child processes, what Keras and TensorFlow call back, and what runs at an
-import is left out.
+and counts as neither. What happens in child processes, what Keras and TensorFlow call back, and what runs at an import
+is left out.
 """
 
 import contextlib
