@@ -74,6 +74,7 @@ def check(
     """
     _check_usage(context)
     check_data_usage(context)
+    given_sizes = parse_sizes(sizes)
     if model is not None and model.suffix == ".keras":
         check_model_file(model)
     from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
@@ -102,28 +103,12 @@ def check(
                         artifacts,
                         inputs=inputs or None,
                         ranges={name: (low, high) for name, low, high in ranges},
+                        sizes=given_sizes,
                         runtimes=runtimes or None,
                         seed=seed,
                         timeout=timeout,
                         progress=progress,
                     )
-        if model is not None and model.suffix == ".keras":
-            start_keras()
-        with nullcontext() if as_json else _progress() as progress:
-            if replay is not None:
-                report = replay_bundle(replay, timeout=timeout, progress=progress)
-            else:
-                report = check_parity(
-                    model,
-                    artifacts,
-                    inputs=inputs or None,
-                    ranges={name: (low, high) for name, low, high in ranges},
-                    sizes=parse_sizes(sizes),
-                    runtimes=runtimes or None,
-                    seed=seed,
-                    timeout=timeout,
-                    progress=progress,
-                )
     except (ValueError, TypeError, ImportError, OSError) as error:
         raise CouldNotBeTriedError(str(error)) from error
     except (RuntimeRefusedError, RuntimeDiedError, RuntimeHungError) as error:

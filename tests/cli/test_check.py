@@ -131,3 +131,16 @@ def test_a_replay_takes_a_bundle_and_nothing_that_it_would_pass_over(files, argu
     done = CliRunner().invoke(main, ["check", *(each.format(*files) for each in arguments.split())])
     assert done.exit_code == 2
     assert "Error" in done.output
+
+
+def test_sizes_of_a_dimension_can_be_given(files):
+    one, same, _ = files
+    options = ["--sizes", "length=5,9", "--runtime", "onnxruntime[all]", "--json"]
+    result = CliRunner().invoke(main, ["check", str(one), str(same), *options])
+    assert result.exit_code == 0, result.output
+    cases = [case["name"] for case in json.loads(result.stdout)["cases"]]
+    assert {name.partition("length ")[2][:1] for name in cases if "length" in name} == {"5", "9"}
+    for text, said in (("length", "NAME=SIZE,SIZE"), ("height=3", "`sizes` must be of batch, length")):
+        result = CliRunner().invoke(main, ["check", str(one), str(same), "--sizes", text])
+        assert result.exit_code == 2
+        assert said in result.stderr

@@ -1,7 +1,7 @@
 """An artifact as the reference: its runtime's answers, and tolerances by dtype."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -30,7 +30,9 @@ class ArtifactReference:
     model = None
     signature = None
 
-    def __init__(self, path: Path, spec: RuntimeSpec, timeout: float) -> None:
+    def __init__(
+        self, path: Path, spec: RuntimeSpec, timeout: float, sizes: Mapping[str, Sequence[int]] | None = None
+    ) -> None:
         self.name = str(path)
         self.basis = f"{path} in {spec.name}, tolerance by dtype"
         self._worker = Worker(spec, timeout)
@@ -42,6 +44,12 @@ class ArtifactReference:
         self.inputs = self._worker.inputs
         with contextlib.suppress(ValueError, ImportError):  # of another exporter, or not a file that can be read here
             self.ranges = ranges_from_json(read_artifact(path).metadata.get("keras_pe.sizes", "{}"))
+        names = {dim for spec in self.inputs for dim in spec.shape if isinstance(dim, str)}
+        if unknown := (sizes or {}).keys() - names:
+            self._worker.close()
+            raise ValueError(f"`sizes` must be of {', '.join(sorted(names))}. Received: {', '.join(sorted(unknown))}.")
+        given = {name: SizeRange(min(own), 0, given=tuple(own)) for name, own in (sizes or {}).items()}
+        self.ranges = {**self.ranges, **given}
         self.version = self._worker.version
 
     def __enter__(self) -> Self:

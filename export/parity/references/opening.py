@@ -75,7 +75,7 @@ def open_reference(
             return StoredReference(str(path), case, outputs)
         if format != "keras":
             (spec,) = find_runtimes([_RUNTIMES[Format(format)]])
-            return ArtifactReference(path, spec, timeout)
+            return ArtifactReference(path, spec, timeout, sizes or {})
     from keras_pe.export.parity.references.keras import KerasReference
 
     open_model = KerasReference.load if is_path(model) else KerasReference
