@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from keras_pe.export.parity.bundle.replay import replay_bundle
     from keras_pe.export.parity.check import check_parity
     from keras_pe.export.parity.dataset.check import check_dataset
+    from keras_pe.export.parity.dataset.parity_batch import ParityBatch
     from keras_pe.export.parity.dataset.results import DatasetReport
     from keras_pe.export.parity.pytest_plugin import assert_parity
     from keras_pe.export.parity.reports import write_report
@@ -43,6 +44,7 @@ __all__ = [
     "ExportError",
     "Format",
     "InvalidArtifactError",
+    "ParityBatch",
     "ParityReport",
     "Runtime",
     "RuntimeDiedError",
@@ -71,6 +73,7 @@ __all__ = [
 # Those that are imported when they are first asked for, and the module each comes from.
 _LAZY = {
     "DatasetReport": "keras_pe.export.parity.dataset.results",
+    "ParityBatch": "keras_pe.export.parity.dataset.parity_batch",
     "ParityReport": "keras_pe.export.parity.results",
     "Runtime": "keras_pe.export.runtimes.runtime",
     "RuntimeSpec": "keras_pe.export.runtimes.runtime",

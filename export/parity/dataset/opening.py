@@ -56,7 +56,7 @@ def opened_model(model: Any, folder: Path, *, in_process: bool) -> Iterator[Open
         ValueError: If it is no model.
     """
     if isinstance(model, str | os.PathLike | Artifact):
-        yield _open_path(Path(model.path if isinstance(model, Artifact) else model))
+        yield open_model_file(Path(model.path if isinstance(model, Artifact) else model))
         return
     if in_process:
         key = _hash_model(model)
@@ -134,7 +134,13 @@ def _format_of(path: Path) -> Format:
     return format
 
 
-def _open_path(path: Path) -> OpenedModel:
+def open_model_file(path: Path) -> OpenedModel:
+    """Returns what the path of a model or of an artifact stands for.
+
+    Raises:
+        FileNotFoundError: If there is nothing at the path.
+        ValueError: If it is no model.
+    """
     if not path.exists():
         raise FileNotFoundError(f"There is no model at {str(path)!r}.")
     path = path.absolute()

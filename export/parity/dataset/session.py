@@ -1,5 +1,6 @@
 """What a worker keeps from shard to shard: the reference and the runtimes, loaded once."""
 
+import atexit
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -83,6 +84,9 @@ def close_session() -> None:
     with _turn:
         while _kept:
             _kept.pop().close()
+
+
+atexit.register(close_session)  # the runtimes' processes end before this one
 
 
 def offer_model(key: str, model: Any) -> None:

@@ -55,7 +55,7 @@ class ArrayFiles:
         for index, start in enumerate(range(0, self.rows, SHARD_ROWS)):
             rows = min(SHARD_ROWS, self.rows - start)
             mark = fingerprint(self._identity, start, rows)
-            yield Shard(index, start, rows, self.name, [start, rows], mark)
+            yield Shard(index, start, rows, Path(self.name).name, [start, rows], mark)
 
     def read(self, shard: Shard, count: int, columns: Sequence[str]) -> Iterator[Rows]:
         start, rows = shard.locator
