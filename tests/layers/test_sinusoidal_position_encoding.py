@@ -15,7 +15,7 @@ from tests import golden
 from tests.layers.configurations import CONFIGURATIONS, exact_grid, exact_signal
 
 # The table entries are rounded once (2**-25 each), and two compositions round products and sums: 2.4e-7 at most over
-# all positions below 2**24 for 512 channels, by exhaustion (benchmarks/accuracy.py).
+# all positions below 2**24 for 512 channels, by exhaustion (benchmarks/accuracy/encodings.py).
 EXACT = 2.5e-7
 
 

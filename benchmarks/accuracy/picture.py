@@ -1,15 +1,15 @@
 """Draws the picture of the README, docs/accuracy.png: the error of a position's encoding against the position.
 
-Usage: python benchmarks/accuracy_picture.py [FILE]
+python -m benchmarks.accuracy.picture [FILE]
 """
 
 import itertools
 import sys
 
 import numpy as np
-from accuracy import CHANNELS, layer, product_float32, tensor2tensor_float32
 from matplotlib.figure import Figure
 
+from benchmarks.accuracy.encodings import CHANNELS, layer, product_float32, tensor2tensor_float32
 from keras_pe import timing_signal
 from keras_pe.palette import BLUE, ORANGE, VERMILION
 from keras_pe.rotations import LIMIT

@@ -1,8 +1,8 @@
-"""How far the encodings in use are from the exact signal: the accuracy table of the README.
+"""The largest errors of the encodings in use: the accuracy tables of the README.
 
-Usage: python benchmarks/accuracy.py [--exhaustive]
+    python -m benchmarks.accuracy.encodings [--exhaustive]
 
-Prints, for 512 channels, the largest absolute difference from the float64 signal over positions 0 ... n - 1:
+Prints, as JSON, for 512 channels, the largest absolute difference from the float64 signal over positions 0 ... n - 1:
 tensor2tensor's formula in float32 (run by TensorFlow as tensor2tensor's code runs it), the same with the timescales
 from float64, and this package's layer; then what keras-hub's SinePositionEncoding and this layer leave of 2,048
 positions in half precision. Positions are all of them up to 131,072; beyond, 65,536 at random and the last 65,536.
@@ -10,9 +10,10 @@ With --exhaustive the layer's tables are composed for every position below 2**24
 """
 
 import argparse
+import json
 import math
+from typing import Any
 
-import keras
 import keras_hub
 import numpy as np
 import tensorflow as tf
@@ -62,18 +63,20 @@ def sample(reach: int) -> np.ndarray:
     return np.concatenate([middle, np.arange(reach - 65_536, reach)]).astype("int32")
 
 
-def half_precision(length: int = 2_048) -> None:
-    """Prints what half precision leaves of `length` positions."""
+def half_precision(length: int = 2_048) -> dict[str, dict[str, list[float]]]:
+    """Returns what half precision leaves of `length` positions: the largest error, and how many rows are distinct."""
     exact = timing_signal(np.arange(length), CHANNELS)
     paper = timing_signal(np.arange(length), CHANNELS, layout="interleaved", endpoint=False)
-    print(f"\n{length} positions in half precision: largest error, distinct rows")
+    found: dict[str, dict[str, list[float]]] = {}
     for policy in ("mixed_bfloat16", "mixed_float16"):
         inputs = np.zeros((1, length, CHANNELS), "float32")
         ours = SinusoidalPositionEncoding(combine="replace", dtype=policy)(inputs)
         hub = keras_hub.layers.SinePositionEncoding(dtype=policy)(inputs)
+        found[policy] = {}
         for name, signal, truth in (("keras-hub", hub, paper), ("keras_pe", ours, exact)):
             rows = np.asarray(tf.cast(signal, tf.float32))[0]
-            print(f"  {policy:15} {name:10} {np.abs(rows - truth).max():9.1e} {len(np.unique(rows, axis=0)):6,}")
+            found[policy][name] = [float(np.abs(rows - truth).max()), len(np.unique(rows, axis=0))]
+    return found
 
 
 def exhaustive() -> None:
@@ -89,19 +92,24 @@ def exhaustive() -> None:
     print(f"\nall positions below {LIMIT:,}, all {CHANNELS} channels: {worst:.3e}")
 
 
+def measure() -> dict[str, Any]:
+    """Returns the figures of the README's two tables."""
+    encodings = {"tensor2tensor": tensor2tensor_float32, "float64 timescales": product_float32, "keras_pe": layer}
+    errors = {
+        str(reach): {name: float(largest_error(each, sample(reach))) for name, each in encodings.items()}
+        for reach in REACHES
+    }
+    return {"largest error below": errors, "half precision": half_precision()}
+
+
 def main() -> None:
-    """Prints the tables."""
+    """Prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--exhaustive", action="store_true", help="compose every position below 2**24")
-    arguments = parser.parse_args()
-    print(f"keras {keras.__version__}, keras-hub {keras_hub.__version__}, {CHANNELS} channels, largest error")
-    print(f"{'positions below':>16} {'tensor2tensor':>14} {'float64 scales':>14} {'keras_pe':>10}")
-    for reach in REACHES:
-        errors = [largest_error(each, sample(reach)) for each in (tensor2tensor_float32, product_float32, layer)]
-        print(f"{reach:16,} {errors[0]:14.1e} {errors[1]:14.1e} {errors[2]:10.1e}")
-    half_precision()
-    if arguments.exhaustive:
+    if parser.parse_args().exhaustive:
         exhaustive()
+    else:
+        print(json.dumps(measure()))
 
 
 if __name__ == "__main__":

@@ -4,10 +4,10 @@ The bare runs are those of Keras, of its float64 rebuild and of each runtime, on
 everything imported, built and loaded. The check does the same, and makes the inputs, compares every output and reports.
 Imports and the loading of artifacts are left out on both sides, because the check cannot make them cheaper.
 
-Usage: python benchmarks/parity_cost.py
+    python -m benchmarks.exporter.parity_cost
 """
 
-import statistics
+import json
 import tempfile
 import time
 from pathlib import Path
@@ -38,19 +38,19 @@ def build(blocks: int = 4, channels: int = 256, vocabulary: int = 5000) -> keras
     return keras.Model(tokens, keras.layers.Dense(10, activation="softmax")(x), name="encoder")
 
 
-def main() -> None:
-    """Prints the two times and their ratio."""
+def measure() -> list[float]:
+    """Returns the ratios of the check to the bare runs, the first left out."""
     model = build()
     with tempfile.TemporaryDirectory() as folder:
         path = export_onnx(model, Path(folder) / "encoder.onnx").path
         reference = KerasReference(model)
         specs = find_runtimes(["onnxruntime"])
-        ratios = []
-        for _ in range(REPEATS + 1):
-            bare, whole = _bare(reference, specs, path), _whole(reference, specs, path)
-            ratios.append(whole / bare)
-            print(f"bare runs {bare:.2f} s, check {whole:.2f} s, ratio {ratios[-1]:.2f}")
-    print(f"median ratio of {REPEATS}, the first left out: {statistics.median(ratios[1:]):.2f}")
+        return [_whole(reference, specs, path) / _bare(reference, specs, path) for _ in range(REPEATS + 1)][1:]
+
+
+def main() -> None:
+    """Prints the ratios."""
+    print(json.dumps(measure()))
 
 
 def _bare(reference: KerasReference, specs: tuple, path: Path) -> float:

@@ -1,0 +1,84 @@
+"""The command: `python -m benchmarks` measures everything and renders it; `--render` only renders what is stored."""
+
+import argparse
+import os
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+from benchmarks import rendering, results
+from benchmarks.measuring import in_own_process
+
+# With two threads only what there is most work in.
+TWO_THREADS = ("range:8:128", "range:1:2048", "positions:32:512", "start:1:2048", "starts:32:512")
+
+
+def main() -> None:
+    """Measures, stores and renders."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(PARTS)}; without any, all of them")
+    parser.add_argument("--render", action="store_true", help="render what is stored, and measure nothing")
+    parser.add_argument("--shared", action="store_true", help="say that the machine had other work, too")
+    asked = parser.parse_args()
+    if set(asked.parts) - set(PARTS):
+        parser.error(f"unknown part; choose of: {', '.join(PARTS)}")
+    for part in [] if asked.render else asked.parts or PARTS:
+        print(part, flush=True)
+        found = PARTS[part]()
+        beside = {"machine": results.machine(asked.shared), **found.get("beside", {})}
+        results.save(part, found.get("seconds", {}), found.get("bytes", {}), beside)
+    rendering.write()
+
+
+def accuracy() -> dict[str, Any]:
+    """Returns the largest errors."""
+    return {"beside": {"figures": in_own_process("benchmarks.accuracy.encodings")}}
+
+
+def speed(runtime: str, backend: str) -> dict[str, Any]:
+    """Returns the contestants' times in one runtime, a module of benchmarks.speed, with this backend of Keras."""
+    if find_spec(backend) is None:
+        return {"beside": {"left out": [f"{backend} was not installed where this was measured."]}}
+    seconds: dict[str, list[float]] = {}
+    left_out: list[str] = []
+    for threads in sorted({1, min(2, len(os.sched_getaffinity(0)))}):
+        arguments = [runtime, "--threads", str(threads), *(["--cases", *TWO_THREADS] if threads > 1 else [])]
+        found = in_own_process("benchmarks.speed.worker", arguments, threads=threads, backend=backend)
+        seconds |= found["seconds"]
+        left_out += [f"{name}: {reason}" for name, reason in found["failed"].items()]
+    return {"seconds": seconds, "beside": {"left out": left_out}}
+
+
+def costs() -> dict[str, Any]:
+    """Returns what an encoding adds to a model beside time, and the times of `identify`."""
+    return dict(in_own_process("benchmarks.costs", threads=1))
+
+
+def exporter() -> dict[str, Any]:
+    """Returns the exporter's figures, and those of Keras' own."""
+    from benchmarks.exporter import export_cost, onnx_speed  # with Keras, which nothing else here needs
+
+    seconds = {f"exported/{name}": each for name, each in onnx_speed.measure().items()}
+    exports = export_cost.measure()
+    seconds |= {f"export of BERT/{route}": [each["seconds"]] for route, each in exports.items()}
+    return {
+        "seconds": seconds,
+        "bytes": {f"export of BERT, peak/{route}": int(each["peak"]) for route, each in exports.items()},
+        "beside": {"check relative to its runs": in_own_process("benchmarks.exporter.parity_cost")},
+    }
+
+
+PARTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "accuracy": accuracy,
+    "onnxruntime": partial(speed, "in_onnxruntime", "tensorflow"),
+    "tensorflow": partial(speed, "in_tensorflow", "tensorflow"),
+    "jax": partial(speed, "in_jax", "jax"),
+    "torch": partial(speed, "in_torch", "torch"),
+    "costs": costs,
+    "exporter": exporter,
+}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""How far the encodings in use are from the exact signal."""

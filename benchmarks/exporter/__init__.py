@@ -1,0 +1,1 @@
+"""What the exporter and the parity check cost, and how fast the files are."""

@@ -1,0 +1,68 @@
+"""What an export costs: time and peak memory of `export_onnx` against `keras.Model.export`, on one BERT of 200 MiB.
+
+Each export runs in a process of its own, which builds the same model first; what is reported is the time of the export
+alone, the highest resident memory of the process, and how far that is above the memory before the export.
+
+    python -m benchmarks.exporter.export_cost
+"""
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.measuring import in_own_process, memory
+
+LAYERS, WIDTH, VOCABULARY = 4, 768, 30_522
+ROUTES = ("keras_pe", "keras")
+MIB = 2**20
+
+
+def measure() -> dict[str, dict[str, float]]:
+    """Returns the figures of each route: `seconds`, and `peak`, `above` and `weights` in bytes."""
+    return {route: in_own_process("benchmarks.exporter.export_cost", [route]) for route in ROUTES}
+
+
+def export(route: str) -> dict[str, float]:
+    """Exports by one route in this process."""
+    import keras_hub
+
+    model = keras_hub.models.BertBackbone(VOCABULARY, LAYERS, 12, WIDTH, 3072, dropout=0.0)
+    model({tensor.name: np.zeros((1, 3), "int32") for tensor in model.inputs})  # Keras exports no model before a call
+    if route == "keras_pe":
+        from keras_pe.export import export_onnx
+    before, start = memory("VmRSS"), time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bert.onnx"
+        if route == "keras_pe":
+            export_onnx(model, path)
+        else:
+            model.export(path, format="onnx", verbose=False)
+        return {
+            "seconds": time.perf_counter() - start,
+            "peak": memory("VmHWM"),
+            "above": memory("VmHWM") - before,
+            "weights": sum(v.value.numpy().nbytes for v in model.weights),
+        }
+
+
+def main() -> None:
+    """Prints both routes and the ratios; with an argument does one process' part."""
+    if len(sys.argv) > 1:
+        print(json.dumps(export(sys.argv[1])))
+        return
+    found = measure()
+    for route, figures in found.items():
+        print(f"{route:8} {figures['seconds']:7.1f} s, peak {figures['peak'] / MIB:7.0f} MiB, ", end="")
+        print(f"above the model {figures['above'] / MIB:6.0f} MiB ({figures['weights'] / MIB:.0f} MiB of weights)")
+    ours, theirs = found["keras_pe"], found["keras"]
+    print(f"time: {theirs['seconds'] / ours['seconds']:.1f} times faster (wanted: 15)")
+    print(f"peak memory: 1 / {theirs['peak'] / ours['peak']:.1f} (wanted: 1 / 7)")
+    print(f"peak above the model: {ours['above'] / ours['weights']:.2f} times the weights (wanted: at most 1.3)")
+
+
+if __name__ == "__main__":
+    main()

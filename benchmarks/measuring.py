@@ -1,0 +1,87 @@
+"""How everything is measured: runs that take turns, memory of a call, and processes of their own."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+Run = Callable[[], object]
+
+
+def seconds(run: Run, repeats: int = 1) -> float:
+    """Returns the time of one run, from so many.
+
+    With a single core it is the processor's time: what else the machine does while it measures does not count.
+    """
+    clock = time.process_time if len(os.sched_getaffinity(0)) == 1 else time.perf_counter
+    start = clock()
+    for _ in range(repeats):
+        run()
+    return (clock() - start) / repeats
+
+
+def interleaved(runs: dict[str, Run], rounds: int = 9, least_seconds: float = 0.004) -> dict[str, list[float]]:
+    """Returns the seconds of each run: `rounds` values, but of one that takes long no more than a second's, or three.
+
+    They take turns, so that what else the machine does meets all of them alike; short ones run several times a turn.
+    """
+    for run in runs.values():
+        run()
+    once = {name: max(seconds(run), 1e-6) for name, run in runs.items()}
+    taken: dict[str, list[float]] = {name: [] for name in runs}
+    for turn in range(rounds):
+        for name, run in runs.items():
+            if turn < max(3, 1.0 / once[name]):
+                taken[name].append(seconds(run, max(1, round(least_seconds / once[name]))))
+    return taken
+
+
+def peak_bytes(run: Run) -> int:
+    """Returns by how much the memory of this process rises at most while a call runs (Linux)."""
+    run()  # what is made once, and stays
+    before = memory("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the highest so far starts anew
+    run()
+    return max(1, memory("VmHWM") - before)
+
+
+def memory(field: str) -> int:
+    """Returns a figure of this process in bytes: VmRSS is what is resident, VmHWM the highest so far (Linux)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+
+
+def in_own_process(
+    module: str, arguments: Sequence[str] = (), *, threads: int | None = None, backend: str = "tensorflow"
+) -> Any:
+    """Returns what `python -m module` prints as its last line, which is JSON.
+
+    Args:
+        module: One of this package.
+        arguments: Of its command line.
+        threads: Processor cores that the process may use; None for all.
+        backend: Of Keras.
+
+    Raises:
+        RuntimeError: If the process fails, with the end of what it said.
+    """
+    environment = os.environ | {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+    if threads:
+        environment["OMP_NUM_THREADS"] = str(threads)
+    cores = sorted(os.sched_getaffinity(0))[:threads]
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
+        env=environment,
+        preexec_fn=lambda: os.sched_setaffinity(0, cores),
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{module} {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])

@@ -1,0 +1,198 @@
+"""Renders what was measured into the README, between its markers, and whole into docs/benchmarks.md."""
+
+import re
+from collections.abc import Callable, Iterable
+from statistics import median
+from typing import Any
+
+from benchmarks.measuring import ROOT
+from benchmarks.results import load
+
+Medians = dict[str, float]
+MARKED = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+BASE = "tensor2tensor"
+CONTESTANTS = ("keras-hub", "keras_pe", "keras_pe, max_length", "ready rows")
+TITLES = {
+    "range": "Positions 0, 1, 2, ...",
+    "static": "The same, the shape known when the graph is traced",
+    "positions": "Positions given",
+    "start": "A start given, one number",
+    "starts": "A start given for each example",
+}
+
+
+def render(text: str, medians: Medians, beside: dict[str, Any]) -> str:
+    """Returns the text with what stands between its markers rendered anew.
+
+    Raises:
+        KeyError: If a marker names no block.
+    """
+    return MARKED.sub(lambda found: f"{found[1]}{BLOCKS[found[2]](medians, beside)}\n{found[3]}", text)
+
+
+def write() -> None:
+    """Renders the stored results into the README and the page."""
+    figures = load()
+    readme = ROOT / "README.md"
+    readme.write_text(render(readme.read_text(), *figures))
+    (ROOT / "docs" / "benchmarks.md").write_text(page(*figures))
+
+
+def page(medians: Medians, beside: dict[str, Any]) -> str:
+    """Returns docs/benchmarks.md."""
+    parts = [
+        "# Every figure\n\nRendered by `python -m benchmarks`, which measures them: do not edit. Times are relative to "
+        "tensor2tensor's formula in the same runtime,\nmedians of runs that took turns. " + machine(medians, beside)
+    ]
+    speeds = [name.split("/") for name in medians if name.count("/") == 4]
+    for mode, threads in dict.fromkeys((mode, threads) for mode, threads, *_ in speeds):
+        parts.append(f"## {mode}, {threads} thread{'s' * (threads != '1')}")
+        for scenario, title in TITLES.items():
+            if any(each[:3] == [mode, threads, scenario] for each in speeds):
+                parts.append(f"{title}:\n\n{_by_shape(medians, mode, threads, scenario)}")
+    parts += ["## What it adds to a model", costs(medians, beside), "## The exporter", exporter(medians, beside)]
+    left_out = [each for part in beside.values() for each in part.get("left out", [])]
+    if left_out:
+        parts += ["## Left out", "\n".join(f"- {each}" for each in left_out)]
+    return "\n\n".join(parts) + "\n"
+
+
+def accuracy(medians: Medians, beside: dict[str, Any]) -> str:
+    """The largest error by the reach of the positions."""
+    errors = beside["accuracy"]["figures"]["largest error below"]
+    header = ("positions below", "tensor2tensor, float32", "timescales from float64, product in float32", "keras_pe")
+    return _table(header, ((f"{int(reach):,}", *map(_error, each.values())) for reach, each in errors.items()))
+
+
+def half_precision(medians: Medians, beside: dict[str, Any]) -> str:
+    """What half precision leaves."""
+    rows = (
+        (f"`{policy}`", *(f"{_error(error)}, {int(distinct):,} rows" for error, distinct in each.values()))
+        for policy, each in beside["accuracy"]["figures"]["half precision"].items()
+    )
+    return _table(("policy", "keras-hub `SinePositionEncoding`", "keras_pe"), rows)
+
+
+def onnxruntime(medians: Medians, beside: dict[str, Any]) -> str:
+    """A range in ONNX Runtime."""
+    return _by_shape(medians, "ONNX Runtime", "1", "range")
+
+
+def runtimes(medians: Medians, beside: dict[str, Any]) -> str:
+    """This package in every runtime."""
+    cases = {
+        "range, (1, 2048)": "range/1x2048",
+        "range, (8, 128)": "range/8x128",
+        "positions, (32, 512)": "positions/32x512",
+        "start, (1, 2048)": "start/1x2048",
+        "starts, (32, 512)": "starts/32x512",
+    }
+    measured = dict.fromkeys(tuple(name.split("/")[:2]) for name in medians if name.count("/") == 4)
+    rows = (
+        (f"{mode}, {threads}", *(_ratio(medians, f"{mode}/{threads}/{case}", "keras_pe") for case in cases.values()))
+        for mode, threads in measured
+    )
+    return _table(("runtime, threads", *cases), rows)
+
+
+def costs(medians: Medians, beside: dict[str, Any]) -> str:
+    """Bytes, times and memory, absolute."""
+    whose = (BASE, "keras_pe", "keras_pe, max_length", "keras_pe, max_length=65536")
+    rows = {
+        "ONNX file": ("onnx", _bytes),
+        "ONNX file, three equal layers": ("onnx, three layers", _bytes),
+        "SavedModel, three equal layers": ("saved model, three layers", _bytes),
+        "loaded by ONNX Runtime in": ("load", _milliseconds),
+        "layer built in": ("build", _milliseconds),
+        "memory of a call, positions given, (32, 512), `tf.function`": ("memory, TensorFlow, tf.function", _bytes),
+        "memory of a call, positions given, (32, 512), eager": ("memory, TensorFlow, eager", _bytes),
+    }
+    header = ("", BASE, "keras_pe", "`max_length=8192`", "`max_length=65536`")
+    return _table(
+        header,
+        (
+            (title, *(form(medians[f"{key}/{each}"]) if f"{key}/{each}" in medians else "" for each in whose))
+            for title, (key, form) in rows.items()
+        ),
+    )
+
+
+def exporter(medians: Medians, beside: dict[str, Any]) -> str:
+    """The exporter and its files against Keras' own."""
+    runs = (name.split("/")[1] for name in medians if name.startswith("exported/") and name.endswith("/keras_pe"))
+    lines = [(f"a run of {each} in ONNX Runtime", _quotient(medians, f"exported/{each}")) for each in runs]
+    lines += [
+        ("time of an export, BERT of 200 MiB", _quotient(medians, "export of BERT")),
+        ("highest memory of its process", _quotient(medians, "export of BERT, peak")),
+    ]
+    check = median(beside["exporter"]["check relative to its runs"])
+    return (
+        _table(('relative to `keras.Model.export(format="onnx")`', "keras_pe"), lines)
+        + f"\n\nA whole parity check takes {check:.2g} times as long as the bare runs that it makes."
+    )
+
+
+def identify(medians: Medians, beside: dict[str, Any]) -> str:
+    """How long `identify` takes."""
+    tables = {"5000x4096": "(5000, 4096)", "100000x512": "(100000, 512)"}
+    return (
+        "`identify` takes "
+        + " and ".join(f"{medians[f'identify/{key}']:.1f} s for a table of {shape}" for key, shape in tables.items())
+        + "."
+    )
+
+
+def machine(medians: Medians, beside: dict[str, Any]) -> str:
+    """What was measured on."""
+    about = beside["onnxruntime"]["machine"]
+    shared = ", shared with other work while it measured" if about["shared"] else ""
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items() if version)
+    return f"{about['cores']} cores of {about['processor']}{shared}; Python {about['python']}, {versions}."
+
+
+BLOCKS: dict[str, Callable[[Medians, dict[str, Any]], str]] = {
+    "accuracy": accuracy,
+    "half-precision": half_precision,
+    "onnxruntime": onnxruntime,
+    "runtimes": runtimes,
+    "costs": costs,
+    "identify": identify,
+    "machine": machine,
+}
+
+
+def _by_shape(medians: Medians, mode: str, threads: str, scenario: str) -> str:
+    case = f"{mode}/{threads}/{scenario}/"
+    shapes = dict.fromkeys(name.split("/")[3] for name in medians if name.startswith(case))
+    rows = [
+        [shape.replace("x", ", "), *(_ratio(medians, case + shape, each) for each in CONTESTANTS)] for shape in shapes
+    ]
+    return _table(("batch, length", *CONTESTANTS), rows)
+
+
+def _ratio(medians: Medians, case: str, contestant: str) -> str:
+    name, base = f"{case}/{contestant}", f"{case}/{BASE}"
+    return f"{medians[name] / medians[base]:.2g}" if name in medians and base in medians else "-"
+
+
+def _quotient(medians: Medians, name: str) -> str:
+    ours, theirs = (medians.get(f"{name}/{route}") for route in ("keras_pe", "keras"))
+    return f"{ours / theirs:.2g}" if ours and theirs else "-"
+
+
+def _bytes(value: float) -> str:
+    return f"{value / 1e6:.1f} MB" if value >= 1e5 else f"{value / 1e3:.1f} kB"
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value * 1e3:.2g} ms"
+
+
+def _error(value: float) -> str:
+    return f"{value:.1e}".replace("e-0", "e-") if value < 0.1 else f"{value:.2g}"
+
+
+def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    header = list(header)
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

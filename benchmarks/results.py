@@ -1,0 +1,64 @@
+"""What was measured, kept: times and bytes as a pyperf suite, and what a suite cannot hold in a file beside it.
+
+pyperf keeps every value, so that its own commands (`stats`, `hist`, `compare_to`) read what was measured; its runner is
+not used, because there contestants would not take turns.
+"""
+
+import json
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pyperf
+
+FOLDER = Path(__file__).parent / "results"
+PACKAGES = ("keras", "keras-hub", "numpy", "tensorflow", "onnxruntime", "tf2onnx", "jax", "torch")
+
+
+def save(part: str, seconds: dict[str, list[float]], sizes: dict[str, int], beside: dict[str, Any]) -> None:
+    """Writes what was measured of one part of the figures, in place of what it was before."""
+    units: dict[str, tuple[str, list[Any]]] = {name: ("second", each) for name, each in seconds.items()}
+    units |= {name: ("byte", [size]) for name, size in sizes.items()}
+    if units:
+        suite = pyperf.BenchmarkSuite([_benchmark(name, *each) for name, each in units.items()])
+        suite.dump(str(FOLDER / f"{part}.json"), compact=False, replace=True)
+    stored = json.loads(_beside().read_text()) if _beside().exists() else {}
+    _beside().write_text(json.dumps(stored | {part: beside}, indent=1) + "\n")
+
+
+def load() -> tuple[dict[str, float], dict[str, Any]]:
+    """Returns the median of each figure by name, and what stands beside them by part."""
+    beside = json.loads(_beside().read_text())
+    suites = [FOLDER / f"{part}.json" for part in beside]
+    found = [pyperf.BenchmarkSuite.load(str(path)) for path in suites if path.exists()]
+    return {each.get_name(): float(each.median()) for suite in found for each in suite}, beside
+
+
+def _beside() -> Path:
+    return FOLDER / "beside.json"
+
+
+def machine(shared: bool) -> dict[str, Any]:
+    """Returns what was measured on."""
+    info = Path("/proc/cpuinfo").read_text().splitlines()
+    return {
+        "processor": next(line.split(":")[1].strip() for line in info if line.startswith("model name")),
+        "cores": len(os.sched_getaffinity(0)),
+        "shared": shared,
+        "python": platform.python_version(),
+        "versions": {name: _version(name) for name in PACKAGES},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _benchmark(name: str, unit: str, values: list[Any]) -> pyperf.Benchmark:
+    run = pyperf.Run(values, metadata={"name": name, "unit": unit}, collect_metadata=False)
+    return pyperf.Benchmark([run])

@@ -1,0 +1,1 @@
+"""How long the encoding takes: the contestants in each runtime, on one thread and two."""

@@ -1,0 +1,57 @@
+"""Measures the contestants in one runtime, in this process, and prints the seconds as JSON: `run.py` starts it."""
+
+import argparse
+import importlib
+import json
+from typing import Any
+
+from benchmarks.measuring import Run, interleaved
+from benchmarks.speed.contestants import CONTESTANTS, Contestant
+from benchmarks.speed.scenarios import SCENARIOS, Scenario
+
+
+def main() -> None:
+    """Prints `{"seconds": {name: [...]}, "failed": {name: sentence}}`."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("runtime", help="module of this package")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--modes", nargs="*", help="some of the runtime's; default all")
+    parser.add_argument("--cases", nargs="*", help="scenario:batch:length; default all")
+    parser.add_argument("--contestants", nargs="*", help="some of them; default all")
+    asked = parser.parse_args()
+    contestants = [each for each in CONTESTANTS if each.name in (asked.contestants or [each.name])]
+    runtime = importlib.import_module(f"benchmarks.speed.{asked.runtime}")
+    found: dict[str, dict[str, Any]] = {"seconds": {}, "failed": {}}
+    for mode in asked.modes or runtime.MODES:
+        for scenario in SCENARIOS.values():
+            for batch, length in scenario.shapes:
+                if asked.cases and f"{scenario.name}:{batch}:{length}" not in asked.cases:
+                    continue
+                case = f"{mode}/{asked.threads}/{scenario.name}/{batch}x{length}"
+                runs, failed = prepared(runtime, mode, asked.threads, scenario, (batch, length), contestants)
+                found["failed"] |= {f"{case}/{name}": reason for name, reason in failed.items()}
+                found["seconds"] |= {f"{case}/{name}": each for name, each in interleaved(runs).items()}
+    print(json.dumps(found))
+
+
+def prepared(
+    runtime: Any, mode: str, threads: int, scenario: Scenario, shape: tuple[int, int], contestants: list[Contestant]
+) -> tuple[dict[str, Run], dict[str, str]]:
+    """Returns a run of each contestant that has an answer to the scenario, and why there is none of the others."""
+    runs: dict[str, Run] = {}
+    failed = {}
+    for each in contestants:
+        if scenario.name not in each.scenarios:
+            continue
+        try:
+            run = runtime.prepare(mode, each, each.inputs(scenario, *shape), scenario.static, threads)
+            run()
+        except Exception as error:  # whatever a compiler raises: the others are measured all the same
+            failed[each.name] = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+        else:
+            runs[each.name] = run
+    return runs, failed
+
+
+if __name__ == "__main__":
+    main()
