@@ -33,26 +33,49 @@ if TYPE_CHECKING:
     from keras_pe.export.parity.dataset.results import DatasetReport
     from keras_pe.export.parity.pytest_plugin import assert_parity
     from keras_pe.export.parity.reports import write_report
-    from keras_pe.export.parity.results import ParityReport
-    from keras_pe.export.runtimes.runtime import Runtime, RuntimeSpec
+    from keras_pe.export.parity.results import (
+        CaseInfo,
+        CaseResult,
+        Comparison,
+        ErrorProfile,
+        Finding,
+        LayerResult,
+        ParityReport,
+        Proof,
+        Recording,
+        RuntimeResult,
+        SkippedRuntime,
+    )
+    from keras_pe.export.runtimes.runtime import InspectableRuntime, Runtime, RuntimeSpec
     from keras_pe.export.saved_model import export_saved_model
 
 __all__ = [
     "Artifact",
+    "CaseInfo",
+    "CaseResult",
+    "Comparison",
     "DatasetReport",
     "DisagreementError",
+    "ErrorProfile",
     "ExportError",
+    "Finding",
     "Format",
+    "InspectableRuntime",
     "InvalidArtifactError",
+    "LayerResult",
     "ParityBatch",
     "ParityReport",
+    "Proof",
+    "Recording",
     "Runtime",
     "RuntimeDiedError",
     "RuntimeFailedError",
     "RuntimeHungError",
     "RuntimeRefusedError",
+    "RuntimeResult",
     "RuntimeSpec",
     "Signature",
+    "SkippedRuntime",
     "TensorInfo",
     "TracingError",
     "UnknownSizesError",
@@ -72,14 +95,25 @@ __all__ = [
 
 # Those that are imported when they are first asked for, and the module each comes from.
 _LAZY = {
+    "CaseInfo": "keras_pe.export.parity.results",
+    "CaseResult": "keras_pe.export.parity.results",
+    "Comparison": "keras_pe.export.parity.results",
     "DatasetReport": "keras_pe.export.parity.dataset.results",
+    "ErrorProfile": "keras_pe.export.parity.results",
+    "Finding": "keras_pe.export.parity.results",
+    "InspectableRuntime": "keras_pe.export.runtimes.runtime",
+    "LayerResult": "keras_pe.export.parity.results",
     "ParityBatch": "keras_pe.export.parity.dataset.parity_batch",
     "ParityReport": "keras_pe.export.parity.results",
+    "Proof": "keras_pe.export.parity.results",
+    "Recording": "keras_pe.export.parity.results",
     "Runtime": "keras_pe.export.runtimes.runtime",
+    "RuntimeResult": "keras_pe.export.parity.results",
     "RuntimeSpec": "keras_pe.export.runtimes.runtime",
     "Signature": "keras_pe.export.model.signature",
-    "check_dataset": "keras_pe.export.parity.dataset.check",
+    "SkippedRuntime": "keras_pe.export.parity.results",
     "assert_parity": "keras_pe.export.parity.pytest_plugin",
+    "check_dataset": "keras_pe.export.parity.dataset.check",
     "check_parity": "keras_pe.export.parity.check",
     "export_litert": "keras_pe.export.litert",
     "export_onnx": "keras_pe.export.onnx.exporter",

@@ -29,13 +29,14 @@ from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
+from keras_pe.protocols import Model
 
 Progress = Callable[[int, int, str], None]
 Job = tuple[RuntimeSpec, Path | None]
 
 
 def check_parity(
-    model: Any,
+    model: Model | Source,
     artifacts: Source | Sequence[Source] = (),
     *,
     inputs: GivenInputs | Sequence[GivenInputs] | None = None,

@@ -4,14 +4,18 @@ pytest loads this module in every run of every project that has the package inst
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from keras_pe.export.parity.references.opening import Source
     from keras_pe.export.parity.results import ParityReport
+    from keras_pe.protocols import Model
 
 
-def assert_parity(model: Any, artifacts: Any = (), **arguments: Any) -> "ParityReport":
+def assert_parity(
+    model: "Model | Source", artifacts: "Source | Sequence[Source]" = (), **arguments: Any
+) -> "ParityReport":
     """Raises AssertionError, with the report, unless `check_parity` passes.
 
     Args:
