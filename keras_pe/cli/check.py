@@ -98,6 +98,7 @@ def check(
                 if replay is not None:
                     report = replay_bundle(replay, timeout=timeout, progress=progress)
                 else:
+                    assert model is not None  # or _check_usage has refused
                     report = check_parity(
                         model,
                         artifacts,

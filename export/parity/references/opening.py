@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from keras_pe.export.artifact import Artifact
 from keras_pe.export.formats import Format
@@ -20,7 +20,7 @@ Source = str | os.PathLike[str] | Artifact
 _RUNTIMES = {Format.ONNX: "onnxruntime[disabled]", Format.LITERT: "litert", Format.SAVED_MODEL: "tensorflow"}
 
 
-def is_path(source: Any) -> bool:
+def is_path(source: Any) -> TypeGuard[Source]:
     """Whether a source names a file or folder, and is no model."""
     return isinstance(source, str | os.PathLike | Artifact)
 
