@@ -10,6 +10,7 @@ from keras_pe.export.runtimes.runtime import as_dtype
 
 _ROUNDING = 2.0**-21  # of the largest value: what is left when something else is explained
 _FEW = 0.02  # of the values, but at least one
+_ON_ONE_SCALE = 8  # values at least: fewer may be on a grid by chance
 _REACH = 16  # rows by which rows are looked for elsewhere
 
 
@@ -72,7 +73,7 @@ def _rounded(one: Array, other: Array) -> tuple[str, str] | None:
             step = np.where(steps > 0, steps, 1.0) / levels
             places = other / step
             on_grid = np.abs(places - np.rint(places)).max() < 1e-3 * levels / 127
-            if on_grid and one.size > 4 * levels / 127 and (np.abs(one - other) <= 0.51 * step).all():
+            if on_grid and one.size >= _ON_ONE_SCALE * step.size and (np.abs(one - other) <= 0.51 * step).all():
                 kind = "int8" if levels > 100 else "int4"
                 where = "" if axis is None else f", with a scale for each index of axis {axis}"
                 return "rounded values", f"Its values are rounded to {kind}{where}, by up to {largest:.1e}."
