@@ -13,7 +13,6 @@ from keras_pe.export.dependencies import require, require_tensorflow_backend
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.formats import Format
 from keras_pe.export.graph.endpoint import Endpoint
-from keras_pe.export.graph.refusals import refuse_dynamic_time_distributed
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.keras_internals import all_layers
@@ -69,7 +68,6 @@ def export_saved_model(
     signature = model_signature(model, input_signature, sizes=sizes)
     stage("trace")
     endpoint = Endpoint(layers, signature, Format.SAVED_MODEL)
-    refuse_dynamic_time_distributed(endpoint.view, model.name, Format.SAVED_MODEL)
     state = _state(endpoint.view)
     notes = (*state, *signature.notes())
     artifact = Artifact(

@@ -8,6 +8,7 @@ from typing import Any
 
 from keras_pe.export.errors import TracingError, UnsupportedError
 from keras_pe.export.formats import Format
+from keras_pe.export.graph.time_steps import steps_as_rows
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.keras_internals import lookup_tables, one_at_a_time
@@ -34,13 +35,13 @@ class Endpoint:
         """
         import keras
 
-        self._model, self._format = layers[0].name, format
+        self._model, self._format, self._layers = layers[0].name, format, layers
         self._archive = keras.export.ExportArchive()
         # Whole layers are not tracked: every weight would be stored a second time.
         for table in lookup_tables(layers):
             self._archive.track(table)
         try:
-            with one_at_a_time:
+            with one_at_a_time, steps_as_rows(layers):
                 served = self._archive.add_endpoint("serve", *_served(layers[0], signature))
                 self.view = GraphView(served.get_concrete_function().graph, layers)
         except Exception as error:  # a layer may raise anything where a size is not known
@@ -53,7 +54,8 @@ class Endpoint:
             UnsupportedError: If TensorFlow cannot write it.
         """
         try:
-            with _without_notices():
+            # It may be traced once more.
+            with one_at_a_time, steps_as_rows(self._layers), _without_notices():
                 self._archive.write_out(folder, verbose=False)
         except (AssertionError, TypeError, ValueError, NotImplementedError, RuntimeError) as error:
             reason = f"TensorFlow cannot write it: {first_line(error)}."

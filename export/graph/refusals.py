@@ -1,4 +1,4 @@
-"""What stops an export to a format without state: random numbers, changing variables, and a layer traced wrongly."""
+"""What stops an export to a format without state: random numbers and changing variables."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from keras_pe.export.graph.view import GraphView
 
 
 def refuse_state_and_randomness(view: GraphView, model: str, format: Format, updated: Sequence[str] = ()) -> None:
-    """Raises UnsupportedError if a call of the model draws random numbers, changes a variable, or was traced wrongly.
+    """Raises UnsupportedError if a call of the model draws random numbers or changes a variable.
 
     Args:
         view: The traced graph.
@@ -25,7 +25,6 @@ def refuse_state_and_randomness(view: GraphView, model: str, format: Format, upd
             layer=view.layer(path),
             operator=operator,
         )
-    refuse_dynamic_time_distributed(view, model, format)
     changed = [(path, "Assign", f"variable {path!r} changes with every call") for path in updated]
     changed += [
         (path, operator, f"{view.place(path)} changes a variable") for path, operator in view.assigning_operators()
@@ -38,18 +37,4 @@ def refuse_state_and_randomness(view: GraphView, model: str, format: Format, upd
             "output of the model, or export a SavedModel, which keeps it.",
             layer=view.layer(path),
             operator=operator,
-        )
-
-
-def refuse_dynamic_time_distributed(view: GraphView, model: str, format: Format) -> None:
-    """Raises UnsupportedError if a TimeDistributed layer was traced with another number of steps than it will meet."""
-    layer = view.dynamic_time_distributed()
-    if layer:
-        raise UnsupportedError(
-            format,
-            model,
-            f"layer {layer!r} (TimeDistributed) has a dynamic time axis, for which Keras traces as many steps as the "
-            "batch has rows. Give the axis a fixed length, or leave the wrapper out around a layer such as Dense that "
-            "needs none.",
-            layer=layer,
         )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.export.graph.time_steps import steps_as_rows
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.model.keras_internals import one_at_a_time
 from keras_pe.export.model.names import unique
@@ -94,7 +95,7 @@ def trace(layers: Sequence[Any], signature: Signature) -> Trace:
         for i, s in enumerate(signature.inputs)
     ]
     specs += [tf.TensorSpec(v.shape, v.dtype, f"weight_{i}") for i, v in enumerate(variables)]
-    with one_at_a_time:
+    with one_at_a_time, steps_as_rows(layers):
         function = tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
     captured = [  # resources are frozen by the converter, and what TensorFlow has inlined already is no argument
         (inner, value)

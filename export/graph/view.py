@@ -79,22 +79,6 @@ class GraphView:
         found = ((path, op_type) for path, op_type in self.operators() if _ASSIGNS.match(op_type))
         return [(path, op_type) for path, op_type in found if path not in harmless]
 
-    def dynamic_time_distributed(self) -> str | None:
-        """Returns the name of a TimeDistributed layer that Keras has traced with the batch size as number of steps.
-
-        It does so (Keras 3.15) wherever the time axis is dynamic, with a vectorized loop; a fixed axis is unrolled.
-        """
-        import keras
-
-        names = {layer.name for layer in self._layers if isinstance(layer, keras.layers.TimeDistributed)}
-        for path, _ in self.operators() if names else ():
-            parts = path.split("/")
-            if "loop_body" in parts:
-                for part in reversed(parts[: parts.index("loop_body")]):
-                    if name := _layer_name(part, names):
-                        return name
-        return None
-
     def place(self, path: str) -> str:
         """Returns "layer 'x'" for the innermost layer on the path of an operator, or "model 'y'"."""
         name = self.layer(path)

@@ -52,6 +52,11 @@ def replaced_inner_loops(
     return _own_methods("inner_loop", own)
 
 
+def replaced_calls(calls: Mapping[Any, Callable[..., Any]]) -> contextlib.AbstractContextManager[None]:
+    """Gives layers another `call`; each is called with the layer's own, then its arguments."""
+    return _own_methods("call", {layer: functools.partial(call, layer.call) for layer, call in calls.items()})
+
+
 @contextlib.contextmanager
 def named_functions(model: Any) -> Iterator[dict[str, Callable[..., Any]]]:
     """Has a model's Lambda layers serialize their functions as names, which a custom object scope resolves.

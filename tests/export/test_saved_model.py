@@ -89,11 +89,13 @@ def test_state_that_no_output_depends_on_is_not_mentioned(tmp_path: Path) -> Non
     assert export_saved_model(model, tmp_path / "model").notes == ()
 
 
-def test_what_keras_traces_wrongly_is_refused(tmp_path: Path) -> None:
-    layers = [keras.Input((None, 4)), keras.layers.TimeDistributed(keras.layers.Dense(2), name="steps")]
-    with pytest.raises(ExportError, match=r"layer 'steps' \(TimeDistributed\)"):
-        export_saved_model(keras.Sequential(layers), tmp_path / "model")
-    assert list(tmp_path.iterdir()) == []
+def test_what_keras_traces_wrongly_is_traced_right(tmp_path: Path) -> None:
+    layers = [keras.Input((None, 4), name="x"), keras.layers.TimeDistributed(keras.layers.Dense(2), name="steps")]
+    model = keras.Sequential(layers)
+    served = tf.saved_model.load(export_saved_model(model, tmp_path / "model").path).signatures["serving_default"]
+    for shape in ((2, 5, 4), (3, 1, 4)):
+        x = tf.random.stateless_normal(shape, (0, 0))
+        np.testing.assert_allclose(served(x=x)["steps"], model(x), rtol=1e-6, atol=1e-6)
 
 
 def test_a_folder_that_opens_and_does_not_run_is_refused(tmp_path: Path) -> None:

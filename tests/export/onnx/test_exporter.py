@@ -137,7 +137,6 @@ def test_an_input_that_nothing_uses_is_still_an_input(tmp_path: Path) -> None:
             "layer 'noisy' draws random numbers",
         ),
         (lambda: Apply(lambda x: keras.ops.svd(x)[1], name="rank"), "operator 'Svd' of layer 'rank'"),
-        (lambda: keras.layers.TimeDistributed(keras.layers.Dense(3), name="steps"), "layer 'steps' .TimeDistributed."),
     ],
 )
 def test_what_onnx_cannot_hold_is_refused_by_name_and_nothing_is_written(

@@ -125,5 +125,5 @@ ENTRIES = {
         refused="layer 'noise' draws random numbers",
     ),
     "fourier": Entry(lambda: _apply(layers.Lambda(lambda x: ops.fft2((x, x))[0], name="mix"))),
-    "dynamic time": Entry(lambda: _apply(layers.TimeDistributed(layers.Dense(3))), refused="TimeDistributed"),
+    "dynamic time": Entry(lambda: _apply(layers.TimeDistributed(layers.Dense(3)))),
 }

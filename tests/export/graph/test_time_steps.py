@@ -1,0 +1,60 @@
+"""TimeDistributed over any number of steps arrives as Keras runs it, and is Keras' own layer again afterwards."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import onnxruntime as ort
+import pytest
+from keras import layers
+
+from keras_pe.export import DisagreementError, export_onnx
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (lambda: layers.Conv1D(3, 2), (None, 6, 4)),
+        (lambda: layers.LSTM(3), (None, 6, 4)),
+        (lambda: layers.TimeDistributed(layers.Dense(3)), (None, None, 4)),
+        (lambda: keras.Sequential([layers.LayerNormalization(), layers.Dense(3), layers.Dropout(0.5)]), (None, 4)),
+    ],
+    ids=["convolution", "recurrent", "nested", "model"],
+)
+def test_any_number_of_steps_arrives(layer: Callable[[], Any], shape: tuple[Any, ...], tmp_path: Path) -> None:
+    x = keras.Input(shape, name="x")
+    wrapper = layers.TimeDistributed(layer())
+    model = keras.Model(x, wrapper(x))
+    path = export_onnx(model, tmp_path / "m.onnx").path
+    assert "call" not in vars(wrapper)
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for batch, steps in ((2, 5), (5, 2), (1, 1), (3, 19)):
+        values = (
+            np.random.default_rng(steps)
+            .normal(size=(batch, *(steps + i if d is None else d for i, d in enumerate(shape))))
+            .astype("float32")
+        )
+        expected = np.asarray(model(values, training=False))
+        np.testing.assert_allclose(session.run(None, {"x": values})[0], expected, rtol=0, atol=2e-6)
+
+
+def test_a_mask_goes_along(tmp_path: Path) -> None:
+    tokens = keras.Input((None, 6), dtype="int32", name="x")
+    embedded = layers.Embedding(9, 4, mask_zero=True, embeddings_initializer=keras.initializers.RandomNormal(seed=0))(
+        tokens
+    )
+    model = keras.Model(tokens, layers.TimeDistributed(layers.LSTM(3, kernel_initializer="ones"))(embedded))
+    session = ort.InferenceSession(export_onnx(model, tmp_path / "m.onnx").path, providers=["CPUExecutionProvider"])
+    values = np.random.default_rng(0).integers(0, 9, (3, 5, 6)).astype("int32")
+    expected = np.asarray(model(values, training=False))
+    assert np.abs(expected - np.asarray(model(np.maximum(values, 1), training=False))).max() > 1e-3
+    np.testing.assert_allclose(session.run(None, {"x": values})[0], expected, rtol=0, atol=2e-6)
+
+
+def test_a_layer_that_mixes_rows_is_refused(tmp_path: Path) -> None:
+    x = keras.Input((None, 4), name="x")
+    centered = layers.Lambda(lambda rows: rows - keras.ops.mean(rows, axis=0, keepdims=True), output_shape=(4,))
+    with pytest.raises(DisagreementError, match="differs from Keras'"):
+        export_onnx(keras.Model(x, layers.TimeDistributed(centered)(x)), tmp_path / "m.onnx")
