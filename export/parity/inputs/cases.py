@@ -91,10 +91,14 @@ def read_arrays(path: Path) -> Arrays:
         ValueError: If it is none, or is broken.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as stream:
+            file = np.load(stream, allow_pickle=False)
             if isinstance(file, np.ndarray):
                 raise ValueError("it holds one array without a name")
-            return {name: file[name] for name in file.files}
+            arrays = {name: file[name] for name in file.files}
+        if others := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
+            raise ValueError(f"{others[0]!r} is no array")
+        return arrays
     except (EOFError, KeyError, OSError, SyntaxError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(
             f"{path} cannot be read as an .npz file of plain arrays: {error or 'it ends early'}."

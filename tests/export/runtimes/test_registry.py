@@ -30,3 +30,12 @@ def test_what_is_slow_or_rarely_shipped_to_runs_only_when_it_is_named():
     named = {"keras[xla]", "onnx_reference", "openvino"}
     assert not named & {spec.name for spec in default_runtimes()}
     assert {spec.name for spec in find_runtimes(["keras[xla]", "onnx_reference"])} <= named
+
+
+def test_one_name_or_one_spec_is_as_good_as_a_list_of_one():
+    (spec,) = find_runtimes("onnxruntime[all]")
+    assert find_runtimes(spec) == find_runtimes(["onnxruntime[all]"]) == (spec,)
+
+
+def test_no_execution_provider_but_the_processor_runs_without_being_named():
+    assert all("provider" not in spec.options for spec in default_runtimes())

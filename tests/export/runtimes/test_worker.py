@@ -116,3 +116,23 @@ def test_a_runtime_that_cannot_be_imported_is_a_refusal():
     spec = RuntimeSpec("gone", "onnx", "no.such.module:Runtime", "numpy", "-")
     with Worker(spec, timeout=2) as worker, pytest.raises(RuntimeRefusedError, match="ModuleNotFoundError"):
         worker.load("here")
+
+
+def test_a_file_of_the_current_folder_that_is_called_like_a_package_is_not_run(tmp_path, monkeypatch):
+    (tmp_path / "numpy.py").write_text("raise SystemExit('the current folder was run')")
+    monkeypatch.chdir(tmp_path)
+    with Worker(RuntimeSpec("doubling", "onnx", f"{__name__}:Doubling", "numpy", "-"), timeout=20) as worker:
+        worker.load("here")
+        assert worker.run({"x": np.ones(5, np.float32)})["y"].sum() == 10
+
+
+def test_another_variant_is_loaded_in_the_same_process_and_after_a_crash_in_a_new_one(worker):
+    worker.load("here")
+    process = worker._process.pid
+    worker.load("here", RuntimeSpec("doubling", "onnx", f"{__name__}:Doubling", "numpy", "-", {"factor": 5.0}))
+    assert worker._process.pid == process
+    assert worker.run({"x": np.ones(5, np.float32)})["y"].sum() == 25
+    with pytest.raises(RuntimeDiedError):
+        worker.run({"x": np.ones(2, np.float32)})
+    worker.load("here")
+    assert worker.run({"x": np.ones(5, np.float32)})["y"].sum() == 25

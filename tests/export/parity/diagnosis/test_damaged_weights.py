@@ -106,7 +106,10 @@ def _by_keras(build, path):
         value.name = spec.name
     onnx.save(file, path)
     weights = {v.path: np.sort(v.numpy(), axis=None) for v in model.weights if not v.path.endswith(WITHOUT_EFFECT)}
-    constants = {tensor.name: np.sort(numpy_helper.to_array(tensor), axis=None) for tensor in file.graph.initializer}
+    read = {
+        name for node in file.graph.node if node.op_type != "Shape" for name in node.input
+    }  # not for its shape alone
+    constants = {t.name: np.sort(numpy_helper.to_array(t), axis=None) for t in file.graph.initializer if t.name in read}
     return path, {
         name: weight
         for name, values in constants.items()

@@ -2,13 +2,14 @@
 
 import copy
 import dataclasses
+import hashlib
 import json
 
 import jsonschema
 import pytest
 
 from keras_pe.export.parity import results as records
-from keras_pe.export.parity.reports.json import render, schema
+from keras_pe.export.parity.reports.json import SCHEMA_VERSION, render, schema
 from tests.export.parity.reports.samples import ALL, FAILING
 
 
@@ -56,3 +57,16 @@ def test_the_schema_names_every_field_of_every_record_and_no_other():
 
 def _fields(record: type) -> set[str]:
     return {field.name for field in dataclasses.fields(record)} - {"recording"}
+
+
+def test_the_schema_says_its_version_and_a_change_of_its_words_is_noticed():
+    """The names are a promise: where this fails, raise SCHEMA_VERSION, or leave the name as it was."""
+    assert (
+        json.loads(render(FAILING))["schema_version"]
+        == SCHEMA_VERSION
+        == schema()["properties"]["schema_version"]["const"]
+    )
+    found = {name: sorted(part["properties"]) for name, part in schema()["$defs"].items() if name != "figure"}
+    found["report"] = sorted(schema()["properties"])
+    digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+    assert digest[:16] == "1d5852c2806dc2b0"

@@ -131,3 +131,26 @@ def test_where_keras_itself_overflows_nothing_is_compared():
         assert result.passed
         assert result.count == 1
     assert not compare_arrays("y", expected, np.array([np.inf, 7e4], np.float32), truth).passed
+
+
+def test_integers_that_float64_cannot_tell_apart_differ_by_what_they_differ():
+    expected, actual = np.array([2**53 + 1, -(2**62)]), np.array([2**53, -(2**62)])
+    result = compare_arrays("y", expected, actual)
+    assert not result.passed
+    assert result.max_abs_diff == result.min_passing_tolerance == 1.0
+
+
+def test_a_larger_noise_that_is_known_from_elsewhere_widens_the_floor_and_never_narrows_it():
+    truth, actual = np.array([1.0, 2.0]), np.array([1.0, 2.00002], np.float32)
+    assert not compare_arrays("y", truth.astype(np.float32), actual, truth).passed
+    assert compare_arrays("y", truth.astype(np.float32), actual, truth, noise=1e-5).passed
+    assert not compare_arrays("y", truth.astype(np.float32), actual, truth, noise=1e-9).passed
+
+
+def test_a_wider_artifact_is_held_to_its_own_precision_and_the_gap_is_told():
+    truth = np.array([1.0, 2.0])
+    own = np.array([1.0, 2.125], np.float32)  # what the model says in 16 bits
+    wrong = np.array([1.0, 2.1], np.float32)
+    result = compare_arrays("y", truth.astype(np.float32), wrong, truth, own=own)
+    assert not result.passed
+    assert result.precision_gap == 0.125

@@ -1,0 +1,76 @@
+"""What has happened to a weight is told from its values: thirty changes, each by its name, and rounding by none."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from keras_pe.export.parity.diagnosis.relations import describe_change
+
+RNG = np.random.default_rng(3)
+KERNEL = RNG.standard_normal((24, 24)).astype(np.float32)
+WIDE = RNG.standard_normal((16, 40)).astype(np.float32)
+BIAS = RNG.standard_normal(32).astype(np.float32)
+CONV = RNG.standard_normal((3, 3, 4, 8)).astype(np.float32)
+
+
+def _quantized(array, levels, axis=None):
+    axes = None if axis is None else tuple(i for i in range(array.ndim) if i != axis)
+    step = np.abs(array).max(axis=axes, keepdims=True) / levels
+    return (np.rint(array / step) * step).astype(np.float32)
+
+
+def _with(array, place, value):
+    changed = array.copy()
+    changed[place] = value
+    return changed
+
+
+CHANGES = [
+    ("rounded values", "float16", KERNEL, KERNEL.astype(np.float16).astype(np.float32)),
+    ("rounded values", "bfloat16", KERNEL, KERNEL.astype(ml_dtypes.bfloat16).astype(np.float32)),
+    ("rounded values", "int8", KERNEL, _quantized(KERNEL, 127)),
+    ("rounded values", "axis 1", WIDE, _quantized(WIDE, 127, axis=1)),
+    ("rounded values", "int4", WIDE, _quantized(WIDE, 7)),
+    ("scaled values", "0.125", KERNEL, KERNEL * np.float32(0.125)),
+    ("scaled values", "1.001", BIAS, BIAS * np.float32(1.001)),
+    ("flipped sign", "sign", KERNEL, -KERNEL),
+    ("flipped sign", "sign", BIAS, -BIAS),
+    ("transposed axes", "[1, 0]", KERNEL, KERNEL.T),
+    ("transposed axes", "[1, 0]", WIDE, WIDE.T),
+    ("transposed axes", "[1, 0, 2, 3]", CONV, CONV.transpose(1, 0, 2, 3)),
+    ("transposed axes", "[3, 2, 0, 1]", CONV, CONV.transpose(3, 2, 0, 1)),
+    ("reversed values", "axis 0", KERNEL, KERNEL[::-1]),
+    ("reversed values", "0, 1", CONV, CONV[::-1, ::-1]),
+    ("shifted rows", "i+1", WIDE, np.roll(WIDE, -1, axis=0)),
+    ("shifted rows", "i-2", WIDE, np.roll(WIDE, 2, axis=0)),
+    ("shifted rows", "axis 1", WIDE, np.concatenate([WIDE[:, 1:], WIDE[:, :1] * 0], axis=1)),
+    ("reordered values", "axis 1", WIDE, WIDE.reshape(16, 4, 10)[:, [0, 2, 1, 3]].reshape(16, 40)),
+    ("reordered values", "axis 0", WIDE, WIDE[RNG.permutation(16)]),
+    ("changed values", "1 value differs at [3, 5]", KERNEL, _with(KERNEL, (3, 5), 9.0)),
+    ("changed values", "the first at [7", KERNEL, _with(KERNEL, (7, slice(0, 4)), 9.0)),
+    ("changed values", "Index 7 of axis 0", KERNEL, _with(KERNEL, 7, KERNEL[7] + RNG.standard_normal(24))),
+    ("changed values", "576 of 576", KERNEL, KERNEL + RNG.standard_normal((24, 24)).astype(np.float32)),
+    ("missing values", "zero throughout", BIAS, np.zeros_like(BIAS)),
+    ("missing values", "1 throughout", BIAS, np.ones_like(BIAS)),
+    ("offset values", "+0.25", BIAS, BIAS + np.float32(0.25)),
+    ("NaN or infinity", "1 of 576", KERNEL, _with(KERNEL, (0, 1), np.nan)),
+    ("NaN or infinity", "24 of 576", KERNEL, _with(KERNEL, 2, np.inf)),
+    ("other shape", "(24, 20)", KERNEL, KERNEL[:, :20]),
+]
+
+
+@pytest.mark.parametrize(("cause", "said", "expected", "actual"), CHANGES, ids=[f"{c[0]} {c[1]}" for c in CHANGES])
+def test_a_change_is_named_with_its_numbers(cause, said, expected, actual):
+    found = describe_change(expected, np.asarray(actual))
+    assert found is not None
+    assert found[0] == cause
+    assert said in found[1]
+
+
+def test_an_array_as_it_was_is_no_change():
+    assert describe_change(KERNEL, KERNEL.copy()) is None
+
+
+def test_a_few_values_are_on_every_grid_by_chance_and_are_not_called_rounded():
+    few = BIAS[:6]
+    assert describe_change(few, few * np.linspace(1.001, 1.003, 6, dtype=np.float32))[0] == "changed values"
