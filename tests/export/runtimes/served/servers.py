@@ -13,18 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.export.runtimes.external.present import mlserver_python
+
 START = 120.0  # seconds: it imports a web framework, from a cold disk
-
-
-def mlserver_python() -> str:
-    """Returns the Python of the server's environment; skips the test without one, unless CI should have made it."""
-    python = os.environ.get("KERAS_PE_TEST_MLSERVER")
-    if python is None:
-        reason = "KERAS_PE_TEST_MLSERVER names no Python with mlserver and onnxruntime"
-        if os.environ.get("KERAS_PE_TEST_EVERYTHING"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return python
 
 
 def free_port() -> int:

@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.worker import Worker
-from tests.export.runtimes.served.servers import mlserver, mlserver_python
+from tests.export.runtimes.external.present import mlserver_python
+from tests.export.runtimes.served.servers import mlserver
 
 KERNEL = np.random.default_rng(0).standard_normal((8, 3)).astype(np.float32)
 
