@@ -1,4 +1,4 @@
-"""What an exporter needs: packages, and Keras on TensorFlow."""
+"""What an exporter needs: packages."""
 
 import importlib
 import importlib.util
@@ -14,14 +14,3 @@ def require(caller: str, *packages: str, extra: str = "export") -> None:
                 raise ImportError(
                     f"{caller}() needs the package '{package}'. Install it with: pip install 'keras-pe[{extra}]'"
                 ) from error
-
-
-def require_tensorflow_backend(caller: str) -> None:
-    """Raises ValueError unless Keras runs on TensorFlow."""
-    import keras
-
-    if keras.backend.backend() != "tensorflow":
-        raise ValueError(
-            f"{caller}() must run on the TensorFlow backend of Keras: set KERAS_BACKEND=tensorflow and load the model "
-            f"again. Received: the {keras.backend.backend()} backend."
-        )

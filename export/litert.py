@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifact import Artifact
-from keras_pe.export.dependencies import require, require_tensorflow_backend
+from keras_pe.export.dependencies import require
 from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.formats import Format
 from keras_pe.export.graph.endpoint import Endpoint
 from keras_pe.export.graph.refusals import refuse_state_and_randomness
 from keras_pe.export.graph.view import GraphView
+from keras_pe.export.handover import export_elsewhere, is_elsewhere
 from keras_pe.export.messages import joined
 from keras_pe.export.model.precision import in_export_precision
 from keras_pe.export.model.signature import model_signature
@@ -57,7 +58,8 @@ def export_litert(
     returned from it what Keras returns. Until then, and if anything fails, what stood at `filepath` stays.
 
     Args:
-        model: A built `keras.Model` on the TensorFlow backend.
+        model: A built `keras.Model`. On another backend than TensorFlow it is saved, and exported by a process of its
+            own; its layers must be ones that another process can import.
         filepath: The `.tflite` file to write.
         input_signature: See `model_signature`; needed for most subclassed models.
         sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
@@ -77,7 +79,13 @@ def export_litert(
     stage = progress or (lambda name: None)
     require("export_litert", "tensorflow")
     require("export_litert", "ai_edge_litert", extra="export,litert")
-    require_tensorflow_backend("export_litert")
+    if is_elsewhere():
+        options = {
+            "input_signature": input_signature,
+            "sizes": sizes,
+            "progress": progress,
+        }
+        return export_elsewhere("export_litert", Format.LITERT, model, filepath, options)
     destination = check_destination(filepath, Format.LITERT)
     stage("signature")
     layers, input_signature, notes = in_export_precision(model, input_signature, False, Format.LITERT)

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.artifact import Artifact, TensorInfo
-from keras_pe.export.dependencies import require, require_tensorflow_backend
+from keras_pe.export.dependencies import require
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.formats import Format
 from keras_pe.export.graph.endpoint import Endpoint
 from keras_pe.export.graph.view import GraphView
+from keras_pe.export.handover import export_elsewhere, is_elsewhere
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.signature import model_signature
@@ -42,7 +43,8 @@ def export_saved_model(
     `filepath` stays.
 
     Args:
-        model: A built `keras.Model` on the TensorFlow backend.
+        model: A built `keras.Model`. On another backend than TensorFlow it is saved, and exported by a process of its
+            own; its layers must be ones that another process can import.
         filepath: The folder to write.
         input_signature: See `model_signature`; needed for most subclassed models.
         sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
@@ -61,7 +63,13 @@ def export_saved_model(
     start = time.perf_counter()
     stage = progress or (lambda name: None)
     require("export_saved_model", "tensorflow")
-    require_tensorflow_backend("export_saved_model")
+    if is_elsewhere():
+        options = {
+            "input_signature": input_signature,
+            "sizes": sizes,
+            "progress": progress,
+        }
+        return export_elsewhere("export_saved_model", Format.SAVED_MODEL, model, filepath, options)
     destination = check_destination(filepath, Format.SAVED_MODEL)
     stage("signature")
     layers = all_layers(model)

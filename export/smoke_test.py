@@ -107,33 +107,50 @@ def check_agreement(
     import tensorflow as tf
 
     model = layers[0]
-    is_low_precision = half_dtypes(layers) or any(getattr(layer, "quantization_mode", None) for layer in layers)
-    tolerance = _LOW_PRECISION_TOLERANCE if is_low_precision else _TOLERANCE
-    faults: list[str] = []
+    fault: str | None = None
     sizes = [signature.sizes, signature.other_sizes()]
     for number, zeros in enumerate(map(signature.example, sizes if sizes[0] != sizes[1] else sizes[:1])):
         for seed, compiled in enumerate((lambda call: call, lambda call: tf.function(call, autograph=False))):
             with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
                 try:
-                    inputs, truths = _drawn(model, signature, zeros, seed, compiled)
+                    inputs, truths = draw(model, signature, zeros, seed, compiled)
                 except Exception:  # whatever the layers raise; with the first sizes the model is known to run
                     if number == seed == 0:
                         raise
                     break
                 results = run(inputs)
-            if set(results) != set(truths):
-                reason = f"it returns {sorted(results)}, the model {sorted(truths)}."
-                raise DisagreementError(format, model.name, reason)
-            found = (_fault(spec, results[spec.name], truths[spec.name], tolerance) for spec in signature.outputs)
-            faults = [fault for fault in found if fault]
-            if not faults:
+            fault = find_fault(results, truths, layers, signature)
+            if fault is None:
                 break
-        if faults:
-            raise DisagreementError(format, model.name, faults[0])
+        if fault:
+            raise DisagreementError(format, model.name, fault)
 
 
-def _drawn(
-    model: Any, signature: Signature, zeros: Mapping[str, Any], seed: int, compiled: Callable[..., Any]
+def find_fault(
+    results: Mapping[str, Array], truths: Mapping[str, Array], layers: Sequence[Any], signature: Signature
+) -> str | None:
+    """Returns what is wrong with results, in a sentence, None where nothing is.
+
+    Args:
+        results: By the name of the output.
+        truths: What Keras returns.
+        layers: The model, then every layer in it, whose precision decides the tolerance.
+        signature: The model's.
+    """
+    if set(results) != set(truths):
+        return f"it returns {sorted(results)}, the model {sorted(truths)}."
+    is_low_precision = half_dtypes(layers) or any(getattr(layer, "quantization_mode", None) for layer in layers)
+    tolerance = _LOW_PRECISION_TOLERANCE if is_low_precision else _TOLERANCE
+    faults = (_fault(spec, results[spec.name], truths[spec.name], tolerance) for spec in signature.outputs)
+    return next((fault for fault in faults if fault), None)
+
+
+def draw(
+    model: Any,
+    signature: Signature,
+    zeros: Mapping[str, Any],
+    seed: int,
+    compiled: Callable[..., Any] = lambda call: call,
 ) -> tuple[Arrays, Arrays]:
     """Returns inputs and what Keras returns for them: of drawn values, or of zeros if the model takes no others."""
     import keras

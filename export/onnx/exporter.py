@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from keras_pe.export.artifact import Artifact, read_artifact
-from keras_pe.export.dependencies import require, require_tensorflow_backend
+from keras_pe.export.dependencies import require
 from keras_pe.export.errors import TracingError
 from keras_pe.export.formats import Format
 from keras_pe.export.graph.refusals import refuse_state_and_randomness
 from keras_pe.export.graph.tracing import trace
+from keras_pe.export.handover import export_elsewhere, is_elsewhere
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.precision import in_export_precision
 from keras_pe.export.model.signature import model_signature
@@ -49,7 +50,8 @@ def export_onnx(
     `filepath` stays.
 
     Args:
-        model: A built `keras.Model` on the TensorFlow backend.
+        model: A built `keras.Model`. On another backend than TensorFlow it is saved, and exported by a process of its
+            own; its layers must be ones that another process can import.
         filepath: The `.onnx` file to write.
         input_signature: See `model_signature`; needed for most subclassed models.
         sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
@@ -77,7 +79,16 @@ def export_onnx(
     if opset_version not in opsets.EXPORTED:
         first, last = opsets.EXPORTED[0], opsets.EXPORTED[-1]
         raise ValueError(f"`opset_version` must be {first} to {last}. Received: {opset_version!r}.")
-    require_tensorflow_backend("export_onnx")
+    if is_elsewhere():
+        options = {
+            "input_signature": input_signature,
+            "sizes": sizes,
+            "opset_version": opset_version,
+            "external_data_threshold": external_data_threshold,
+            "half_precision": half_precision,
+            "progress": progress,
+        }
+        return export_elsewhere("export_onnx", Format.ONNX, model, filepath, options)
     destination = check_destination(filepath, Format.ONNX)
 
     stage("signature")
