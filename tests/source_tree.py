@@ -23,7 +23,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "graph": ("export.graph",),
     "publishing": ("export.publishing",),
     "runtimes": ("export.runtimes",),
-    "smoke test": ("export.smoke_test",),
+    "smoke test": ("export.smoke_test", "export.handover"),
     "exporters": ("export.onnx", "export.saved_model", "export.litert"),
     "results": ("export.parity.results", "export.parity.reports"),
     "inputs": ("export.parity.inputs",),
