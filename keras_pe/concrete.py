@@ -81,9 +81,9 @@ class Table:
         else:
             # Equal layers share a table, and so its constant. It lives as long as the graph.
             graph = tf.compat.v1.get_default_graph()
-            if not hasattr(graph, "_keras_pe_tables"):
-                graph._keras_pe_tables = {}
-            tensors = graph._keras_pe_tables
+            if not hasattr(graph, "keras_pe_tables"):
+                graph.keras_pe_tables = {}
+            tensors = graph.keras_pe_tables
         if self not in tensors:
             with tf.control_dependencies(None):
                 tensors[self] = tf.constant(self.rows)
