@@ -35,7 +35,6 @@ TESTED_BY = {
     "export.parity.dataset.executors": "export/parity/dataset/executors/test_cluster.py",
     "export.parity.dataset.sources": "export/parity/dataset/sources/test_libraries.py",
     "export.parity.diagnosis": "export/parity/diagnosis/test_catalogue.py",
-    "export.parity.inputs.cases": "cli/test_check.py",
     "export.parity.inputs.input_roles": "export/parity/inputs/test_roles.py",
     "export.parity.references": "export/parity/test_check.py",
     "export.parity.reports": "export/parity/reports/test_reports.py",

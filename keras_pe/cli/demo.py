@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from keras_pe.cli.quiet import start_keras
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -21,10 +23,11 @@ def demo(folder: Path) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    start_keras()
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:<32}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("import TensorFlow", total=None)
+        task = bar.add_task("start", total=None)
 
         def tell(stage: str, done: int | None, total: int | None) -> None:
             bar.update(task, description=stage, completed=done or 0, total=total)

@@ -11,6 +11,7 @@ import click
 
 from keras_pe.cli.errors import CouldNotBeTriedError
 from keras_pe.cli.model_file import check_model_file
+from keras_pe.cli.quiet import start_keras
 from keras_pe.cli.sizes import parse_sizes
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ def export(
         raise click.UsageError(f"{names} must go with the format onnx. Received: {', '.join(chosen)}.")
     places = {format: out if len(chosen) == 1 else out.with_name(out.name + format.suffix) for format in chosen}
     artifacts, errors = [], []
+    try:
+        start_keras()
+    except ImportError as error:
+        raise CouldNotBeTriedError(str(error)) from error
     with _stages(as_json) as stage:
         stage("load")
         loaded = _load(model)

@@ -87,7 +87,7 @@ class _Child:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
-            [sys.executable, "-c", f"from {__package__}.child import main; main()"],
+            [sys.executable, "-P", "-c", f"from {__package__}.child import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
