@@ -1,11 +1,12 @@
 """What an ONNX model must survive before it is published: the checker, strict shape inference, a run beside Keras."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.errors import DisagreementError, InvalidArtifactError
+from keras_pe.export.errors import DisagreementError, InvalidArtifactError, UnsupportedError
 from keras_pe.export.formats import Format
 from keras_pe.export.graph.tracing import Weight
 from keras_pe.export.messages import first_line
@@ -16,6 +17,9 @@ from keras_pe.export.reading.onnx_file import read_without_weights
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.smoke_test import Runner, check_artifact
+
+# How ONNX Runtime says that it has no code for an operator in the element type it is asked in.
+_NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)\(\d+\) node with name '([^']*)'")
 
 
 def check_graph(model: Any, weights: Sequence[Weight], name: str) -> None:
@@ -40,6 +44,18 @@ def check_graph(model: Any, weights: Sequence[Weight], name: str) -> None:
         raise InvalidArtifactError(Format.ONNX, name, f"the graph is not valid ONNX: {first_line(error)}.") from error
 
 
+def _without_kernel(operator: str, node: str, layers: Sequence[Any]) -> UnsupportedError:
+    """Returns the error of a file that is valid ONNX, and that ONNX Runtime has no code for."""
+    dtypes = sorted({str(layer.compute_dtype) for layer in layers if layer.compute_dtype} - {"float32"})
+    reason = f"ONNX Runtime has no kernel of operator {operator!r} for the number type of node {node!r}."
+    if dtypes:
+        reason += (
+            f" The model computes in {' and '.join(dtypes)}: build it under the policy 'float32', load the weights, "
+            "and export that."
+        )
+    return UnsupportedError(Format.ONNX, layers[0].name, reason, operator=operator)
+
+
 def mapped_session() -> RuntimeSpec:
     """Returns ONNX Runtime without what copies weights: they stay in the file that it maps."""
     (spec,) = find_runtimes(["onnxruntime[all]"])
@@ -61,6 +77,9 @@ def check_file(file: Path, runner: Runner, layers: Sequence[Any], signature: Sig
     try:
         check_artifact(mapped, runner, layers, signature, Format.ONNX)
     except (DisagreementError, InvalidArtifactError) as error:
+        missing = _NO_KERNEL.search(error.reason)
+        if missing:
+            raise _without_kernel(missing[1], missing[2], layers) from error
         found = find_fault(mapped, mapped_session(), layers, signature)
         if found is None:
             raise

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from keras_pe.export import ExportError, model_signature
+from keras_pe.export import ExportError, UnsupportedError, export_onnx, model_signature
 from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.onnx.finishing.verification import check_file, mapped_session
 from keras_pe.export.runtimes.worker import Worker
@@ -51,3 +51,11 @@ def test_an_output_of_other_numbers_is_refused(tmp_path: Path) -> None:
     file = written(tmp_path / "model.onnx", [helper.make_node("LeakyRelu", ["x"], ["y"])], [])
     with pytest.raises(ExportError, match=r"output 'y' differs from Keras' by 0\.\d+, where .* is 2\.\d"):
         check(file)
+
+
+def test_a_number_type_that_onnx_runtime_has_no_code_for_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    x = keras.Input((8, 8, 3), dtype="float64")
+    model = keras.Model(x, keras.layers.Conv2D(2, 3, dtype="float64")(x))
+    with pytest.raises(UnsupportedError, match=r"no kernel of operator 'Conv' .* float64: build it under") as caught:
+        export_onnx(model, tmp_path / "m.onnx")
+    assert caught.value.operator == "Conv"
