@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from keras_pe.export.parity.diagnosis.causes import behaviour, inside, structure, values
+from keras_pe.export.parity.diagnosis.causes.optimizations import graph_optimization
 from keras_pe.export.parity.diagnosis.causes.whole_model import changed_model
 from keras_pe.export.parity.diagnosis.layers import Trace, trace_faults
 from keras_pe.export.parity.diagnosis.probe import Probe
@@ -24,6 +25,7 @@ _FIRST: tuple[tuple[Detector, ...], ...] = (
 )
 # The first stage that finds something is the last.
 _LAST: tuple[tuple[Detector, ...], ...] = (
+    (graph_optimization,),
     (values.not_a_number, values.transposed_axes, values.layout_of_columns, values.shifted_rows),
     (behaviour.frozen_state, behaviour.batch_dependence),
     (changed_model,),
