@@ -19,30 +19,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(PARTS)}; without any, all of them")
     parser.add_argument("--render", action="store_true", help="render what is stored, and measure nothing")
-    parser.add_argument("--shared", action="store_true", help="say that the machine had other work, too")
+    parser.add_argument("--shared", action="store_true", help="the machine has other work, too: one thread only")
     asked = parser.parse_args()
     if set(asked.parts) - set(PARTS):
         parser.error(f"unknown part; choose of: {', '.join(PARTS)}")
     for part in [] if asked.render else asked.parts or PARTS:
         print(part, flush=True)
-        found = PARTS[part]()
+        found = PARTS[part](asked.shared)
         beside = {"machine": results.machine(asked.shared), **found.get("beside", {})}
         results.save(part, found.get("seconds", {}), found.get("bytes", {}), beside)
     rendering.write()
 
 
-def accuracy() -> dict[str, Any]:
+def accuracy(shared: bool) -> dict[str, Any]:
     """Returns the largest errors."""
     return {"beside": {"figures": in_own_process("benchmarks.accuracy.encodings")}}
 
 
-def speed(runtime: str, backend: str) -> dict[str, Any]:
+def speed(runtime: str, backend: str, shared: bool) -> dict[str, Any]:
     """Returns the contestants' times in one runtime, a module of benchmarks.speed, with this backend of Keras."""
     if find_spec(backend) is None:
         return {"beside": {"left out": [f"{backend} was not installed where this was measured."]}}
     seconds: dict[str, list[float]] = {}
     left_out: list[str] = []
-    for threads in sorted({1, min(2, len(os.sched_getaffinity(0)))}):
+    if shared:
+        left_out.append(f"{runtime}, two threads: with other work on the machine their time tells nothing.")
+    for threads in (1,) if shared or len(os.sched_getaffinity(0)) < 2 else (1, 2):
         arguments = [runtime, "--threads", str(threads), *(["--cases", *TWO_THREADS] if threads > 1 else [])]
         found = in_own_process("benchmarks.speed.worker", arguments, threads=threads, backend=backend)
         seconds |= found["seconds"]
@@ -50,12 +52,12 @@ def speed(runtime: str, backend: str) -> dict[str, Any]:
     return {"seconds": seconds, "beside": {"left out": left_out}}
 
 
-def costs() -> dict[str, Any]:
+def costs(shared: bool) -> dict[str, Any]:
     """Returns what an encoding adds to a model beside time, and the times of `identify`."""
     return dict(in_own_process("benchmarks.costs", threads=1))
 
 
-def exporter() -> dict[str, Any]:
+def exporter(shared: bool) -> dict[str, Any]:
     """Returns the exporter's figures, and those of Keras' own."""
     from benchmarks.exporter import export_cost, onnx_speed  # with Keras, which nothing else here needs
 
@@ -69,7 +71,7 @@ def exporter() -> dict[str, Any]:
     }
 
 
-PARTS: dict[str, Callable[[], dict[str, Any]]] = {
+PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "accuracy": accuracy,
     "onnxruntime": partial(speed, "in_onnxruntime", "tensorflow"),
     "tensorflow": partial(speed, "in_tensorflow", "tensorflow"),

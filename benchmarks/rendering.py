@@ -9,6 +9,7 @@ from benchmarks.measuring import ROOT
 from benchmarks.results import load
 
 Medians = dict[str, float]
+PARTS = ("accuracy", "onnxruntime", "tensorflow", "jax", "torch", "costs", "exporter")
 MARKED = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 BASE = "tensor2tensor"
 CONTESTANTS = ("keras-hub", "keras_pe", "keras_pe, max_length", "ready rows")
@@ -50,8 +51,11 @@ def page(medians: Medians, beside: dict[str, Any]) -> str:
         for scenario, title in TITLES.items():
             if any(each[:3] == [mode, threads, scenario] for each in speeds):
                 parts.append(f"{title}:\n\n{_by_shape(medians, mode, threads, scenario)}")
-    parts += ["## What it adds to a model", costs(medians, beside), "## The exporter", exporter(medians, beside)]
-    left_out = [each for part in beside.values() for each in part.get("left out", [])]
+    parts += ["## What it adds to a model", costs(medians, beside)]
+    if "exporter" in beside:
+        parts += ["## The exporter", exporter(medians, beside)]
+    left_out = [f"{part}: not measured yet." for part in PARTS if part not in beside]
+    left_out += [each for part in beside.values() for each in part.get("left out", [])]
     if left_out:
         parts += ["## Left out", "\n".join(f"- {each}" for each in left_out)]
     return "\n\n".join(parts) + "\n"
@@ -108,13 +112,12 @@ def costs(medians: Medians, beside: dict[str, Any]) -> str:
         "memory of a call, positions given, (32, 512), eager": ("memory, TensorFlow, eager", _bytes),
     }
     header = ("", BASE, "keras_pe", "`max_length=8192`", "`max_length=65536`")
-    return _table(
-        header,
-        (
-            (title, *(form(medians[f"{key}/{each}"]) if f"{key}/{each}" in medians else "" for each in whose))
-            for title, (key, form) in rows.items()
-        ),
-    )
+    lines = [
+        (title, *(form(medians[f"{key}/{each}"]) if f"{key}/{each}" in medians else "" for each in whose))
+        for title, (key, form) in rows.items()
+        if f"{key}/keras_pe" in medians
+    ]
+    return _table(header, lines) if lines else "It was not measured yet."
 
 
 def exporter(medians: Medians, beside: dict[str, Any]) -> str:
@@ -134,12 +137,9 @@ def exporter(medians: Medians, beside: dict[str, Any]) -> str:
 
 def identify(medians: Medians, beside: dict[str, Any]) -> str:
     """How long `identify` takes."""
-    tables = {"5000x4096": "(5000, 4096)", "100000x512": "(100000, 512)"}
-    return (
-        "`identify` takes "
-        + " and ".join(f"{medians[f'identify/{key}']:.1f} s for a table of {shape}" for key, shape in tables.items())
-        + "."
-    )
+    shapes = [name.removeprefix("identify/") for name in medians if name.startswith("identify/")]
+    times = (f"{medians[f'identify/{each}']:.1f} s for a table of ({each.replace('x', ', ')})" for each in shapes)
+    return f"`identify` takes {' and '.join(times)}." if shapes else "`identify` was not measured yet."
 
 
 def machine(medians: Medians, beside: dict[str, Any]) -> str:
@@ -172,12 +172,16 @@ def _by_shape(medians: Medians, mode: str, threads: str, scenario: str) -> str:
 
 def _ratio(medians: Medians, case: str, contestant: str) -> str:
     name, base = f"{case}/{contestant}", f"{case}/{BASE}"
-    return f"{medians[name] / medians[base]:.2g}" if name in medians and base in medians else "-"
+    return _two_digits(medians[name] / medians[base]) if name in medians and base in medians else "-"
 
 
 def _quotient(medians: Medians, name: str) -> str:
     ours, theirs = (medians.get(f"{name}/{route}") for route in ("keras_pe", "keras"))
-    return f"{ours / theirs:.2g}" if ours and theirs else "-"
+    return _two_digits(ours / theirs) if ours and theirs else "-"
+
+
+def _two_digits(value: float) -> str:
+    return f"{value:#.2g}".rstrip(".")
 
 
 def _bytes(value: float) -> str:

@@ -23,7 +23,7 @@ def save(part: str, seconds: dict[str, list[float]], sizes: dict[str, int], besi
     units |= {name: ("byte", [size]) for name, size in sizes.items()}
     if units:
         suite = pyperf.BenchmarkSuite([_benchmark(name, *each) for name, each in units.items()])
-        suite.dump(str(FOLDER / f"{part}.json"), compact=False, replace=True)
+        suite.dump(str(FOLDER / f"{part}.json"), compact=True, replace=True)
     stored = json.loads(_beside().read_text()) if _beside().exists() else {}
     _beside().write_text(json.dumps(stored | {part: beside}, indent=1) + "\n")
 
