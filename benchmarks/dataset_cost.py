@@ -3,7 +3,7 @@
 The bare loop reads the rows, runs the compiled Keras model and ONNX Runtime one after the other, and compares nothing.
 Imports and loading are left out on both sides. Both run in turns, each in a process of its own.
 
-Usage: python benchmarks/dataset_cost.py [ROWS]
+Usage: python -m benchmarks.dataset_cost [ROWS]
 """
 
 import statistics
@@ -66,7 +66,7 @@ def checked(pool: ProcessPool, model: str, artifact: str, data: str) -> float:
 
 def main() -> None:
     """Prints both rates in turns, and the median of their ratio."""
-    from dataset_cost import bare as by_name  # a worker finds no function of `__main__`
+    from benchmarks.dataset_cost import bare as by_name  # a worker finds no function of `__main__`
 
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     with tempfile.TemporaryDirectory() as folder:

@@ -70,7 +70,7 @@ def test_exits_with_0_and_says_how_sure_it_is(folder: Path) -> None:
     assert result.exit_code == 0, result.output
     text = " ".join(result.output.split())
     assert "3,000 rows: 0 decisions changed" in text
-    assert "with 95 % confidence fewer than 9.98 in 10,000 fail" in text
+    assert "with 95 % confidence fewer than 10 in 10,000 fail" in text
 
 
 def test_exits_with_1_names_the_row_and_replays_it(folder: Path, tmp_path: Path) -> None:

@@ -3,14 +3,14 @@
 import atexit
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.dataset.batching import Batch
 from keras_pe.export.parity.dataset.job import Job, Target
 from keras_pe.export.parity.dataset.reference import ArtifactRows, KerasRows, RowReference
-from keras_pe.export.parity.dataset.target import TargetRunner
+from keras_pe.export.parity.dataset.target import Answer, TargetRunner
 from keras_pe.export.runtimes.runtime import Arrays
 
 _here: dict[str, Any] = {}  # models of this process, by the key of the reference
@@ -29,28 +29,30 @@ class Session:
         except BaseException:
             self.close()
             raise
-        self._threads = ThreadPoolExecutor(max(1, len(self.targets)), thread_name_prefix="runtime")
+        # One thread each: a runtime has its next batch at hand when it is done with the one before.
+        self._threads = {key: ThreadPoolExecutor(1, thread_name_prefix="runtime") for key in self.targets}
 
-    def run(self, batch: Batch, targets: tuple[Target, ...]) -> tuple[Arrays, dict[str, Any]]:
-        """Returns what the reference says and what each runtime says, all of which compute at the same time.
+    def ask(self, batch: Batch, targets: tuple[Target, ...]) -> tuple[Arrays, dict[str, Future[list[Answer]]]]:
+        """Returns what the reference says, and what each runtime will say, which computes at the same time.
 
         Raises:
             Exception: The reference's own error, if it refuses the batch.
         """
-        answers = {t.key: self._threads.submit(self.targets[t.key].run, batch.inputs) for t in targets}
+        answers = {t.key: self._threads[t.key].submit(self.targets[t.key].run, batch.inputs) for t in targets}
         try:
-            expected = self.reference.run(batch.inputs)
-        finally:
-            found = {key: answer.result() for key, answer in answers.items()}
-        return expected, found
+            return self.reference.run(batch.inputs), answers
+        except Exception:
+            wait(answers.values())
+            raise
 
     def close(self) -> None:
         """Ends the processes."""
+        if hasattr(self, "_threads"):
+            for thread in self._threads.values():
+                thread.shutdown()
+            self.reference.close()
         for target in self.targets.values():
             target.close()
-        if hasattr(self, "reference"):
-            self.reference.close()
-            self._threads.shutdown()
 
 
 class _Turn:

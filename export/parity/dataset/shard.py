@@ -1,6 +1,7 @@
 """One shard through the reference and the runtimes: what a worker does."""
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,8 +52,7 @@ def run_shard(job: Job, calibration: Calibration, shard: Shard, keys: tuple[str,
         for key in keys:
             session.targets[key].begin_shard()
         merged = dict.fromkeys(keys, RuntimeStatistics())
-        for number, batch in enumerate(shard_batches(job, calibration, shard)):
-            expected, answers = _ask(session, batch, targets, shard)
+        for number, batch, expected, answers in _answered(session, job, calibration, shard, targets):
             for key in keys:
                 rows = measure_rows(session.reference, calibration.rules, batch, expected, answers[key])
                 found = summarize(rows, shard, number, batch, expected, answers[key], merged[key])
@@ -67,8 +67,7 @@ def run_rows(job: Job, calibration: Calibration, shard: Shard) -> RowMeasures:
     severity, error = np.zeros(shard.rows, np.int64), np.zeros(shard.rows)
     with session_of(job) as session:
         session.targets[target.key].begin_shard()
-        for batch in shard_batches(job, calibration, shard):
-            expected, answers = _ask(session, batch, (target,), shard)
+        for _, batch, expected, answers in _answered(session, job, calibration, shard, (target,)):
             rows = measure_rows(session.reference, calibration.rules, batch, expected, answers[target.key])
             places = batch.rows - shard.start
             severity[places], error[places] = rows.severity, rows.error
@@ -94,13 +93,24 @@ def _read(job: Job, shard: Shard, count: int, columns: tuple[str, ...]) -> Itera
     return job.source.read(shard, count, columns)
 
 
-def _ask(
-    session: Session, batch: Batch, targets: tuple[Target, ...], shard: Shard
-) -> tuple[Arrays, Mapping[str, list[Answer]]]:
-    try:
-        return session.run(batch, targets)
-    except Exception as error:  # whatever a layer raises
-        raise DataError(_refusal(session, batch, shard, error)) from error
+def _answered(
+    session: Session, job: Job, calibration: Calibration, shard: Shard, targets: tuple[Target, ...]
+) -> Iterator[tuple[int, Batch, Arrays, dict[str, list[Answer]]]]:
+    """Returns each batch of a shard with its number, what the reference says and what each runtime says.
+
+    A runtime has the next batch while this one is compared: nobody waits for the other.
+    """
+    before: tuple[int, Batch, Arrays, dict[str, Future[list[Answer]]]] | None = None
+    for number, batch in enumerate(shard_batches(job, calibration, shard)):
+        try:
+            expected, coming = session.ask(batch, targets)
+        except Exception as error:  # whatever a layer raises
+            raise DataError(_refusal(session, batch, shard, error)) from error
+        if before is not None:
+            yield *before[:3], {key: answer.result() for key, answer in before[3].items()}
+        before = (number, batch, expected, coming)
+    if before is not None:
+        yield *before[:3], {key: answer.result() for key, answer in before[3].items()}
 
 
 def _refusal(session: Session, batch: Batch, shard: Shard, error: Exception) -> str:

@@ -1,5 +1,6 @@
 """The report of a data set in sentences, in the user's terms."""
 
+import math
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -96,11 +97,12 @@ def verdict(result: DatasetResult) -> str:
 
 
 def rate(value: float) -> str:
-    """Returns a share as a count in a round number, such as "3 in a million", rounded up."""
+    """Returns a share as a count in a round number, such as "3 in a million": two digits, rounded up."""
     for size, name in ((100, "a hundred"), (10_000, "10,000"), (1_000_000, "a million"), (10**9, "a billion")):
         count = value * size
         if count >= 0.995:
-            return f"{count:.3g} in {name}"
+            step = 10.0 ** (math.floor(math.log10(count)) - 1)
+            return f"{math.ceil(count / step - 1e-9) * step:g} in {name}"
     return f"{value:.1e}"
 
 
