@@ -26,7 +26,9 @@ def known_length(length: Any) -> int | None:
 
 def visible(value: Any) -> npt.NDArray[Any] | None:
     """Returns the numbers of an array or tensor, or None where a graph is traced and they will be others."""
-    if isinstance(value, int | np.ndarray | np.generic):
+    if _torch_is_tracing(any_size=False):  # TorchDynamo would trace NumPy as well
+        return None
+    if isinstance(value, (int, np.ndarray, np.generic)):
         return np.asarray(value)
     if isinstance(value, keras.KerasTensor) or not ops.is_tensor(value):
         return None
@@ -63,6 +65,8 @@ class Table:
     def __init__(self, rows: npt.NDArray[Any]) -> None:
         self.rows = rows
         self._tensors: dict[Any, Any] = {}
+        # TorchDynamo would trace the conversion of an array, but takes a tensor as it is.
+        self._host = _torch_tensor(rows) if keras.config.backend() == "torch" else None
 
     def tensor(self) -> Any:
         """Returns the rows as a tensor of the backend."""
@@ -77,28 +81,34 @@ class Table:
         import tensorflow as tf
 
         if tf.executing_eagerly():
-            tensors = self._tensors
-        else:
-            # Equal layers share a table, and so its constant. It lives as long as the graph.
-            graph = tf.compat.v1.get_default_graph()
-            if not hasattr(graph, "keras_pe_tables"):
-                graph.keras_pe_tables = {}
-            tensors = graph.keras_pe_tables
-        if self not in tensors:
-            with tf.control_dependencies(None):
-                tensors[self] = tf.constant(self.rows)
-        return tensors[self]
+            if not self._tensors:
+                self._tensors["eager"] = tf.constant(self.rows)
+            return self._tensors["eager"]
+        graph = tf.compat.v1.get_default_graph()
+        while type(graph).__name__ == "CondBranchFuncGraph":  # both branches take what the graph around them has
+            graph = graph.outer_graph
+        # Equal layers share a table, and so its constant. It lives as long as the graph.
+        if not hasattr(graph, "keras_pe_tables"):
+            graph.keras_pe_tables = {}
+        if self not in graph.keras_pe_tables:
+            with graph.as_default(), tf.control_dependencies(None):
+                graph.keras_pe_tables[self] = tf.constant(self.rows)
+        return graph.keras_pe_tables[self]
 
     def _tensor_of_torch(self) -> Any:
-        import torch
-
         if _torch_is_tracing():
-            return ops.convert_to_tensor(self.rows)
+            return ops.convert_to_tensor(self._host)
         device = ops.convert_to_tensor(0).device
         if device not in self._tensors:
-            with torch.inference_mode(False):
-                self._tensors[device] = ops.convert_to_tensor(self.rows)
+            self._tensors[device] = ops.convert_to_tensor(self._host)
         return self._tensors[device]
+
+
+def _torch_tensor(rows: npt.NDArray[Any]) -> Any:
+    import torch
+
+    with torch.inference_mode(False):  # what is made in inference mode cannot be trained through
+        return torch.from_numpy(rows)
 
 
 def _visible_in_torch(value: Any) -> npt.NDArray[Any] | None:

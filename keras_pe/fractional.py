@@ -30,15 +30,18 @@ class FractionalEncoding:
     ) -> None:
         self._channels, self._layout, self._start_index, self._dtype = channels, layout, start_index, dtype
         self._low, self._high = low, high
-        self._rates = 1.0 / timescales
-        digits, most = 0, float(np.max(self._rates, initial=0.0)) / (2 * np.pi)
+        rates = 1.0 / timescales
+        digits, most = 0, float(np.max(rates, initial=0.0)) / (2 * np.pi)
         while most / 2 * 2.0 ** (-FRACTION_BITS * digits) > REST:
             digits += 1
         self._fraction_digits = digits
         units = [*WHOLE, *(2.0 ** (-FRACTION_BITS * (digit + 1)) for digit in range(digits))]
         turns = [_turns(unit, timescales) for unit in units]
-        self._leading = [np.round(each * LEADING) / LEADING for each in turns]
-        self._trailing = [each - leading for each, leading in zip(turns, self._leading, strict=True)]
+        leading = [np.round(each * LEADING) / LEADING for each in turns]
+        trailing = [each - first for each, first in zip(turns, leading, strict=True)]
+        self._rates = Table(rates.astype(dtype))
+        self._leading = [Table(each.astype(dtype)) for each in leading]
+        self._trailing = [Table(each.astype(dtype)) for each in (rates / (2 * np.pi), *trailing)]
         self._one_row = Table(np.zeros((1, 1), dtype))
 
     def at(self, whole: Any, nearest: Any, fraction: Any) -> Any:
@@ -56,7 +59,7 @@ class FractionalEncoding:
         fraction = ops.expand_dims(fraction, -1) + take_rows(self._one_row.tensor(), ops.where(inside, 0, 1))
         if self._dtype == "float64":
             angles = ops.cast(ops.expand_dims(nearest, -1), "float64") + fraction
-            angles = ops.multiply(angles, self._rates)
+            angles = angles * self._rates.tensor()
             return assemble(ops.sin(angles), ops.cos(angles), self._channels, self._layout, xp=ops)
         return assemble(*self._rotations(nearest, fraction), self._channels, self._layout, xp=ops)
 
@@ -64,18 +67,16 @@ class FractionalEncoding:
         numbers, rest = self._digits(nearest, fraction)
         turns = self._weighted(numbers, self._leading)
         turns = turns - ops.round(turns)
-        small = self._weighted([rest, *numbers], [self._rates / (2 * np.pi), *self._trailing])
+        small = self._weighted([rest, *numbers], self._trailing)
         # Half a turn changes the signs of both, and leaves an angle of at most a quarter of a turn.
         halves = ops.round((turns + small) * 2.0)
         angles = ((turns - halves * 0.5) + small) * (2 * np.pi)
         sign = 1.0 - 2.0 * ops.abs(halves)
         return ops.sin(angles) * sign, ops.cos(angles) * sign
 
-    def _weighted(self, numbers: list[Any], rows: list[npt.NDArray[np.float64]]) -> Any:
+    def _weighted(self, numbers: list[Any], rows: list[Table]) -> Any:
         """Returns the sum of `(..., 1)` numbers times rows of timescales."""
-        total, *others = (
-            ops.multiply(number, row.astype(self._dtype)) for number, row in zip(numbers, rows, strict=True)
-        )
+        total, *others = (number * row.tensor() for number, row in zip(numbers, rows, strict=True))
         for each in others:
             total = total + each
         return total

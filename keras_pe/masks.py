@@ -34,7 +34,7 @@ def positions_from_mask(
         `(..., length)`, int32.
 
     Raises:
-        TypeError: If `segment_ids` come with a mask that is a tensor.
+        TypeError: If `mask` is None, or `segment_ids` come with a mask that is a tensor.
         ValueError: If `mask` is a scalar, or `segment_ids` are of another shape than `mask`.
 
     Source:
@@ -45,6 +45,11 @@ def positions_from_mask(
     >>> positions_from_mask([1, 1, 1, 1, 1, 0], segment_ids=[1, 1, 1, 2, 2, 0]).tolist()
     [0, 1, 2, 0, 1, 0]
     """
+    if mask is None:
+        raise TypeError(
+            "`mask` must be an array or a tensor. Received: mask=None. What has no mask has no padding: its positions "
+            "are 0, 1, 2, ..., which the layers count themselves."
+        )
     if not isinstance(mask, np.ndarray | list | tuple):
         return _positions_of_tensor(mask, segment_ids, start_index, padding_position)
     tokens = np.asarray(mask) != 0

@@ -151,8 +151,8 @@ class ComposedEncoding:
             xp.take(table.rows if xp is np else table.tensor(), rows, axis=0) for table in (self._sin, self._cos)
         )
         if self._half:
-            one = np.ones((), self._dtype)
-            sin = sin * xp.expand_dims(xp.where(digits < 0, -one, one), -1)
+            sign = xp.where(digits < 0, -1, 1)
+            sin = sin * xp.expand_dims(sign.astype(self._dtype) if xp is np else ops.cast(sign, self._dtype), -1)
         return sin, cos
 
     def _row(self, sin: Any, cos: Any) -> Any:

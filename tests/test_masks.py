@@ -61,3 +61,8 @@ def test_segments_of_a_tensor_are_refused() -> None:
 def test_a_scalar_is_no_mask() -> None:
     with pytest.raises(ValueError, match="at least one axis"):
         positions_from_mask(np.array(1))
+
+
+def test_no_mask_at_all_is_refused_with_what_it_means() -> None:
+    with pytest.raises(TypeError, match=r"Received: mask=None\. What has no mask has no padding"):
+        positions_from_mask(None)

@@ -76,3 +76,10 @@ def test_learned_functions_add_trained_values_to_a_functional_model() -> None:
     expected = table[:3] + np.sqrt(8) * grid[:3] + np.sqrt(8) * layer[1]
     # Six roundings of numbers below 16.
     np.testing.assert_allclose(model.predict(np.zeros((2, 3, 8)), verbose=0)[0], expected, atol=6 * 2.0**-21)
+
+
+def test_a_negative_length_and_integers_to_add_to_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"`length` must be at least 0\. Received: length=-5"):
+        tensor2tensor.get_timing_signal_1d(-5, 8)
+    with pytest.raises(TypeError, match=r"`x` must be of a floating-point dtype.*int32"):
+        tensor2tensor.add_timing_signal_1d(np.zeros((1, 3, 8), "int32"))

@@ -76,7 +76,7 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
 
     def call(self, inputs: Any, positions: Any = None, start_index: Any = None) -> Any:
         axes = count_axes(inputs.shape, positions)
-        if positions is not None and axes > 1 and not isinstance(positions, list | tuple):
+        if positions is not None and axes > 1 and not isinstance(positions, (list, tuple)):
             raise TypeError(
                 f"`positions` must be a list of {axes}, one per positional axis of layer '{self.name}'. "
                 f"Received: {type(positions).__name__}."

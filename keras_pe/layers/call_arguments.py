@@ -28,12 +28,12 @@ class Positions(NamedTuple):
 
 def is_integer(value: Any) -> bool:
     """Whether `value` is a Python or NumPy integer; a bool is not."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def check_start_index(value: Any) -> PerAxis:
     """Returns a configured start as an int, or a tuple of one per axis."""
-    starts = value if isinstance(value, list | tuple) else [value]
+    starts = value if isinstance(value, (list, tuple)) else [value]
     for start in starts:
         if not is_integer(start):
             raise TypeError(f"`start_index` must be an integer, or one per axis. Received: start_index={value!r}.")
@@ -49,7 +49,7 @@ def check_max_length(value: Any) -> PerAxis | None:
     """Returns a configured maximal length as an int, or a tuple of one per axis, or None."""
     if value is None:
         return None
-    lengths = value if isinstance(value, list | tuple) else [value]
+    lengths = value if isinstance(value, (list, tuple)) else [value]
     for length in lengths:
         if not is_integer(length):
             raise TypeError(
@@ -62,7 +62,7 @@ def check_max_length(value: Any) -> PerAxis | None:
 
 def per_axis(value: Any, axes: int, name: str) -> list[Any]:
     """Returns one value for each axis: the given ones, or the only one repeated."""
-    if not isinstance(value, list | tuple):
+    if not isinstance(value, (list, tuple)):
         return [value] * axes
     if len(value) != axes:
         raise ValueError(
@@ -80,7 +80,7 @@ def count_axes(inputs_shape: Any, positions: Any) -> int:
     """
     if len(inputs_shape) > 3:
         return len(inputs_shape) - 2
-    listed = isinstance(positions, list | tuple) and not all(each is None or is_integer(each) for each in positions)
+    listed = isinstance(positions, (list, tuple)) and not all(each is None or is_integer(each) for each in positions)
     return len(positions) if listed else 1
 
 
@@ -148,15 +148,17 @@ def check_before_conversion(inputs: Any, positions: Any, start_index: Any, name:
             f"`inputs` must be a dense tensor in layer '{name}'. Received: a {type(inputs).__name__}. "
             "inputs.to_tensor() pads it, and keras_pe.positions_from_mask numbers what is not padding."
         )
-    if isinstance(positions, list | tuple) and any(isinstance(each, int | float | np.number) for each in positions):
+    if isinstance(positions, (list, tuple)) and any(isinstance(each, (int, float, np.number)) for each in positions):
         raise TypeError(
             f"`positions` must be an array or a tensor in layer '{name}', or a list of one per positional axis. "
             f"Received: a list of {len(positions)} numbers. numpy.asarray(positions) makes an array of it."
         )
     for argument in (positions, start_index):
-        for values in argument if isinstance(argument, list | tuple) else [argument]:
-            if isinstance(values, np.ndarray | np.integer) and values.dtype.kind in "iu" and values.itemsize > 4:
-                check_values_reach(values, None, -LIMIT * 2, LIMIT * 2, name)
+        for values in argument if isinstance(argument, (list, tuple)) else [argument]:
+            if isinstance(values, (np.ndarray, np.integer)) and values.dtype.kind in "iu" and values.itemsize > 4:
+                far = np.extract(np.abs(values.astype(np.float64)) >= 2.0**31, values)
+                if far.size:
+                    raise ValueError(_out_of_reach(f"position {int(far[0]):,}", -LIMIT, LIMIT, name))
 
 
 def check_values_reach(values: Any, start: Any, low: int, high: int, name: str) -> None:
@@ -167,7 +169,8 @@ def check_values_reach(values: Any, start: Any, low: int, high: int, name: str) 
     seen = seen.astype(np.float64) + first.astype(np.float64)[..., np.newaxis] if first.ndim else seen + float(first)
     if not (seen.min() >= low and seen.max() < high):  # nor where one is NaN
         index = tuple(int(each) for each in np.argwhere(~((seen >= low) & (seen < high)))[0])
-        raise ValueError(_out_of_reach(f"position {seen[index]:,.15g} at index {list(index)}", low, high, name))
+        place = f" at index {list(index)}" if index else ""
+        raise ValueError(_out_of_reach(f"position {seen[index]:,.15g}{place}", low, high, name))
 
 
 def check_range_reach(start: Any, length: int | None, low: int, high: int, name: str) -> None:
@@ -221,7 +224,7 @@ def _out_of_reach(received: str, low: int, high: int, name: str) -> str:
 
 
 def _int_or_tuple(value: Any, name: str) -> PerAxis:
-    if not isinstance(value, list | tuple):
+    if not isinstance(value, (list, tuple)):
         return int(value)
     if not value:
         raise ValueError(f"`{name}` must have one value for each positional axis. Received: {name}={value!r}.")

@@ -61,6 +61,11 @@ class LearnedPositionEmbedding(PositionLayer):
     ) -> None:
         if max_length is None:
             raise TypeError("`max_length` must be an integer, or one per axis. Received: max_length=None.")
+        if hasattr(initializer, "shape"):
+            raise TypeError(
+                "`initializer` must be an initializer of Keras, or its name, or 'sinusoidal'. Received: an array of "
+                f"shape {tuple(initializer.shape)}. After build(), layer.set_weights([array]) sets a table."
+            )
         super().__init__(combine=combine, max_length=max_length, **kwargs)
         self.initializer = initializer if initializer == "sinusoidal" else keras.initializers.get(initializer)
 

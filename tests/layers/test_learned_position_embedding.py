@@ -80,3 +80,10 @@ def test_an_input_past_the_end_is_refused_and_so_is_no_end() -> None:
         LearnedPositionEmbedding(3)(keras.Input((4, 6)))
     with pytest.raises(TypeError, match="`max_length` must be an integer"):
         LearnedPositionEmbedding(None)
+
+
+def test_an_array_is_no_initializer_and_axes_of_another_call_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"Received: an array of shape \(10, 6\)"):
+        LearnedPositionEmbedding(10, initializer=np.zeros((10, 6)))
+    with pytest.raises(ValueError, match="must be those of 1 axes"):
+        built()(np.zeros((2, 4, 6), "float32"), positions=[np.arange(4), np.arange(4)])

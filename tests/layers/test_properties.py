@@ -1,7 +1,7 @@
 """What holds for every configuration that Hypothesis can think of, and what is refused for every invalid one."""
 
 import math
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from keras import ops
 
 from keras_pe import SinusoidalPositionEncoding, timing_signal
+from keras_pe.layouts import Layout
 from keras_pe.rotations import LIMIT
 
 EXACT = 2.5e-7  # see test_sinusoidal_position_encoding.py
@@ -96,3 +97,44 @@ invalid = {
 def test_an_invalid_argument_is_always_a_value_or_type_error_that_names_it(name: str, data: st.DataObject) -> None:
     with pytest.raises((ValueError, TypeError), match=f"`{name}`"):
         SinusoidalPositionEncoding(**{name: data.draw(invalid[name])})
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> tuple[dict[str, Any], int, dict[str, Any], np.ndarray]:
+    """Draws a configuration, a length, call arguments, and the positions that they mean."""
+    length, start = draw(st.integers(0, 40) | st.sampled_from([511, 512, 513, 1025])), draw(st.integers(-5000, 5000))
+    config = {"start_index": draw(st.integers(-70_000, 70_000)), "layout": draw(st.sampled_from(get_args(Layout)))}
+    config["endpoint"] = draw(st.booleans())
+    dtype = draw(st.sampled_from(["int16", "int32", "int64", "float32", "float64"]))
+    reach = 2**15 if dtype == "int16" else 2**20
+    values = np.random.default_rng(draw(st.integers(0, 2**32))).uniform(-reach, reach, length).astype(dtype)
+    # JAX keeps float32 of what is given as float64.
+    held = values.astype("float32") if dtype == "float64" else values
+    arguments: dict[str, Any] = {}
+    positions = np.arange(length, dtype="float64")
+    if draw(st.booleans()):
+        arguments["positions"], positions = held, held.astype("float64")
+    if draw(st.booleans()):
+        arguments["start_index"], positions = draw(st.sampled_from([start, np.int32(start)])), positions + start
+    return config, length, arguments, positions
+
+
+def assert_a_call_is_exact(call: tuple[dict[str, Any], int, dict[str, Any], np.ndarray], channels: int) -> None:
+    config, length, arguments, positions = call
+    layer = SinusoidalPositionEncoding(**config, combine="replace")
+    signal = ops.convert_to_numpy(layer(np.zeros((1, length, channels), "float32"), **arguments))[0]
+    keys = {key: config[key] for key in ("layout", "endpoint")}
+    assert np.abs(signal - timing_signal(positions + config["start_index"], channels, **keys)).max(initial=0) <= EXACT
+
+
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(calls(), widths)
+def test_positions_and_starts_of_every_kind_are_exact(call: Any, channels: int) -> None:
+    assert_a_call_is_exact(call, channels)
+
+
+@pytest.mark.slow
+@settings(deadline=None, derandomize=True, max_examples=2000)
+@given(calls(), widths)
+def test_positions_and_starts_of_every_kind_are_exact_many_times(call: Any, channels: int) -> None:
+    assert_a_call_is_exact(call, channels)

@@ -55,3 +55,14 @@ def test_a_table_for_several_axes_comes_back_with_its_axes(tmp_path: Path) -> No
     given = [np.zeros((1, 2, 8), "float32"), np.array([[1.0, 2.5]]), np.array([[3.0, 4.0]])]
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(loaded.predict(given, verbose=0), model.predict(given, verbose=0))
+
+
+@pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file:UserWarning")
+@pytest.mark.parametrize("combine", ["add", "concatenate", "replace"])
+def test_an_h5_file_comes_back(tmp_path: Path, combine: str) -> None:
+    layers = [SinusoidalPositionEncoding(combine=combine), LearnedPositionEmbedding(30, combine=combine)]
+    model = keras.Sequential([keras.Input((None, 6)), *layers])
+    model.save(tmp_path / "model.h5")
+    inputs = np.random.default_rng(0).normal(size=(2, 7, 6)).astype("float32")
+    loaded = keras.saving.load_model(tmp_path / "model.h5", compile=False)
+    np.testing.assert_array_equal(loaded.predict(inputs, verbose=0), model.predict(inputs, verbose=0))

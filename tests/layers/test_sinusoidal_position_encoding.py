@@ -85,6 +85,42 @@ class TestNumbers:
         bound = EXACT + 2.0**-24 * (np.abs(positions)[:, None] + 1) * np.concatenate([rates, rates])
         assert (np.abs(signal_of(len(positions), 32, positions=held) - timing_signal(positions, 32)) <= bound).all()
 
+    @pytest.mark.parametrize(
+        ("channels", "config"),
+        [
+            (512, {"min_timescale": 10.0}),
+            (512, {"timescales": (1 / (np.pi * np.arange(1, 257))).tolist()}),
+            (4096, {"timescales": (1 / (np.pi * np.arange(1, 2049))).tolist()}),
+        ],
+    )
+    def test_fractional_positions_are_as_exact_with_short_timescales(self, channels: int, config: dict) -> None:
+        rng = np.random.default_rng(5)
+        positions = np.concatenate([rng.uniform(-1, 1, 100), rng.uniform(-2000, 2000, 100), [-1e-9, 0.5]])
+        held = positions.astype("float32")
+        # The exact signal is itself a float64 angle: 2**-53 of at most 2,000 * 2,048 pi.
+        bound = EXACT + 2.0**-53 * 2000 * 2048 * np.pi
+        signal = signal_of(len(held), channels, config, positions=held)
+        assert np.abs(signal - exact_signal(config, held, channels)).max() <= bound
+
+    def test_a_range_a_start_and_given_positions_are_the_same_bits(self) -> None:
+        start = 70_000
+        given = signal_of(1500, 16, positions=np.arange(start, start + 1500, dtype="int32"))
+        np.testing.assert_array_equal(signal_of(1500, 16, start_index=start), given)
+        np.testing.assert_array_equal(signal_of(1500, 16), signal_of(1500, 16, positions=np.arange(1500)))
+
+    def test_many_rows_are_composed_and_exact_up_to_the_last(self) -> None:
+        config = {"max_length": 65_536}
+        positions = np.concatenate([np.arange(600), np.random.default_rng(6).integers(0, 65_536, 600), [65_535]])
+        signal = signal_of(len(positions), 16, config, positions=positions)
+        assert np.abs(signal - timing_signal(positions, 16)).max() <= EXACT
+        assert np.abs(signal_of(65_536, 2, config) - timing_signal(np.arange(65_536), 2)).max() <= EXACT
+        with pytest.raises(ValueError, match="from 0 to 65,535"):
+            signal_of(1, 16, config, positions=np.array([65_536]))
+
+    def test_no_rows_are_encoded_as_none(self) -> None:
+        for shape in [(2, 0, 8), (0, 3, 8)]:
+            assert run(SinusoidalPositionEncoding(), np.zeros(shape, "float32")).shape == shape
+
     def test_whole_float_positions_are_as_exact_as_integers(self) -> None:
         positions = np.array([0, 1, 1000, 65_504, 2**24 - 1, -7], "float32")
         assert np.abs(signal_of(6, 32, positions=positions) - timing_signal(positions, 32)).max() <= EXACT
@@ -181,6 +217,19 @@ class TestCallArguments:
         np.testing.assert_allclose(signal[0, :, 4:8], timing_signal(y, 4), atol=EXACT)
         assert not signal[..., 8].any()
 
+    def test_no_call_decides_for_later_ones(self) -> None:
+        inputs, layer = np.zeros((1, 3, 8), "float32"), SinusoidalPositionEncoding()
+        layer(inputs, positions=[np.arange(3), np.arange(3)])
+        np.testing.assert_array_equal(run(layer, inputs), run(SinusoidalPositionEncoding(), inputs))
+
+    def test_a_dtype_policy_may_change_after_the_first_call(self) -> None:
+        inputs, layer = np.zeros((1, 700, 8), "float32"), SinusoidalPositionEncoding()
+        layer(inputs)
+        layer.dtype_policy = "mixed_bfloat16"
+        assert keras.backend.standardize_dtype(layer(inputs).dtype) == "bfloat16"
+        layer.dtype_policy = "float32"
+        np.testing.assert_array_equal(run(layer, inputs), run(SinusoidalPositionEncoding(), inputs))
+
     def test_the_mask_of_the_inputs_passes_through(self) -> None:
         embedded = keras.layers.Embedding(5, 4, mask_zero=True)(np.array([[1, 2, 0]]))
         mask = SinusoidalPositionEncoding()(embedded)._keras_mask
@@ -205,6 +254,15 @@ class TestGolden:
 
 
 class TestErrors:
+    def test_a_width_where_other_libraries_take_one_is_refused(self) -> None:
+        with pytest.raises(TypeError, match=r"must be given by name.*Received: 512\."):
+            SinusoidalPositionEncoding(512)  # type: ignore[arg-type]
+
+    def test_a_position_out_of_a_table_is_named_with_the_layer(self) -> None:
+        layer = SinusoidalPositionEncoding(max_length=8, name="places")
+        with pytest.raises(ValueError, match=r"from 0 to 7 in layer 'places'\. Received: position -1 at index \[0\]"):
+            layer(np.zeros((1, 1, 4), "float32"), positions=np.array([-1]))
+
     @pytest.mark.parametrize(
         ("arguments", "error", "said"),
         [
@@ -254,6 +312,15 @@ class TestErrors:
             ({"start_index": np.zeros((3,), "int32")}, ValueError, "`start_index` must have shape () or (batch,)"),
             ({"start_index": np.zeros((2, 1), "int32")}, ValueError, "`start_index` must have shape () or (batch,)"),
             ({"start_index": 2**24 - 2}, ValueError, "Positions must be from -16,777,216 to 16,777,215"),
+            ({"positions": np.array([0, 1, 2**24, 3, 4])}, ValueError, "Received: position 16,777,216 at index [2]."),
+            ({"positions": np.array([2**32 + 5] * 5)}, ValueError, "Received: position 4,294,967,301."),
+            ({"start_index": np.int64(2**32 + 5)}, ValueError, "Received: position 4,294,967,301."),
+            (
+                {"positions": np.full(5, 2**31 - 1, "int32"), "start_index": np.int32(2**31 - 1)},
+                ValueError,
+                "Received: position 4,294,967,294 at index [0].",
+            ),
+            ({"positions": np.full(5, np.nan, "float32")}, ValueError, "Received: position nan at index [0]."),
         ],
     )
     def test_wrong_call_arguments_are_named(self, arguments: dict, error: type[Exception], said: str) -> None:

@@ -1,0 +1,146 @@
+"""What one trace of the layer gives at sizes that it never saw, on each backend: the right numbers, never others."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from keras_pe import SinusoidalPositionEncoding, timing_signal
+
+CHANNELS = 16
+# Within, at and past the first rows of the table, and past the first multiple of them.
+LENGTHS = (1, 2, 5, 511, 512, 513, 700, 1024, 1500, 4097)
+EXACT = 2.5e-7
+BACKEND = keras.config.backend()
+
+on_torch = pytest.mark.skipif(BACKEND != "torch", reason="PyTorch's own ways to trace")
+on_jax = pytest.mark.skipif(BACKEND != "jax", reason="JAX' own ways to trace")
+pytestmark = pytest.mark.filterwarnings("ignore")  # exporters warn of what is deprecated in themselves
+
+
+def built(**config: Any) -> SinusoidalPositionEncoding:
+    layer = SinusoidalPositionEncoding(**config)
+    layer.build((None, None, CHANNELS))
+    return layer
+
+
+def assert_right_at_every_length(run: Callable[[np.ndarray], Any], lengths: tuple[int, ...] = LENGTHS) -> None:
+    for length in lengths:
+        outputs = np.asarray(run(np.zeros((2, length, CHANNELS), "float32")))
+        assert np.abs(outputs - timing_signal(np.arange(length), CHANNELS)).max() <= EXACT, length
+
+
+CONFIGS = pytest.mark.parametrize("config", [{}, {"max_length": 5_000}, {"max_length": 20_000}])
+
+
+@on_torch
+class TestPyTorch:
+    @CONFIGS
+    def test_a_jit_trace_of_few_rows_holds_for_many(self, config: dict[str, Any]) -> None:
+        import torch
+
+        traced = torch.jit.trace(built(**config), (torch.zeros(2, 300, CHANNELS),))
+        assert_right_at_every_length(lambda x: traced(torch.tensor(x)).numpy())
+
+    @CONFIGS
+    @pytest.mark.parametrize("strict", [False, True])
+    @pytest.mark.parametrize("bounds", [{}, {"min": 1, "max": 5_000}])
+    def test_an_exported_program_holds_at_every_length(
+        self, config: dict[str, Any], strict: bool, bounds: dict[str, int]
+    ) -> None:
+        import torch
+
+        shapes = {"args": ({1: torch.export.Dim("length", **bounds)},)}
+        example = (torch.zeros(2, 300, CHANNELS),)
+        program = torch.export.export(built(**config), example, dynamic_shapes=shapes, strict=strict).module()
+        assert_right_at_every_length(lambda x: program(torch.tensor(x)).numpy())
+
+    def test_it_compiles_without_a_break_in_the_graph(self) -> None:
+        import torch
+
+        compiled = torch.compile(built(), fullgraph=True, backend="aot_eager")
+        assert_right_at_every_length(lambda x: compiled(torch.tensor(x)).numpy(), (5, 512, 700, 1500))
+
+    @CONFIGS
+    def test_keras_own_onnx_export_holds_at_every_length(self, tmp_path: Path, config: dict[str, Any]) -> None:
+        onnxruntime = pytest.importorskip("onnxruntime")
+        pytest.importorskip("onnxscript")
+        model = keras.Sequential([keras.Input((None, CHANNELS)), SinusoidalPositionEncoding(**config)])
+        model(np.zeros((1, 3, CHANNELS), "float32"))
+        model.export(tmp_path / "model.onnx", format="onnx", verbose=False)
+        session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+        (given,) = session.get_inputs()
+        assert_right_at_every_length(lambda x: session.run(None, {given.name: x})[0])
+
+
+@on_jax
+class TestJAX:
+    @CONFIGS
+    def test_jit_and_vmap_hold_at_every_length(self, config: dict[str, Any]) -> None:
+        import jax
+
+        layer = built(**config)
+        assert_right_at_every_length(jax.jit(layer))
+        assert_right_at_every_length(lambda x: jax.vmap(layer)(x[:, np.newaxis])[:, 0], (5, 700))
+
+    @CONFIGS
+    def test_an_export_with_symbolic_sizes_holds_at_every_length(self, config: dict[str, Any]) -> None:
+        import jax
+        from jax import export
+
+        shape = (*export.symbolic_shape("batch, length"), CHANNELS)
+        exported = export.export(jax.jit(built(**config)))(jax.ShapeDtypeStruct(shape, "float32"))
+        assert_right_at_every_length(exported.call)
+
+    @CONFIGS
+    def test_keras_own_saved_model_holds_at_every_length(self, tmp_path: Path, config: dict[str, Any]) -> None:
+        tf = pytest.importorskip("tensorflow")
+        model = keras.Sequential([keras.Input((None, CHANNELS)), SinusoidalPositionEncoding(**config)])
+        model(np.zeros((1, 3, CHANNELS), "float32"))
+        model.export(tmp_path / "model", verbose=False)
+        serve = tf.saved_model.load(tmp_path / "model").serve
+        assert_right_at_every_length(lambda x: serve(tf.constant(x)))
+
+    def test_positions_have_gradients(self) -> None:
+        import jax
+
+        layer = built(combine="replace")
+        slopes = jax.grad(lambda p: layer(np.zeros((1, 3, CHANNELS), "float32"), positions=p)[..., 0].sum())
+        positions = np.array([0.5, 1.0, 2.0], "float32")
+        # The first column is sin(position): cosines of angles below 4, rounded some ten times.
+        np.testing.assert_allclose(slopes(positions), np.cos(positions), atol=1e-6)
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="graphs of TensorFlow")
+class TestTensorFlow:
+    @pytest.mark.parametrize("jit_compile", [False, True])
+    @pytest.mark.parametrize("start", [0, -700, 5, 1_000_000])
+    def test_a_start_that_only_the_graph_knows_holds_at_every_length(self, jit_compile: bool, start: int) -> None:
+        import tensorflow as tf
+
+        layer = built(combine="replace")
+        signature = [tf.TensorSpec([None, None, CHANNELS]), tf.TensorSpec([], tf.int32)]
+
+        @tf.function(input_signature=signature, jit_compile=jit_compile)
+        def run(x: Any, first: Any) -> Any:
+            return layer(x, start_index=first)
+
+        for length in (1, 511, 512, 513, 1500):
+            x = np.zeros((1, length, CHANNELS), "float32")
+            outputs = run(x, np.int32(start)).numpy()[0]
+            assert np.abs(outputs - timing_signal(start + np.arange(length), CHANNELS)).max() <= EXACT
+            if not jit_compile:  # XLA may fuse a product and a sum into one rounding
+                np.testing.assert_array_equal(outputs, layer(x, start_index=start)[0])
+
+    def test_equal_layers_share_their_tables_in_a_graph(self) -> None:
+        import tensorflow as tf
+
+        model = keras.Sequential([keras.Input((None, 64)), *(SinusoidalPositionEncoding() for _ in range(3))])
+        graph = tf.function(model).get_concrete_function(tf.TensorSpec([None, None, 64])).graph
+        one = tf.function(model.layers[0]).get_concrete_function(tf.TensorSpec([None, None, 64])).graph
+        sizes = [len(each.as_graph_def().SerializeToString()) for each in (one, graph)]
+        table = 512 * 64 * 4  # bytes of the first rows alone
+        assert sizes[1] - sizes[0] < table < sizes[0]
