@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from keras_pe.export import model_signature
 from keras_pe.export.graph.tracing import Trace, trace
+from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.onnx.inlining import inline
 from tests.export.onnx.exported import expected, exported
 
@@ -18,7 +19,7 @@ TABLE = np.array([2.0, 5.0, -1.0], "float32")
 
 
 def traced(model: keras.Model) -> Trace:
-    return trace(model, model_signature(model))
+    return trace(all_layers(model), model_signature(model))
 
 
 def test_a_weight_is_an_argument_of_its_shape_and_no_constant() -> None:
