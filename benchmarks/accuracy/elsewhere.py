@@ -1,6 +1,6 @@
 """How exact the usual formula and this package's layer are where models run: the table of docs/positions.md.
 
-Usage: python benchmarks/positions_elsewhere.py [RUNTIME ...]
+    python -m benchmarks.accuracy.elsewhere [RUNTIME ...]
 
 Exports two models that take positions: sin and cos of position times rate, as most code writes it, and the layer. Runs
 both in ONNX Runtime here, in WebAssembly and on WebGPU, or in the runtimes that are named, and prints the largest error
@@ -36,7 +36,7 @@ class UsualFormula(keras.layers.Layer):
 
     def call(self, inputs, positions):
         rates = (1 / geometric_timescales(CHANNELS // 2)).astype("float32")
-        angles = keras.ops.cast(positions, "float32")[:, None] * rates
+        angles = keras.ops.cast(positions, "float32")[..., None] * rates
         signal = keras.ops.concatenate([keras.ops.sin(angles), keras.ops.cos(angles)], axis=-1)
         return 0 * inputs + signal
 
@@ -44,13 +44,13 @@ class UsualFormula(keras.layers.Layer):
 def export(encoding: keras.layers.Layer, path: Path) -> Path:
     """Writes a model that returns the encoding of the positions it is given."""
     x = keras.Input((None, CHANNELS), name="x")
-    positions = keras.Input(batch_shape=(None,), dtype="int32", name="positions")
+    positions = keras.Input((None,), dtype="int32", name="positions")
     return export_onnx(keras.Model([x, positions], encoding(x, positions=positions), name=path.stem), path).path
 
 
 def run(worker: Worker, positions: np.ndarray) -> np.ndarray:
     """Returns the encoding of the positions."""
-    inputs = {"x": np.zeros((1, len(positions), CHANNELS), "float32"), "positions": positions.astype("int32")}
+    inputs = {"x": np.zeros((1, len(positions), CHANNELS), "float32"), "positions": positions[None].astype("int32")}
     (output,) = worker.run(inputs).values()
     return output[0]
 
