@@ -29,7 +29,6 @@ PASSING = (
     "attention",
     "causal attention",
     "explicit mask",
-    "conv1d",
 )
 # On WebGPU only; WebAssembly passes them too.
 DIFFERING = {
@@ -37,18 +36,19 @@ DIFFERING = {
     "mask_zero": "compared",
     # onnxruntime-web 1.30 gives a Cast that it inserts to no execution provider, and opens no session.
     "fourier": "not loaded",
+    # With its graph optimizations onnxruntime-web 1.30 returns other numbers of a one-dimensional convolution, off by
+    # 3.8; without them it is right. The check says so.
+    "conv1d": "compared",
 }
 
-pytestmark = pytest.mark.slow
+SAMPLE = ("sequential", "encoding of a table", *DIFFERING)
 
 
-# Four in CI, one of each kind that has gone wrong; all with -m exhaustive.
+# Four of them in CI; the others, which take minutes, with -m exhaustive.
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(
-            name, marks=() if name in ("sequential", "encoding of a table", *DIFFERING) else pytest.mark.exhaustive
-        )
+        pytest.param(name, marks=pytest.mark.slow if name in SAMPLE else pytest.mark.exhaustive)
         for name in (*PASSING, *DIFFERING)
     ],
 )
@@ -65,6 +65,8 @@ def test_a_model_of_the_zoo_in_webassembly_and_on_webgpu(name: str, tmp_path: Pa
     assert wasm.passed, str(report)
     assert webgpu.passed is (name in PASSING), str(report)
     assert webgpu.status == DIFFERING.get(name, "compared"), str(report)
-    if webgpu.status == "compared" and name in DIFFERING:
+    if name == "mask_zero":
         assert webgpu.worst is not None
         assert webgpu.worst[1].max_abs_diff < 1e-5, "what WGSL promises of tanh"
+    if name == "conv1d":
+        assert "graph optimization" in {finding.cause for finding in webgpu.findings}

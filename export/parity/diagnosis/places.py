@@ -70,5 +70,6 @@ def _runtime(result: RuntimeResult) -> str:
 
 
 def _release(result: RuntimeResult) -> str:
-    """Returns the package and its version."""
-    return " ".join(result.version.split(" ")[:2])
+    """Returns the package, without a variant, and its version."""
+    package, _, rest = result.version.partition(" ")
+    return f"{package.partition('[')[0]} {rest.partition(' ')[0]}".strip()

@@ -48,6 +48,12 @@ def test_a_release_is_not_blamed_without_another_that_passes_on_the_same_file(ot
     assert compare_places([other, older])[1] == older
 
 
+def test_another_provider_of_the_same_release_is_not_another_release():
+    wasm = result("onnxruntime_web[wasm]", 0.0, "onnxruntime-web[wasm] 1.30.0 in Node 20")
+    webgpu = result("onnxruntime_web[webgpu]", 0.1, "onnxruntime-web[webgpu] 1.30.0 in Chromium 156")
+    assert compare_places([wasm, webgpu]) == [wasm, webgpu]
+
+
 def test_a_server_that_is_off_as_the_file_is_here_gets_the_place_and_the_causes_of_the_file():
     found = (Finding("weights differ", "They do.", "pool"),)
     here = dataclasses.replace(result("onnxruntime[all]", 0.1, "onnxruntime 1.31.1"), findings=found)
