@@ -41,6 +41,7 @@ class OnnxRuntime:
         provider: str = "CPUExecutionProvider",
         disabled_optimizers: Sequence[str] = (),
         config: Mapping[str, str] | None = None,
+        threads: int = 0,
     ) -> None:
         """Opens the file.
 
@@ -50,12 +51,14 @@ class OnnxRuntime:
             provider: The execution provider. What it has no kernel for runs on the CPU, and `providers` says how much.
             disabled_optimizers: ONNX Runtime's names of optimizations to leave out.
             config: Entries of the session's configuration.
+            threads: How many compute one operator; 0 leaves it to ONNX Runtime.
 
         Raises:
             RuntimeError: If the provider does not run here. ONNX Runtime itself takes the CPU then.
         """
         self._path = path
         options = session_options(level)
+        options.intra_op_num_threads = threads
         for key, value in (config or {}).items():
             options.add_session_config_entry(key, value)
         own = _PROVIDER_OPTIONS.get(provider, {})

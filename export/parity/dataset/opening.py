@@ -7,7 +7,7 @@ import json
 import os
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,7 @@ def open_targets(artifacts: Any, runtimes: Sequence[str | RuntimeSpec] | None) -
         fitting = [spec for spec in chosen if spec.format == format and spec.installed]
         if not fitting:
             raise ValueError(f"No chosen runtime that is installed takes {path}, which is {format.label}.")
-        targets += [Target(path.absolute(), spec, _target_key(content, spec)) for spec in fitting]
+        targets += [Target(path.absolute(), spec, _target_key(content, spec)) for spec in map(_alone, fitting)]
     return tuple(targets)
 
 
@@ -111,6 +111,13 @@ def hash_artifact(path: Path) -> str:
             name = file.name if file == path else str(file.relative_to(home))
             found.append(["" if file == path else name, hashlib.file_digest(stream, "sha256").hexdigest()])
     return fingerprint(found)
+
+
+def _alone(spec: RuntimeSpec) -> RuntimeSpec:
+    """Returns a runtime that computes with one thread: there are as many workers as processors."""
+    if not spec.factory.endswith(".onnxruntime:OnnxRuntime"):
+        return spec
+    return replace(spec, options={**spec.options, "threads": 1})
 
 
 def _target_key(content: str, spec: RuntimeSpec) -> str:

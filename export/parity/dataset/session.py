@@ -23,6 +23,11 @@ class Session:
 
     def __init__(self, job: Job) -> None:
         self.key = job.session_key
+        if job.reference_key not in _here:
+            # As many threads as in any other worker: how a sum is split among them can decide its last digit. What a
+            # runtime's process imports, it inherits.
+            os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+            os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
         self.targets = {target.key: TargetRunner(target, job.timeout) for target in job.targets}
         try:
             self.reference = _open_reference(job)
@@ -109,7 +114,4 @@ def _open_reference(job: Job) -> RowReference:
             return ArtifactRows(job.reference, job.reference_runtime, job.timeout)
         except RuntimeFailedError as error:
             raise ValueError(f"`model` must load. Received: {job.reference}, which does not: {error}.") from error
-    # As many threads as in any other worker: how a sum is split among threads can decide its last digit.
-    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-    os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
     return KerasRows.load(job.reference, job.input_signature)
