@@ -4,6 +4,7 @@ python -m benchmarks.costs
 """
 
 import json
+import sys
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.measuring import interleaved, peak_bytes
+from benchmarks.measuring import in_own_process, interleaved, peak_bytes
 from benchmarks.speed.contestants import CONTESTANTS, Contestant, ours
 from benchmarks.speed.in_onnxruntime import onnx_file, session
-from benchmarks.speed.in_tensorflow import MODES, prepare, signature
+from benchmarks.speed.in_tensorflow import MODES, function, signature
 from benchmarks.speed.scenarios import CHANNELS, SCENARIOS
 from keras_pe import SinusoidalPositionEncoding, identify, timing_signal
 from keras_pe.export import export_saved_model
@@ -34,7 +35,7 @@ def measure() -> dict[str, dict[str, Any]]:
     sizes = {f"onnx/{name}": len(file) for name, file in files.items()}
     sizes |= {f"onnx, three layers/{each.name}": len(onnx_file(_thrice(each), specs)) for each in chosen}
     sizes |= {f"saved model, three layers/{each.name}": _saved_model_bytes(each) for each in chosen}
-    sizes |= _memory(chosen)
+    sizes |= memory()
     seconds = interleaved({f"load/{name}": partial(session, file) for name, file in files.items()})
     seconds |= interleaved({f"build/{name}": partial(_build, length) for name, length in _LENGTHS.items()}, rounds=3)
     tables = {f"identify/{rows}x{columns}": _table(rows, columns) for rows, columns in _TABLES}
@@ -66,15 +67,27 @@ def _saved_model_bytes(contestant: Contestant) -> int:
         return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
 
 
-def _memory(chosen: list[Contestant]) -> dict[str, int]:
-    """Returns the memory of a call with positions given, beyond inputs and what the model holds."""
-    scenario = SCENARIOS["positions"]
-    found = {}
-    for mode in MODES[:2]:
-        for each in chosen:
-            run = prepare(mode, each, each.inputs(scenario, 32, 512), scenario.static, 1)
-            found[f"memory, {mode}/{each.name}"] = peak_bytes(run)
-    return found
+def memory() -> dict[str, int]:
+    """Returns the memory of a call with positions given, beyond its inputs and what the model holds."""
+    pairs = [(mode, name) for mode in MODES[:2] for name in MEASURED]
+    return {f"memory, {mode}/{name}": in_own_process("benchmarks.costs", [mode, name]) for mode, name in pairs}
+
+
+def _memory_of(mode: str, name: str) -> int:
+    """Returns it for one contestant, in a process of its own: an allocator keeps what it once had."""
+    (contestant,) = (each for each in CONTESTANTS if each.name == name)
+    small, large = (contestant.inputs(SCENARIOS["positions"], *shape) for shape in ((1, 2), (32, 512)))
+    if mode == MODES[0]:
+        call = contestant.make()
+    else:
+        traced = function(contestant, signature(large))
+
+        def call(**tensors: tf.Tensor) -> tf.Tensor:
+            return traced(*tensors.values())
+
+    first, second = ({key: tf.constant(value) for key, value in each.items()} for each in (small, large))
+    call(**first)
+    return peak_bytes(lambda: call(**second))
 
 
 def _build(max_length: int | None) -> None:
@@ -86,4 +99,4 @@ def _table(rows: int, columns: int) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure()))
+    print(json.dumps(_memory_of(*sys.argv[1:]) if len(sys.argv) > 1 else measure()))

@@ -42,10 +42,8 @@ def interleaved(runs: dict[str, Run], rounds: int = 9, least_seconds: float = 0.
 
 
 def peak_bytes(run: Run) -> int:
-    """Returns by how much the memory of this process rises at most while a call runs (Linux)."""
-    run()  # what is made once, and stays
+    """Returns by how much the memory of this process rises at most in a call, its first of that size (Linux)."""
     before = memory("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the highest so far starts anew
     run()
     return max(1, memory("VmHWM") - before)
 
