@@ -22,9 +22,9 @@ class SinusoidalPositionEncoding(PositionLayer):
     `cos(position / timescale[i])`, with `timescale[i] = (max_timescale / min_timescale) ** (i / (n - 1)) /
     min_timescale` for `n = channels // 2` timescales. An odd last column is zero; a single channel is all zeros.
 
-    The signal is within 2.5e-7 of the exact one at every position from -2**24 to 2**24 - 1, whether the positions are a
-    range, start at `start_index`, or are given. It is computed in float32 under every dtype policy (in float64 under a
-    float64 policy), added in that precision, and cast to the compute dtype once, last.
+    The signal is within 2.5e-7 of the exact one at every position from -2**24 to 2**24 - 1, whole or not, whether the
+    positions are a range, start at `start_index`, or are given. It is computed in float32 under every dtype policy (in
+    float64 under a float64 policy), added in that precision, and cast to the compute dtype once, last.
 
     With inputs of several positional axes, each axis has `channels // (2 n)` timescales and a block of columns of its
     own, side by side; columns left over are zeros at the end.
@@ -44,8 +44,10 @@ class SinusoidalPositionEncoding(PositionLayer):
             the layout is cut off instead of a zero column being added.
         combine: "add" adds the signal to the inputs, "concatenate" appends it to their channels, "replace" returns it
             alone.
-        max_length: None takes any length. An integer, or one per axis, makes the signal a table of that many rows: the
-            fastest graph. Positions are then counted from `start_index` and must be from 0 to `max_length - 1`.
+        max_length: None takes any length. An integer, or one per axis, makes the signal a table of that many rows, up
+            to 8,192: the fastest graph. A larger one is composed from a table of its first 512 rows and one row for
+            each further 512, under 2 MB for 65,536 positions of 512 channels. Positions are then counted from
+            `start_index` and must be from 0 to `max_length - 1`.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
