@@ -71,7 +71,12 @@ class Tensors:
         matches = []
         for name in names:
             if name in self.arrays and self.arrays[name].size == output.size:
-                found = [self._compare(name, values, first, np.inf) for first, values in _layouts(output)]
+                told = _layout_told(self.arrays[name].shape, output.shape)
+                found = [
+                    self._compare(name, values, first, np.inf)
+                    for first, values in _layouts(output)
+                    if told in (None, first)
+                ]
                 fitting = [match for match in found if match is not None]
                 matches.append(min(fitting, key=lambda match: match.difference))
         return matches
@@ -104,6 +109,15 @@ def in_layout(output: Array, match: Match) -> Array:
     """Returns an output of Keras as the tensor that should hold it: its layout, shape and type."""
     turned = np.moveaxis(output, -1, 1) if match.channels_first else output
     return turned.reshape(match.shape).astype(match.dtype)
+
+
+def _layout_told(shape: tuple[int, ...], expected: tuple[int, ...]) -> bool | None:
+    """Returns whether a shape says that the channels stand first; None where it tells neither: values that are wrong
+    must not choose."""
+    if shape == expected:
+        return False
+    is_turned = len(expected) in (3, 4, 5) and shape == (expected[0], expected[-1], *expected[1:-1])
+    return True if is_turned and expected[-1] > 1 else None
 
 
 def _layouts(output: Array) -> list[tuple[bool, Array]]:

@@ -11,7 +11,7 @@ from keras import ops
 from onnx import TensorProto, helper
 
 from keras_pe.export import check_parity, export_onnx
-from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.export.runtimes.runtime import RuntimeSpec, as_dtype
 from tests.export.parity.diagnosis.faults import CHANNELS, Surgery, build, half, minus_batch_mean, noise, unary
 
 
@@ -143,6 +143,63 @@ ONNX_FAULTS = [
     Fault("an operator that no runtime has", _surgery(_foreign_operator), "not loaded"),
 ]  # fmt: skip
 
+
+def _short(dtype):
+    return lambda w: w.astype(as_dtype(dtype) if isinstance(dtype, str) else dtype).astype(np.float32)
+
+
+def _int8(w):
+    step = np.abs(w).max() / 127
+    return np.rint(w / step) * step
+
+
+def _swap_gates(w):
+    return w[:, np.r_[CHANNELS // 2 : CHANNELS, : CHANNELS // 2]]
+
+
+def _one_element(w):
+    return w + 0.3 * (np.arange(w.size).reshape(w.shape) == 5)
+
+
+def _other_weight(surgery):
+    (other,) = [t for t in surgery.graph.initializer if t.name == "attend/query/kernel"]
+    surgery.weight("attend/key/kernel", lambda w: onnx.numpy_helper.to_array(other))
+
+
+ONNX_FAULTS += [
+    Fault("a kernel in float16", _weight("mix/kernel", _short(np.float16)), "rounded values", "mix"),
+    Fault("a kernel in bfloat16", _weight("mix/kernel", _short("bfloat16")), "rounded values", "mix"),
+    Fault("a kernel in int8", _weight("mix/kernel", _int8), "rounded values", "mix"),
+    Fault("a table in int8", _weight("embed/embeddings", _int8), "rounded values", "embed"),
+    Fault("a head in float16", _weight("scores/kernel", _short(np.float16)), "rounded values", "scores"),
+    Fault("a scaled kernel", _weight("mix/kernel", lambda w: 1.01 * w), "scaled values", "mix"),
+    Fault("a scaled table", _weight("embed/embeddings", lambda w: 4.0 * w), "scaled values", "embed"),
+    Fault("a scaled gamma", _weight("norm/gamma", lambda w: 1.1 * w), "scaled values", "norm"),
+    Fault("a scaled value kernel", _weight("attend/value/kernel", lambda w: 0.9 * w), "scaled values", "attend/value"),
+    Fault("a table off by a row", _weight("embed/embeddings", lambda w: np.roll(w, 1, 0)), "shifted rows", "embed"),
+    Fault("a table off by two", _weight("embed/embeddings", lambda w: np.roll(w, -2, 0)), "shifted rows", "embed"),
+    Fault("a kernel off by a column", _weight("mix/kernel", lambda w: np.roll(w, 1, 1)), "shifted rows", "mix"),
+    Fault("one element", _weight("mix/kernel", _one_element), "changed values", "mix"),
+    Fault("one element of a table", _weight("embed/embeddings", _one_element), "changed values", "embed"),
+    Fault("halves swapped", _weight("mix/kernel", _swap_gates), "reordered values", "mix"),
+    Fault("a reversed kernel", _weight("mix/kernel", lambda w: w[::-1]), "reversed values", "mix"),
+    Fault("a zeroed kernel", _weight("state/kernel", np.zeros_like), "missing values", "state"),
+    Fault("a zeroed value kernel", _weight("attend/value/kernel", np.zeros_like), "missing values", "attend/value"),
+    Fault("an offset kernel", _weight("mix/kernel", lambda w: w + 0.1), "offset values", "mix"),
+    Fault("a bias that should be zero", _weight("mix/bias", lambda w: w + 0.1), "offset values", "mix"),
+    Fault("another layer's kernel", _surgery(_other_weight), "another weight", "attend/key"),
+    Fault("a flipped table", _weight("embed/embeddings", np.negative), "flipped sign", "embed"),
+    Fault("a flipped query", _weight("attend/query/kernel", np.negative), "flipped sign", "attend/query"),
+    Fault("an infinity in a table", _weight("embed/embeddings", lambda w: np.where(w == w[3, 3], np.inf, w)),
+          "NaN or infinity", "embed"),
+    Fault("a relu for a silu", _other_model(activation="relu"), "other activation", "mix"),
+    Fault("a gelu for a silu", _other_model(activation="gelu"), "other activation", "mix"),
+    Fault("no activation", _other_model(activation="linear"), "other activation", "mix"),
+    Fault("a smaller epsilon", _other_model(epsilon=1e-6), "other epsilon", "norm"),
+    Fault("start_index + 5", _other_model(start_index=5), "start index off", "encode"),
+    Fault("a negated output", _surgery(lambda s: s.at_output("state", unary("Neg"))), "flipped sign", "state"),
+]  # fmt: skip
+
 RUNTIME_FAULTS = [
     Fault("a runtime that crashes", "Crashing", "crash"),
     Fault("a runtime that hangs", "Hanging", "hang"),
@@ -220,4 +277,5 @@ def test_a_frozen_state_is_found_and_named(tmp_path):
 
 
 def test_the_catalogue_is_as_long_as_promised():
-    assert len(ONNX_FAULTS) + len(RUNTIME_FAULTS) >= 30
+    assert len(ONNX_FAULTS) + len(RUNTIME_FAULTS) >= 60
+    assert sum(fault.cause == "unknown" for fault in ONNX_FAULTS) <= len(ONNX_FAULTS) / 20
