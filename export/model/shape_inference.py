@@ -3,15 +3,15 @@
 Kernels may crash where a tensor is empty, and need memory where it is large; shapes are inferred in either case.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from keras_pe.export.model.calling import FlatModel
+from keras_pe.export.model.dimensions import StaticShape
 from keras_pe.export.model.keras_internals import compute_output_spec
 from keras_pe.export.model.state import state_left_alone
 
-StaticShape = tuple[int, ...]
 PartialShape = tuple[int | None, ...]
-Call = Callable[[Sequence[Any]], list[Any]]  # from the model's inputs to its outputs, both flat
 
 
 class EmptyTensorError(ValueError):
@@ -21,8 +21,8 @@ class EmptyTensorError(ValueError):
 class SymbolicShapes:
     """Calls the model on symbolic tensors of static shapes, on any backend."""
 
-    def __init__(self, call: Call, dtypes: Sequence[str]) -> None:
-        self._call, self._dtypes = call, dtypes
+    def __init__(self, model: FlatModel) -> None:
+        self._model = model
 
     def __call__(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
         """Returns the shapes of the outputs, `None` where a size is not known.
@@ -32,36 +32,31 @@ class SymbolicShapes:
         """
         import keras
 
-        tensors = [keras.KerasTensor(shape, dtype) for shape, dtype in zip(shapes, self._dtypes, strict=True)]
+        tensors = [keras.KerasTensor(shape, dtype) for shape, dtype in zip(shapes, self._model.dtypes, strict=True)]
         with state_left_alone():
-            return [tuple(spec.shape) for spec in compute_output_spec(self._call, tensors)]
+            return [tuple(spec.shape) for spec in compute_output_spec(self._model.outputs, tensors)]
 
 
 class GraphShapes:
     """Traces the model once with dynamic dimensions, and has TensorFlow infer the graph anew for each question."""
 
-    def __init__(self, call: Call, shapes: Sequence[PartialShape], dtypes: Sequence[str], variables: Sequence[Any]):
-        """Traces the model.
-
-        Args:
-            call: Calls the model.
-            shapes: Of its inputs, `None` where a dimension is dynamic.
-            dtypes: Of its inputs.
-            variables: The model's. They become placeholders: a graph that is read back knows no shapes of variables.
+    def __init__(self, model: FlatModel) -> None:
+        """Traces the model, its variables as placeholders: a graph that is read back knows no shapes of variables.
 
         Raises:
             Exception: Whatever the layers raise where a size is not known.
         """
         import tensorflow as tf
 
-        count = len(shapes)
+        count = len(model.shapes)
 
         def flat(*arguments: Any) -> list[Any]:
-            with state_left_alone(zip(variables, arguments[count:], strict=True)):
-                return [tf.identity(result) for result in call(arguments[:count])]
+            with state_left_alone(zip(model.variables, arguments[count:], strict=True)):
+                return [tf.identity(result) for result in model.outputs(arguments[:count])]
 
-        specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
-        specs += [tf.TensorSpec(variable.shape, variable.dtype) for variable in variables]
+        shapes = [tuple(None if isinstance(dim, str) else dim for dim in shape) for shape in model.shapes]
+        specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, model.dtypes, strict=True)]
+        specs += [tf.TensorSpec(variable.shape, variable.dtype) for variable in model.variables]
         function = tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
         self._definition = function.graph.as_graph_def()
         nodes = {node.name: node for node in self._definition.node}

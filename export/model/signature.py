@@ -6,10 +6,11 @@ from typing import Any
 
 from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.errors import UnknownSizesError
+from keras_pe.export.model.answers import Answer, ask
+from keras_pe.export.model.calling import FlatModel, zeros
 from keras_pe.export.model.declared import declared_arguments, output_names, spec_dtype, spec_shape
 from keras_pe.export.model.names import sanitize, unique
 from keras_pe.export.model.nesting import align, leaves, map_leaves
-from keras_pe.export.model.probing import Answer, Probe, zeros
 from keras_pe.export.model.sizes import SizeRange, fitted, spread
 from keras_pe.protocols import Model
 
@@ -141,7 +142,7 @@ def model_signature(
     structure = map_leaves(arguments, lambda _: next(remaining))
     inputs = dict(zip(plain, zip(shapes, dtypes, strict=True), strict=True))
     try:
-        answer = Probe(model, structure, inputs).ask(given)
+        answer = ask(FlatModel(model, structure, inputs), given)
     except UnknownSizesError as error:
         rule = "`model` must take zeros" if input_signature is None else "`input_signature` must fit the model"
         raise UnknownSizesError(

@@ -75,7 +75,8 @@ def test_a_broken_handler_is_noticed(
     factor: float, error: type[Exception], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from keras_pe.export.onnx.handlers import all_handlers
-    from keras_pe.export.onnx.handlers.replacement import HANDLERS, Replacement
+    from keras_pe.export.onnx.handlers.registry import HANDLERS
+    from keras_pe.export.onnx.handlers.replacement import Replacement
 
     def broken(graph, node, **_) -> None:
         ctx = Replacement(graph, node)

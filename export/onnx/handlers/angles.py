@@ -3,7 +3,8 @@
 import math
 
 from keras_pe.export.onnx.handlers.bitwise import negative
-from keras_pe.export.onnx.handlers.replacement import Replacement, handler
+from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.replacement import Replacement
 
 
 @handler("Atan2")

@@ -3,7 +3,8 @@
 Source: tensorflow/core/kernels/image/colorspace_op.h.
 """
 
-from keras_pe.export.onnx.handlers.replacement import Replacement, handler
+from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.replacement import Replacement
 
 
 @handler("RGBToHSV")

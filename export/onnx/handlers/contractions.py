@@ -7,7 +7,8 @@ and reads `A` and `a` in an equation as one letter.
 import math
 from collections.abc import Sequence
 
-from keras_pe.export.onnx.handlers.replacement import Replacement, handler
+from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.replacement import Replacement
 
 
 @handler("Einsum")

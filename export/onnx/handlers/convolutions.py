@@ -7,7 +7,8 @@ padding on the other side, and takes no size beyond what its kernels reach.
 from dataclasses import dataclass
 from typing import Any
 
-from keras_pe.export.onnx.handlers.replacement import Replacement, handler
+from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.replacement import Replacement
 
 
 @dataclass(frozen=True)

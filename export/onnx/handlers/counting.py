@@ -1,6 +1,7 @@
 """Bincount and ScatterNd add up what falls on one place, where tf2onnx keeps one of it."""
 
-from keras_pe.export.onnx.handlers.replacement import Replacement, handler
+from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.replacement import Replacement
 
 
 @handler("Bincount", "DenseBincount", since=16)

@@ -1,6 +1,5 @@
 """Writes the ONNX nodes that take the place of one TensorFlow node: what every handler is made of."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,8 +8,6 @@ from tf2onnx.onnx_opset.math import CumProd, Einsum
 from tf2onnx.onnx_opset.nn import CTCGreedyDecoder, get_shape_from_const_or_concat
 
 from keras_pe.export.onnx import opsets
-
-HANDLERS: dict[tuple[str, int], Callable[..., None]] = {}  # by operator and opset, as `tf2onnx_door` takes them
 
 # tf2onnx's own, which some of ours go on with.
 _OWN = {"CTCGreedyDecoder": CTCGreedyDecoder.version_11, "Cumprod": CumProd.version_10, "Einsum": Einsum.version_12}
@@ -88,21 +85,3 @@ class Replacement:
         for result, output, shape, dtype in zip(results, outputs, shapes, dtypes, strict=True):
             # The optimizer drops the Identity again; it only carries the name.
             self.graph.make_node("Identity", [result], outputs=[output], shapes=[shape], dtypes=[dtype])
-
-
-def handler(
-    *operators: str, since: int = opsets.WRITTEN[0], until: int = opsets.WRITTEN[-1]
-) -> Callable[[Callable[[Replacement], None]], Any]:
-    """Registers a function as the handler of TensorFlow operators, from one opset up to another, both included.
-
-    It is registered at each by itself, because tf2onnx lets its own handler of a higher opset win otherwise.
-    """
-
-    def register(function: Callable[[Replacement], None]) -> Callable[[Replacement], None]:
-        def convert(graph: Any, node: Any, **_: Any) -> None:
-            function(Replacement(graph, node))
-
-        HANDLERS.update({(operator, opset): convert for operator in operators for opset in range(since, until + 1)})
-        return function
-
-    return register

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from keras_pe.export.onnx.handlers.replacement import Replacement, handler
+from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.replacement import Replacement
 
 
 @handler("Bucketize")

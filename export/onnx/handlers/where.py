@@ -1,6 +1,7 @@
 """Select as ONNX Where: tf2onnx multiplies by the condition, and a NaN of the branch not taken comes through."""
 
-from keras_pe.export.onnx.handlers.replacement import Replacement, handler
+from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.replacement import Replacement
 
 
 @handler("Select", "SelectV2")

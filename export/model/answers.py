@@ -1,0 +1,101 @@
+"""Finds out which sizes a model takes, how its dimensions are called, and what it returns for them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from keras_pe.export.errors import UnknownSizesError
+from keras_pe.export.messages import first_line
+from keras_pe.export.model.calling import FlatModel
+from keras_pe.export.model.dimensions import Dimensions, Shape, find_dimensions, name_outputs
+from keras_pe.export.model.probing import Probe, shapes_of
+from keras_pe.export.model.sizes import SizeRange, spread
+
+# Lengths at which a model is called, in this order, until it does not raise: kernels and layers may refuse what their
+# shapes allow. The second of each pair is what such a length then bounds.
+_STARTS = ((11, None), (67, "least"), (257, "least"), (2, "most"))
+_START_OF_SOUND = (4099, "least")  # of one length only: two could be those of an image, which memory would not hold
+_ROWS = ((5, 67, 3), (7, 211, 7))  # batch, length and multiple of the least length at which outputs are measured
+
+_ROWS_OF_A_BATCH = ((2, 1, 1),)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model said.
+
+    Attributes:
+        dimensions: The dynamic dimensions of its inputs.
+        sizes: Sizes of them at which it was called.
+        results: What it returned then.
+        outputs: The shapes of its outputs, flat, see `name_outputs`.
+    """
+
+    dimensions: Dimensions
+    sizes: dict[str, int]
+    results: Any
+    outputs: list[tuple[int | str, ...]]
+
+
+def ask(model: FlatModel, given: Mapping[str, Sequence[int]]) -> Answer:
+    """Returns the names and sizes of the dynamic dimensions, and what the model returns.
+
+    Args:
+        model: The model.
+        given: The sizes that a dimension takes, by its name.
+
+    Raises:
+        UnknownSizesError: If the model takes no sizes that were tried; the cause is its own error.
+    """
+    probe = Probe(model)
+    for apart in (True, False):
+        try:
+            dimensions = _dimensions(model.shapes, probe, given, apart)
+        except UnknownSizesError:
+            break
+        called = _called(probe, dimensions, given)
+        if called:
+            dimensions, sizes, results = called
+            return Answer(dimensions, sizes, results, _outputs(probe, dimensions, sizes, results))
+    raise UnknownSizesError(first_line(probe.cause)) from probe.cause
+
+
+def _dimensions(shapes: Sequence[Shape], probe: Probe, given: Mapping[str, Sequence[int]], apart: bool) -> Dimensions:
+    dynamic = [(axis, dim) for shape in shapes for axis, dim in enumerate(shape) if not isinstance(dim, int)]
+    if dynamic == [(0, None)] and not given:  # any batch will do
+        named = [("batch", *shape[1:]) if shape and shape[0] is None else shape for shape in shapes]
+        return Dimensions(named, {"batch": SizeRange()})  # type: ignore[arg-type]  # no other is None
+    if not dynamic:
+        return Dimensions(list(shapes), {})  # type: ignore[arg-type]  # none is None
+    return find_dimensions(shapes, probe.takes, given, apart=apart)
+
+
+def _called(
+    probe: Probe, dimensions: Dimensions, given: Mapping[str, Sequence[int]]
+) -> tuple[Dimensions, dict[str, int], Any] | None:
+    """Returns sizes at which the model does not raise, and what it returns; the ranges end there if need be."""
+    lengths = [name for name in dimensions.ranges if not name.startswith("batch") and name not in given]
+    is_sound = sum(dim in lengths for shape in dimensions.shapes for dim in shape) == 1
+    for start, bound in (*_STARTS, _START_OF_SOUND) if is_sound else _STARTS if lengths else _STARTS[:1]:
+        sizes = spread(dimensions.ranges, 3, start)
+        try:
+            results = probe.call(dimensions.static(sizes))
+        except Exception as error:  # whatever the kernels raise
+            probe.cause = error
+            continue
+        if bound:
+            bounds = {name: dimensions.ranges[name].bounded(bound, sizes[name]) for name in lengths}
+            dimensions = replace(dimensions, ranges=dimensions.ranges | bounds)
+        return dimensions, sizes, results
+    return None
+
+
+def _outputs(probe: Probe, dimensions: Dimensions, sizes: dict[str, int], results: Any) -> list[tuple[int | str, ...]]:
+    rows = [(sizes, shapes_of(results))]
+    for batch, start, factor in _ROWS if probe.infers else _ROWS_OF_A_BATCH if dimensions.ranges else ():
+        more = spread(dimensions.ranges, batch, start, factor)
+        try:
+            rows.append((more, probe.measure(dimensions.static(more))))
+        except Exception as error:  # ranges that hold one by one need not hold together
+            probe.cause = error
+    return name_outputs(rows)

@@ -1,0 +1,51 @@
+"""A model called with its inputs in a flat list, which is how it is traced and asked."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.model.dimensions import Shape, StaticShape
+from keras_pe.export.model.nesting import leaves, map_leaves
+
+
+class FlatModel:
+    """A model and what it takes.
+
+    Attributes:
+        shapes: Of its inputs; `None` or a name where a dimension is dynamic.
+        dtypes: Of its inputs.
+        variables: The model's, each once.
+    """
+
+    def __init__(self, model: Any, structure: Any, inputs: Mapping[str, tuple[Shape, str]]) -> None:
+        """Keeps the model.
+
+        Args:
+            model: The Keras model.
+            structure: The positional arguments of its call, with names as leaves.
+            inputs: The shape and dtype of each name.
+        """
+        self._model, self._structure, self._names = model, structure, list(inputs)
+        self.shapes = [shape for shape, _ in inputs.values()]
+        self.dtypes = [dtype for _, dtype in inputs.values()]
+        self.variables = list({id(variable): variable for variable in model.variables}.values())
+
+    def call(self, arrays: Sequence[Any]) -> Any:
+        """Returns what the model returns in inference."""
+        named = dict(zip(self._names, arrays, strict=True))
+        return self._model(*map_leaves(self._structure, named.__getitem__), training=False)
+
+    def outputs(self, arrays: Sequence[Any]) -> list[Any]:
+        """Returns the same as a flat list."""
+        return [result for _, result in leaves(self.call(arrays))]
+
+
+def zeros(shape: StaticShape, dtype: str) -> Any:
+    """Returns zeros as tensors of the backend, empty strings where it knows strings."""
+    import keras
+
+    if dtype != "string":
+        return keras.ops.zeros(shape, dtype)
+    texts = np.full(shape, "", object)
+    return keras.ops.convert_to_tensor(texts) if keras.backend.backend() == "tensorflow" else texts
