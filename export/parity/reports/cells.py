@@ -80,8 +80,13 @@ def _row(case: str, comparison: Comparison) -> Row:
 def layer_rows(result: RuntimeResult) -> Iterator[Row]:
     """Returns a row for each layer that was traced, in the model's order."""
     for layer in result.layers:
-        numbers = (number(layer.max_abs_diff), number(layer.tolerance))
-        yield (layer.layer, *numbers, layer_verdict(layer), layer.tensor or "-")
+        yield (*layer_cells(layer), layer.tensor or "-")
+
+
+def layer_cells(layer: LayerResult) -> Row:
+    """Returns a layer's name, how far its output is off, what is allowed, and the verdict."""
+    difference = "-" if layer.tensor is None and not layer.differs else number(layer.max_abs_diff)
+    return (layer.layer, difference, number(layer.tolerance), layer_verdict(layer))
 
 
 def layer_verdict(layer: LayerResult) -> str:

@@ -60,6 +60,6 @@ def _pictures(result: RuntimeResult) -> list[_Picture]:
     if result.layers:
         first = result.first_layer_that_differs
         words = f"The first layer whose output differs is {first!r}." if first else "No layer's output differs."
-        words += " At the left end: no difference. At the right end: nothing of this layer's size to compare."
+        words += " At the left end: no difference. At the right end: no finite one."
         drawn.append(_Picture("Layer by layer", words, Markup(pictures.draw_layers(result.layers))))
     return drawn

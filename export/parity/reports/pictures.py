@@ -73,7 +73,7 @@ def draw_positions(profile: ErrorProfile, comparison: Comparison) -> str:
         axes.set_xlabel(f"position (index along axis {profile.axis or 0})")
         axes.set_ylabel(f"largest |difference|\n({_UNIT})")
         _plain_log(axes.yaxis)
-        _legend(axes)
+        _legend(figure)
         return _svg(figure)
 
 
@@ -97,14 +97,15 @@ def draw_histogram(profile: ErrorProfile, comparison: Comparison) -> str | None:
         axes.yaxis.set_major_locator(LogLocator(numticks=6))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         axes.minorticks_off()
-        _legend(axes)
+        _legend(figure)
         return _svg(figure)
 
 
 def draw_layers(layers: Sequence[LayerResult]) -> str:
     """Returns each layer's error beside what it may be, in the model's order.
 
-    An error of 0 stands at the left end of the axis, one without a finite value at the right end.
+    An error of 0 stands at the left end of the axis, one without a finite value at the right end. A layer that is not
+    in the file by itself has none.
     """
     with mpl.rc_context(_SETTINGS):
         figure, axes = _figure(7.2, 1.2 + 0.26 * len(layers))
@@ -116,9 +117,10 @@ def draw_layers(layers: Sequence[LayerResult]) -> str:
         allowed = np.clip([layer.tolerance for layer in layers], low, high)
         differs = np.array([layer.differs for layer in layers])
         origins = np.array([layer.originates_here is True for layer in layers])
+        agrees = np.array([not layer.differs and layer.tensor is not None for layer in layers])
         axes.plot(allowed, places, "|", color=LIMIT, markersize=11, markeredgewidth=2, label="allowed")
         kinds = (
-            (~differs, "o", ERROR, "agrees"),
+            (agrees, "o", ERROR, "agrees"),
             (differs & ~origins, "X", NOISE, "follows"),
             (origins, "*", LIMIT, "originates here"),
         )
@@ -130,7 +132,7 @@ def draw_layers(layers: Sequence[LayerResult]) -> str:
         axes.set_ylim(len(layers) - 0.4, -0.6)
         axes.set_xlabel("largest |difference| of the layer's output (in its own unit)")
         _plain_log(axes.xaxis)
-        _legend(axes)
+        _legend(figure)
         return _svg(figure)
 
 
@@ -159,9 +161,9 @@ def _plain_log(axis: Any) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def _legend(axes: Axes) -> None:
-    """Puts the legend above the axes, where it covers nothing."""
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.3, columnspacing=1.5)
+def _legend(figure: Figure) -> None:
+    """Puts the legend above the axes, where it covers nothing, from the left edge of the picture."""
+    figure.legend(loc="outside upper left", ncols=4, columnspacing=1.5)
 
 
 def _short(name: str) -> str:

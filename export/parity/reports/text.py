@@ -4,7 +4,7 @@ import math
 import textwrap
 from collections.abc import Iterator
 
-from keras_pe.export.parity.reports.cells import Row, layer_verdict, number
+from keras_pe.export.parity.reports.cells import Row, layer_cells, number
 from keras_pe.export.parity.reports.groups import Group, group_results
 from keras_pe.export.parity.reports.matrix import matrix, narrowed
 from keras_pe.export.parity.results import Comparison, ParityReport, RuntimeResult
@@ -146,11 +146,12 @@ def _layers(result: RuntimeResult, width: int) -> list[str]:
     shown = sorted({j for i in at_fault[:_MOST_LAYERS] for j in (i - 1, i) if j >= 0})
     rows: list[Row] = [("layer", "max |diff|", "allowed", "")]
     for index in shown:
-        layer = result.layers[index]
-        rows.append((layer.layer, number(layer.max_abs_diff), number(layer.tolerance), layer_verdict(layer)))
+        rows.append(layer_cells(result.layers[index]))
     passed_on = sum(layer.differs and not layer.originates_here for layer in result.layers)
-    agreeing = sum(not layer.differs for layer in result.layers)
+    agreeing = sum(not layer.differs and layer.tensor is not None for layer in result.layers)
+    absent = len(result.layers) - agreeing - len(at_fault) - passed_on
     summary = f"{len(result.layers)} layers in all: {agreeing} agree, {len(at_fault)} at fault, {passed_on} after them"
+    summary += f", {absent} not in the file by themselves" if absent else ""
     return [*(f"  {line}" for line in aligned(rows)), _wrapped("  ", summary, width)]
 
 

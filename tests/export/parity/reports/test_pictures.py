@@ -6,6 +6,8 @@ import re
 import pytest
 
 from keras_pe.export.parity.reports import pictures
+from keras_pe.export.parity.reports.cells import layer_cells
+from keras_pe.export.parity.results import LayerResult
 from tests.export.parity.reports.samples import FAILING, PASSING
 
 
@@ -46,3 +48,9 @@ def test_extreme_errors_can_be_drawn(errors, allowed):
     comparison = dataclasses.replace(result.worst[1], tolerance=allowed)
     assert pictures.draw_positions(profile, comparison).startswith("<svg")
     assert pictures.draw_histogram(profile, comparison).startswith("<svg")
+
+
+def test_a_layer_that_is_not_in_the_file_by_itself_neither_agrees_nor_differs():
+    absent = LayerResult("fused", None, float("inf"), 1e-6, differs=False)
+    assert "agrees" not in texts(pictures.draw_layers([absent]))
+    assert layer_cells(absent) == ("fused", "-", "1.0e-06", "not in the file by itself")
