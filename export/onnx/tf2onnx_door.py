@@ -35,8 +35,11 @@ class FailedError(Exception):
     """Some operators were not converted, which tf2onnx only logs before it writes an invalid graph."""
 
     def __init__(self, failures: Sequence[Failure]) -> None:
-        super().__init__(", ".join(failure.op_type for failure in failures))
+        super().__init__(failures)
         self.failures = tuple(failures)
+
+    def __str__(self) -> str:
+        return ", ".join(failure.op_type for failure in self.failures)
 
 
 def convert_graph(
