@@ -144,6 +144,9 @@ class Worker:
         if answer is None:
             raise RuntimeDiedError(self._obituary())
         status, value = answer
+        if status == "unreadable":
+            self._kill_group()
+            raise RuntimeDiedError(f"{value}; {self._obituary()}")
         if status == "died":
             raise RuntimeDiedError(value)
         if status == "refused":
@@ -156,8 +159,10 @@ class Worker:
         try:
             while True:
                 self._answers.put(pickle.load(self._process.stdout))
-        except Exception:  # the end, or what a runtime wrote past Python: a broken pickle raises whatever it meets
+        except EOFError:
             self._answers.put(None)
+        except Exception as error:  # a broken pickle raises whatever it meets; what comes after it cannot be told
+            self._answers.put(("unreadable", f"its answer cannot be read ({type(error).__name__}: {error})"))
 
     def _has_ended(self, options: int = 0) -> bool:
         """Whether the process is gone; waits for it unless told not to. Its number stays its own until `wait`."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.messages import first_line
 from keras_pe.export.model.recording import LayerCall, record_calls
 from keras_pe.export.runtimes.runtime import Array, as_dtype
 
@@ -52,8 +53,8 @@ def find_roles(
     tensors = {name: keras.ops.convert_to_tensor(array) for name, array in _marks(inputs, sizes).items()}
     try:
         calls = record_calls(model, lambda: run(tensors))
-    except Exception as error:  # a model that refuses these values tells in the sweep why
-        return {}, f"{type(error).__name__}: {error}"
+    except Exception as error:  # whatever a layer raises at these values
+        return {}, f"{type(error).__name__}: {first_line(error)}"
     roles: dict[str, Role] = {}
     for value, role in _arrivals(calls):
         name = _recognise(value, tensors)

@@ -45,8 +45,9 @@ class KerasReference:
         self.version = f"keras {keras.__version__}"
         self.roles: Mapping[str, Role]
         with state_left_alone():
-            self.roles, _ = find_roles(model, self.inputs, self.sizes, lambda x: self.signature.call(model, x))
-        self.basis = "a float64 rebuild of the model, at most 8 times Keras' own error"
+            self.roles, unknown = find_roles(model, self.inputs, self.sizes, lambda x: self.signature.call(model, x))
+        self._remark = f"; what its inputs are for is not known ({unknown})" if unknown else ""
+        self.basis = f"a float64 rebuild of the model, at most 8 times Keras' own error{self._remark}"
         self.float64_model = self._rebuilt("float64")
         self.float32_model = self._rebuilt("float32") if self.float64_model and half_dtypes(all_layers(model)) else None
 
@@ -83,7 +84,7 @@ class KerasReference:
         reasons = [each.error for each in answers if each.outputs is not None and each.truth is None]
         if reasons and not any(each.truth is not None for each in answers):
             self.float64_model = self.float32_model = None  # a layer that insists on its own precision
-            self.basis = f"Keras' own answer (the float64 rebuild does not run: {reasons[0]}), tolerance by dtype"
+            self.basis = self._by_dtype(f"the float64 rebuild does not run: {reasons[0]}")
             return tuple(replace(each, error=None) if each.outputs is not None else each for each in answers)
         return tuple(
             replace(each, outputs=None, error=f"its float64 rebuild refuses it: {each.error}", is_fair=False)
@@ -132,8 +133,11 @@ class KerasReference:
             with float64_allowed():
                 return with_dtype(self.model, dtype)
         except ValueError as error:
-            self.basis = f"Keras' own answer (no float64 rebuild is possible: {first_line(error)}), tolerance by dtype"
+            self.basis = self._by_dtype(f"no float64 rebuild is possible: {first_line(error)}")
             return None
+
+    def _by_dtype(self, reason: str) -> str:
+        return f"Keras' own answer ({reason}), tolerance by dtype{self._remark}"
 
     def _answer(self, case: Case) -> Expectation:
         """Returns the answer; where the rebuild alone refuses, its error stands beside the outputs."""

@@ -16,6 +16,17 @@ from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 
 
+def _refuse() -> None:
+    raise ZeroDivisionError("read back")
+
+
+class Unreadable:
+    """Is written, and raises when it is read."""
+
+    def __reduce__(self):
+        return _refuse, ()
+
+
 class Doubling:
     """A runtime to be started in a child process."""
 
@@ -39,6 +50,8 @@ class Doubling:
             case 4:
                 print("chatter on the standard output")
                 os.write(1, b"and below Python\n")
+            case 8:
+                return {"y": Unreadable()}
             case 6 | 7 as size:
                 if os.fork() == 0:
                     time.sleep(3600)
@@ -110,6 +123,14 @@ def test_a_crash_is_none_the_less_where_another_process_holds_the_pipe(worker):
     worker.load("here")
     with pytest.raises(RuntimeDiedError, match="signal 6"):
         worker.run({"x": np.ones(7)})
+
+
+def test_an_answer_that_cannot_be_read_is_said_at_once_and_the_process_is_replaced(worker):
+    worker.load("here")
+    with pytest.raises(RuntimeDiedError, match="ZeroDivisionError: read back"):
+        worker.run({"x": np.ones(8)})
+    worker.load("here")
+    assert worker.run({"x": np.ones(5)})["y"].size == 5
 
 
 def test_a_runtime_that_cannot_be_imported_is_a_refusal():

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import ml_dtypes
@@ -14,7 +15,7 @@ import pytest
 from keras_pe.export import check_parity
 from keras_pe.export.parity import replay_bundle, write_bundle
 from keras_pe.export.parity.bundle import replay as replay_module
-from keras_pe.export.parity.bundle.bundle import read_bundle
+from keras_pe.export.parity.bundle.bundle import hash_files, read_bundle
 from keras_pe.export.parity.results import Finding, ParityReport, Recording, RuntimeResult
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from tests.cli.test_check import write_scale
@@ -144,6 +145,31 @@ def test_external_weights_are_part_of_what_must_not_have_changed(tmp_path):
     write_bundle(ParityReport("m", "b", (), (result,)), tmp_path / "bundle.npz")
     (failure,) = read_bundle(tmp_path / "bundle.npz").failures
     assert set(failure.hashes) == {"a.onnx", "weights"}
+
+
+def test_each_artifact_is_hashed_once_in_a_replay(failed, monkeypatch):
+    hashed = []
+    monkeypatch.setattr(replay_module, "hash_files", lambda path: hashed.append(path.name) or hash_files(path))
+    replay_bundle(failed[0] / "failure.npz")
+    assert hashed == ["wrong.onnx"]
+
+
+def test_an_onnx_file_is_hashed_without_its_weights_in_memory(tmp_path):
+    import onnx
+    from onnx import numpy_helper
+
+    artifact = write_scale(tmp_path / "a.onnx", 1.0)
+    model = onnx.load(artifact)
+    weights = np.zeros(8 * 2**20, np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weights, "large"))
+    onnx.save(model, artifact)
+    tracemalloc.start()
+    try:
+        assert set(hash_files(artifact)) == {"a.onnx"}
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < weights.nbytes / 8  # read in blocks, of the file as of the message
 
 
 def test_what_is_no_bundle_or_needs_none_is_refused(tmp_path, failed):

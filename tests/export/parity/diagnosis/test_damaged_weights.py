@@ -54,6 +54,22 @@ def test_two_damages_in_two_layers_are_both_named_and_proved_together(worker, tm
     assert result.proof.holds
 
 
+def test_the_truth_is_computed_once_and_not_again_for_what_looks_for_causes(worker, tmp_path, monkeypatch):
+    _, reference, expectations = built(damaged.functional)
+    predict, ran = reference.predict, []
+    monkeypatch.setattr(reference, "predict", lambda model, inputs: ran.append(model) or predict(model, inputs))
+    reference.answer([each.case for each in expectations])
+    assert ran.count(reference.float64_model) == len(expectations)
+    ran.clear()
+    source = exported(damaged.functional, tmp_path)
+    path = damage(source, tmp_path / "damaged.onnx", {"first/kernel": 1.0})
+    assert named(check(damaged.functional, path, worker)) == {"first"}
+    assert ran.count(reference.float64_model) == 1  # layer by layer, in one case
+    ran.clear()
+    assert reference.expect(expectations[0].case.inputs) is not None
+    assert ran == [reference.model]
+
+
 @pytest.mark.slow
 def test_in_ten_models_at_least_98_of_100_damages_name_their_owner_alone(worker, tmp_path):
     wrong, count = [], 0

@@ -44,3 +44,14 @@ def test_an_embedding_deep_in_a_subclassed_model_is_found():
     model(keras.ops.zeros((1, 3), "int32"))
     reference = KerasReference(model, [keras.InputSpec(shape=(None, None), dtype="int32")])
     assert list(reference.roles.values()) == [Role("ids", 0, 30)]
+
+
+def test_inputs_of_one_shape_are_told_apart_where_the_model_casts_them():
+    x = keras.Input((None, 8), name="x")
+    scalars = [keras.Input((), dtype="int32", name=f"number_{i}") for i in range(5)]
+    start = keras.ops.cast(scalars[3], "int64")  # another tensor, recognised by its values alone
+    y = keras_pe.SinusoidalPositionEncoding(max_length=300)(x, start_index=start)
+    for scalar in scalars:
+        y = y * keras.ops.reshape(keras.ops.cast(scalar, "float32"), (-1, 1, 1))
+    reference = KerasReference(keras.Model([x, *scalars], y))
+    assert reference.roles == {"number_3": Role("start", 0, 300)}

@@ -1,0 +1,22 @@
+"""Causes of the layers at fault, each said of its own layer."""
+
+import keras
+
+from keras_pe.export import check_parity, export_onnx
+
+
+def _model(factor: float = 1.0, activation: str = "tanh") -> keras.Model:
+    keras.utils.set_random_seed(3)
+    x = keras.Input((None, 6), name="x")
+    mine = keras.layers.Dense(6, name="my_dense")
+    y = keras.layers.Dense(4, activation=activation, name="dense")(mine(x))
+    mine.kernel.assign(mine.kernel * factor)
+    return keras.Model(x, y)
+
+
+def test_a_layer_whose_name_ends_another_is_not_explained_by_the_weights_of_that(tmp_path):
+    artifact = export_onnx(_model(1.5, "sigmoid"), tmp_path / "model.onnx")
+    (result,) = check_parity(_model(), artifact, runtimes="onnxruntime[all]").results
+    found = {finding.layer: finding.cause for finding in result.findings}
+    assert set(found) == {"my_dense", "dense"}
+    assert found["dense"] == "other activation"
