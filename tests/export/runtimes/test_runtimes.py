@@ -16,8 +16,8 @@ EXPORTS = {
     "litert": (export_litert, "m.tflite"),
 }
 # A second process with TensorFlow in it takes its time.
-SAVED_MODEL = pytest.param("saved_model", marks=pytest.mark.slow)
-RUNTIMES = ("onnxruntime[disabled]", "onnxruntime[all]", "onnx_reference", "litert", SAVED_MODEL)
+TENSORFLOW = pytest.param("tensorflow", marks=pytest.mark.slow)
+RUNTIMES = ("onnxruntime[disabled]", "onnxruntime[all]", "onnx_reference", "litert", TENSORFLOW)
 
 
 @pytest.fixture(scope="module")
