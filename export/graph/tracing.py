@@ -128,7 +128,7 @@ def _is_read(variable: Any, argument_of: Mapping[int, Any], view: GraphView) -> 
 def _constants(layers: Sequence[Any]) -> dict[int, tuple[Any, npt.NDArray[Any]]]:
     """Returns the variables that the converter must know the values of, with these.
 
-    It moves the transpositions that convolutions need past biases and the statistics of a normalisation, and folds
+    It moves the transpositions that convolutions need past biases and the statistics of a normalization, and folds
     these, only where they are constants.
     """
     if not any(isinstance(layer, _convolutions()) for layer in layers):

@@ -51,7 +51,7 @@ def clone_with(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
 
     Args:
         model: A built `keras.Model`.
-        change: Called with each serialised object in the configuration, a dict with "class_name" and "config", which it
+        change: Called with each serialized object in the configuration, a dict with "class_name" and "config", which it
             may edit.
 
     Raises:
