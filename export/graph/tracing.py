@@ -3,7 +3,7 @@
 The graph stays as small as the code that made it: no weight is copied until the file is written.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from keras_pe.export.graph.time_steps import steps_as_rows
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.model.keras_internals import one_at_a_time
 from keras_pe.export.model.names import unique
+from keras_pe.export.model.recording import recorded_symbols
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.model.state import state_left_alone
 
@@ -53,6 +54,9 @@ class Trace:
         weights: What else the function takes.
         updated: The paths of the variables that a call would change and an output depends on.
         view: The function's graph.
+        layers: The TensorFlow tensors that each call of a layer returns, by its path and name; empty for one that is
+            within a loop.
+        returned: The outputs that tensors are handed on to as they are.
     """
 
     function: Any
@@ -61,6 +65,8 @@ class Trace:
     weights: tuple[Weight, ...]
     updated: tuple[str, ...]
     view: GraphView
+    layers: Mapping[str, tuple[str, ...]]
+    returned: Mapping[str, str]
 
 
 def trace(layers: Sequence[Any], signature: Signature) -> Trace:
@@ -95,7 +101,7 @@ def trace(layers: Sequence[Any], signature: Signature) -> Trace:
         for i, s in enumerate(signature.inputs)
     ]
     specs += [tf.TensorSpec(v.shape, v.dtype, f"weight_{i}") for i, v in enumerate(variables)]
-    with one_at_a_time, steps_as_rows(layers):
+    with one_at_a_time, steps_as_rows(layers), recorded_symbols(model) as symbols:
         function = tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
     captured = [  # resources are frozen by the converter, and what TensorFlow has inlined already is no argument
         (inner, value)
@@ -115,7 +121,20 @@ def trace(layers: Sequence[Any], signature: Signature) -> Trace:
         tuple(Weight(*weight) for weight in zip(names, arguments, values, strict=True)),
         tuple(v.path for v in assigned.values() if _is_read(v, argument_of, view)),
         view,
+        {path: tuple(_name_in(function.graph, x) for x in returned) for path, returned in symbols.items()},
+        {x.name: output.name for output in function.outputs for x in _before_identities(output)},
     )
+
+
+def _name_in(graph: Any, tensor: Any) -> str:
+    return tensor.name if getattr(tensor, "graph", None) is graph else ""
+
+
+def _before_identities(tensor: Any) -> Iterator[Any]:
+    """Yields the tensors that are handed on as this one."""
+    while tensor.op.type == "Identity":
+        tensor = tensor.op.inputs[0]
+        yield tensor
 
 
 def _is_read(variable: Any, argument_of: Mapping[int, Any], view: GraphView) -> bool:

@@ -2,6 +2,8 @@
 
 import contextlib
 import functools
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -47,32 +49,88 @@ def record_calls(model: Any, run: Callable[[], Any]) -> list[LayerCall]:
         run: Calls the model, eagerly.
     """
     calls: list[LayerCall] = []
-    counts: dict[str, int] = {}
-    depth = 0
+    names = _Numbered()
+
+    def keep(path: str, call: _Seen) -> None:
+        given, returned = arrays_in((call.arguments, call.keywords)), arrays_in(call.result)
+        if given is not None and returned:
+            name = names.give(path)
+            calls.append(LayerCall(name, call.layer, call.arguments, call.keywords, given, returned, call.depth))
+
+    with _watched(model, keep):
+        run()
+    return calls
+
+
+@contextlib.contextmanager
+def recorded_symbols(model: Any) -> Iterator[dict[str, list[Any]]]:
+    """Records what the layers of a model return while it is traced.
+
+    The value of the context holds the tensors of each call, under the path that `record_calls` gives it: once a trace
+    has ended, nothing else tells which symbol was whose. Operations are left out: a model that is made again from its
+    configuration has other names for them.
+    """
+    import keras
+
+    symbols: dict[str, list[Any]] = {}
+    names = _Numbered()
+
+    def keep(path: str, call: _Seen) -> None:
+        returned = [leaf for leaf in keras.tree.flatten(call.result) if keras.ops.is_tensor(leaf)]
+        if returned and isinstance(call.layer, keras.Layer):
+            symbols[names.give(path)] = returned
+
+    with _watched(model, keep):
+        yield symbols
+
+
+class _Numbered:
+    """Gives a path its name: from the second call on with the number of the call."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def give(self, path: str) -> str:
+        self._counts[path] += 1
+        return path if self._counts[path] == 1 else f"{path}#{self._counts[path]}"
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A call that has returned: see `LayerCall`."""
+
+    layer: Any
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+    result: Any
+    depth: int
+
+
+@contextlib.contextmanager
+def _watched(model: Any, keep: Callable[[str, _Seen], None]) -> Iterator[None]:
+    """Shows every call that this thread makes of a layer or operation of the model, with its path."""
+    thread, depth = threading.get_ident(), 0
 
     def watched(path: str, layer: Any, call: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(call)
-        def record(*arguments: Any, **keywords: Any) -> Any:
+        def show(*arguments: Any, **keywords: Any) -> Any:
             nonlocal depth
+            if threading.get_ident() != thread:
+                return call(*arguments, **keywords)
             depth += 1
             try:
                 result = call(*arguments, **keywords)
             finally:
                 depth -= 1
-            given, returned = arrays_in((arguments, keywords)), arrays_in(result)
-            if given is not None and returned:
-                counts[path] = counts.get(path, 0) + 1
-                name = path if counts[path] == 1 else f"{path}#{counts[path]}"
-                calls.append(LayerCall(name, layer, arguments, keywords, given, returned, depth))
+            keep(path, _Seen(layer, arguments, keywords, result, depth))
             return result
 
-        return record
+        return show
 
     with contextlib.ExitStack() as stack:
         for path, layer in layer_paths(model):
             stack.enter_context(_replaced_call(layer, functools.partial(watched, path, layer)))
-        run()
-    return calls
+        yield
 
 
 def layer_paths(model: Any) -> list[tuple[str, Any]]:

@@ -9,6 +9,9 @@ from keras_pe.export.model.signature import Signature
 from keras_pe.export.model.sizes import ranges_to_json
 from keras_pe.version import __version__
 
+LAYERS_KEY = "keras_pe.layers"
+"""Where a file says which of its tensors each call of a layer returns: JSON, a list of names by the call's path."""
+
 
 def describe(
     layers: Sequence[Any], signature: Signature, packages: Sequence[str], notes: Sequence[str]

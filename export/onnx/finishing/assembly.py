@@ -1,5 +1,6 @@
 """The finishing of an ONNX model: weights taken out of its inputs, names, dimensions, metadata, one canonical form."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from keras_pe.export.onnx import opsets
 from keras_pe.export.onnx.finishing.canonical import bodies, make_canonical
 from keras_pe.export.onnx.finishing.dense_as_matmul import remove_flattening
 from keras_pe.export.onnx.finishing.pads import keep_pads
+from keras_pe.export.publishing.metadata import LAYERS_KEY
 from keras_pe.version import __version__
 
 
@@ -27,7 +29,7 @@ def assemble(proto: Any, trace: Trace, signature: Signature, metadata: Mapping[s
     graph.name = "model"
     keep_pads(graph, next(opset.version for opset in proto.opset_import if opset.domain in ("", "ai.onnx")))
     weights = {weight.name: weight for weight in trace.weights}
-    make_canonical(graph, [*(s.name for s in (*signature.inputs, *signature.outputs)), *weights])
+    renamed = make_canonical(graph, [*(s.name for s in (*signature.inputs, *signature.outputs)), *weights])
     domains = {node.domain for node in _nodes(graph)}
     imported = [opset for opset in proto.opset_import if opset.domain == ""]
     if opsets.ML_DOMAIN in domains:
@@ -35,9 +37,26 @@ def assemble(proto: Any, trace: Trace, signature: Signature, metadata: Mapping[s
     model = helper.make_model_gen_version(
         graph, opset_imports=imported, producer_name="keras_pe", producer_version=__version__
     )
-    helper.set_model_props(model, dict(sorted(metadata.items())))
+    texts = {**metadata, LAYERS_KEY: json.dumps(_layer_tensors(graph, trace, signature, renamed), sort_keys=True)}
+    helper.set_model_props(model, dict(sorted(texts.items())))
     used = dict.fromkeys(name for name in _names(graph) if name in weights)
     return model, [weights[name] for name in used]
+
+
+def _layer_tensors(
+    graph: Any, trace: Trace, signature: Signature, renamed: Mapping[str, str]
+) -> dict[str, list[str | None]]:
+    """Returns the tensors that each call of a layer returns, by its path; None for one that the graph has not kept."""
+    computed = {name for node in graph.node for name in node.output}
+    outputs = dict(zip(trace.outputs, (spec.name for spec in signature.outputs), strict=True))
+
+    def find(tensor: str) -> str | None:
+        # What is an output and read within as well keeps its own name beside the output's.
+        names = (renamed.get(tensor), outputs.get(tensor), outputs.get(trace.returned.get(tensor, "")))
+        return next((name for name in names if name in computed), None)
+
+    known = {path: [find(tensor) for tensor in tensors] for path, tensors in trace.layers.items()}
+    return {path: tensors for path, tensors in known.items() if any(tensors)}
 
 
 def _nodes(graph: Any) -> Iterator[Any]:

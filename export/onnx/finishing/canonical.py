@@ -12,19 +12,23 @@ from typing import Any
 from keras_pe.export.model.names import UniqueNames
 
 
-def make_canonical(graph: Any, fixed: Iterable[str]) -> None:
+def make_canonical(graph: Any, fixed: Iterable[str]) -> dict[str, str]:
     """Orders and names the nodes and constants of an `onnx.GraphProto` in place; what no output needs is dropped.
 
     Args:
         graph: The graph.
         fixed: Names that stay: inputs, outputs and weights.
+
+    Returns:
+        The new names of what the graph has computed, by the old ones, those of what was merged among them.
     """
     names = {name: name for name in fixed}
     names[""] = ""
     _order(graph)
-    _merge(graph, {})
+    merged = _merge(graph, {})
     _order(graph)
     _rename(graph, names, UniqueNames(names))
+    return {old: names[kept] for old, kept in merged.items() if old and kept in names}
 
 
 def _order(graph: Any) -> None:
@@ -61,8 +65,11 @@ def _visit(graph: Any, producer: dict[str, int], name: str, order: dict[int, Non
         waiting.extend((i, False) for i in reversed(needed) if i not in order)
 
 
-def _merge(graph: Any, outer: dict[str, str]) -> None:
-    """Lets what is computed twice be computed once. tf2onnx does it too, but picks the survivor by chance."""
+def _merge(graph: Any, outer: dict[str, str]) -> dict[str, str]:
+    """Lets what is computed twice be computed once, and returns what stands for what now.
+
+    tf2onnx does it too, but picks the survivor by chance.
+    """
     kept = dict(outer)
     found: dict[Any, Sequence[str]] = {}
     outputs = {output.name for output in graph.output}
@@ -77,6 +84,7 @@ def _merge(graph: Any, outer: dict[str, str]) -> None:
         key = (node.domain, node.op_type, *node.input, len(node.output), *attributes)
         first = node.output if outputs.intersection(node.output) else found.setdefault(key, list(node.output))
         kept.update(zip(node.output, first, strict=True))
+    return kept
 
 
 def _content(tensor: Any) -> tuple[int, tuple[int, ...], bytes]:

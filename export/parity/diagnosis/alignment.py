@@ -1,6 +1,6 @@
 """The artifact's tensors in one case, and which of them hold given values, whatever their layout."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,12 +46,13 @@ class Tensors:
                 self._by_size.setdefault(array.size, []).append(name)
         self.names = [name for names in self._by_size.values() for name in names]
 
-    def find(self, output: Array, tolerance: float) -> Match | None:
-        """Returns the nearest tensor that holds an output within the tolerance."""
+    def find(self, output: Array, tolerance: float, names: Container[str] | None = None) -> Match | None:
+        """Returns the nearest tensor, of the given names or of all, that holds an output within the tolerance."""
         found = [
             match
             for first, values in _layouts(output)
             for name in self._by_size.get(output.size, ())
+            if names is None or name in names
             if (match := self._compare(name, values, first, tolerance)) is not None
         ]
         return min(found, key=lambda match: match.difference, default=None)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from keras_pe.export.parity.diagnosis.alignment import Match, Tensors, in_layout
@@ -14,10 +14,8 @@ from keras_pe.export.parity.results import Array, LayerResult, Proof
 from keras_pe.export.parity.verdict.compare import compare_outputs
 from keras_pe.export.parity.verdict.run import Runner
 from keras_pe.export.parity.verdict.tolerance import flat_tolerance
+from keras_pe.export.publishing.metadata import LAYERS_KEY
 from keras_pe.export.runtimes.runtime import Arrays
-
-LAYERS_KEY = "keras_pe.layers"
-"""The metadata in which an exporter says which tensor holds which layer's output, as JSON."""
 
 _MOST_FAULTS = 32
 _SLACK = 4.0  # for values of which no noise is known
@@ -67,6 +65,7 @@ class _Walk:
         self._replaced: Arrays = {}
         self._faults: list[tuple[Tap, LayerFault]] = []
         self._names = _names_of(runner)
+        self._claimed = {name for names in self._names.values() for name in names if name is not None}
         self._consumers: dict[int, list[int]] = {}
         for tap in taps:
             for source in tap.sources:
@@ -89,8 +88,26 @@ class _Walk:
         """Runs the artifact with everything replaced that is to be, and looks for each layer's output in it."""
         arrays = self._runner.intermediates(self._expectation.case.inputs, self._replaced)
         self._tensors = Tensors({**self._expectation.case.inputs, **arrays})
-        self._matches = {tap.number: self._tensors.find(tap.output, tap.tolerance) for tap in self._taps}
+        self._matches = {tap.number: self._match(tap, self._tensors) for tap in self._taps}
         self._differing = self._find_differing()
+
+    def _match(self, tap: Tap, tensors: Tensors) -> Match | None:
+        """Returns the tensor that holds a layer's output: the one that the exporter has named, or one by its value.
+
+        What another layer is said to return may have the same values, and is not taken for this one's.
+        """
+        named = self._named(tap)
+        if not named:
+            return tensors.find(tap.output, tap.tolerance)
+        return tensors.find(tap.output, tap.tolerance, named) or tensors.find(
+            tap.output, tap.tolerance, set(tensors.names) - self._claimed
+        )
+
+    def _named(self, tap: Tap) -> set[str]:
+        """Returns the tensor in which the exporter says that a layer's output is, if it does."""
+        names = self._names.get(tap.call.path, ())
+        name = names[tap.index] if tap.index < len(names) else None
+        return {name} & self._tensors.arrays.keys() if name is not None else set()
 
     def _find_differing(self) -> set[int]:
         """Returns the taps that the artifact gets wrong.
@@ -102,7 +119,7 @@ class _Walk:
         for tap in reversed(self._taps):
             if self._matches[tap.number] is not None:
                 continue
-            named = self._tensors.sized(self._names.get(tap.call.path, ()), tap.output)
+            named = self._tensors.sized(self._named(tap), tap.output)
             after = self._consumers.get(tap.number, [])
             if named or not after or any(number in differing for number in after):
                 differing.add(tap.number)
@@ -142,8 +159,7 @@ class _Walk:
                 continue
             tensors = Tensors({**self._expectation.case.inputs, **arrays})
             gained = sum(
-                self._matches[each.number] is None and tensors.find(each.output, each.tolerance) is not None
-                for each in self._taps
+                self._matches[each.number] is None and self._match(each, tensors) is not None for each in self._taps
             )
             gained += 1000 * self._outputs_pass(tensors)[2]
             if best is None or gained > best[0]:
@@ -162,7 +178,7 @@ class _Walk:
 
     def _candidates(self, tap: Tap) -> list[Match]:
         """Returns the tensors that may hold a layer's output: those named for it, after it, then the nearest."""
-        known = self._tensors.sized(self._names.get(tap.call.path, ()), tap.output)
+        known = self._tensors.sized(self._named(tap), tap.output)
         if known:
             return known
         layer = re.escape(tap.call.layer.name)
@@ -198,15 +214,13 @@ class _Walk:
         if fault is None and not differs:
             return LayerResult(path, None, float("inf"), tap.tolerance, differs=False)
         known = fault.tensor if fault is not None else None if mended is None else mended.tensor
-        named = [known] if known else list(self._names.get(path, ()))
+        named = {known} if known else self._named(tap)
         held = next(iter(tensors.sized(named, tap.output)), None)
         tensor, difference = (None, float("inf")) if held is None else (held.tensor, held.difference)
         return LayerResult(path, tensor, difference, tap.tolerance, True, originates_here=fault is not None)
 
 
-def _names_of(runner: Runner) -> Mapping[str, tuple[str, ...]]:
-    """Returns the tensors of each layer by its path, as far as the exporter has written it down."""
-    if "metadata" not in runner.capabilities:
-        return {}
-    known: dict[str, str] = json.loads(runner.metadata().get(LAYERS_KEY, "{}"))
-    return {path: (tensor,) for path, tensor in known.items()}
+def _names_of(runner: Runner) -> Mapping[str, Sequence[str | None]]:
+    """Returns the tensors of each call of a layer by its path, as far as the exporter has written them down."""
+    names: dict[str, list[str | None]] = json.loads(runner.metadata().get(LAYERS_KEY, "{}"))
+    return names

@@ -51,7 +51,8 @@ def record_taps(reference: KerasReference, expectation: Expectation) -> list[Tap
     """Returns the floating-point outputs of every layer in one case, in the order of computation.
 
     What only hands on its input (a dropout, a container whose last layer has it already) is left out. A layer's
-    inputs are recognised by their values, so nothing is lost on the way from one to the next.
+    inputs are recognised by their values, so nothing is lost on the way from one to the next; two layers that return
+    the same are both a source of what is given it.
     """
     model = reference.float32_model if expectation.in_float32 is not None else reference.model
     inputs = expectation.case.inputs
@@ -59,18 +60,25 @@ def record_taps(reference: KerasReference, expectation: Expectation) -> list[Tap
     wide = _record(reference, reference.float64_model, inputs) if reference.float64_model is not None else []
     truths = _aligned(calls, wide)
     taps: list[Tap] = []
-    made_by: dict[bytes, int | None] = {_key(array): None for array in inputs.values()}
+    given = {_key(array) for array in inputs.values()}
+    made_by: dict[bytes, list[int]] = {}
     for call, truth in zip(calls, truths, strict=True):
-        loose = tuple(x for x in call.inputs if is_float(x.dtype) and x.size and _key(x) not in made_by)
-        sources = [made_by.get(_key(array)) for array in call.inputs]
+        keys = [_key(array) for array in call.inputs]
+        known = given | made_by.keys()
+        loose = tuple(
+            x for x, key in zip(call.inputs, keys, strict=True) if is_float(x.dtype) and x.size and key not in known
+        )
+        own = tuple(dict.fromkeys(number for key in keys for number in made_by.get(key, ())))
+        handed = given | set(keys)
         for index, output in enumerate(call.outputs):
             key = _key(output)
-            if (number := made_by.get(key)) is not None and taps[number].call.path.startswith(f"{call.path}/"):
+            inner = [n for n in made_by.get(key, ()) if taps[n].call.path.startswith(f"{call.path}/")]
+            for number in inner:
                 taps[number] = replace(taps[number], containers=(*taps[number].containers, (call, index)))
-            if key in made_by or not is_float(output.dtype) or not output.size:
+            if inner or key in handed or not is_float(output.dtype) or not output.size:
                 continue
-            made_by[key] = len(taps)
-            own = tuple(dict.fromkeys(source for source in sources if source is not None))
+            handed.add(key)  # a layer may return the same twice
+            made_by.setdefault(key, []).append(len(taps))
             taps.append(Tap(len(taps), call, index, own, _tolerance(output, truth, index), loose))
     return taps
 

@@ -1,7 +1,10 @@
 """Where: the layer whose output differs first, and those that follow, in an ONNX file and in a SavedModel."""
 
+from pathlib import Path
+
 import keras
 import numpy as np
+import onnx
 import pytest
 
 from keras_pe.export import check_parity, export_onnx, export_saved_model
@@ -45,3 +48,33 @@ def test_reading_inside_leaves_the_verdict_as_it_was(tmp_path):
     worst = one.worst[1]
     recorded = one.recording
     assert np.abs(recorded.truth[worst.output] - recorded.actual[worst.output]).max() == worst.max_abs_diff
+
+
+def _twins() -> keras.Model:
+    """Two branches of the same weights, which return the same."""
+    keras.utils.set_random_seed(6)
+    inputs = keras.Input((None, 8), name="x")
+    left, right = (keras.layers.Dense(8, activation="tanh", name=name) for name in ("left", "right"))
+    both = keras.layers.Concatenate(name="both")([left(inputs), right(inputs)])
+    model = keras.Model(inputs, keras.layers.Dense(3, name="head")(both))
+    right.set_weights(left.get_weights())
+    return model
+
+
+def _with_another_activation(source: Path, path: Path, layer: str) -> Path:
+    file = onnx.load(source)
+    (node,) = [node for node in file.graph.node if node.op_type == "Tanh" and f"/{layer}_" in node.name]
+    node.op_type = "Sigmoid"
+    onnx.save(file, path)
+    return path
+
+
+@pytest.mark.parametrize("layer", [pytest.param("left", marks=pytest.mark.slow), "right"])
+def test_a_layer_that_returns_what_another_one_does_is_found_by_the_name_of_its_tensor(layer, tmp_path):
+    source = export_onnx(_twins(), tmp_path / "model.onnx").path
+    path = _with_another_activation(source, tmp_path / "damaged.onnx", layer)
+    (result,) = check_parity(_twins(), path, runtimes=["onnxruntime[all]"]).results
+    assert [each.layer for each in result.layers if each.originates_here] == [layer]
+    assert {finding.layer for finding in result.findings} == {layer}
+    assert result.proof is not None
+    assert result.proof.holds
