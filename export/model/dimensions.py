@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from keras_pe.export.errors import UnknownSizesError
-from keras_pe.export.model.sizes import SizeRange, find_range
+from keras_pe.export.model.sizes import SizeRange, find_range, find_step
 
 Shape = tuple[int | str | None, ...]
 StaticShape = tuple[int, ...]
@@ -174,9 +174,9 @@ class _Search:
 
     def _other_size(self, axes: Sequence[Axis]) -> int:
         """Returns another size than the base's that the model takes where all the axes have it."""
-        own = find_range(lambda size: self._taken(dict.fromkeys(axes, size)), self._base[axes[0]])
-        size = own.near(self._base[axes[0]] + 1)
-        return size if size != self._base[axes[0]] else own.least
+        known = self._base[axes[0]]
+        step = find_step(lambda size: self._taken(dict.fromkeys(axes, size)), known)
+        return known + step
 
     def _kind(self, axis: Axis) -> str:
         rank = len(self._shapes[axis[0]])

@@ -20,16 +20,21 @@ class Probe:
     def __init__(self, model: FlatModel) -> None:
         self._model = model
         self._inference: GraphShapes | SymbolicShapes | None = None
+        self._taken: dict[tuple[StaticShape, ...], bool] = {}
         self.cause: Exception | None = None
 
     def takes(self, shapes: Sequence[StaticShape]) -> bool:
         """Returns whether the layers take these shapes, as far as shapes tell."""
-        try:
-            self._infer(shapes)
-        except Exception as error:  # whatever the layers raise
-            self.cause = self.cause or error
-            return False
-        return True
+        asked = tuple(shapes)
+        if asked not in self._taken:
+            try:
+                self._infer(shapes)
+            except Exception as error:  # whatever the layers raise
+                self.cause = self.cause or error
+                self._taken[asked] = False
+            else:
+                self._taken[asked] = True
+        return self._taken[asked]
 
     def call(self, shapes: Sequence[StaticShape]) -> Any:
         """Returns what the model returns for zeros of these shapes.

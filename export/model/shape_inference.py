@@ -9,6 +9,7 @@ from typing import Any
 from keras_pe.export.model.calling import FlatModel
 from keras_pe.export.model.dimensions import StaticShape
 from keras_pe.export.model.keras_internals import compute_output_spec
+from keras_pe.export.model.shape_graph import shape_graph
 from keras_pe.export.model.state import state_left_alone
 
 PartialShape = tuple[int | None, ...]
@@ -58,10 +59,11 @@ class GraphShapes:
         specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, model.dtypes, strict=True)]
         specs += [tf.TensorSpec(variable.shape, variable.dtype) for variable in model.variables]
         function = tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
-        self._definition = function.graph.as_graph_def()
-        nodes = {node.name: node for node in self._definition.node}
-        self._inputs = [nodes[tensor.op.name] for tensor in function.inputs[:count]]
+        inputs = [tensor.op.name for tensor in function.inputs[:count]]
         self._outputs = [tensor.name for tensor in function.outputs]
+        self._definition = shape_graph(function.graph, inputs, [tensor.op.name for tensor in function.outputs])
+        nodes = {node.name: node for node in self._definition.node}
+        self._inputs = [nodes[name] for name in inputs]
         self._always_empty = set(_empty_tensors(function.graph))
 
     def __call__(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:

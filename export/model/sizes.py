@@ -78,10 +78,7 @@ def find_range(takes: Callable[[int], bool], known: int, guess: SizeRange | None
         inside, outside = (known + step, known + _FAR * step, least), (least - step, known + step // 2)
         if all(map(takes, inside)) and not any(takes(size) for size in outside if size > 0 and size not in guess):
             return guess
-    up = (step for step in _STEPS if takes(known + step))
-    # Where the known size is the largest. A size of 1 tells nothing: it is broadcast to any other.
-    down = (step for step in _STEPS if step < known - 1 and takes(known - step))
-    step = next(up, 0) or next(down, 0)
+    step = abs(find_step(takes, known))
     if not step:
         return SizeRange(known, 0)
     below = (known - 1) // step  # so many steps down is a size of at least 1
@@ -89,6 +86,14 @@ def find_range(takes: Callable[[int], bool], known: int, guess: SizeRange | None
     if takes(known + step * _FAR):
         return SizeRange(least, step)
     return SizeRange(least, step, known + step * _last(lambda steps: takes(known + step * steps), _FAR))
+
+
+def find_step(takes: Callable[[int], bool], known: int) -> int:
+    """Returns what leads from a known size to the next that is taken: up if there is one, else down, else 0."""
+    up = (step for step in _STEPS if takes(known + step))
+    # Where the known size is the largest. A size of 1 tells nothing: it is broadcast to any other.
+    down = (-step for step in _STEPS if step < known - 1 and takes(known - step))
+    return next(up, 0) or next(down, 0)
 
 
 def spread(ranges: Mapping[str, SizeRange], batch: int, start: int, factor: int = 1) -> dict[str, int]:

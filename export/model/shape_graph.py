@@ -1,0 +1,52 @@
+"""The part of a traced graph that the shapes in it depend on: small, so that it can be asked often."""
+
+from collections.abc import Collection
+from typing import Any
+
+
+def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str]) -> Any:
+    """Returns a `GraphDef` with all that depends on the inputs, and what those shapes follow from.
+
+    Numbers that are computed of weights alone become placeholders, one of each shape: they say nothing about a size.
+
+    Args:
+        graph: A `tf.Graph` in which weights are placeholders.
+        inputs: The names of the operators whose shapes will be set.
+        outputs: The names of the operators that must stay.
+    """
+    import tensorflow as tf
+
+    followers, weights = set(inputs), set[str]()
+    stand_ins: dict[tuple[Any, ...], str] = {}
+    replaced: dict[str, str] = {}
+    for operator in graph.get_operations():  # in the order in which they were made: what is read comes before
+        name, sources = operator.name, {tensor.op.name for tensor in operator.inputs}
+        if name in followers or not sources.isdisjoint(followers):
+            followers.add(name)
+        elif operator.type == "Placeholder" or not sources.isdisjoint(weights):
+            weights.add(name)
+            if name not in outputs and _is_number_of_known_shape(operator.outputs):
+                (tensor,) = operator.outputs
+                replaced[name] = stand_ins.setdefault((tensor.dtype, *tensor.shape), name)
+    definition = graph.as_graph_def()
+    kinds = {name: kind for kind, name in stand_ins.items()}
+    for node in definition.node:
+        if node.name in kinds:
+            dtype, *shape = kinds[node.name]
+            node.CopyFrom(tf.compat.v1.NodeDef(name=node.name, op="Placeholder"))
+            node.attr["dtype"].type = dtype.as_datatype_enum
+            node.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
+        else:
+            node.input[:] = [replaced.get(name, name) for name in node.input if not name.startswith("^")]
+            node.attr.pop("_class", None)  # may name an operator that goes
+    return tf.compat.v1.graph_util.extract_sub_graph(definition, [*followers, *outputs])
+
+
+def _is_number_of_known_shape(tensors: Any) -> bool:
+    """Whether it is one tensor of floating-point numbers, no single one: that may be a scale of sizes."""
+    return (
+        len(tensors) == 1
+        and tensors[0].dtype.is_floating
+        and bool(tensors[0].shape.rank)
+        and tensors[0].shape.is_fully_defined()
+    )

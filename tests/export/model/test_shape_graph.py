@@ -1,0 +1,49 @@
+"""Shapes are asked of a graph without the weights, and are those of the whole graph."""
+
+from typing import Any
+
+import keras
+import pytest
+from keras import layers, ops
+
+from keras_pe.export.model.calling import FlatModel
+from keras_pe.export.model.shape_graph import shape_graph
+from keras_pe.export.model.shape_inference import GraphShapes
+
+
+def asked(model: keras.Model, shape: tuple[int | None, ...]) -> GraphShapes:
+    return GraphShapes(FlatModel(model, ("x",), {"x": (shape, "float32")}))
+
+
+def convolutions() -> keras.Sequential:
+    stack: list[Any] = [keras.Input((None, None, 3))]
+    for _ in range(3):
+        stack += [layers.Conv2D(3, 3), layers.BatchNormalization()]
+    return keras.Sequential(stack)
+
+
+def test_what_is_computed_of_weights_alone_is_left_out() -> None:
+    import tensorflow as tf
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 3)), tf.TensorSpec((3, 3)), tf.TensorSpec((3, 3))])
+    def product(x: Any, one: Any, other: Any) -> Any:
+        return x @ (tf.math.rsqrt(one) * 2.0) @ tf.exp(other)
+
+    graph = product.get_concrete_function().graph
+    found = shape_graph(graph, [graph.inputs[0].op.name], [graph.outputs[0].op.name])
+    # Both weights have one shape, and the input another.
+    assert sorted(node.op for node in found.node) == ["Identity", "MatMul", "MatMul", "Placeholder", "Placeholder"]
+
+
+@pytest.mark.parametrize("size", [7, 24, 65])
+def test_shapes_are_those_that_the_model_returns(size: int) -> None:
+    model = convolutions()
+    assert asked(model, (None, None, None, 3))([(2, size, 9, 3)]) == [model(ops.zeros((2, size, 9, 3))).shape]
+
+
+def test_sizes_that_do_not_go_together_are_refused() -> None:
+    model = keras.Sequential([keras.Input((None,)), layers.Reshape((-1, 4)), layers.Dense(2)])
+    infer = asked(model, (None, None))
+    assert infer([(3, 8)]) == [(3, 2, 2)]
+    with pytest.raises(ValueError, match="divisible by 12"):
+        infer([(3, 7)])
