@@ -33,8 +33,16 @@ class Worker:
     version: str
     providers: Mapping[str, int]
 
-    def __init__(self, spec: RuntimeSpec, timeout: float) -> None:
+    def __init__(self, spec: RuntimeSpec, timeout: float, environment: Mapping[str, str] | None = None) -> None:
+        """Starts the process.
+
+        Args:
+            spec: The runtime.
+            timeout: Seconds that an answer may take.
+            environment: Variables for the process, where this one's environment has none of the name.
+        """
         self.spec = spec
+        self._environment = dict(environment or {})
         self.seconds = 0.0
         self.capabilities: frozenset[str] = frozenset()
         self._timeout = timeout
@@ -45,6 +53,7 @@ class Worker:
         # What the process leaves there, such as a browser's profile, goes when it goes, however it ends.
         self._room = tempfile.TemporaryDirectory(prefix="keras-pe-", ignore_cleanup_errors=True)
         environment = {
+            **self._environment,
             **os.environ,
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
             "TMPDIR": self._room.name,

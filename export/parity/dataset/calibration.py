@@ -60,7 +60,7 @@ def _sample(session: Session, job: Job, calibration: Calibration, shard: Shard) 
         if calibration.batching.batch_size != job.batch_size:  # the model takes whole batches only
             inputs = batch.inputs
         try:
-            found.append((session.reference.run(inputs), session.reference.truth(inputs)))
+            found.append((session.run(inputs), session.truth(inputs)))
         except Exception as error:
             shapes = ", ".join(f"{name} {array.shape}" for name, array in inputs.items())
             raise DataError(

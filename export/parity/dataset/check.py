@@ -129,6 +129,7 @@ def check_dataset(
             decisions={name: parse_decision(given) for name, given in (decisions or {}).items()},
             atol=dict(atol or {}),
             timeout=timeout,
+            one_thread=workers != 0,
         )
         count = workers or len(os.sched_getaffinity(0))
         pool = executor or stack.enter_context(_ended(Here() if workers == 0 else ProcessPool(count)))

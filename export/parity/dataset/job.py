@@ -46,6 +46,7 @@ class Job:
         decisions: How outputs decide, by name, where the user said so.
         atol: The absolute difference allowed for an output, by name, where the user said so.
         timeout: Seconds that a runtime may take for one batch.
+        one_thread: Whether the process that opens the reference is a worker, whose TensorFlow takes one thread.
     """
 
     reference: Path
@@ -63,6 +64,7 @@ class Job:
     decisions: Mapping[str, Decision | None]
     atol: Mapping[str, float]
     timeout: float
+    one_thread: bool = True
 
     @property
     def session_key(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """One batch in one runtime, row by row: which rows fail, by how much, and the worst of them whole."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from keras_pe.export.parity.dataset.batching import Batch
 from keras_pe.export.parity.dataset.job import OutputRule
-from keras_pe.export.parity.dataset.reference import RowReference
 from keras_pe.export.parity.dataset.sources.source import Shard
 from keras_pe.export.parity.dataset.statistics.output import OutputStatistics, RowVerdicts, measure_output
 from keras_pe.export.parity.dataset.statistics.runtime import WORST, RuntimeStatistics
@@ -17,6 +16,9 @@ from keras_pe.export.parity.dataset.target import Answer
 from keras_pe.export.parity.results import Array
 from keras_pe.export.parity.verdict.tolerance import MAX_FACTOR, noise_floor
 from keras_pe.export.runtimes.runtime import Arrays
+
+Truth = Callable[[Mapping[str, Array]], Arrays]
+"""What the float64 rebuild says to some rows; nothing where there can be no rebuild."""
 
 
 @dataclass
@@ -37,7 +39,7 @@ class RowMeasures:
 
 
 def measure_rows(
-    reference: RowReference,
+    truth_of: Truth,
     rules: Mapping[str, OutputRule],
     batch: Batch,
     expected: Arrays,
@@ -62,7 +64,7 @@ def measure_rows(
                 found.problems.setdefault(problem, first)
                 continue
             rule = rules[name]
-            statistics, own = _compare(reference, rule, name, inputs, array[rows], answer.outputs[name])
+            statistics, own = _compare(truth_of, rule, name, inputs, array[rows], answer.outputs[name])
             found.outputs[name] = found.outputs.get(name, OutputStatistics()).merge(statistics)
             severity = np.where(own.clash, Severity.CLASH, np.where(own.failed, Severity.FAILED, Severity.AGREES))
             found.severity[rows] = np.maximum(found.severity[rows], severity)
@@ -132,7 +134,7 @@ def _incomparable(name: str, expected: Array, outputs: Arrays) -> str:
 
 
 def _compare(
-    reference: RowReference, rule: OutputRule, name: str, inputs: Arrays, expected: Array, actual: Array
+    truth_of: Truth, rule: OutputRule, name: str, inputs: Arrays, expected: Array, actual: Array
 ) -> tuple[OutputStatistics, RowVerdicts]:
     """Compares one output; rows that are out of tolerance are measured again by the float64 rebuild's answer to them.
 
@@ -143,7 +145,7 @@ def _compare(
     suspects = np.flatnonzero(rows.failed & ~rows.clash)
     if rule.allowed is None or rule.is_given or rule.decision is not None or not rule.unit or not suspects.size:
         return statistics, rows
-    truth = reference.truth({key: array[suspects] for key, array in inputs.items()}).get(name)
+    truth = truth_of({key: array[suspects] for key, array in inputs.items()}).get(name)
     if truth is None or truth.shape != expected[suspects].shape or not np.isfinite(truth).all():
         return statistics, rows
     target = expected.astype(np.float64)
@@ -156,8 +158,11 @@ def _compare(
 
 def _candidates(found: RowMeasures, rows: Array, so_far: RuntimeStatistics) -> list[int]:
     """Returns the rows of a batch that are among the worst so far, by their place."""
-    order: list[int] = np.lexsort((rows, -found.error, -found.severity))[:WORST].tolist()
-    if len(so_far.worst) < WORST:
-        return order
-    last = so_far.worst[-1].order
-    return [i for i in order if (-int(found.severity[i]), -float(found.error[i]), int(rows[i])) < last]
+    places = np.arange(len(rows))
+    if len(so_far.worst) == WORST:
+        last = so_far.worst[-1]
+        is_as_bad = (found.severity == last.severity) & (found.error >= last.error)
+        places = np.flatnonzero((found.severity > last.severity) | is_as_bad)
+    severity, error, numbers = found.severity[places], found.error[places], rows[places]
+    worst: list[int] = places[np.lexsort((numbers, -error, -severity))[:WORST]].tolist()
+    return worst

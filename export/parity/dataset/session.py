@@ -1,17 +1,20 @@
 """What a worker keeps from shard to shard: the reference and the runtimes, loaded once."""
 
 import atexit
+import contextlib
 import os
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.dataset.batching import Batch
+from keras_pe.export.parity.dataset.executors.here import Here
 from keras_pe.export.parity.dataset.job import Job, Target
 from keras_pe.export.parity.dataset.reference import ArtifactRows, KerasRows, RowReference
-from keras_pe.export.parity.dataset.target import Answer, TargetRunner
-from keras_pe.export.runtimes.runtime import Arrays
+from keras_pe.export.parity.dataset.target import ONE_THREAD, Answer, TargetRunner
+from keras_pe.export.runtimes.runtime import Array, Arrays
 
 _here: dict[str, Any] = {}  # models of this process, by the key of the reference
 _kept: list["Session"] = []  # at most one: the one that was used last
@@ -23,37 +26,37 @@ class Session:
 
     def __init__(self, job: Job) -> None:
         self.key = job.session_key
-        if job.reference_key not in _here:
-            # As many threads as in any other worker: how a sum is split among them can decide its last digit. What a
-            # runtime's process imports, it inherits.
-            os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-            os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+        is_here = job.reference_key in _here
         self.targets = {target.key: TargetRunner(target, job.timeout) for target in job.targets}
         try:
-            self.reference = _open_reference(job)
+            with contextlib.nullcontext() if is_here or not job.one_thread else _one_thread():
+                self.reference = _open_reference(job)
         except BaseException:
             self.close()
             raise
+        # The caller compares one batch while the reference computes the next. A model of this process stays in the
+        # thread of its owner: its settings may be that thread's alone.
+        self._caller: Executor = Here() if is_here else ThreadPoolExecutor(1, thread_name_prefix="reference")
         # One thread each: a runtime has its next batch at hand when it is done with the one before.
         self._threads = {key: ThreadPoolExecutor(1, thread_name_prefix="runtime") for key in self.targets}
 
-    def ask(self, batch: Batch, targets: tuple[Target, ...]) -> tuple[Arrays, dict[str, Future[list[Answer]]]]:
-        """Returns what the reference says, and what each runtime will say, which computes at the same time.
-
-        Raises:
-            Exception: The reference's own error, if it refuses the batch.
-        """
+    def ask(self, batch: Batch, targets: tuple[Target, ...]) -> tuple[Future[Arrays], dict[str, Future[list[Answer]]]]:
+        """Returns what the reference will say, and what each runtime will say, which computes at the same time."""
         answers = {t.key: self._threads[t.key].submit(self.targets[t.key].run, batch.inputs) for t in targets}
-        try:
-            return self.reference.run(batch.inputs), answers
-        except Exception:
-            wait(answers.values())
-            raise
+        return self._caller.submit(self.reference.run, batch.inputs), answers
+
+    def run(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns what the reference says, after what it was asked before."""
+        return self._caller.submit(self.reference.run, inputs).result()
+
+    def truth(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns what the reference's float64 rebuild says, after what it was asked before."""
+        return self._caller.submit(self.reference.truth, inputs).result()
 
     def close(self) -> None:
         """Ends the processes."""
         if hasattr(self, "_threads"):
-            for thread in self._threads.values():
+            for thread in (self._caller, *self._threads.values()):
                 thread.shutdown()
             self.reference.close()
         for target in self.targets.values():
@@ -104,6 +107,21 @@ def offer_model(key: str, model: Any) -> None:
 def withdraw_model(key: str) -> None:
     """Forgets an offered model."""
     _here.pop(key, None)
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Has TensorFlow take one thread, as in any other worker, if it starts now.
+
+    How a sum is split among threads can decide its last digit. What the environment says already stands.
+    """
+    added = {name: value for name, value in ONE_THREAD.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
 
 
 def _open_reference(job: Job) -> RowReference:

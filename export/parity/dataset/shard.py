@@ -1,7 +1,8 @@
 """One shard through the reference and the runtimes: what a worker does."""
 
+from collections import deque
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from keras_pe.export.parity.dataset.target import Answer
 from keras_pe.export.runtimes.runtime import Arrays
 
 _WINDOW = 8  # batches that are read at once, so that rows of one length find each other
+_AHEAD = 2  # batches that the reference and the runtimes have while one is compared: neither waits for the other
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def run_shard(job: Job, calibration: Calibration, shard: Shard, keys: tuple[str,
         merged = dict.fromkeys(keys, RuntimeStatistics())
         for number, batch, expected, answers in _answered(session, job, calibration, shard, targets):
             for key in keys:
-                rows = measure_rows(session.reference, calibration.rules, batch, expected, answers[key])
+                rows = measure_rows(session.truth, calibration.rules, batch, expected, answers[key])
                 found = summarize(rows, shard, number, batch, expected, answers[key], merged[key])
                 merged[key] = merged[key].merge(found)
         seconds = {key: session.targets[key].seconds - before[key] for key in keys}
@@ -68,7 +70,7 @@ def run_rows(job: Job, calibration: Calibration, shard: Shard) -> RowMeasures:
     with session_of(job) as session:
         session.targets[target.key].begin_shard()
         for _, batch, expected, answers in _answered(session, job, calibration, shard, (target,)):
-            rows = measure_rows(session.reference, calibration.rules, batch, expected, answers[target.key])
+            rows = measure_rows(session.truth, calibration.rules, batch, expected, answers[target.key])
             places = batch.rows - shard.start
             severity[places], error[places] = rows.severity, rows.error
     return RowMeasures(severity, error)
@@ -98,19 +100,37 @@ def _answered(
 ) -> Iterator[tuple[int, Batch, Arrays, dict[str, list[Answer]]]]:
     """Returns each batch of a shard with its number, what the reference says and what each runtime says.
 
-    A runtime has the next batch while this one is compared: nobody waits for the other.
+    They have the next batches while this one is compared: nobody waits for the other.
     """
-    before: tuple[int, Batch, Arrays, dict[str, Future[list[Answer]]]] | None = None
-    for number, batch in enumerate(shard_batches(job, calibration, shard)):
-        try:
-            expected, coming = session.ask(batch, targets)
-        except Exception as error:  # whatever a layer raises
-            raise DataError(_refusal(session, batch, shard, error)) from error
-        if before is not None:
-            yield *before[:3], {key: answer.result() for key, answer in before[3].items()}
-        before = (number, batch, expected, coming)
-    if before is not None:
-        yield *before[:3], {key: answer.result() for key, answer in before[3].items()}
+    asked: deque[_Asked] = deque()
+    try:
+        for number, batch in enumerate(shard_batches(job, calibration, shard)):
+            asked.append(_Asked(number, batch, *session.ask(batch, targets)))
+            if len(asked) > _AHEAD:
+                yield _answer(session, shard, asked.popleft())
+        while asked:
+            yield _answer(session, shard, asked.popleft())
+    finally:
+        wait([future for one in asked for future in one.answers.values()])
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A batch that is being computed."""
+
+    number: int
+    batch: Batch
+    expected: Future[Arrays]
+    answers: dict[str, Future[list[Answer]]]
+
+
+def _answer(session: Session, shard: Shard, asked: _Asked) -> tuple[int, Batch, Arrays, dict[str, list[Answer]]]:
+    try:
+        expected = asked.expected.result()
+    except Exception as error:  # whatever a layer raises
+        wait(asked.answers.values())
+        raise DataError(_refusal(session, asked.batch, shard, error)) from error
+    return asked.number, asked.batch, expected, {key: answer.result() for key, answer in asked.answers.items()}
 
 
 def _refusal(session: Session, batch: Batch, shard: Shard, error: Exception) -> str:
@@ -118,7 +138,7 @@ def _refusal(session: Session, batch: Batch, shard: Shard, error: Exception) -> 
     what, said = ", ".join(f"{name} {array.shape}" for name, array in batch.inputs.items()), error
     for place, row in enumerate(batch.rows.tolist()):
         try:
-            session.reference.run({name: array[place : place + 1] for name, array in batch.inputs.items()})
+            session.run({name: array[place : place + 1] for name, array in batch.inputs.items()})
         except Exception as own:
             what, said = f"row {row:,} of {shard.place}", own
             break

@@ -14,6 +14,9 @@ from keras_pe.export.runtimes.worker import Worker
 MAX_DEATHS = 32
 """A process that has ended so often in one shard is not started again for single rows of that shard."""
 
+ONE_THREAD = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
+"""What TensorFlow reads when it starts: there are as many workers as processors."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -39,7 +42,7 @@ class TargetRunner:
         self._deaths = 0
         self._seconds = 0.0
         self._loaded = False
-        self._worker: Worker | None = Worker(target.spec, timeout)
+        self._worker: Worker | None = Worker(target.spec, timeout, ONE_THREAD)
 
     @property
     def seconds(self) -> float:
@@ -53,7 +56,7 @@ class TargetRunner:
             RuntimeFailedError: If it does not load.
         """
         if self._worker is None:
-            self._worker = Worker(self._target.spec, self._timeout)
+            self._worker = Worker(self._target.spec, self._timeout, ONE_THREAD)
         if not self._loaded:
             self._worker.load(self._target.path)
             self._loaded = True

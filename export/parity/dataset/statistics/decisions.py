@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from keras_pe.export.parity.dataset.statistics.reduction import last_axis_max
 from keras_pe.export.parity.results import Array
 
 
@@ -56,6 +57,12 @@ class Decision:
         count = flat.shape[-1]
         if self.k >= count:
             return np.full(flat.shape[:2], np.inf)
+        if self.k == 1:  # two passes for the largest are several times faster than a partition
+            first = flat.argmax(axis=-1)[..., np.newaxis]
+            others = flat.copy()
+            np.put_along_axis(others, first, -np.inf, axis=-1)
+            lead: Array = np.take_along_axis(flat, first, axis=-1)[..., 0] - last_axis_max(others)
+            return lead
         ordered = np.partition(flat, (count - self.k - 1, count - self.k), axis=-1)
         gap: Array = ordered[..., count - self.k] - ordered[..., count - self.k - 1]
         return gap
@@ -68,7 +75,7 @@ class Decision:
         rows = len(difference)
         if self.kind == "threshold":
             return difference.reshape(rows, -1)
-        largest: Array = 2.0 * difference.reshape(rows, -1, difference.shape[-1]).max(axis=-1, initial=0.0)
+        largest: Array = 2.0 * last_axis_max(difference.reshape(rows, -1, difference.shape[-1]))
         return largest
 
 

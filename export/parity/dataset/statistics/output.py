@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_pe.export.parity.dataset.statistics.decisions import Decision
 from keras_pe.export.parity.dataset.statistics.histogram import Histogram
+from keras_pe.export.parity.dataset.statistics.reduction import last_axis_max
 from keras_pe.export.parity.results import Array
 
 MAX_CLASSES = 256
@@ -127,11 +128,12 @@ def measure_output(
             out_of_tolerance=int(differs.sum()),
         )
         return statistics, RowVerdicts(differs, np.zeros(rows, bool), error)
-    target = expected.astype(np.float64).reshape(rows, -1)
-    values = actual.astype(np.float64).reshape(rows, -1)
+    target = expected.astype(np.float64, copy=False).reshape(rows, -1)
+    values = actual.astype(np.float64, copy=False).reshape(rows, -1)
     with np.errstate(invalid="ignore", over="ignore"):
-        difference = np.abs(values - target)
-    largest = difference.max(axis=1, initial=0.0)
+        difference = values - target
+    np.abs(difference, out=difference)
+    largest = last_axis_max(difference)
     clash = np.zeros(rows, bool)
     nonfinite: dict[str, Any] = {}
     if not np.isfinite(largest).all():
@@ -139,7 +141,7 @@ def measure_output(
         bad = ~np.isfinite(difference)
         clash = (bad & ~same).any(axis=1)
         difference = np.where(bad, 0.0, difference)
-        largest = difference.max(axis=1, initial=0.0)
+        largest = last_axis_max(difference)
         nonfinite = {
             "expected_nan": int(np.isnan(target).sum()),
             "expected_inf": int(np.isinf(target).sum()),
@@ -179,7 +181,7 @@ def _compare_decisions(
     changed: Array = np.any(differ, axis=1)
     fields: dict[str, Any] = {
         "decisions": differ.size,
-        "margins": Histogram.of(shares.max(axis=1, initial=0.0)),
+        "margins": Histogram.of(last_axis_max(shares)),
     }
     if changed.any():
         sure = (differ & ~(margins <= noise)).any(axis=1)

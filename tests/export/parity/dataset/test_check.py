@@ -9,6 +9,8 @@ import pytest
 
 from keras_pe.export.parity.dataset.check import check_dataset
 from keras_pe.export.parity.dataset.executors.process_pool import ProcessPool
+from keras_pe.export.parity.dataset.session import close_session
+from tests.cli.test_check_data import write_model
 from tests.export.parity.dataset.conftest import Files, draw
 
 ROWS = 20_000
@@ -120,6 +122,19 @@ def test_an_option_that_makes_no_sense_is_refused_before_anything_runs(
 def test_options_about_what_is_no_output_are_refused(files: Files) -> None:
     with pytest.raises(ValueError, match=r"`atol` must be of outputs: p\. Received: q"):
         check_dataset(files.model, files.onnx, {"x": draw(3)}, workers=0, atol={"q": 1.0})
+
+
+def test_a_check_in_this_process_leaves_the_environment_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
+    monkeypatch.setenv("TF_NUM_INTEROP_THREADS", "3")
+    before = dict(os.environ)
+    model = write_model(tmp_path / "model.onnx", 4.5)  # of no other test: what is loaded is kept
+    report = check_dataset(model, model, {"x": np.zeros((2, 4), np.float32)}, workers=0)
+    close_session()
+    assert report.passed
+    assert dict(os.environ) == before
 
 
 @pytest.mark.slow
