@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import onnx
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from keras_pe.cli import main
+from keras_pe.export.parity.dataset.reports.json import schema
 
 X = np.random.default_rng(0).standard_normal((3000, 4)).astype("float32")
 PLANTED = 1234
@@ -78,6 +80,7 @@ def test_exits_with_1_names_the_row_and_replays_it(folder: Path, tmp_path: Path)
     result = check(folder, "planted.onnx", "wrong.npz", "--json", "--bundle", str(bundle))
     assert result.exit_code == 1, result.output
     report = json.loads(result.stdout)
+    jsonschema.Draft202012Validator(schema()).validate(report)
     (found,) = report["results"]
     assert (found["rows"], found["failed_rows"], found["worst_rows"][0]["row"]) == (3000, 1, PLANTED)
     (changed,) = found["outputs"][0]["changed_classes"]

@@ -1,5 +1,6 @@
-"""The report of a data set as JSON."""
+"""The report of a data set as JSON, and the JSON Schema that it keeps."""
 
+import importlib.resources
 import json
 import math
 from typing import Any
@@ -8,19 +9,32 @@ from keras_pe.export.parity.dataset.reports import text
 from keras_pe.export.parity.dataset.results import DatasetReport, DatasetResult, OutputSummary
 from keras_pe.export.parity.dataset.statistics.histogram import Histogram
 from keras_pe.export.parity.dataset.statistics.worst import WorstRow
+from keras_pe.export.parity.reports.json import schema as parity_schema
+
+SCHEMA_VERSION = 1
+"""Raised when a field changes its meaning or goes; a new field does not raise it."""
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999)
 
 
+def schema() -> dict[str, Any]:
+    """Returns the JSON Schema of what `render` returns, with that of the diagnosis within."""
+    text = importlib.resources.files(__package__).joinpath("report.schema.json").read_text("utf-8")
+    content: dict[str, Any] = json.loads(text)
+    content["$defs"]["ParityReport"] = parity_schema()
+    return content
+
+
 def render(report: DatasetReport) -> str:
     """Returns the whole report; NaN and infinities are texts."""
-    return json.dumps(plain(report), indent=2, allow_nan=False) + "\n"
+    return json.dumps({"$schema": schema()["$id"], **plain(report)}, indent=2, allow_nan=False) + "\n"
 
 
 def plain(report: DatasetReport) -> dict[str, Any]:
     """Returns the report as JSON's plain values."""
     found: dict[str, Any] = _finite(
         {
+            "schema_version": SCHEMA_VERSION,
             "passed": report.passed,
             "model": report.model,
             "basis": report.basis,
@@ -30,7 +44,7 @@ def plain(report: DatasetReport) -> dict[str, Any]:
             "stopped_early": report.stopped_early,
             "reused_rows": report.reused,
             "results": [_result(result) for result in report.results],
-            "diagnosis": None if report.diagnosis is None else report.diagnosis.to_dict(),
+            "diagnosis": report.diagnosis and {"$schema": parity_schema()["$id"], **report.diagnosis.to_dict()},
             "versions": dict(report.versions),
             "seconds": report.seconds,
         }

@@ -1,0 +1,85 @@
+"""JSON of a data set: what is written keeps the published schema, and the schema says all there is."""
+
+import copy
+import hashlib
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from keras_pe.export.parity.dataset.reports.json import SCHEMA_VERSION, render, schema
+from tests.export.parity.dataset.reports.samples import ALL, FAILING
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_report_keeps_the_schema_and_holds_no_number_that_json_lacks(name: str) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    content = json.loads(render(ALL[name]), parse_constant=refuse)
+    jsonschema.Draft202012Validator(schema()).validate(content)
+    assert content["passed"] is ALL[name].passed
+
+
+def _extra(content: dict[str, Any]) -> dict[str, Any]:
+    """Returns a record of each kind that the failing report holds, by its name in the schema."""
+    result = content["results"][0]
+    output = result["outputs"][0]
+    return {
+        "Result": result,
+        "Problem": result["problems"][0],
+        "Output": output,
+        "Bin": output["errors"][0],
+        "Nonfinite": output["nonfinite"],
+        "ChangedClass": output["changed_classes"][0],
+        "WorstRow": result["worst_rows"][0],
+        "ParityReport": content["diagnosis"],
+    }
+
+
+KINDS = sorted(set(schema()["$defs"]) - {"figure", "value"})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_schema_takes_every_record_with_all_its_fields_and_no_other(kind: str) -> None:
+    validator = jsonschema.Draft202012Validator(schema())
+    content = json.loads(render(FAILING))
+    for name in [*_extra(content)[kind], "extra"]:
+        broken = copy.deepcopy(content)
+        record = _extra(broken)[kind]
+        if name == "extra":
+            record[name] = 1
+        else:
+            del record[name]
+        assert not validator.is_valid(broken), name
+
+
+def test_the_schema_is_valid_and_refuses_values_of_another_kind() -> None:
+    jsonschema.Draft202012Validator.check_schema(schema())
+    validator = jsonschema.Draft202012Validator(schema())
+    content = json.loads(render(FAILING))
+    for kind, change in (
+        ("Result", {"failed_rows": -1}),
+        ("Output", {"max_abs_diff": "big"}),
+        ("WorstRow", {"severity": "bad"}),
+        ("ParityReport", {"passed": "no"}),
+    ):
+        broken = copy.deepcopy(content)
+        _extra(broken)[kind].update(change)
+        assert not validator.is_valid(broken), change
+
+
+def test_the_schema_says_its_version_and_a_change_of_its_words_is_noticed() -> None:
+    """The names are a promise: where this fails, raise SCHEMA_VERSION, or leave the name as it was."""
+    found = schema()
+    assert (
+        json.loads(render(FAILING))["schema_version"]
+        == SCHEMA_VERSION
+        == found["properties"]["schema_version"]["const"]
+    )
+    assert found["$id"].endswith(f":{SCHEMA_VERSION}")
+    words = {name: sorted(found["$defs"][name]["properties"]) for name in KINDS if name != "ParityReport"}
+    words["report"] = sorted(found["properties"])
+    digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()
+    assert digest[:16] == "0ec6dbde3a34d4cc"
