@@ -17,6 +17,7 @@ from keras_pe.export.model.names import unique
 from keras_pe.export.model.recording import recorded_symbols
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.model.traceable import as_traceable
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,14 @@ def trace(layers: Sequence[Any], signature: Signature) -> Trace:
         for i, s in enumerate(signature.inputs)
     ]
     specs += [tf.TensorSpec(v.shape, v.dtype, f"weight_{i}") for i, v in enumerate(variables)]
-    with one_at_a_time, steps_as_rows(layers), recorded_symbols(model) as symbols:
-        function = tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
+
+    def traced() -> tuple[Any, dict[str, list[Any]]]:
+        assigned.clear()
+        with recorded_symbols(model) as symbols:
+            return tf.function(flat, input_signature=specs, autograph=False).get_concrete_function(), symbols
+
+    with one_at_a_time, steps_as_rows(layers):
+        function, symbols = as_traceable(layers, traced)
     captured = [  # resources are frozen by the converter, and what TensorFlow has inlined already is no argument
         (inner, value)
         for value, inner in function.graph.captures

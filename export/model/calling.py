@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.dimensions import Shape, StaticShape
+from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.nesting import leaves, map_leaves
 
 
@@ -16,6 +17,7 @@ class FlatModel:
         shapes: Of its inputs; `None` or a name where a dimension is dynamic.
         dtypes: Of its inputs.
         variables: The model's, each once.
+        layers: The model, then every layer in it.
     """
 
     def __init__(self, model: Any, structure: Any, inputs: Mapping[str, tuple[Shape, str]]) -> None:
@@ -29,6 +31,7 @@ class FlatModel:
         self._model, self._structure, self._names = model, structure, list(inputs)
         self.shapes = [shape for shape, _ in inputs.values()]
         self.dtypes = [dtype for _, dtype in inputs.values()]
+        self.layers = all_layers(model)
         self.variables = list({id(variable): variable for variable in model.variables}.values())
 
     def call(self, arrays: Sequence[Any]) -> Any:

@@ -58,6 +58,32 @@ def replaced_calls(calls: Mapping[Any, Callable[..., Any]]) -> contextlib.Abstra
 
 
 @contextlib.contextmanager
+def resizing_to_tensors() -> Iterator[None]:
+    """Lets `keras.ops.image.resize` take a size of tensors, in this thread.
+
+    Keras 3.15 asks whether it is positive, which no graph answers: it cannot trace an UpSampling2D of any size that
+    interpolates.
+    """
+    import keras
+    from keras.src.ops import image
+
+    thread, usual = threading.get_ident(), image.resize
+
+    @functools.wraps(usual)
+    def resize(images: Any, size: Any, *args: Any, **kwargs: Any) -> Any:
+        is_of_tensors = isinstance(size, list | tuple) and any(keras.ops.is_tensor(length) for length in size)
+        own = image._resize if is_of_tensors and threading.get_ident() == thread else usual
+        return own(images, size, *args, **kwargs)
+
+    with one_at_a_time:
+        image.resize = keras.ops.image.resize = resize
+        try:
+            yield
+        finally:
+            image.resize = keras.ops.image.resize = usual
+
+
+@contextlib.contextmanager
 def named_functions(model: Any) -> Iterator[dict[str, Callable[..., Any]]]:
     """Has a model's Lambda layers serialize their functions as names, which a custom object scope resolves.
 
@@ -87,13 +113,16 @@ def _own_methods(name: str, methods: Mapping[Any, Callable[..., Any]]) -> Iterat
         return (own if threading.get_ident() == thread else usual)(*args, **kwargs)
 
     with one_at_a_time:
+        before = {layer: vars(layer)[name] for layer in methods if name in vars(layer)}
         for layer, own in methods.items():
             vars(layer)[name] = functools.partial(chosen, own, getattr(layer, name))  # setattr() would track it
         try:
             yield
         finally:
             for layer in methods:
-                vars(layer).pop(name, None)
+                del vars(layer)[name]
+                if layer in before:
+                    vars(layer)[name] = before[layer]
 
 
 def repair_tf2onnx() -> None:

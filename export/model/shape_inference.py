@@ -11,6 +11,7 @@ from keras_pe.export.model.dimensions import StaticShape
 from keras_pe.export.model.keras_internals import compute_output_spec
 from keras_pe.export.model.shape_graph import shape_graph
 from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.model.traceable import as_traceable
 
 PartialShape = tuple[int | None, ...]
 
@@ -58,7 +59,9 @@ class GraphShapes:
         shapes = [tuple(None if isinstance(dim, str) else dim for dim in shape) for shape in model.shapes]
         specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, model.dtypes, strict=True)]
         specs += [tf.TensorSpec(variable.shape, variable.dtype) for variable in model.variables]
-        function = tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
+        function = as_traceable(
+            model.layers, lambda: tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
+        )
         inputs = [tensor.op.name for tensor in function.inputs[:count]]
         self._outputs = [tensor.name for tensor in function.outputs]
         self._definition = shape_graph(function.graph, inputs, [tensor.op.name for tensor in function.outputs])
