@@ -24,7 +24,7 @@ def assemble(sin: Any, cos: Any, channels: int, layout: Layout, xp: ModuleType =
     """
     count = int(sin.shape[-1])
     if layout == "concatenated":
-        signal = xp.concatenate([sin, cos], axis=-1)
+        signal = xp.concatenate([sin, cos], axis=len(sin.shape) - 1)  # a number that no reader needs the rank for
     else:
         signal = xp.reshape(xp.stack([sin, cos], axis=-1), (*xp.shape(sin)[:-1], 2 * count))
     if channels < 2 * count:

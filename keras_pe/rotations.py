@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_pe.concrete import Table, choose, known_length, visible
+from keras_pe.concrete import choose, is_eager, known_length, visible
 from keras_pe.layouts import Layout, assemble
+from keras_pe.lookup import Table, guarded, take
 from keras_pe.timescales import Float64Array
 
 LIMIT = 2**24  # positions are exact from -LIMIT to LIMIT - 1
@@ -26,6 +27,7 @@ LIMIT = 2**24  # positions are exact from -LIMIT to LIMIT - 1
 # negative: a sine is odd and a cosine even, so that their tables are half as long.
 UNITS, MIDDLES = 512, 256
 NOWHERE = 2**20  # a block that no table holds
+MOST_READY_ROWS = 8_192  # of a range that is called eagerly: 16 MiB at 512 channels are enough
 
 Rotation = tuple[Any, Any]  # sines and cosines, (..., timescales) each
 
@@ -46,10 +48,11 @@ class ComposedEncoding:
         tops = np.arange(max(-self._first_top, last_top) + 1)
         self._first_top_row, self._has_tops = len(middles), len(tops) > 1
         blocks = np.concatenate([middles, tops * MIDDLES]) if self._has_tops else middles
-        coarse = exact_rotations(blocks * UNITS, timescales).astype(dtype)
+        coarse = guarded(exact_rotations(blocks * UNITS, timescales).astype(dtype))
         self._sin, self._cos = (Table(np.ascontiguousarray(half)) for half in split(coarse))
         # The first rows of a range are rows of this table.
         self._units = Table(exact_rotations(start_index + np.arange(UNITS), timescales).astype(dtype))
+        self._ready = Table(np.zeros((0, channels), dtype))
 
     def range(self, length: Any, start: Any = None) -> Any:
         """Returns the signal at `start`, an integer scalar or None for 0, and on: `(length, channels)`."""
@@ -57,38 +60,42 @@ class ComposedEncoding:
         if start is not None:
             return self._range_from(start, length, known)
         if known is not None:
-            return self._first(known) if known <= UNITS else self._seen_blocks(0, known)
+            return self._first(known) if known <= UNITS else self._seen_range(0, known)
         if keras.config.backend() != "tensorflow":
             return self.at(ops.arange(length, dtype="int32"))
-        return self._short_or_long(length, lambda: self._first(length), lambda: self._blocks_from(None, length))
+        return self._short_or_long(length, lambda: self._first(length), lambda: self._graph_range(None, length))
 
     def at(self, positions: Any) -> Any:
         """Returns the signal at integer positions: `(*positions.shape, channels)`."""
         inside = ops.logical_and(positions >= self._low, positions < self._high)
-        shifted = ops.where(inside, positions, 0) + self._zero_block * UNITS
-        blocks = shifted // UNITS
-        # Past the end of the table all runtimes refuse, or return NaN.
-        units = ops.where(inside, shifted - blocks * UNITS, UNITS)
+        blocks, units = divide(ops.where(inside, positions, 0) + self._zero_block * UNITS, UNITS)
+        blocks = ops.where(inside, blocks, NOWHERE)
+
+        def composed() -> Any:
+            # The table is split, not the rows taken of it, which are most often more. Here, not before the condition:
+            # what an export finds outside of it, it stores beside the table.
+            shape = self._units.rows.shape[0], self._units.rows.shape[1] // 2
+            halves = (ops.slice(self._units.tensor(), (0, column), shape) for column in (0, shape[1]))
+            unit_sin, unit_cos = (take(half, units) for half in halves)
+            rotation = compose(self._rotations(blocks, may_skip=True), (unit_sin, unit_cos))
+            return assemble(*rotation, self._channels, self._layout, xp=ops)
+
         return choose(
             ops.all(blocks == self._zero_block),
-            lambda: self._laid_out(ops.take(self._units.tensor(), units, axis=0)),
-            lambda: self._composed(blocks, units),
+            lambda: self._laid_out(take(self._units.tensor(), units)),
+            composed,
         )
-
-    def _composed(self, blocks: Any, units: Any) -> Any:
-        rotations = compose(self._rotations(blocks), split(ops.take(self._units.tensor(), units, axis=0)))
-        return assemble(*rotations, self._channels, self._layout, xp=ops)
 
     def _range_from(self, start: Any, length: Any, known: int | None) -> Any:
         seen = visible(start)
         if known is not None and known > UNITS:
-            return self._blocks_from(start, known) if seen is None else self._seen_blocks(int(seen), known)
+            return self._graph_range(start, known) if seen is None else self._seen_range(int(seen), known)
 
         def short() -> Any:
             return self.at(start + ops.arange(length, dtype="int32"))
 
         if known is None and keras.config.backend() == "tensorflow":
-            return self._short_or_long(length, short, lambda: self._blocks_from(start, length))
+            return self._short_or_long(length, short, lambda: self._graph_range(start, length))
         return short()
 
     def _short_or_long(self, length: Any, short: Callable[[], Any], long: Callable[[], Any]) -> Any:
@@ -98,71 +105,105 @@ class ComposedEncoding:
     def _first(self, length: Any) -> Any:
         return self._laid_out(self._units.tensor()[:length])
 
-    def _seen_blocks(self, start: int, length: int) -> Any:
+    def _seen_range(self, start: int, length: int) -> Any:
         """Returns the signal of a range that is known when the layer is called."""
+        if start < 0 or start + length > MOST_READY_ROWS or not is_eager():
+            return self._seen_blocks(start, length, ops)
+        if start + length > len(self._ready.rows):
+            # Twice as many each time, so that a length that grows step by step costs little.
+            rows = min(2 ** (start + length - 1).bit_length(), self._high)
+            self._ready = Table(self._seen_blocks(0, rows, np))
+        return self._ready.tensor()[start : start + length]
+
+    def _seen_blocks(self, start: int, length: int, xp: ModuleType) -> Any:
         first, skipped = divmod(start + self._zero_block * UNITS, UNITS)
         count = (skipped + length + UNITS - 1) // UNITS
-        sin_cos = self._rotations(first + np.arange(count), np)
-        return self._compose_blocks(sin_cos, count)[skipped : skipped + length]
+        return self._compose_blocks(self._rotations(first + np.arange(count), np), count, xp)[
+            skipped : skipped + length
+        ]
 
-    def _blocks_from(self, start: Any, length: Any) -> Any:
+    def _graph_range(self, start: Any, length: Any) -> Any:
         """Returns the signal of a range whose start or length only the graph knows."""
-        count = (length + UNITS - 1) // UNITS
+        count = -(-length // UNITS) if isinstance(length, int) else divide(length + UNITS - 1, UNITS)[0]
         if start is None:
             blocks = self._zero_block + ops.arange(count, dtype="int32")
             blocks = ops.where(length <= self._high, blocks, NOWHERE)
-            return self._compose_blocks(self._rotations(blocks), count)[:length]
+            return self._compose_blocks(self._rotations(blocks), count, ops)[:length]
         count, start = count + 1, ops.convert_to_tensor(start, dtype="int32")
         inside = ops.logical_and(start >= self._low, start <= self._high - length)
-        shifted = ops.where(inside, start, 0) + self._zero_block * UNITS
-        first, last = shifted // UNITS, (shifted + length - 1) // UNITS
+        first, skipped = divide(ops.where(inside, start, 0) + self._zero_block * UNITS, UNITS)
+        # The last block may be one more than is needed, and out of reach.
+        last = (self._high - 1) // UNITS + self._zero_block
         blocks = ops.minimum(first + ops.arange(count, dtype="int32"), last)
-        signal = self._compose_blocks(self._rotations(ops.where(inside, blocks, NOWHERE)), count)
-        return ops.slice(signal, (shifted - first * UNITS, 0), (length, self._channels))
+        blocks = ops.where(inside, blocks, NOWHERE)
+        signal = self._compose_blocks(self._rotations(blocks), count, ops)
+        return ops.slice(signal, (skipped, 0), (length, self._channels))
 
-    def _compose_blocks(self, starts: Rotation, count: Any) -> Any:
+    def _compose_blocks(self, starts: Rotation, count: Any, xp: ModuleType) -> Any:
         """Returns whole blocks, `(count * UNITS, channels)`, from the rotations of their first positions.
 
         The addition theorem for rows as they are laid out: beside a sine stands its cosine, and the other way round.
         """
-        sin, cos = (ops.expand_dims(ops.convert_to_tensor(each), 1) for each in starts)
-        unit_sin, unit_cos = split(self._units.tensor())
-        signal = self._row(unit_sin, unit_cos) * self._row(cos, cos)
-        signal = signal + self._row(unit_cos, unit_sin) * self._row(sin, -sin)
-        return ops.reshape(signal, (count * UNITS, self._channels))
 
-    def _rotations(self, blocks: Any, xp: ModuleType = ops) -> Rotation:
-        """Returns the rotations of the first positions of blocks: `(*blocks.shape, timescales)`."""
-        tops = blocks // MIDDLES
-        rotation = self._digit(blocks - tops * MIDDLES - self._half, 0, xp)
+        def row(sin: Any, cos: Any) -> Any:
+            return assemble(sin, cos, self._channels, self._layout, xp=xp)
+
+        sin, cos = (xp.expand_dims(each if xp is np else ops.convert_to_tensor(each), 1) for each in starts)
+        units = self._units.rows if xp is np else self._units.tensor()
+        unit_sin, unit_cos = split(units)
+        laid_out = units if self._is_laid_out() else row(unit_sin, unit_cos)
+        signal = laid_out * row(cos, cos) + row(unit_cos, unit_sin) * row(sin, -sin)
+        return xp.reshape(signal, (count * UNITS if isinstance(count, int) else -1, self._channels))
+
+    def _rotations(self, blocks: Any, xp: ModuleType = ops, may_skip: bool = False) -> Rotation:
+        """Returns the rotations of the first positions of blocks: `(*blocks.shape, timescales)`.
+
+        Args:
+            blocks: Their numbers, counted from the lowest.
+            xp: NumPy, or `keras.ops`.
+            may_skip: Whether a condition spares the second digit where it is 0: for few blocks it costs more.
+        """
+        sin, cos = ((each.rows if xp is np else each.tensor()) for each in (self._sin, self._cos))
+        count = sin.shape[0]
+        # A sine is odd: those of negative digits follow, with the other sign.
+        sin = xp.concatenate([sin, -sin]) if self._half else sin
+
+        def digit(digits: Any, first_row: int) -> Rotation:
+            rows = xp.abs(digits) + first_row if self._half else digits + first_row
+            signed = xp.where(digits < 0, rows + count, rows) if self._half else rows
+            return take(sin, signed, xp), take(cos, rows, xp)
+
         if not self._has_tops:
-            return rotation
+            return digit(blocks, 0)
+        tops, middles = divmod(blocks, MIDDLES) if xp is np else divide(blocks, MIDDLES)
         tops = tops + self._first_top
-        sin, cos = choose(
-            xp.all(tops == 0),
-            lambda: rotation,
-            lambda: compose(self._digit(tops, self._first_top_row, xp), rotation),
-        )
-        return sin, cos
+        rotation = digit(middles - self._half, 0)
 
-    def _digit(self, digits: Any, first_row: int, xp: ModuleType) -> Rotation:
-        rows = xp.abs(digits) + first_row
-        sin, cos = (
-            xp.take(table.rows if xp is np else table.tensor(), rows, axis=0) for table in (self._sin, self._cos)
-        )
-        if self._half:
-            sign = xp.where(digits < 0, -1, 1)
-            sin = sin * xp.expand_dims(sign.astype(self._dtype) if xp is np else ops.cast(sign, self._dtype), -1)
-        return sin, cos
+        def composed() -> Rotation:
+            return compose(digit(tops, self._first_top_row), rotation)
 
-    def _row(self, sin: Any, cos: Any) -> Any:
-        return assemble(sin, cos, self._channels, self._layout, xp=ops)
+        if not may_skip:
+            return composed()
+        chosen: Rotation = choose(xp.all(tops == 0), lambda: rotation, composed)
+        return chosen
+
+    def _is_laid_out(self) -> bool:
+        """Whether the rows of the units are a signal already."""
+        return self._layout == "concatenated" and self._channels == self._units.rows.shape[-1]
 
     def _laid_out(self, rows: Any) -> Any:
-        """Lays the rows of a table out as a signal; most often they are one already."""
-        if self._layout == "concatenated" and self._channels == rows.shape[-1]:
-            return rows
-        return self._row(*split(rows))
+        """Lays sines and cosines of units out as a signal."""
+        return rows if self._is_laid_out() else assemble(*split(rows), self._channels, self._layout, xp=ops)
+
+
+def divide(numbers: Any, divisor: int) -> tuple[Any, Any]:
+    """Returns quotients, rounded down, and remainders of int32 tensors and a power of two.
+
+    ONNX rounds the quotient of integers to zero, and rounding it down takes many operators. Of floats it is exact here:
+    what is divided is a multiple of the divisor, and has few digits.
+    """
+    rest = ops.mod(numbers, divisor)
+    return ops.cast(ops.cast(numbers - rest, "float32") * (1 / divisor), "int32"), rest
 
 
 def compose(one: Rotation, other: Rotation) -> Rotation:

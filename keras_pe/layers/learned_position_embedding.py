@@ -9,8 +9,8 @@ from keras import ops
 from keras_pe.layers.base import Combine, PositionLayer
 from keras_pe.layers.call_arguments import Positions, Shape, count_axes, per_axis
 from keras_pe.layouts import block_width
+from keras_pe.lookup import rows_from, take_rows
 from keras_pe.signal import timing_signal
-from keras_pe.tables import rows_from, take_rows
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")
@@ -109,9 +109,9 @@ class LearnedPositionEmbedding(PositionLayer):
             )
         table = self._tables[axis]
         if positions is None or positions.whole is None:
-            rows = rows_from(table, length, None if positions is None else positions.start)
+            rows = rows_from(table, length, None if positions is None else positions.start, table.shape[0])
         elif positions.fraction is None:
-            rows = take_rows(table, positions.whole)
+            rows = take_rows(table, positions.whole, table.shape[0])
         else:
             raise TypeError(f"`positions` must be integers in layer '{self.name}'. Received: floats.")
         return ops.cast(rows, self._signal_dtype)

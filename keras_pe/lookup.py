@@ -1,0 +1,105 @@
+"""Tables of numbers as tensors of each backend, and rows looked up in them: none where there is none."""
+
+from types import ModuleType
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+from keras import ops
+
+from keras_pe.concrete import known_length, torch_is_tracing
+
+
+class Table:
+    """Rows of numbers that never change, and the tensors made of them: one for a device, and one for each graph.
+
+    An eager tensor must not enter a graph of TensorFlow: there it would be a further input, which an export asks for.
+    """
+
+    def __init__(self, rows: npt.NDArray[Any]) -> None:
+        self.rows = rows
+        self._tensors: dict[Any, Any] = {}
+        # TorchDynamo would trace the conversion of an array, but takes a tensor as it is.
+        self._host = _torch_tensor(rows) if keras.config.backend() == "torch" else None
+
+    def tensor(self) -> Any:
+        """Returns the rows as a tensor of the backend."""
+        backend = keras.config.backend()
+        if backend == "tensorflow":
+            return self._tensor_of_tensorflow()
+        if backend == "torch":
+            return self._tensor_of_torch()
+        return ops.convert_to_tensor(self.rows)
+
+    def _tensor_of_tensorflow(self) -> Any:
+        import tensorflow as tf
+
+        if tf.executing_eagerly():
+            if not self._tensors:
+                self._tensors["eager"] = tf.constant(self.rows)
+            return self._tensors["eager"]
+        graph = tf.compat.v1.get_default_graph()
+        while type(graph).__name__ == "CondBranchFuncGraph":  # both branches take what the graph around them has
+            graph = graph.outer_graph
+        # Equal layers share a table, and so its constant. It lives as long as the graph.
+        if not hasattr(graph, "keras_pe_tables"):
+            graph.keras_pe_tables = {}
+        if self not in graph.keras_pe_tables:
+            with graph.as_default(), tf.control_dependencies(None):
+                graph.keras_pe_tables[self] = tf.constant(self.rows)
+        return graph.keras_pe_tables[self]
+
+    def _tensor_of_torch(self) -> Any:
+        if torch_is_tracing():
+            return ops.convert_to_tensor(self._host)
+        device = ops.convert_to_tensor(0).device
+        if device not in self._tensors:
+            self._tensors[device] = ops.convert_to_tensor(self._host)
+        return self._tensors[device]
+
+
+def guarded(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Returns a table with a last row of NaN: what is read past the end by a runtime that does not check.
+
+    An index past the end is an error on a CPU. XLA and WebGPU take the last row instead.
+    """
+    return np.concatenate([rows, np.full((1, *rows.shape[1:]), np.nan, rows.dtype)])
+
+
+def take(table: Any, rows: Any, xp: ModuleType = ops) -> Any:
+    """Returns `table[rows]`, `(..., columns)`. No row is negative: Keras would look for such, to wrap them."""
+    if xp is ops and keras.config.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.gather(ops.convert_to_tensor(table), rows)
+    return xp.take(table, rows, axis=0)
+
+
+def take_rows(table: Any, rows: Any, count: int) -> Any:
+    """Returns `table[rows]`, `(..., columns)`, and fails where a row is not among the first `count`.
+
+    A negative index counts from the end in some runtimes: it is pointed past the end, where all of them refuse.
+    """
+    return take(table, ops.where(ops.logical_and(rows >= 0, rows < count), rows, table.shape[0]))
+
+
+def rows_from(table: Any, length: Any, start: Any, count: int) -> Any:
+    """Returns `table[start : start + length]`, `(length, columns)`, and fails past the first `count` rows."""
+    known = known_length(length)
+    if start is not None or (known is None and keras.config.backend() != "tensorflow"):
+        positions = ops.arange(length, dtype="int32")
+        return take_rows(table, positions if start is None else positions + start, count)
+    # TensorFlow checks the size of a slice, but ONNX's Slice returns what there is, and a single row would then be
+    # broadcast: there the reshape refuses. (TensorFlow itself optimizes the reshape away.)
+    columns = table.shape[-1]
+    # Of a guarded table too few rows are left from the third on.
+    first = 0 if known is not None or table.shape[0] == count else ops.where(length <= count, 0, 2)
+    return ops.reshape(ops.slice(ops.convert_to_tensor(table), (first, 0), (length, columns)), (length, columns))
+
+
+def _torch_tensor(rows: npt.NDArray[Any]) -> Any:
+    import torch
+
+    with torch.inference_mode(False):  # what is made in inference mode cannot be trained through
+        return torch.from_numpy(rows)

@@ -1,0 +1,58 @@
+"""Rows of tables: the numbers that are there, and an error or NaN where there are none."""
+
+import contextlib
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_pe import SinusoidalPositionEncoding
+from keras_pe.lookup import Table, guarded, rows_from, take, take_rows
+
+ROWS = np.arange(8, dtype="float32").reshape(4, 2)
+on_tensorflow = pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="how TensorFlow runs a graph")
+
+
+def test_a_row_past_the_end_is_refused_or_not_a_number() -> None:
+    table = Table(guarded(ROWS)).tensor()
+    for row in (-1, 4, 5):
+        taken = None
+        with contextlib.suppress(Exception):  # each backend has one of its own
+            taken = ops.convert_to_numpy(take_rows(table, ops.convert_to_tensor([0, row], "int32"), len(ROWS)))
+        assert taken is None or np.isnan(taken[1]).all()
+    np.testing.assert_array_equal(take_rows(table, ops.convert_to_tensor([3, 0], "int32"), len(ROWS)), ROWS[[3, 0]])
+
+
+def test_what_reads_the_last_row_instead_reads_not_a_number() -> None:
+    past_the_end = len(ROWS) + 1
+    clamped = take(guarded(ROWS), min(past_the_end, len(ROWS)), np)
+    assert np.isnan(clamped).all()
+
+
+@on_tensorflow
+@pytest.mark.parametrize("max_length", [None, 9_000, 600])
+def test_xla_does_not_check_positions_and_returns_not_a_number(max_length: int | None) -> None:
+    import tensorflow as tf
+
+    layer = SinusoidalPositionEncoding(max_length=max_length)
+    specs = [tf.TensorSpec([None, None, 8]), tf.TensorSpec([None], tf.int32)]
+    compiled = tf.function(lambda x, p: layer(x, positions=p), specs, jit_compile=True)
+    reach = max_length or 2**24
+    signal = compiled(np.zeros((1, 3, 8), "float32"), np.array([1, reach, -(2**24) - 1], "int32")).numpy()[0]
+    assert np.isfinite(signal[0]).all()
+    assert np.isnan(signal[1:]).all()
+
+
+@on_tensorflow
+@pytest.mark.parametrize("rows", [ROWS, guarded(ROWS)], ids=["bare", "guarded"])
+@pytest.mark.parametrize("length", [0, 1, 4, 5, 6, 7])
+def test_a_length_that_only_the_graph_knows_is_checked(rows: np.ndarray, length: int) -> None:
+    import tensorflow as tf
+
+    graph = tf.function(lambda n: rows_from(rows, n, None, len(ROWS)), [tf.TensorSpec([], tf.int32)])
+    if length <= len(ROWS):
+        np.testing.assert_array_equal(graph(length), ROWS[:length])
+    else:
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            graph(length)
