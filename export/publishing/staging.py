@@ -39,6 +39,28 @@ def staging(destination: Path) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def staged_file(destination: Path, what: str) -> Iterator[Path]:
+    """Yields where to write one small file, which is moved to its destination when it is whole.
+
+    Args:
+        destination: Where it goes.
+        what: What an error calls it, such as "The report".
+
+    Raises:
+        OSError: If it cannot be written, on a full disk for one. What stood there stays.
+    """
+    try:
+        with staging(destination) as folder:
+            part = folder / destination.name
+            yield part
+            part.replace(destination)
+    except OSError as error:
+        why = error.strerror or str(error)
+        stays = " What stood there stays." if destination.exists() else ""
+        raise OSError(f"{what} could not be written to {destination}: {why}.{stays}") from error
+
+
 def publish_file(file: Path, companions: Sequence[Path], destination: Path) -> None:
     """Moves a file to its destination, with the files it refers to; those of the file it replaces are removed.
 

@@ -119,10 +119,7 @@ def check(
             f"{model or replay} could not be checked: {type(error).__name__}: {error}"
         ) from error
     _show(report, as_json)
-    try:
-        _write(report, reports, bundle)
-    except OSError as error:
-        raise CouldNotBeTriedError(f"The report was not written: {error}") from error
+    _write(report, reports, bundle)
     raise SystemExit(0 if report.passed else 1)
 
 
@@ -139,22 +136,33 @@ def _check_usage(context: click.Context) -> None:
 
 
 def _write(report: "ParityReport | DatasetReport", reports: tuple[Path, ...], bundle: Path | None) -> None:
-    """Writes the reports, and the bundle if there is a failure to replay."""
+    """Writes the reports, and the bundle if there is a failure to replay.
+
+    Raises:
+        CouldNotBeTriedError: If one of them cannot be written. The others are.
+    """
     from keras_pe.export.parity.bundle.bundle import write_bundle
     from keras_pe.export.parity.reports import write_report
     from keras_pe.export.parity.results import ParityReport
 
+    lost = []
     for path in reports:
-        write_report(report, path)
+        try:
+            write_report(report, path)
+        except OSError as error:  # of a full disk the next file may still fit on another
+            lost.append(str(error))
     replayable = report if isinstance(report, ParityReport) else report.diagnosis
-    if bundle is None or replayable is None or replayable.passed:
-        return
-    try:
-        write_bundle(replayable, bundle)
-    except ValueError as error:  # what failed is no artifact's fault
-        click.echo(f"No bundle was written: {error}", err=True)
-    else:
-        click.echo(f"Replay the failure with: keras-pe check --replay {bundle}", err=True)
+    if bundle is not None and replayable is not None and not replayable.passed:
+        try:
+            write_bundle(replayable, bundle)
+        except ValueError as error:  # what failed is no artifact's fault
+            click.echo(f"No bundle was written: {error}", err=True)
+        except OSError as error:
+            lost.append(str(error))
+        else:
+            click.echo(f"Replay the failure with: keras-pe check --replay {bundle}", err=True)
+    if lost:
+        raise CouldNotBeTriedError(" ".join(lost))
 
 
 def _show(report: "ParityReport | DatasetReport", as_json: bool) -> None:

@@ -112,6 +112,18 @@ def test_every_form_of_report_is_written(folder: Path, tmp_path: Path) -> None:
         assert f"{PLANTED:,}" in place.read_text() or str(PLANTED) in place.read_text(), place
 
 
+def test_a_report_that_cannot_be_written_is_said_and_the_others_are_written(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "disk").symlink_to("/proc")  # not even root writes there
+    places = [tmp_path / "disk" / "report.json", tmp_path / "report.json", tmp_path / "disk" / "worst.npz"]
+    options = ["--report", str(places[0]), "--report", str(places[1]), "--bundle", str(places[2])]
+    result = check(folder, "planted.onnx", "wrong.npz", *options)
+    assert result.exit_code == 2, result.output
+    said = " ".join(result.stderr.split())
+    assert f"The report could not be written to {places[0]}" in said
+    assert f"The bundle could not be written to {places[2]}" in said
+    jsonschema.Draft202012Validator(schema()).validate(json.loads(places[1].read_text()))
+
+
 def damaged(folder: Path, kind: str) -> Path:
     """Writes data that cannot be run through the model, in one of many ways, and returns its path."""
     npz, parquet = folder / "data.npz", folder / "data.parquet"

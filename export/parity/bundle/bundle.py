@@ -17,7 +17,7 @@ import numpy as np
 
 from keras_pe.export.artifact import artifact_files
 from keras_pe.export.parity.results import Array, Finding, ParityReport, Recording, RuntimeResult
-from keras_pe.export.publishing.staging import staging
+from keras_pe.export.publishing.staging import staged_file
 from keras_pe.export.runtimes.runtime import as_dtype
 
 _MANIFEST = "manifest.json"
@@ -78,6 +78,7 @@ def write_bundle(report: ParityReport, path: str | os.PathLike[str]) -> None:
     Raises:
         ValueError: If no artifact failed, or the name does not end in `.npz`. A failure of the compiled model itself is
             not an artifact's: the model is what a bundle does without.
+        OSError: If the file cannot be written. What stood there stays.
     """
     path = Path(path).absolute()
     check_bundle_path(path)
@@ -102,12 +103,10 @@ def write_bundle(report: ParityReport, path: str | os.PathLike[str]) -> None:
         "dtypes": {name: _lost(array) for name, array in arrays.items() if _lost(array)},
         "failures": failures,
     }
-    with staging(path) as folder:
-        part = folder / path.name
+    with staged_file(path, "The bundle") as part:
         np.savez_compressed(part, allow_pickle=False, **{name: _storable(array) for name, array in arrays.items()})
         with zipfile.ZipFile(part, "a", zipfile.ZIP_DEFLATED) as file:
             file.writestr(_MANIFEST, json.dumps(manifest, indent=2))
-        part.replace(path)
 
 
 def read_bundle(path: str | os.PathLike[str]) -> Bundle:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_pe.export.dependencies import require
-from keras_pe.export.publishing.staging import staging
+from keras_pe.export.publishing.staging import staged_file
 
 if TYPE_CHECKING:
     from keras_pe.export.parity.dataset.results import DatasetReport
@@ -46,15 +46,14 @@ def write_report(report: "ParityReport | DatasetReport", path: str | Path) -> No
 
     Raises:
         ValueError, ImportError, IsADirectoryError: As `check_report_path`.
-        OSError: If the file cannot be written.
+        OSError: If the file cannot be written. What stood there stays.
     """
     path = Path(path).absolute()
     check_report_path(path)
-    with staging(path) as folder:
-        part = folder / path.name
-        # A file name that is not UTF-8 is a lone surrogate in a text; it must not keep the report from being written.
-        part.write_bytes(render_report(report, _RENDERERS[path.suffix][0]).encode("utf-8", errors="backslashreplace"))
-        part.replace(path)
+    # A file name that is not UTF-8 is a lone surrogate in a text; it must not keep the report from being written.
+    content = render_report(report, _RENDERERS[path.suffix][0]).encode("utf-8", errors="backslashreplace")
+    with staged_file(path, "The report") as part:
+        part.write_bytes(content)
 
 
 def render_report(report: "ParityReport | DatasetReport", form: str, **options: Any) -> Any:

@@ -19,6 +19,7 @@ from keras_pe.export.parity.bundle.bundle import hash_files, read_bundle
 from keras_pe.export.parity.results import Finding, ParityReport, Recording, RuntimeResult
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from tests.cli.test_check import write_scale
+from tests.full_disk import full_disk
 
 FORGETFUL = RuntimeSpec("forgetful", "onnx", "tests.export.parity.faulty_runtimes:Forgetful", "numpy", "pip install x")
 
@@ -45,6 +46,18 @@ def test_a_failure_comes_back_in_a_fresh_process_without_the_model_tensorflow_or
     assert done.returncode == 1, done.stdout + done.stderr
     (comparison,) = json.loads(done.stdout)["results"][0]["cases"][0]["comparisons"]
     assert comparison["max_abs_diff"] == report.results[0].worst[1].max_abs_diff
+
+
+@pytest.mark.parametrize("size", [0, 100, 1000])
+def test_on_a_full_disk_it_is_said_and_the_old_bundle_stays(failed, size):
+    folder, report = failed
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with (
+        full_disk(size),
+        pytest.raises(OSError, match=r"The bundle could not be written to .*What stood there stays\."),
+    ):
+        write_bundle(report, folder / "failure.npz")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_a_repaired_artifact_passes_and_the_report_says_that_it_has_changed(failed):

@@ -6,21 +6,52 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from keras_pe.export.parity.dataset.check import check_dataset
 from keras_pe.export.parity.dataset.sources.source import SHARD_ROWS
 from tests.cli.test_check_data import write_model
+from tests.export.parity.dataset.conftest import Files, draw
 
 RUN = """
 import os, signal, sys
 from keras_pe.export.parity.dataset.check import check_dataset
 
+model, artifact, data, kept, rows = sys.argv[1:]
+
 def kill(done, total, what):
-    if done >= 2 * {shard}:
+    if done >= int(rows):
         os.kill(os.getpid(), signal.SIGKILL)
 
-check_dataset("model.onnx", "planted.onnx", "data.npz", workers=1, checkpoint_dir="kept", progress=kill)
+check_dataset(model, artifact, data, workers=1, checkpoint_dir=kept, progress=kill)
 """
+
+
+def run_and_kill(model: Path, artifact: Path, data: Path, kept: Path, rows: int) -> int:
+    """Runs a check in a process that is killed after so many rows, and returns how many results it leaves."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", RUN, *map(str, (model, artifact, data, kept, rows))]
+    done = subprocess.run(command, env=environment, capture_output=True)
+    assert done.returncode == -9, done.stderr
+    return len([path for path in kept.iterdir() if path.suffix == ".npz"])
+
+
+@pytest.mark.parametrize(
+    "rows",  # in CI the first: a fixed sample of what the second runs
+    [pytest.param(40_000, marks=pytest.mark.slow), pytest.param(1_000_000, marks=pytest.mark.exhaustive)],
+)
+def test_a_model_that_was_killed_in_the_middle_comes_to_the_bytes_of_one_run(
+    files: Files, tmp_path: Path, rows: int
+) -> None:
+    np.save(tmp_path / "x.npy", draw(rows, magic=31_415))
+    options = {"model": files.model, "artifacts": files.planted, "data": tmp_path / "x.npy"}
+    kept = run_and_kill(files.model, files.planted, tmp_path / "x.npy", tmp_path / "kept", rows // 2)
+    again = check_dataset(**options, workers=2, checkpoint_dir=tmp_path / "kept")
+    assert again.rows == rows
+    assert again.reused == kept * SHARD_ROWS
+    fresh = check_dataset(**options, workers=1)
+    assert fresh.results[0].statistics.failed == 1
+    assert again.results[0].statistics.to_bytes() == fresh.results[0].statistics.to_bytes()
 
 
 def test_a_run_that_was_killed_goes_on_and_comes_to_the_same_bytes(tmp_path: Path) -> None:
@@ -28,14 +59,10 @@ def test_a_run_that_was_killed_goes_on_and_comes_to_the_same_bytes(tmp_path: Pat
     x[[100, 4 * SHARD_ROWS + 1], 2] = 10.0
     model, planted = write_model(tmp_path / "model.onnx", None), write_model(tmp_path / "planted.onnx", 9.0)
     np.savez(tmp_path / "data.npz", x=x)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    code = RUN.format(shard=SHARD_ROWS)
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True)
-    assert done.returncode == -9, done.stderr
-    kept = {path.name for path in (tmp_path / "kept").iterdir()}
-    assert len(kept) >= 2
+    kept = run_and_kill(model, planted, tmp_path / "data.npz", tmp_path / "kept", 2 * SHARD_ROWS)
+    assert kept >= 2
     again = check_dataset(model, planted, tmp_path / "data.npz", workers=0, checkpoint_dir=tmp_path / "kept")
-    assert again.reused == len(kept) * SHARD_ROWS
+    assert again.reused == kept * SHARD_ROWS
     assert again.rows == len(x)
     fresh = check_dataset(model, planted, tmp_path / "data.npz", workers=0)
     assert fresh.reused == 0

@@ -8,6 +8,7 @@ import pytest
 from keras_pe.export.parity import write_report
 from keras_pe.export.parity.reports import check_report_path
 from tests.export.parity.reports.samples import ALL, FAILING, PASSING
+from tests.full_disk import full_disk
 
 STARTS = {".html": "<!DOCTYPE html>", ".json": "{", ".md": "# Parity of ", ".xml": "<?xml"}
 
@@ -47,6 +48,17 @@ def test_the_old_report_stays_when_the_new_one_cannot_be_rendered(tmp_path, monk
         write_report(FAILING, path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("suffix", [".json", ".md", ".xml", ".html"])
+def test_on_a_full_disk_it_is_said_and_the_old_report_stays(tmp_path, suffix):
+    place = tmp_path / f"report{suffix}"
+    write_report(PASSING, place)
+    before = place.read_bytes()
+    with full_disk(500), pytest.raises(OSError, match=r"The report could not be written to .*What stood there stays\."):
+        write_report(FAILING, place)
+    assert place.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [place]
 
 
 def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(monkeypatch, tmp_path):

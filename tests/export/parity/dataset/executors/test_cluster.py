@@ -19,10 +19,9 @@ from tests.export.parity.dataset.conftest import Files, draw
 ROWS = 40_000
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    np.savez(tmp_path / "data.npz", x=draw(ROWS, magic=31_415))
-    return tmp_path / "data.npz"
+def save(folder: Path, rows: int) -> Path:
+    np.savez(folder / "data.npz", x=draw(rows, magic=31_415))
+    return folder / "data.npz"
 
 
 @contextlib.contextmanager
@@ -52,14 +51,19 @@ def dask_cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subproc
 
 def statistics(files: Files, data: Path, **options: object) -> bytes:
     report = check_dataset(files.model, files.planted, data, **options)
-    assert report.rows == ROWS
+    print(f"{report.rows:,} rows in {report.seconds:.0f} s")
+    assert report.rows == report.total
     assert report.results[0].statistics.failed == 1
     return report.results[0].statistics.to_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "rows",  # in CI the first: a fixed sample of what the second runs
+    [pytest.param(ROWS, marks=pytest.mark.slow), pytest.param(1_000_000, marks=pytest.mark.exhaustive)],
+)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::FutureWarning")
-def test_every_engine_gives_the_same_bytes(files: Files, data: Path, pool: ProcessPool, tmp_path: Path) -> None:
+def test_every_engine_gives_the_same_bytes(files: Files, pool: ProcessPool, tmp_path: Path, rows: int) -> None:
+    data = save(tmp_path, rows)
     expected = statistics(files, data, executor=pool)
     assert statistics(files, data, workers=4) == expected
     with dask_cluster(tmp_path, 2) as (address, _), cluster_executor(address) as executor:
@@ -70,7 +74,8 @@ def test_every_engine_gives_the_same_bytes(files: Files, data: Path, pool: Proce
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::FutureWarning")
-def test_a_cluster_that_loses_a_node_goes_on(files: Files, data: Path, pool: ProcessPool, tmp_path: Path) -> None:
+def test_a_cluster_that_loses_a_node_goes_on(files: Files, pool: ProcessPool, tmp_path: Path) -> None:
+    data = save(tmp_path, ROWS)
     expected = statistics(files, data, executor=pool)
     with dask_cluster(tmp_path, 2) as (address, workers), cluster_executor(address) as executor:
         lost: list[int] = []

@@ -1,0 +1,54 @@
+"""The recipes of docs/engines.md, run as they stand inside Ray Data and Spark."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.export.parity.dataset.conftest import Files, draw
+from tests.export.runtimes.external.present import leave_out
+
+PAGE = Path(__file__).parents[4] / "docs" / "engines.md"
+ROWS, WRONG = 5000, 4321
+
+
+def recipe(engine: str) -> str:
+    """Returns the script under a heading of the page."""
+    section = PAGE.read_text().split(f"\n## {engine}\n")[1].split("\n## ")[0]
+    (script,) = re.findall(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    return str(script)
+
+
+def run(engine: str, folder: Path, files: Files) -> str:
+    """Returns what a recipe prints of rows one of which is wrong."""
+    shutil.copy(files.model, folder / "model.keras")
+    shutil.copy(files.planted, folder / "model.onnx")
+    rows = pa.table({"id": [f"row {i}" for i in range(ROWS)], "x": draw(ROWS, magic=WRONG).tolist()})
+    pq.write_table(rows, folder / "rows.parquet")
+    (folder / "recipe.py").write_text(recipe(engine))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    # Spark's workers are another Python than this one unless they are told.
+    environment |= {"PYSPARK_PYTHON": sys.executable}
+    command = [sys.executable, "-P", "recipe.py"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout.strip().splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_inside_ray_data_the_wrong_row_is_told_by_its_id(files: Files, tmp_path: Path) -> None:
+    assert run("Ray Data", tmp_path, files) == f"1 of {ROWS} rows failed: ['row {WRONG}']"
+
+
+@pytest.mark.slow
+def test_inside_spark_the_wrong_row_is_told_by_its_id(files: Files, tmp_path: Path) -> None:
+    if importlib.util.find_spec("pyspark") is None or shutil.which("java") is None:
+        leave_out("Spark needs: apt-get install openjdk-17-jre-headless && pip install pyspark")
+    assert run("Spark", tmp_path, files) == f"1 of {ROWS} rows failed: ['row {WRONG}']"
