@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.errors import TracingError, UnsupportedError
+from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.formats import Format
+from keras_pe.export.graph.refusals import untraceable
 from keras_pe.export.graph.time_steps import steps_as_rows
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.keras_internals import lookup_tables, one_at_a_time
 from keras_pe.export.model.signature import Signature
+from keras_pe.export.model.traceable import as_traceable
 
 
 class Endpoint:
@@ -33,19 +35,13 @@ class Endpoint:
         Raises:
             TracingError: If Keras cannot trace it.
         """
-        import keras
-
         self._model, self._format, self._layers = layers[0].name, format, layers
-        self._archive = keras.export.ExportArchive()
-        # Whole layers are not tracked: every weight would be stored a second time.
-        for table in lookup_tables(layers):
-            self._archive.track(table)
         try:
             with one_at_a_time, steps_as_rows(layers):
-                served = self._archive.add_endpoint("serve", *_served(layers[0], signature))
-                self.view = GraphView(served.get_concrete_function().graph, layers)
+                self._archive, served = as_traceable(layers, lambda: _archived(layers, signature))
         except Exception as error:  # a layer may raise anything where a size is not known
-            raise TracingError(format, self._model, f"Keras cannot trace it: {first_line(error)}.") from error
+            raise untraceable(format, self._model, signature, error) from error
+        self.view = GraphView(served.graph, layers)
 
     def write(self, folder: Path) -> None:
         """Writes the SavedModel, without a look at what came out.
@@ -56,10 +52,22 @@ class Endpoint:
         try:
             # It may be traced once more.
             with one_at_a_time, steps_as_rows(self._layers), _without_notices():
-                self._archive.write_out(folder, verbose=False)
+                as_traceable(self._layers, lambda: self._archive.write_out(folder, verbose=False))
         except (AssertionError, TypeError, ValueError, NotImplementedError, RuntimeError) as error:
             reason = f"TensorFlow cannot write it: {first_line(error)}."
             raise UnsupportedError(self._format, self._model, reason) from error
+
+
+def _archived(layers: Sequence[Any], signature: Signature) -> tuple[Any, Any]:
+    """Returns Keras' archive with one endpoint, and the concrete function of it."""
+    import keras
+
+    archive = keras.export.ExportArchive()
+    # Whole layers are not tracked: every weight would be stored a second time.
+    for table in lookup_tables(layers):
+        archive.track(table)
+    served = archive.add_endpoint("serve", *_served(layers[0], signature))
+    return archive, served.get_concrete_function()
 
 
 def _served(model: Any, signature: Signature) -> tuple[Callable[..., Any], list[Any]]:

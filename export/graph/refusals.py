@@ -1,10 +1,12 @@
-"""What stops an export to a format without state: random numbers and changing variables."""
+"""What stops an export: a model that Keras cannot trace, and random numbers and changes where a file has no state."""
 
 from collections.abc import Sequence
 
-from keras_pe.export.errors import UnsupportedError
+from keras_pe.export.errors import TracingError, UnsupportedError
 from keras_pe.export.formats import Format
 from keras_pe.export.graph.view import GraphView
+from keras_pe.export.messages import first_line
+from keras_pe.export.model.signature import Signature, written_signature
 
 
 def refuse_state_and_randomness(view: GraphView, model: str, format: Format, updated: Sequence[str] = ()) -> None:
@@ -38,3 +40,13 @@ def refuse_state_and_randomness(view: GraphView, model: str, format: Format, upd
             layer=view.layer(path),
             operator=operator,
         )
+
+
+def untraceable(format: Format, model: str, signature: Signature, error: Exception) -> TracingError:
+    """Returns the error for a model that Keras cannot trace, with the sizes to fix where some are dynamic."""
+    reason = f"Keras cannot trace it: {first_line(error)}."
+    fixed = {name: size for name, size in signature.sizes.items() if not name.startswith("batch")}
+    if fixed:
+        shapes, dtypes = zip(*((spec.shape, spec.dtype) for spec in signature.inputs), strict=True)
+        reason += f" If a layer must know its sizes, fix them: {written_signature(shapes, dtypes, fixed)}."
+    return TracingError(format, model, reason)

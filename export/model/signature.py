@@ -176,15 +176,20 @@ def _check_sizes(model: str, given: Mapping[str, Sequence[int]], answer: Answer,
     fixed = {name: own.least for name, own in ranges.items() if not own.step and not own.given}
     if not fixed:
         return
-    shapes = [
-        tuple(fixed.get(dim) if isinstance(dim, str) else dim for dim in shape) for shape in answer.dimensions.shapes
-    ]
-    specs = (f"keras.InputSpec(shape={s}, dtype={d!r})" for s, d in zip(shapes, dtypes, strict=True))
     raise UnknownSizesError(
         f"{model!r} takes no other size that was asked for than {', '.join(f'{n} {s}' for n, s in fixed.items())}. "
-        f"Fix it: input_signature=[{', '.join(specs)}], or give the sizes that you know: "
+        f"Fix it: {written_signature(answer.dimensions.shapes, dtypes, fixed)}, or give the sizes that you know: "
         f"sizes={ {name: (size,) for name, size in fixed.items()} }."
     )
+
+
+def written_signature(
+    shapes: Sequence[tuple[int | str, ...]], dtypes: Sequence[str], fixed: Mapping[str, int | None]
+) -> str:
+    """Returns the argument of an export that fixes dimensions, as it is written in Python."""
+    static = [tuple(fixed.get(dim) if isinstance(dim, str) else dim for dim in shape) for shape in shapes]
+    specs = (f"keras.InputSpec(shape={s}, dtype={d!r})" for s, d in zip(static, dtypes, strict=True))
+    return f"input_signature=[{', '.join(specs)}]"
 
 
 def _outputs(model: Any, answer: Answer, inputs: list[str]) -> tuple[list[str], tuple[TensorInfo, ...], Any]:

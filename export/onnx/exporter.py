@@ -8,12 +8,10 @@ from typing import Any
 
 from keras_pe.export.artifact import Artifact, read_artifact
 from keras_pe.export.dependencies import require
-from keras_pe.export.errors import TracingError
 from keras_pe.export.formats import Format
-from keras_pe.export.graph.refusals import refuse_state_and_randomness
+from keras_pe.export.graph.refusals import refuse_state_and_randomness, untraceable
 from keras_pe.export.graph.tracing import trace
 from keras_pe.export.handover import export_elsewhere, is_elsewhere
-from keras_pe.export.messages import first_line
 from keras_pe.export.model.precision import in_export_precision
 from keras_pe.export.model.signature import model_signature
 from keras_pe.export.onnx import opsets
@@ -102,7 +100,7 @@ def export_onnx(
             with traced_as_calls(layers):
                 traced = trace(layers, signature)
         except Exception as error:  # a layer may raise anything where a size is not known
-            raise TracingError(Format.ONNX, name, f"Keras cannot trace it: {first_line(error)}.") from error
+            raise untraceable(Format.ONNX, name, signature, error) from error
         refuse_state_and_randomness(traced.view, name, Format.ONNX, traced.updated)
         stage("convert")
         proto = convert(traced, signature, opset_version, layers[0])

@@ -1,5 +1,6 @@
 """What Keras runs eagerly and cannot trace arrives for any size, and its layers are what they were afterwards."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import onnxruntime as ort
 import pytest
 from keras import layers, ops
 
-from keras_pe.export import TracingError, export_onnx
+from keras_pe.export import TracingError, export_onnx, export_saved_model
 from keras_pe.export.model.keras_internals import resizing_to_tensors
 from keras_pe.export.model.traceable import as_traceable
 
@@ -56,6 +57,11 @@ def test_a_loop_and_a_branch_over_the_length_arrive(tmp_path: Path) -> None:
     assert "call" not in vars(layer)
 
 
+def test_a_saved_model_of_them_is_written(tmp_path: Path) -> None:
+    """It is run beside Keras, at two lengths, before it is published."""
+    assert export_saved_model(_model(Steps(), (None, 3)), tmp_path / "m").inputs[0].shape == ("batch", "length", 3)
+
+
 def test_an_image_of_any_size_is_interpolated(tmp_path: Path) -> None:
     usual = keras.ops.image.resize
     model = _model(layers.UpSampling2D((2, 3), interpolation="bilinear"), (None, None, 2))
@@ -81,10 +87,14 @@ def test_keras_cannot_trace_it_yet() -> None:
         traced.get_concrete_function()
 
 
-def test_what_cannot_be_traced_either_way_says_why_as_it_is_written(tmp_path: Path) -> None:
-    with pytest.raises(TracingError, match="Listed"):
-        export_onnx(_model(Listed(name="listed"), (None, 3)), tmp_path / "m.onnx")
+@pytest.mark.parametrize("export", [export_onnx, export_saved_model])
+def test_what_cannot_be_traced_either_way_says_which_sizes_to_fix(export: Any, tmp_path: Path) -> None:
+    model = _model(Listed(), (None, 3))
+    with pytest.raises(TracingError, match="fix them: ") as refusal:
+        export(model, tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
+    (written,) = re.findall(r"input_signature=(\[.*\])\.", str(refusal.value))
+    assert export(model, tmp_path / "m", input_signature=eval(written)).inputs[0].shape == ("batch", 11, 3)
 
 
 def test_what_can_be_traced_is_traced_once() -> None:
