@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         Recording,
         RuntimeResult,
         SkippedRuntime,
+        Stage,
     )
     from keras_pe.export.runtimes.runtime import InspectableRuntime, Runtime, RuntimeSpec
     from keras_pe.export.saved_model import export_saved_model
@@ -76,6 +77,7 @@ __all__ = [
     "RuntimeSpec",
     "Signature",
     "SkippedRuntime",
+    "Stage",
     "TensorInfo",
     "TracingError",
     "UnknownSizesError",
@@ -112,6 +114,7 @@ _LAZY = {
     "RuntimeSpec": "keras_pe.export.runtimes.runtime",
     "Signature": "keras_pe.export.model.signature",
     "SkippedRuntime": "keras_pe.export.parity.results",
+    "Stage": "keras_pe.export.parity.results",
     "assert_parity": "keras_pe.export.parity.pytest_plugin",
     "check_dataset": "keras_pe.export.parity.dataset.check",
     "check_parity": "keras_pe.export.parity.check",

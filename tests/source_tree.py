@@ -25,7 +25,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "runtimes": ("export.runtimes",),
     "smoke test": ("export.smoke_test", "export.handover"),
     "exporters": ("export.onnx", "export.saved_model", "export.litert"),
-    "results": ("export.parity.results", "export.parity.reports"),
+    "results": ("export.parity.results", "export.parity.reports", "export.parity.stopwatch"),
     "inputs": ("export.parity.inputs",),
     "references": ("export.parity.references", "export.parity.verdict.tolerance"),
     "verdict": ("export.parity.verdict",),

@@ -1,7 +1,6 @@
 """The check: what to run, in which order, and the report of it."""
 
 import itertools
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -24,6 +23,7 @@ from keras_pe.export.parity.references.opening import (
 )
 from keras_pe.export.parity.references.reference import Expectation, Reference
 from keras_pe.export.parity.results import CaseInfo, ParityReport, RuntimeResult, SkippedRuntime
+from keras_pe.export.parity.stopwatch import Stopwatch
 from keras_pe.export.parity.verdict.run import Runner, run_cases
 from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
@@ -78,7 +78,7 @@ def check_parity(
         ImportError: If a runtime that was asked for is not installed.
         FileNotFoundError: If a file is missing.
     """
-    clock = _Clock()
+    watch = Stopwatch()
     targets: list[tuple[str, Path | None]] = [*locate_artifacts(artifacts)]
     if not is_path(model) or locate(model)[0] == "keras":
         targets.insert(0, ("keras", None))
@@ -93,12 +93,12 @@ def check_parity(
         # All at once: they import while the reference computes. Each loads its artifact when its turn comes.
         groups = [list(group) for _, group in itertools.groupby(ready, key=lambda job: (job[0].factory, job[1]))]
         workers = [None if g[0][0].format == "keras" else stack.enter_context(Worker(g[0][0], timeout)) for g in groups]
-        reference = stack.enter_context(open_reference(model, input_signature, timeout, sizes))
-        clock.stage("open the reference")
+        watch.stage("start the runtimes")
+        reference = stack.enter_context(open_reference(model, input_signature, timeout, sizes, watch))
         tell(0, total, reference.name)
         roles = fair_roles(reference, ranges or {})
         expectations = reference.answer(choose_cases(reference, roles, inputs, seed))
-        clock.stage("run the reference")
+        watch.stage("run the reference")
         results: list[RuntimeResult] = []
         for group, worker in zip(groups, workers, strict=True):
             for spec, path in group:
@@ -106,7 +106,7 @@ def check_parity(
                 with ExitStack() as own:
                     runner = worker or own.enter_context(_in_process(spec, reference))
                     results.append(_check(runner, (spec, path), reference, expectations, roles, results))
-                clock.stage(f"{spec.name} {path.name if path else ''}".strip())
+                watch.stage(f"{spec.name} {path.name if path else ''}".strip())
             if worker is not None:
                 worker.close()
     tell(total, total, "done")
@@ -119,23 +119,9 @@ def check_parity(
         skipped=tuple(SkippedRuntime(s.name, str(path or ""), s.install) for s, path in jobs if not s.installed),
         seed=seed,
         versions=versions_of([reference.version, *(result.version for result in results)]),
-        seconds=sum(clock.stages.values()),
-        stages=clock.stages,
+        seconds=sum(stage.seconds for stage in watch.stages),
+        stages=watch.stages,
     )
-
-
-class _Clock:
-    """Measures one stage after another."""
-
-    def __init__(self) -> None:
-        self.stages: dict[str, float] = {}
-        self._start = time.perf_counter()
-
-    def stage(self, name: str) -> None:
-        """Ends a stage."""
-        now = time.perf_counter()
-        self.stages[name] = self.stages.get(name, 0.0) + now - self._start
-        self._start = now
 
 
 def _check(

@@ -278,6 +278,22 @@ class SkippedRuntime:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """A part of a check.
+
+    Attributes:
+        name: What it does.
+        seconds: How long it took.
+        processor_seconds: What this process computed meanwhile, over all its threads; a runtime has a process of its
+            own, whose seconds are in its `RuntimeResult`.
+    """
+
+    name: str
+    seconds: float
+    processor_seconds: float
+
+
+@dataclass(frozen=True)
 class ParityReport:
     """A whole check.
 
@@ -290,7 +306,7 @@ class ParityReport:
         seed: The seed of the sweep.
         versions: The packages that took part.
         seconds: The whole check.
-        stages: The seconds of each stage, by what it does.
+        stages: Its parts, in their order.
     """
 
     model: str
@@ -301,7 +317,7 @@ class ParityReport:
     seed: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
-    stages: Mapping[str, float] = field(default_factory=dict)
+    stages: tuple[Stage, ...] = ()
 
     @property
     def passed(self) -> bool:

@@ -15,6 +15,7 @@ from keras_pe.cli.sizes import parse_sizes
 if TYPE_CHECKING:
     from keras_pe.export.parity.dataset.results import DatasetReport
     from keras_pe.export.parity.results import ParityReport
+    from keras_pe.export.parity.stopwatch import Stopwatch
 
 _EXISTING = click.Path(exists=True, path_type=Path)
 
@@ -48,6 +49,7 @@ _EXISTING = click.Path(exists=True, path_type=Path)
 )
 @click.option("--replay", type=_EXISTING, help="Run the failures of a bundle again. Needs no MODEL.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, and nothing else.")
+@click.option("--profile", is_flag=True, help="Say where the time went, on the standard error.")
 @click.pass_context
 def check(
     context: click.Context,
@@ -64,6 +66,7 @@ def check(
     bundle: Path | None,
     replay: Path | None,
     as_json: bool,
+    profile: bool,
     **data_set: Any,
 ) -> None:
     """Run MODEL and the ARTIFACTS made from it on the same inputs, and name the cause where they differ.
@@ -82,7 +85,9 @@ def check(
     from keras_pe.export.parity.bundle.replay import replay_bundle
     from keras_pe.export.parity.check import check_parity
     from keras_pe.export.parity.reports import check_report_path
+    from keras_pe.export.parity.stopwatch import Stopwatch
 
+    watch = Stopwatch()
     try:
         for path in reports:
             check_report_path(path)
@@ -94,6 +99,7 @@ def check(
         else:
             if model is not None and model.suffix == ".keras":
                 start_keras()
+                watch.stage("import Keras")
             with nullcontext() if as_json else _progress() as progress:
                 if replay is not None:
                     report = replay_bundle(replay, timeout=timeout, progress=progress)
@@ -119,6 +125,8 @@ def check(
             f"{model or replay} could not be checked: {type(error).__name__}: {error}"
         ) from error
     _show(report, as_json)
+    if profile:
+        _show_times(report, watch)
     _write(report, reports, bundle)
     raise SystemExit(0 if report.passed else 1)
 
@@ -175,6 +183,14 @@ def _show(report: "ParityReport | DatasetReport", as_json: bool) -> None:
 
         console = Console()
         console.print(render_report(report, "terminal", width=console.width), soft_wrap=True)
+
+
+def _show_times(report: "ParityReport | DatasetReport", watch: "Stopwatch") -> None:
+    from keras_pe.export.parity.reports.times import render_times
+    from keras_pe.export.parity.results import ParityReport
+
+    assert isinstance(report, ParityReport)  # or check_data_usage has refused
+    click.echo(f"\n{render_times(report, watch.stages)}", err=True)
 
 
 class _progress:  # noqa: N801 - a context manager that reads as one

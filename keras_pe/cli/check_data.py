@@ -59,7 +59,7 @@ NAMES = (
     "checkpoint_dir",
 )
 
-_OF_THE_SWEEP = ("inputs", "ranges", "sizes", "seed")
+_OF_THE_SWEEP = ("inputs", "ranges", "sizes", "seed", "profile")
 
 
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:

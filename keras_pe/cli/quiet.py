@@ -1,4 +1,7 @@
-"""Starts Keras without a word: what TensorFlow logs when it starts reaches the terminal only if the start fails."""
+"""Starts Keras for a command: without a word, and so that memory which is no longer needed goes back to the system.
+
+What TensorFlow logs when it starts reaches the terminal only if the start fails.
+"""
 
 import os
 import sys
@@ -11,6 +14,9 @@ def start_keras() -> None:
     Raises:
         ImportError: If one of them is missing or broken; what they wrote is shown then.
     """
+    # oneDNN's own allocator takes memory in powers of two and keeps what it once had: a model and its float64 rebuild
+    # hold twice what they weigh then.
+    os.environ.setdefault("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1")
     sys.stderr.flush()
     terminal = os.dup(2)
     with tempfile.TemporaryFile() as log:

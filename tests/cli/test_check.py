@@ -46,6 +46,20 @@ def test_exits_with_0_where_the_files_agree(files):
     assert "passed" in result.output
 
 
+def test_says_where_the_time_went_beside_the_report(files):
+    result = CliRunner().invoke(main, ["check", str(files[0]), str(files[1]), "--json", "--profile"])
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    lines = [line.strip() for line in result.stderr.splitlines() if line.strip()]
+    assert lines[0].split() == ["stage", "seconds", "processor", "in", "the", "runtime"]
+    assert [line for line in lines if "onnxruntime[all] same.onnx" in line]
+    assert [line for line in lines if line.endswith("longest")]
+    assert sum(stage["seconds"] for stage in report["stages"]) == pytest.approx(report["seconds"])
+    in_all = float(lines[-1].split()[2])
+    # Every line is rounded to a hundredth.
+    assert in_all == pytest.approx(report["seconds"], abs=0.005 * len(lines))
+
+
 def test_exits_with_1_where_they_differ_and_says_by_how_much(files):
     result = CliRunner().invoke(
         main, ["check", str(files[0]), str(files[2]), "--runtime", "onnxruntime[all]", "--json"]

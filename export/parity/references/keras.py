@@ -19,6 +19,7 @@ from keras_pe.export.parity.inputs.cases import Case
 from keras_pe.export.parity.inputs.input_roles import Role, find_roles
 from keras_pe.export.parity.references.reference import Expectation
 from keras_pe.export.parity.results import Array
+from keras_pe.export.parity.stopwatch import Stopwatch
 from keras_pe.export.parity.verdict.tolerance import noise_floor
 from keras_pe.export.runtimes.runtime import Arrays
 
@@ -32,12 +33,18 @@ class KerasReference:
     """
 
     def __init__(
-        self, model: Any, input_signature: Any = None, sizes: Mapping[str, Sequence[int]] | None = None
+        self,
+        model: Any,
+        input_signature: Any = None,
+        sizes: Mapping[str, Sequence[int]] | None = None,
+        watch: Stopwatch | None = None,
     ) -> None:
         import keras
 
+        watch = watch or Stopwatch()
         self.model = model
         self.signature = model_signature(model, input_signature, sizes=sizes)
+        watch.stage("find the signature")
         self.name = model.name
         self.inputs = self.signature.inputs
         self.sizes = self.signature.sizes
@@ -46,13 +53,21 @@ class KerasReference:
         self.roles: Mapping[str, Role]
         with state_left_alone():
             self.roles, unknown = find_roles(model, self.inputs, self.sizes, lambda x: self.signature.call(model, x))
+        watch.stage("find what the inputs are for")
         self._remark = f"; what its inputs are for is not known ({unknown})" if unknown else ""
         self.basis = f"a float64 rebuild of the model, at most 8 times Keras' own error{self._remark}"
         self.float64_model = self._rebuilt("float64")
         self.float32_model = self._rebuilt("float32") if self.float64_model and half_dtypes(all_layers(model)) else None
+        watch.stage("rebuild the model in float64")
 
     @classmethod
-    def load(cls, path: Path, input_signature: Any = None, sizes: Mapping[str, Sequence[int]] | None = None) -> Self:
+    def load(
+        cls,
+        path: Path,
+        input_signature: Any = None,
+        sizes: Mapping[str, Sequence[int]] | None = None,
+        watch: Stopwatch | None = None,
+    ) -> Self:
         """Opens a `.keras` file.
 
         Raises:
@@ -62,11 +77,13 @@ class KerasReference:
 
         import keras_pe  # noqa: F401 - registers the layers
 
+        watch = watch or Stopwatch()
         try:
             model = keras.saving.load_model(path, compile=False)
         except Exception as error:
             raise ValueError(f"{path} cannot be loaded: {type(error).__name__}: {first_line(error)}.") from error
-        return cls(model, input_signature, sizes)
+        watch.stage("load the model")
+        return cls(model, input_signature, sizes, watch)
 
     def __enter__(self) -> Self:
         return self

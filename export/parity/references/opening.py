@@ -13,6 +13,7 @@ from keras_pe.export.parity.inputs.sweep import sweep
 from keras_pe.export.parity.references.artifact import ArtifactReference
 from keras_pe.export.parity.references.reference import Reference
 from keras_pe.export.parity.references.stored import StoredReference
+from keras_pe.export.parity.stopwatch import Stopwatch
 from keras_pe.export.runtimes.registry import find_runtimes
 
 Source = str | os.PathLike[str] | Artifact
@@ -63,7 +64,11 @@ def locate_artifacts(sources: Source | Sequence[Source]) -> list[tuple[str, Path
 
 
 def open_reference(
-    model: Any, input_signature: Any, timeout: float, sizes: Mapping[str, Sequence[int]] | None = None
+    model: Any,
+    input_signature: Any,
+    timeout: float,
+    sizes: Mapping[str, Sequence[int]] | None,
+    watch: Stopwatch,
 ) -> Reference:
     """Returns the reference that a model, a path or an artifact stands for, to be used in a `with` statement."""
     if is_path(model):
@@ -79,7 +84,7 @@ def open_reference(
     from keras_pe.export.parity.references.keras import KerasReference
 
     open_model = KerasReference.load if is_path(model) else KerasReference
-    return open_model(path if is_path(model) else model, input_signature, sizes)
+    return open_model(path if is_path(model) else model, input_signature, sizes, watch)
 
 
 def fair_roles(reference: Reference, ranges: Mapping[str, tuple[float, float]]) -> dict[str, Role]:
