@@ -68,7 +68,8 @@ def check_dataset(
         artifacts: What to check, one or several, as returned by an export or by path.
         data: A path of an `.npz`, `.npy`, `.parquet` or `.tfrecord` file, or of a folder of one of the latter three; a
             mapping of names to arrays; a `tf.data.Dataset`, a `keras.utils.PyDataset`, or a `datasets.Dataset`. Of
-            `(inputs, targets)` the targets are left out, and so are columns that are no inputs.
+            `(inputs, targets)` the targets are left out, and so are columns that are no inputs. Files are never loaded
+            whole, but for arrays of a compressed `.npz` file that are stored column by column.
         columns: The column of an input, for inputs whose column has another name.
         decisions: How an output decides, by its name: "argmax", "top5", a threshold, or None where it does not. By
             default outputs that look like probabilities decide by the largest, or by 0.5.

@@ -47,7 +47,9 @@ def _open_path(path: Path) -> Source:
         raise FileNotFoundError(f"There is no data at {str(path)!r}.")
     kind, files = _files(path)
     if kind == ".npz":
-        return arrays.open_npz(path)
+        from keras_pe.export.parity.dataset.sources.npz import open_npz
+
+        return open_npz(path)
     if kind == ".npy":
         return arrays.open_npy_folder(path, files) if path.is_dir() else arrays.open_npy(path)
     if kind == ".parquet":

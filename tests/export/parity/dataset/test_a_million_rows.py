@@ -60,7 +60,7 @@ def memory(files: Files, data: Path) -> int:
 # In CI the first of the two: a fixed sample of what the second runs.
 SIZES = [
     pytest.param(20_000, 200_000, marks=pytest.mark.slow),
-    pytest.param(100_000, 1_000_000, marks=pytest.mark.exhaustive),
+    pytest.param(100_000, 1_000_000, marks=[pytest.mark.exhaustive, pytest.mark.timeout(3600)]),
 ]
 
 

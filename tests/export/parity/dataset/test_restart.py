@@ -38,7 +38,10 @@ def run_and_kill(model: Path, artifact: Path, data: Path, kept: Path, rows: int)
 
 @pytest.mark.parametrize(
     "rows",  # in CI the first: a fixed sample of what the second runs
-    [pytest.param(40_000, marks=pytest.mark.slow), pytest.param(1_000_000, marks=pytest.mark.exhaustive)],
+    [
+        pytest.param(40_000, marks=pytest.mark.slow),
+        pytest.param(1_000_000, marks=[pytest.mark.exhaustive, pytest.mark.timeout(3600)]),
+    ],
 )
 def test_a_model_that_was_killed_in_the_middle_comes_to_the_bytes_of_one_run(
     files: Files, tmp_path: Path, rows: int

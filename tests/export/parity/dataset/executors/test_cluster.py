@@ -59,7 +59,10 @@ def statistics(files: Files, data: Path, **options: object) -> bytes:
 
 @pytest.mark.parametrize(
     "rows",  # in CI the first: a fixed sample of what the second runs
-    [pytest.param(ROWS, marks=pytest.mark.slow), pytest.param(1_000_000, marks=pytest.mark.exhaustive)],
+    [
+        pytest.param(ROWS, marks=pytest.mark.slow),
+        pytest.param(1_000_000, marks=[pytest.mark.exhaustive, pytest.mark.timeout(3600)]),
+    ],
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::FutureWarning")
 def test_every_engine_gives_the_same_bytes(files: Files, pool: ProcessPool, tmp_path: Path, rows: int) -> None:

@@ -152,7 +152,7 @@ def damaged(tmp_path: Path, kind: str) -> object:
 )
 def test_what_is_damaged_is_told_in_a_sentence(tmp_path: Path, kind: str, sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
-        open_source(damaged(tmp_path, kind))
+        list(open_source(damaged(tmp_path, kind)).shards())  # what is unpacked is told where it is read
 
 
 def test_a_file_that_gets_shorter_while_it_is_read_is_told(tmp_path: Path) -> None:
