@@ -1,0 +1,60 @@
+"""`keras.applications`: every constructor, with a head and images of one size, or without one and any size."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+
+from tests.export.zoo.statistics import as_trained
+
+NAMES = (
+    *("ConvNeXtTiny", "ConvNeXtSmall", "ConvNeXtBase", "ConvNeXtLarge", "ConvNeXtXLarge"),
+    *("DenseNet121", "DenseNet169", "DenseNet201"),
+    *(f"EfficientNetB{number}" for number in range(8)),
+    *("EfficientNetV2B0", "EfficientNetV2B1", "EfficientNetV2B2", "EfficientNetV2B3"),
+    *("EfficientNetV2S", "EfficientNetV2M", "EfficientNetV2L"),
+    *("InceptionResNetV2", "InceptionV3"),
+    *("MobileNet", "MobileNetV2", "MobileNetV3Small", "MobileNetV3Large"),
+    *("NASNetMobile", "NASNetLarge"),
+    *("ResNet50", "ResNet101", "ResNet152", "ResNet50V2", "ResNet101V2", "ResNet152V2"),
+    *("VGG16", "VGG19"),
+    "Xception",
+)
+SIDE = 96  # pixels, which all of them take
+
+# Batch, height and width of each trial: never traced, and the batch unlike the others.
+TRIALS = {
+    "fixed": ((1, SIDE, SIDE), (4, SIDE, SIDE), (5, SIDE, SIDE)),
+    "free": ((2, 101, 147), (1, 128, 99), (3, 160, 224)),
+}
+# Of the largest value. Some hundreds of layers each round once, to 2**-24, and their errors add up like a random walk
+# that the normalizations stretch by at most a few times: far below this, as is ONNX Runtime's other order of the sums.
+TOLERANCE = 2e-4
+
+
+def make(name: str, kind: str) -> keras.Model:
+    """Returns a model with random weights and the statistics of a trained one.
+
+    Args:
+        name: One of NAMES.
+        kind: "fixed" for images of one size and a head of ten classes, "free" for images of any size and no head.
+    """
+    keras.utils.set_random_seed(0)
+    head: dict[str, Any] = {"include_top": True, "classes": 10, "classifier_activation": None}
+    options = head if kind == "fixed" else {"include_top": False, "pooling": "avg"}
+    side = SIDE if kind == "fixed" else None
+    model: keras.Model = as_trained(
+        getattr(keras.applications, name)(weights=None, input_shape=(side, side, 3), **options)
+    )
+    return model
+
+
+def compare(model: keras.Model, run: Callable[[np.ndarray], np.ndarray], kind: str) -> None:
+    """Raises AssertionError unless what runs a model's file returns what the model does in every trial."""
+    for trial in TRIALS[kind]:
+        images = np.random.default_rng(trial[0]).uniform(0, 255, (*trial, 3)).astype("float32")
+        expected = np.asarray(model(images, training=False))
+        largest = np.abs(expected).max()
+        assert 0 < largest < np.inf
+        np.testing.assert_allclose(run(images), expected, rtol=0, atol=TOLERANCE * largest, strict=True)
