@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from keras_pe.export.errors import UnknownSizesError
-from keras_pe.export.model.sizes import SizeRange, find_range, find_step
+from keras_pe.export.model.sizes import FAR, SizeRange, find_range, find_step
 
 Shape = tuple[int | str | None, ...]
 StaticShape = tuple[int, ...]
@@ -70,10 +70,7 @@ def find_dimensions(
         tuple(dim if isinstance(dim, int) else names[i, axis] for axis, dim in enumerate(shape))
         for i, shape in enumerate(shapes)
     ]
-    ranges: dict[str, SizeRange] = {}
-    for name, group in groups.items():
-        ranges[name] = search.range(name, group, guess=next(reversed(ranges.values()), None))
-    return Dimensions(named, ranges)
+    return Dimensions(named, search.ranges(groups))
 
 
 def name_outputs(
@@ -124,7 +121,24 @@ class _Search:
         ordered = sorted(groups.items(), key=lambda item: min((axis != 0, i, axis) for i, axis in item[1]))
         return dict(ordered)
 
-    def range(self, name: str, group: Sequence[Axis], guess: SizeRange | None) -> SizeRange:
+    def ranges(self, groups: Mapping[str, Sequence[Axis]]) -> dict[str, SizeRange]:
+        """Returns the sizes that each dimension takes."""
+        asked = {name: group for name, group in groups.items() if name != "batch" and name not in self._given}
+        are_any = self._take_any(list(asked.values()))
+        ranges: dict[str, SizeRange] = {}
+        for name, group in groups.items():
+            guess = next(reversed(ranges.values()), None)
+            ranges[name] = SizeRange() if are_any and name in asked else self._range(name, group, guess)
+        return ranges
+
+    def _take_any(self, groups: Sequence[Sequence[Axis]]) -> bool:
+        """Whether dimensions take any size, asked of all at once: most do, and that is soon known."""
+        largest = max((self._base[group[0]] for group in groups), default=1)
+        starts = ((1, 0), (largest + 1, 1), (largest + FAR, 1))
+        asked = ({axis: size + step * i for i, group in enumerate(groups) for axis in group} for size, step in starts)
+        return len(groups) > 1 and all(map(self._taken, asked))
+
+    def _range(self, name: str, group: Sequence[Axis], guess: SizeRange | None) -> SizeRange:
         """Returns the sizes that a dimension takes while the others stay, with those of another for a guess."""
         if name in self._given:
             return SizeRange(min(self._given[name]), 0, given=tuple(self._given[name]))

@@ -8,6 +8,7 @@ def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str]) -
     """Returns a `GraphDef` with all that depends on the inputs, and what those shapes follow from.
 
     Numbers that are computed of weights alone become placeholders, one of each shape: they say nothing about a size.
+    Equal constants become one.
 
     Args:
         graph: A `tf.Graph` in which weights are placeholders.
@@ -17,8 +18,8 @@ def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str]) -
     import tensorflow as tf
 
     followers, weights = set(inputs), set[str]()
-    stand_ins: dict[tuple[Any, ...], str] = {}
-    replaced: dict[str, str] = {}
+    shapes: dict[tuple[Any, ...], str] = {}
+    merged: dict[str, str] = {}
     for operator in graph.get_operations():  # in the order in which they were made: what is read comes before
         name, sources = operator.name, {tensor.op.name for tensor in operator.inputs}
         if name in followers or not sources.isdisjoint(followers):
@@ -27,9 +28,13 @@ def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str]) -
             weights.add(name)
             if name not in outputs and _is_number_of_known_shape(operator.outputs):
                 (tensor,) = operator.outputs
-                replaced[name] = stand_ins.setdefault((tensor.dtype, *tensor.shape), name)
+                merged[name] = shapes.setdefault((tensor.dtype, *tensor.shape), name)
     definition = graph.as_graph_def()
-    kinds = {name: kind for kind, name in stand_ins.items()}
+    constants: dict[bytes, str] = {}
+    for node in definition.node:
+        if node.op == "Const" and node.name not in outputs:
+            merged[node.name] = constants.setdefault(node.attr["value"].SerializeToString(), node.name)
+    kinds = {name: kind for kind, name in shapes.items()}
     for node in definition.node:
         if node.name in kinds:
             dtype, *shape = kinds[node.name]
@@ -37,7 +42,8 @@ def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str]) -
             node.attr["dtype"].type = dtype.as_datatype_enum
             node.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
         else:
-            node.input[:] = [replaced.get(name, name) for name in node.input if not name.startswith("^")]
+            read = (source.removesuffix(":0") for source in node.input if not source.startswith("^"))
+            node.input[:] = [merged.get(source, source) for source in read]
             node.attr.pop("_class", None)  # may name an operator that goes
     return tf.compat.v1.graph_util.extract_sub_graph(definition, [*followers, *outputs])
 

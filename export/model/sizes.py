@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 
 _STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 56, 64, 96, 112, 128, 160, 256, 320, 512)
-_FAR = 210  # steps from a size that was found, where a model is asked whether there is an end
+FAR = 210  # steps from a size that was found, where a model is asked whether there is an end
 _LARGE = 1024  # two such sizes are a large image
 
 
@@ -75,7 +75,7 @@ def find_range(takes: Callable[[int], bool], known: int, guess: SizeRange | None
     """
     if guess and guess.step and known in guess:
         least, step = guess.least, guess.step
-        inside, outside = (known + step, known + _FAR * step, least), (least - step, known + step // 2)
+        inside, outside = (least, known + step, known + FAR * step), (least - step, known + step // 2)
         if all(map(takes, inside)) and not any(takes(size) for size in outside if size > 0 and size not in guess):
             return guess
     step = abs(find_step(takes, known))
@@ -83,9 +83,9 @@ def find_range(takes: Callable[[int], bool], known: int, guess: SizeRange | None
         return SizeRange(known, 0)
     below = (known - 1) // step  # so many steps down is a size of at least 1
     least = known - step * _last(lambda steps: takes(known - step * steps), below)
-    if takes(known + step * _FAR):
+    if takes(known + step * FAR):
         return SizeRange(least, step)
-    return SizeRange(least, step, known + step * _last(lambda steps: takes(known + step * steps), _FAR))
+    return SizeRange(least, step, known + step * _last(lambda steps: takes(known + step * steps), FAR))
 
 
 def find_step(takes: Callable[[int], bool], known: int) -> int:

@@ -127,6 +127,8 @@ def _changed(handlers: Handlers) -> Iterator[None]:
         stack.enter_context(_item(joining, ("Cast",), _casts_without_loss(joining["Cast",])))
         move = TransposeOptimizer._handle_nhwc_tranpose
         stack.enter_context(_attribute(TransposeOptimizer, "_handle_nhwc_tranpose", _moved_within_graph(move)))
+        add = TransposeOptimizer._add_handler
+        stack.enter_context(_attribute(TransposeOptimizer, "_add_handler", _scalars_are_no_bias(add)))
         # It takes a loop for a layer by its looks; `recurrences` knows them, and wants no constants.
         for rewriter in ("rewriter_lstm_tf2", "rewrite_gru_tf2"):
             stack.enter_context(_attribute(tfonnx, rewriter, lambda graph, nodes: nodes))
@@ -213,6 +215,18 @@ def _moved_within_graph(move: Callable[[Any, Any], bool]) -> Callable[[Any, Any]
         return all(reader.graph is optimizer._g for reader in readers) and move(optimizer, transposition)
 
     return move_within_graph
+
+
+def _scalars_are_no_bias(add: Callable[..., bool]) -> Callable[..., bool]:
+    """Moves a transposition past an Add of a single number: after a Conv tf2onnx takes it for a bias, and stops."""
+
+    def move_past_add(optimizer: Any, transposition: Any, node: Any) -> bool:
+        number = node.inputs[1]
+        if number.is_const() and not number.get_tensor_value(as_list=False).shape:
+            return bool(optimizer._handle_node_having_branches(transposition, node))
+        return add(optimizer, transposition, node)
+
+    return move_past_add
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Transposed convolutions agree whatever the kernel leaves over or out."""
+"""Convolutions agree, transposed ones whatever the kernel leaves over or out."""
 
 from pathlib import Path
 
@@ -75,3 +75,8 @@ def test_each_axis_has_its_own_kernel_and_stride(tmp_path: Path) -> None:
     for name, shape in (("dynamic", (None, None)), ("fixed", (7, 8))):
         (tmp_path / name).mkdir()
         assert_agrees(made(layer, shape), tmp_path / name, [(2, 7, 8)])
+
+
+def test_a_number_after_a_convolution_is_no_bias(tmp_path: Path) -> None:
+    convolution = layers.Conv2D(3, 3, use_bias=False)
+    assert_agrees(made(layers.Lambda(lambda x: x + 3.0), (7, 8), convolution), tmp_path, [(2, 7, 8)])
