@@ -1,21 +1,19 @@
 """`export_saved_model`: a TensorFlow SavedModel with named inputs and outputs and each weight once."""
 
-import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifact import Artifact, TensorInfo
+from keras_pe.export.artifact import Artifact
 from keras_pe.export.dependencies import require
-from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.formats import Format
 from keras_pe.export.graph.endpoint import Endpoint
+from keras_pe.export.graph.tensorflow_internals import op_libraries
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.handover import export_elsewhere, is_elsewhere
-from keras_pe.export.messages import first_line
 from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.signature import model_signature
 from keras_pe.export.publishing.destination import check_destination
@@ -23,7 +21,8 @@ from keras_pe.export.publishing.metadata import describe
 from keras_pe.export.publishing.staging import publish_folder, staging
 from keras_pe.export.reading import description
 from keras_pe.export.reading.saved_model_folder import SIDECAR
-from keras_pe.export.runtimes.runtime import Array, Arrays
+from keras_pe.export.runtimes.lending import tensorflow_process
+from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.smoke_test import check_artifact
 from keras_pe.protocols import Model
 
@@ -71,33 +70,35 @@ def export_saved_model(
         }
         return export_elsewhere("export_saved_model", Format.SAVED_MODEL, model, filepath, options)
     destination = check_destination(filepath, Format.SAVED_MODEL)
-    stage("signature")
-    layers = all_layers(model)
-    signature = model_signature(model, input_signature, sizes=sizes)
-    stage("trace")
-    endpoint = Endpoint(layers, signature, Format.SAVED_MODEL)
-    state = _state(endpoint.view)
-    notes = (*state, *signature.notes())
-    artifact = Artifact(
-        format=Format.SAVED_MODEL,
-        path=destination,
-        inputs=signature.inputs,
-        outputs=signature.outputs,
-        nbytes=0,
-        seconds=0.0,
-        notes=notes,
-        metadata=describe(layers, signature, ["keras", "tensorflow"], notes),
-    )
-    with staging(destination) as folder:
-        made = folder / destination.name
-        stage("write")
-        endpoint.write(made)
-        _write_sidecar(made, artifact)
-        stage("run")
-        check_artifact(made, TensorFlowHere(), layers, signature, Format.SAVED_MODEL, is_repeatable=not state)
-        nbytes = sum(file.stat().st_size for file in made.rglob("*") if file.is_file())
-        stage("publish")
-        publish_folder(made, destination)
+    with tensorflow_process() as process:  # it starts while the model is traced
+        stage("signature")
+        layers = all_layers(model)
+        signature = model_signature(model, input_signature, sizes=sizes)
+        stage("trace")
+        endpoint = Endpoint(layers, signature, Format.SAVED_MODEL)
+        state = _state(endpoint.view)
+        notes = (*state, *signature.notes())
+        artifact = Artifact(
+            format=Format.SAVED_MODEL,
+            path=destination,
+            inputs=signature.inputs,
+            outputs=signature.outputs,
+            nbytes=0,
+            seconds=0.0,
+            notes=notes,
+            metadata=describe(layers, signature, ["keras", "tensorflow"], notes),
+        )
+        with staging(destination) as folder:
+            made = folder / destination.name
+            stage("write")
+            endpoint.write(made)
+            _write_sidecar(made, artifact)
+            stage("run")
+            spec = dataclasses.replace(find_runtimes("tensorflow")[0], options={"libraries": op_libraries()})
+            check_artifact(made, process, layers, signature, Format.SAVED_MODEL, spec=spec, is_repeatable=not state)
+            nbytes = sum(file.stat().st_size for file in made.rglob("*") if file.is_file())
+            stage("publish")
+            publish_folder(made, destination)
     return dataclasses.replace(artifact, nbytes=nbytes, seconds=time.perf_counter() - start)
 
 
@@ -119,28 +120,3 @@ def _write_sidecar(folder: Path, artifact: Artifact) -> None:
     place = folder / SIDECAR
     place.parent.mkdir()
     place.write_text(description.to_json(artifact))
-
-
-class TensorFlowHere:
-    """TensorFlow in this process: it runs on the folder what Keras has just run, and takes seconds to be imported."""
-
-    inputs: tuple[TensorInfo, ...]
-
-    def load(self, path: Path) -> None:
-        from keras_pe.export.runtimes.tensorflow import TensorFlowRuntime
-
-        with _as_refusals():
-            self._runtime = TensorFlowRuntime(str(path))
-        self.inputs = self._runtime.inputs
-
-    def run(self, inputs: Mapping[str, Array]) -> Arrays:
-        with _as_refusals():
-            return self._runtime.run(inputs)
-
-
-@contextlib.contextmanager
-def _as_refusals() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # whatever the reader and the kernels raise
-        raise RuntimeRefusedError(first_line(error)) from error

@@ -5,17 +5,24 @@ No dynamic size was traced, and the values are drawn. No rounding fails this tes
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from keras_pe.export.artifact import TensorInfo
-from keras_pe.export.errors import DisagreementError, InvalidArtifactError, RuntimeFailedError
+from keras_pe.export.errors import (
+    DisagreementError,
+    ExportError,
+    InvalidArtifactError,
+    RuntimeFailedError,
+    RuntimeRefusedError,
+)
 from keras_pe.export.formats import Format
 from keras_pe.export.model.precision import half_dtypes
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.model.state import state_left_alone
-from keras_pe.export.runtimes.runtime import Array, Arrays
+from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec
+from keras_pe.export.runtimes.worker import Worker
 
 TIMEOUT = 600.0  # seconds for one run on small arrays
 
@@ -28,37 +35,25 @@ _TEXTS = ("", "a", "The cat sat.", "\u00fc")
 _FILL = 1e6  # A larger value, such as a mask's -1e9, is no measure for those beside it.
 
 
-class Runner(Protocol):
-    """Opens an artifact and runs it: a `Worker`, whose child process may crash, or a runtime in this process."""
-
-    inputs: tuple[TensorInfo, ...]
-
-    def load(self, path: Path) -> None:
-        """Opens the artifact."""
-        ...
-
-    def run(self, inputs: Mapping[str, Array]) -> Arrays:
-        """Returns every output by name."""
-        ...
-
-
 def check_artifact(
     path: Path,
-    runner: Runner,
+    runner: Worker,
     layers: Sequence[Any],
     signature: Signature,
     format: Format,
     *,
+    spec: RuntimeSpec | None = None,
     is_repeatable: bool = True,
 ) -> None:
     """Opens an artifact, compares its inputs with the model's, and runs it beside the model.
 
     Args:
         path: The file or folder.
-        runner: What opens and runs it.
+        runner: The process that opens and runs it.
         layers: The model as it was exported, then every layer in it.
         signature: Its signature.
         format: For the error.
+        spec: The runtime, where the process has started with another one.
         is_repeatable: Whether two calls on the same inputs are alike. Otherwise the artifact is run alone.
 
     Raises:
@@ -73,7 +68,7 @@ def check_artifact(
         except RuntimeFailedError as error:
             raise InvalidArtifactError(format, name, f"the runtime {step}: {error}.") from error
 
-    checked("does not open it", runner.load, path)
+    checked("does not open it", runner.load, path, spec)
     actual, expected = ({spec.name for spec in specs} for specs in (runner.inputs, signature.inputs))
     if actual != expected:
         raise InvalidArtifactError(format, name, f"it takes {sorted(actual)}, the model {sorted(expected)}.")
@@ -111,19 +106,47 @@ def check_agreement(
     sizes = [signature.sizes, signature.other_sizes()]
     for number, zeros in enumerate(map(signature.example, sizes if sizes[0] != sizes[1] else sizes[:1])):
         for seed, compiled in enumerate((lambda call: call, lambda call: tf.function(call, autograph=False))):
-            with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
-                try:
-                    inputs, truths = draw(model, signature, zeros, seed, compiled)
-                except Exception:  # whatever the layers raise; with the first sizes the model is known to run
-                    if number == seed == 0:
-                        raise
-                    break
-                results = run(inputs)
+            try:
+                with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
+                    results, truths = _run_both(run, _keras(model, signature, compiled), _draws(zeros, seed))
+            except ExportError:
+                raise
+            except Exception:  # whatever the layers raise; with the first sizes the model is known to run
+                if number == seed == 0:
+                    raise
+                break
             fault = find_fault(results, truths, layers, signature)
             if fault is None:
                 break
         if fault:
             raise DisagreementError(format, model.name, fault)
+
+
+def _run_both(
+    run: Callable[[Arrays], Arrays], keras: Callable[[Arrays], Arrays], draws: Sequence[Arrays]
+) -> tuple[Arrays, Arrays]:
+    """Returns what an artifact and Keras return for the first inputs that Keras takes.
+
+    The artifact comes first: an operator that ends its process, which is a child, would end this one in Keras as well.
+    """
+    for number, inputs in enumerate(draws):
+        refusal = None
+        try:
+            results = run(inputs)
+        except InvalidArtifactError as error:
+            if not isinstance(error.__cause__, RuntimeRefusedError):
+                raise
+            refusal = error  # Keras may refuse these inputs as well
+        try:
+            truths = keras(inputs)
+        except Exception:  # whatever the layers raise
+            if number == len(draws) - 1:
+                raise
+            continue
+        if refusal is not None:
+            raise refusal
+        break
+    return results, truths
 
 
 def find_fault(
@@ -145,14 +168,27 @@ def find_fault(
     return next((fault for fault in faults if fault), None)
 
 
-def draw(
-    model: Any,
-    signature: Signature,
-    zeros: Mapping[str, Any],
-    seed: int,
-    compiled: Callable[..., Any] = lambda call: call,
-) -> tuple[Arrays, Arrays]:
+def draw(model: Any, signature: Signature, zeros: Mapping[str, Any], seed: int) -> tuple[Arrays, Arrays]:
     """Returns inputs and what Keras returns for them: of drawn values, or of zeros if the model takes no others."""
+    keras = _keras(model, signature)
+    values, plain = _draws(zeros, seed)
+    try:
+        return values, keras(values)
+    except Exception:  # whatever the layers raise
+        return plain, keras(plain)
+
+
+def _draws(zeros: Mapping[str, Any], seed: int) -> tuple[Arrays, Arrays]:
+    """Returns inputs of drawn values and, for a model that takes no others, of zeros."""
+    rng = np.random.default_rng(seed)
+    plain = {name: np.asarray(array) for name, array in zeros.items()}
+    return {name: _values(array, rng) for name, array in plain.items()}, plain
+
+
+def _keras(
+    model: Any, signature: Signature, compiled: Callable[..., Any] = lambda call: call
+) -> Callable[[Arrays], Arrays]:
+    """Returns the model as a function of named arrays, which leaves its state alone."""
     import keras
 
     @compiled
@@ -160,16 +196,11 @@ def draw(
         with state_left_alone():
             return signature.call(model, arrays)
 
-    def called(inputs: Arrays) -> tuple[Arrays, Arrays]:
+    def called(inputs: Arrays) -> Arrays:
         truths = call({name: keras.ops.convert_to_tensor(array) for name, array in inputs.items()})
-        return inputs, {name: keras.ops.convert_to_numpy(truth) for name, truth in truths.items()}
+        return {name: keras.ops.convert_to_numpy(truth) for name, truth in truths.items()}
 
-    rng = np.random.default_rng(seed)
-    plain = {name: np.asarray(array) for name, array in zeros.items()}
-    try:
-        return called({name: _values(array, rng) for name, array in plain.items()})
-    except Exception:  # as above: zeros may be taken
-        return called(plain)
+    return called
 
 
 def _values(zeros: Array, rng: np.random.Generator) -> Array:

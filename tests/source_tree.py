@@ -24,7 +24,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "publishing": ("export.publishing",),
     "runtimes": ("export.runtimes",),
     "smoke test": ("export.smoke_test", "export.handover"),
-    "exporters": ("export.onnx", "export.saved_model", "export.litert"),
+    "exporters": ("export.onnx", "export.saved_model", "export.litert", "export.litert_conversion"),
     "results": ("export.parity.results", "export.parity.reports", "export.parity.stopwatch"),
     "inputs": ("export.parity.inputs",),
     "references": ("export.parity.references", "export.parity.verdict.tolerance"),

@@ -1,6 +1,8 @@
 """What TensorFlow does not offer in public. Tried on TensorFlow 2.21."""
 
+import sys
 from collections.abc import Iterable
+from types import ModuleType
 from typing import Any
 
 
@@ -9,6 +11,18 @@ def with_constants(function: Any, **options: bool) -> Any:
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     return convert_variables_to_constants_v2(function, **options)
+
+
+def op_libraries() -> list[str]:
+    """Returns the modules that have loaded operators of their own into TensorFlow, such as those of TensorFlow Text."""
+    return [
+        name
+        for name, module in list(sys.modules.items())
+        if module is not None
+        and not name.startswith(("tensorflow.", "__main__"))
+        # The module that `tf.load_op_library` has made of a library.
+        and any(type(v) is ModuleType and "_IS_TENSORFLOW_PLUGIN" in vars(v) for v in list(vars(module).values()))
+    ]
 
 
 def optimized(definition: Any, kept: Iterable[str]) -> Any:

@@ -13,14 +13,13 @@ _OPTIONAL = ("intermediates", "weights", "float_dtypes", "metadata")
 
 
 def main() -> None:
-    """Answers requests until there are no more. The runtime's class is named on the command line."""
+    """Answers requests until there are no more. The class of the first runtime is named on the command line."""
     # Libraries print to the standard output as they like: give them the standard error, keep the pipe for the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     requests = sys.stdin.buffer
-    module, _, name = sys.argv[1].partition(":")
     try:
-        factory = getattr(importlib.import_module(module), name)
+        _find(sys.argv[1])
     except Exception as error:
         _send(answers, "refused", _describe(error))
         return
@@ -35,10 +34,13 @@ def main() -> None:
         try:
             if request == "load":
                 runtime = None  # the one before makes room
-                runtime = factory(arguments[0], **arguments[1])
+                factory, path, options = arguments
+                runtime = _find(factory)(path, **options)
                 capabilities = frozenset(_OPTIONAL).intersection(dir(runtime))
                 providers = dict(getattr(runtime, "providers", {}))
                 answer: Any = (runtime.inputs, runtime.version, providers, capabilities)
+            elif request == "unload":
+                answer = runtime = None
             else:
                 answer = getattr(runtime, request)(*arguments)
         except RuntimeDiedError as error:  # what it has started is gone, though this process is not
@@ -49,6 +51,11 @@ def main() -> None:
             _send(answers, "refused", _describe(error))
         else:
             _send(answers, "ok", (answer, time.perf_counter() - start))
+
+
+def _find(factory: str) -> Any:
+    module, _, name = factory.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def _describe(error: Exception) -> str:

@@ -1,6 +1,8 @@
 """A SavedModel reloaded by TensorFlow, without the layers' code."""
 
-from collections.abc import Mapping
+import importlib
+import os
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +16,17 @@ from keras_pe.export.runtimes.runtime import Array, Arrays
 class TensorFlowRuntime:
     """A SavedModel folder and its `serving_default` signature."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, libraries: Sequence[str] = ()) -> None:
+        """Loads the folder.
+
+        Args:
+            path: The folder.
+            libraries: Modules that bring operators which TensorFlow itself does not have.
+        """
+        if libraries:
+            os.environ.pop("TF_USE_LEGACY_KERAS", None)  # it spares an import that these may need
+        for library in libraries:
+            importlib.import_module(library)
         self._module = tf.saved_model.load(path)  # the signature holds its variables weakly
         self._serve = self._module.signatures["serving_default"]
         specs = self._serve.structured_input_signature[1]

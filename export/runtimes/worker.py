@@ -24,7 +24,7 @@ _START_LIMIT = 300.0  # Seconds: importing TensorFlow from a cold disk takes a m
 class Worker:
     """One runtime in one child process. The process starts importing at once; `load` opens an artifact.
 
-    Another `load` opens another artifact, or another variant of the runtime, in the same process, or in a new one if
+    Another `load` opens another artifact, with another runtime if one is given, in the same process, or in a new one if
     the process is gone. Every method raises `RuntimeRefusedError` with the runtime's own message, `RuntimeDiedError`,
     or `RuntimeHungError` after `timeout` seconds without an answer. The process is gone after the latter two.
     """
@@ -39,7 +39,7 @@ class Worker:
         Args:
             spec: The runtime.
             timeout: Seconds that an answer may take.
-            environment: Variables for the process, where this one's environment has none of the name.
+            environment: Variables for the process, which come before those of this one's environment.
         """
         self.spec = spec
         self._environment = dict(environment or {})
@@ -53,8 +53,8 @@ class Worker:
         # What the process leaves there, such as a browser's profile, goes when it goes, however it ends.
         self._room = tempfile.TemporaryDirectory(prefix="keras-pe-", ignore_cleanup_errors=True)
         environment = {
-            **self._environment,
             **os.environ,
+            **self._environment,
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
             "TMPDIR": self._room.name,
         }
@@ -70,7 +70,12 @@ class Worker:
         self._answers: queue.SimpleQueue[tuple[str, Any] | None] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self._ready = False
+        self._ready = self._is_asked = False
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the process is there and owes no answer."""
+        return not self._is_asked and not self._has_ended(os.WNOHANG)
 
     def __enter__(self) -> Self:
         return self
@@ -85,15 +90,20 @@ class Worker:
 
         Args:
             path: The artifact.
-            spec: Another variant of the runtime, of the same class.
+            spec: Another runtime, or another variant of this one.
         """
         if self._ready and self._has_ended(os.WNOHANG):
             self.close()
             self._start()
         self.spec = spec or self.spec
         self.seconds = 0.0
-        about, _ = self._ask("load", str(path), dict(self.spec.options))
+        about, _ = self._ask("load", self.spec.factory, str(path), dict(self.spec.options))
         self.inputs, self.version, self.providers, self.capabilities = about
+
+    def unload(self) -> None:
+        """Lets the artifact go, if there is one, which frees its memory. The process stays."""
+        if self._ready:
+            self._ask("unload")
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns every output by name, and adds the time inside the runtime to `seconds`."""
@@ -135,6 +145,7 @@ class Worker:
             self._answer(_START_LIMIT)
             self._ready = True
         assert self._process.stdin is not None
+        self._is_asked = True
         try:
             pickle.dump((request, arguments), self._process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
             self._process.stdin.flush()
@@ -152,6 +163,7 @@ class Worker:
             raise RuntimeHungError(f"no answer in {limit:g} s") from None
         if answer is None:
             raise RuntimeDiedError(self._obituary())
+        self._is_asked = False
         status, value = answer
         if status == "unreadable":
             self._kill_group()

@@ -6,11 +6,13 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 from keras import layers, ops
 
 import keras_pe
 from keras_pe.export import ExportError, Format, export_litert, model_signature, read_artifact
+from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.worker import Worker
@@ -104,6 +106,19 @@ def test_what_the_interpreter_lacks_is_refused_with_the_way_around(layer: Any, m
     with pytest.raises(ExportError, match=message):
         export_litert(_apply(layer), tmp_path / "model.tflite")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_converter_that_ends_its_process_is_a_refusal(tmp_path: Path) -> None:
+    def divided(x: Any) -> Any:
+        if tf.executing_eagerly():
+            return x
+        # TensorFlow refuses to divide by zero, its converter does it where both are known.
+        return x + ops.cast(tf.truncatediv(tf.constant([7]), tf.constant([0])), x.dtype)
+
+    with pytest.raises(UnsupportedError, match=r"the conversion failed: the process ended with signal \d+"):
+        export_litert(_apply(Function(divided), length=3), tmp_path / "model.tflite")
+    assert list(tmp_path.iterdir()) == []
+    export_litert(_apply(layers.Dense(2), length=3), tmp_path / "model.tflite")
 
 
 def test_a_dynamic_causal_mask_is_refused_with_the_way_around(tmp_path: Path) -> None:

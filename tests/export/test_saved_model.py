@@ -14,9 +14,10 @@ import tensorflow as tf
 
 import keras_pe
 from keras_pe.export import ExportError, Format, export_saved_model, model_signature, read_artifact
-from keras_pe.export.errors import TracingError
+from keras_pe.export.errors import InvalidArtifactError, TracingError
 from keras_pe.export.model.keras_internals import all_layers
-from keras_pe.export.saved_model import TensorFlowHere
+from keras_pe.export.runtimes.lending import tensorflow_process
+from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.smoke_test import check_artifact
 
 
@@ -38,7 +39,9 @@ def _model(width: int = 3) -> keras.Model:
 
 
 def check(folder: Path, model: keras.Model) -> None:
-    check_artifact(folder, TensorFlowHere(), all_layers(model), model_signature(model), Format.SAVED_MODEL)
+    layers, signature, spec = all_layers(model), model_signature(model), find_runtimes("tensorflow")[0]
+    with tensorflow_process() as process:
+        check_artifact(folder, process, layers, signature, Format.SAVED_MODEL, spec=spec)
 
 
 _SERVE = """
@@ -166,3 +169,31 @@ def test_what_keras_cannot_trace_is_refused_by_its_reason(tmp_path: Path) -> Non
     with pytest.raises(TracingError, match="Keras cannot trace it: Eager"):
         export_saved_model(model, tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_operator_that_ends_its_process_is_an_error_and_not_the_end_of_this_one(tmp_path: Path) -> None:
+    class Aborting(keras.layers.Layer):
+        def call(self, x: Any) -> Any:
+            with tf.control_dependencies([tf.raw_ops.Abort(error_msg="good night")]):
+                return tf.identity(x)
+
+    x = keras.Input((3,), name="x")
+    with pytest.raises(InvalidArtifactError, match=r"does not run it: the process ended with signal 6"):
+        export_saved_model(keras.Model(x, Aborting()(x)), tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_operators_of_a_library_are_run_as_well(tmp_path: Path) -> None:
+    text = pytest.importorskip("tensorflow_text")
+
+    class Words(keras.layers.Layer):
+        def call(self, x: Any) -> Any:
+            return text.WhitespaceTokenizer().tokenize(x).row_lengths()
+
+        def compute_output_spec(self, x: Any) -> Any:
+            return keras.KerasTensor(x.shape, "int64")
+
+    x = keras.Input((), name="text", dtype="string")
+    artifact = export_saved_model(keras.Model(x, Words(name="words")(x)), tmp_path / "model")
+    served = tf.saved_model.load(artifact.path).signatures["serving_default"]
+    assert served(text=tf.constant(["The cat sat."]))["words"].numpy().tolist() == [3]

@@ -1,5 +1,6 @@
 """What is compared before an artifact is published, and what is not taken for a difference."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from keras_pe.export import ExportError, Format, model_signature
+from keras_pe.export.errors import InvalidArtifactError, RuntimeDiedError, RuntimeFailedError, RuntimeRefusedError
 from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.smoke_test import check_agreement
 
@@ -30,7 +32,7 @@ def applying(function: Callable[[Any], Any], dtype: str = "float32") -> keras.Mo
 
 
 def check(model: keras.Model, artifact: Callable[[Any], Any]) -> list[np.ndarray]:
-    """Returns the inputs on which it was compared."""
+    """Returns the inputs on which it was run."""
     met: list[np.ndarray] = []
 
     def run(inputs: Any) -> Any:
@@ -62,7 +64,38 @@ def test_a_model_is_compared_where_it_runs() -> None:
             raise ValueError("too long")
         return x * 1.0
 
-    assert [x.shape for x in check(applying(short), lambda x: x)] == [(3, 11, 4)]
+    check(applying(short), lambda x: x if x.shape[1] <= 11 else x + 1.0)
+    with pytest.raises(ExportError, match="differs from Keras'"):
+        check(applying(short), lambda x: x + 1.0)
+
+
+def failing(error: RuntimeFailedError, x: Any) -> Any:
+    if x.any():
+        raise InvalidArtifactError(Format.ONNX, "model", str(error)) from error
+    return x + 1
+
+
+def test_values_that_neither_takes_are_no_fault() -> None:
+    def strict(x: Any) -> Any:
+        if tf.executing_eagerly() and np.any(x):
+            raise ValueError("only zeros")
+        return x + 1
+
+    refuse = functools.partial(failing, RuntimeRefusedError("only zeros"))
+    check(applying(strict), refuse)
+    with pytest.raises(InvalidArtifactError, match="only zeros"):
+        check(applying(lambda x: x + 1), refuse)
+
+
+def test_what_has_ended_a_process_is_not_run_in_this_one() -> None:
+    met: list[Any] = []
+    model = applying(lambda x: met.append(x) or x + 1)
+    signature = model_signature(model)
+    met.clear()
+    die = functools.partial(failing, RuntimeDiedError("the process ended with signal 8"))
+    with pytest.raises(InvalidArtifactError, match="signal 8"):
+        check_agreement(lambda inputs: die(inputs["x"]), all_layers(model), signature, Format.ONNX)
+    assert not met
 
 
 @pytest.mark.parametrize(
@@ -124,9 +157,10 @@ def test_a_model_that_takes_no_drawn_values_is_run_on_zeros() -> None:
             raise ValueError("only zeros")
         return x + 1
 
-    inputs = check(applying(strict), lambda x: x + 1)
-    assert len(inputs) == 2
-    assert not any(x.any() for x in inputs)
+    inputs = check(applying(strict), lambda x: x + 1 + x.any())  # of drawn values there is nothing to compare with
+    assert [x.any() for x in inputs] == [True, False, True, False]
+    with pytest.raises(ExportError, match="differs from Keras' by 1"):
+        check(applying(strict), lambda x: x + 2)
 
 
 def test_a_comparison_leaves_the_state_of_the_model_alone() -> None:

@@ -16,7 +16,8 @@ from keras_pe.export.onnx.writing import tensor_type
 from keras_pe.export.reading.onnx_file import read_without_weights
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
-from keras_pe.export.smoke_test import Runner, check_artifact
+from keras_pe.export.runtimes.worker import Worker
+from keras_pe.export.smoke_test import check_artifact
 
 # How ONNX Runtime says that it has no code for an operator in the element type it is asked in.
 _NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)\(\d+\) node with name '([^']*)'")
@@ -66,7 +67,7 @@ def mapped_session() -> RuntimeSpec:
     return replace(spec, options={**spec.options, **options})
 
 
-def check_file(file: Path, runner: Runner, layers: Sequence[Any], signature: Signature) -> None:
+def check_file(file: Path, runner: Worker, layers: Sequence[Any], signature: Signature) -> None:
     """Opens the file in ONNX Runtime and runs it beside the model: a graph can be valid and return something else.
 
     Raises:

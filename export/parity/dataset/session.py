@@ -13,7 +13,7 @@ from keras_pe.export.parity.dataset.batching import Batch
 from keras_pe.export.parity.dataset.executors.here import Here
 from keras_pe.export.parity.dataset.job import Job, Target
 from keras_pe.export.parity.dataset.reference import ArtifactRows, KerasRows, RowReference
-from keras_pe.export.parity.dataset.target import ONE_THREAD, Answer, TargetRunner
+from keras_pe.export.parity.dataset.target import Answer, TargetRunner, one_thread
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 _here: dict[str, Any] = {}  # models of this process, by the key of the reference
@@ -115,7 +115,7 @@ def _one_thread() -> Iterator[None]:
 
     How a sum is split among threads can decide its last digit. What the environment says already stands.
     """
-    added = {name: value for name, value in ONE_THREAD.items() if name not in os.environ}
+    added = one_thread()
     os.environ.update(added)
     try:
         yield

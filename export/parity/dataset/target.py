@@ -1,6 +1,7 @@
 """One artifact in one runtime, batch by batch: a crash or a refusal is narrowed down to the rows that it is about."""
 
 import contextlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from keras_pe.export.runtimes.worker import Worker
 MAX_DEATHS = 32
 """A process that has ended so often in one shard is not started again for single rows of that shard."""
 
-ONE_THREAD = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
+_ONE_THREAD = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
 """What TensorFlow reads when it starts: there are as many workers as processors."""
 
 
@@ -33,6 +34,11 @@ class Answer:
     message: str = ""
 
 
+def one_thread() -> dict[str, str]:
+    """Returns the environment in which TensorFlow takes one thread. What the environment says already stands."""
+    return {name: value for name, value in _ONE_THREAD.items() if name not in os.environ}
+
+
 class TargetRunner:
     """A runtime that is started again where it ended. The process starts importing at once."""
 
@@ -42,7 +48,7 @@ class TargetRunner:
         self._deaths = 0
         self._seconds = 0.0
         self._loaded = False
-        self._worker: Worker | None = Worker(target.spec, timeout, ONE_THREAD)
+        self._worker: Worker | None = Worker(target.spec, timeout, one_thread())
 
     @property
     def seconds(self) -> float:
@@ -56,7 +62,7 @@ class TargetRunner:
             RuntimeFailedError: If it does not load.
         """
         if self._worker is None:
-            self._worker = Worker(self._target.spec, self._timeout, ONE_THREAD)
+            self._worker = Worker(self._target.spec, self._timeout, one_thread())
         if not self._loaded:
             self._worker.load(self._target.path)
             self._loaded = True
