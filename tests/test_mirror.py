@@ -20,6 +20,7 @@ TESTED_BY = {
     "export.dependencies": "export/parity/test_imports.py",
     "export.graph": "export/onnx/test_exporter.py",
     "export.graph.refusals": "export/test_errors.py",
+    "export.litert_conversion": "export/test_litert.py",
     "export.model.answers": "export/model/test_probing.py",
     "export.model.calling": "export/model/test_probing.py",
     "export.model.declared": "export/model/test_signature.py",
