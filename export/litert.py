@@ -18,7 +18,7 @@ from keras_pe.export.litert_conversion import convert
 from keras_pe.export.model.precision import in_export_precision
 from keras_pe.export.model.signature import model_signature
 from keras_pe.export.publishing.destination import check_destination
-from keras_pe.export.publishing.metadata import describe
+from keras_pe.export.publishing.metadata import draft
 from keras_pe.export.publishing.staging import publish_file, staging
 from keras_pe.export.reading import description
 from keras_pe.export.reading.litert_file import METADATA
@@ -64,12 +64,8 @@ def export_litert(
     require("export_litert", "tensorflow")
     require("export_litert", "ai_edge_litert", extra="export,litert")
     if is_elsewhere():
-        options = {
-            "input_signature": input_signature,
-            "sizes": sizes,
-            "progress": progress,
-        }
-        return export_elsewhere("export_litert", Format.LITERT, model, filepath, options)
+        given = {"input_signature": input_signature, "sizes": sizes, "progress": progress}
+        return export_elsewhere("export_litert", Format.LITERT, model, filepath, given)
     destination = check_destination(filepath, Format.LITERT)
     with tensorflow_process() as process:  # it starts while the model is traced
         stage("signature")
@@ -80,16 +76,7 @@ def export_litert(
         stage("trace")
         endpoint = Endpoint(layers, signature, Format.LITERT)
         refuse_state_and_randomness(endpoint.view, model.name, Format.LITERT)
-        artifact = Artifact(
-            format=Format.LITERT,
-            path=destination,
-            inputs=signature.inputs,
-            outputs=signature.outputs,
-            nbytes=0,
-            seconds=0.0,
-            notes=tuple(notes),
-            metadata=describe(layers, signature, ["keras", "tensorflow"], notes),
-        )
+        artifact = draft(Format.LITERT, destination, layers, signature, notes)
         with staging(destination) as folder:
             stage("convert")
             endpoint.write(folder / "saved_model")

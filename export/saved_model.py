@@ -17,7 +17,7 @@ from keras_pe.export.handover import export_elsewhere, is_elsewhere
 from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.signature import model_signature
 from keras_pe.export.publishing.destination import check_destination
-from keras_pe.export.publishing.metadata import describe
+from keras_pe.export.publishing.metadata import draft
 from keras_pe.export.publishing.staging import publish_folder, staging
 from keras_pe.export.reading import description
 from keras_pe.export.reading.saved_model_folder import SIDECAR
@@ -63,12 +63,8 @@ def export_saved_model(
     stage = progress or (lambda name: None)
     require("export_saved_model", "tensorflow")
     if is_elsewhere():
-        options = {
-            "input_signature": input_signature,
-            "sizes": sizes,
-            "progress": progress,
-        }
-        return export_elsewhere("export_saved_model", Format.SAVED_MODEL, model, filepath, options)
+        given = {"input_signature": input_signature, "sizes": sizes, "progress": progress}
+        return export_elsewhere("export_saved_model", Format.SAVED_MODEL, model, filepath, given)
     destination = check_destination(filepath, Format.SAVED_MODEL)
     with tensorflow_process() as process:  # it starts while the model is traced
         stage("signature")
@@ -78,16 +74,7 @@ def export_saved_model(
         endpoint = Endpoint(layers, signature, Format.SAVED_MODEL)
         state = _state(endpoint.view)
         notes = (*state, *signature.notes())
-        artifact = Artifact(
-            format=Format.SAVED_MODEL,
-            path=destination,
-            inputs=signature.inputs,
-            outputs=signature.outputs,
-            nbytes=0,
-            seconds=0.0,
-            notes=notes,
-            metadata=describe(layers, signature, ["keras", "tensorflow"], notes),
-        )
+        artifact = draft(Format.SAVED_MODEL, destination, layers, signature, notes)
         with staging(destination) as folder:
             made = folder / destination.name
             stage("write")

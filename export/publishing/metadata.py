@@ -3,8 +3,11 @@
 import importlib.metadata
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from keras_pe.export.artifact import Artifact
+from keras_pe.export.formats import Format
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.model.sizes import ranges_to_json
 from keras_pe.version import __version__
@@ -34,6 +37,23 @@ def describe(
         "keras_pe.version": __version__,
         **{f"version.{package}": importlib.metadata.version(package) for package in sorted(packages)},
     }
+
+
+def draft(
+    format: Format, destination: Path, layers: Sequence[Any], signature: Signature, notes: Sequence[str]
+) -> Artifact:
+    """Returns what an artifact that TensorFlow writes says of itself, before its size and the time are known.
+
+    Args:
+        format: Its format.
+        destination: Where it will stand.
+        layers: The Keras model, then every layer in it.
+        signature: Its signature.
+        notes: Sentences on what differs from the model.
+    """
+    metadata = describe(layers, signature, ["keras", "tensorflow"], notes)
+    shapes = signature.inputs, signature.outputs
+    return Artifact(format, destination, *shapes, nbytes=0, seconds=0.0, notes=tuple(notes), metadata=metadata)
 
 
 def _is_ours(layer: Any) -> bool:
