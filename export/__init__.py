@@ -33,20 +33,10 @@ if TYPE_CHECKING:
     from keras_pe.export.parity.dataset.results import DatasetReport
     from keras_pe.export.parity.pytest_plugin import assert_parity
     from keras_pe.export.parity.reports import write_report
-    from keras_pe.export.parity.results import (
-        CaseInfo,
-        CaseResult,
-        Comparison,
-        ErrorProfile,
-        Finding,
-        LayerResult,
-        ParityReport,
-        Proof,
-        Recording,
-        RuntimeResult,
-        SkippedRuntime,
-        Stage,
-    )
+    from keras_pe.export.parity.results.comparison import Comparison, ErrorProfile
+    from keras_pe.export.parity.results.diagnosis import Finding, LayerResult, Proof
+    from keras_pe.export.parity.results.report import CaseInfo, ParityReport, Stage
+    from keras_pe.export.parity.results.runs import CaseResult, Recording, RuntimeResult, SkippedRuntime
     from keras_pe.export.runtimes.runtime import InspectableRuntime, Runtime, RuntimeSpec
     from keras_pe.export.saved_model import export_saved_model
 
@@ -97,24 +87,24 @@ __all__ = [
 
 # Those that are imported when they are first asked for, and the module each comes from.
 _LAZY = {
-    "CaseInfo": "keras_pe.export.parity.results",
-    "CaseResult": "keras_pe.export.parity.results",
-    "Comparison": "keras_pe.export.parity.results",
+    "CaseInfo": "keras_pe.export.parity.results.report",
+    "CaseResult": "keras_pe.export.parity.results.runs",
+    "Comparison": "keras_pe.export.parity.results.comparison",
     "DatasetReport": "keras_pe.export.parity.dataset.results",
-    "ErrorProfile": "keras_pe.export.parity.results",
-    "Finding": "keras_pe.export.parity.results",
+    "ErrorProfile": "keras_pe.export.parity.results.comparison",
+    "Finding": "keras_pe.export.parity.results.diagnosis",
     "InspectableRuntime": "keras_pe.export.runtimes.runtime",
-    "LayerResult": "keras_pe.export.parity.results",
+    "LayerResult": "keras_pe.export.parity.results.diagnosis",
     "ParityBatch": "keras_pe.export.parity.dataset.parity_batch",
-    "ParityReport": "keras_pe.export.parity.results",
-    "Proof": "keras_pe.export.parity.results",
-    "Recording": "keras_pe.export.parity.results",
+    "ParityReport": "keras_pe.export.parity.results.report",
+    "Proof": "keras_pe.export.parity.results.diagnosis",
+    "Recording": "keras_pe.export.parity.results.runs",
     "Runtime": "keras_pe.export.runtimes.runtime",
-    "RuntimeResult": "keras_pe.export.parity.results",
+    "RuntimeResult": "keras_pe.export.parity.results.runs",
     "RuntimeSpec": "keras_pe.export.runtimes.runtime",
     "Signature": "keras_pe.export.model.signature",
-    "SkippedRuntime": "keras_pe.export.parity.results",
-    "Stage": "keras_pe.export.parity.results",
+    "SkippedRuntime": "keras_pe.export.parity.results.runs",
+    "Stage": "keras_pe.export.parity.results.report",
     "assert_parity": "keras_pe.export.parity.pytest_plugin",
     "check_dataset": "keras_pe.export.parity.dataset.check",
     "check_parity": "keras_pe.export.parity.check",

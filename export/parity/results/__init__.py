@@ -1,0 +1,32 @@
+"""What a check found: plain frozen records, from the whole report down to one output in one case."""
+
+from keras_pe.export.parity.results.comparison import Comparison, ErrorProfile
+from keras_pe.export.parity.results.diagnosis import Finding, LayerResult, Proof
+from keras_pe.export.parity.results.report import CaseInfo, ParityReport, Stage
+from keras_pe.export.parity.results.runs import (
+    Array,
+    CaseResult,
+    CaseStatus,
+    Recording,
+    RunStatus,
+    RuntimeResult,
+    SkippedRuntime,
+)
+
+__all__ = [
+    "Array",
+    "CaseInfo",
+    "CaseResult",
+    "CaseStatus",
+    "Comparison",
+    "ErrorProfile",
+    "Finding",
+    "LayerResult",
+    "ParityReport",
+    "Proof",
+    "Recording",
+    "RunStatus",
+    "RuntimeResult",
+    "SkippedRuntime",
+    "Stage",
+]

@@ -1,0 +1,91 @@
+"""One output in one case: how far it is off, and how the differences spread."""
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One output in one case: how far the runtime is from the truth, and how far it may be.
+
+    Attributes:
+        output: The output's name.
+        passed: Whether the difference is within the tolerance and nothing structural is wrong.
+        problem: What makes the two incomparable or differ at any tolerance ("missing", "extra", a shape, a dtype, a
+            NaN against a number), else None.
+        shape: Of the reference's array; of the actual one where the output is an extra.
+        dtype: The type of the reference's array, by NumPy's name.
+        count: Values compared.
+        max_abs_diff: Largest absolute difference from the truth; infinity where a NaN meets a number.
+        max_rel_diff: Largest difference divided by the magnitude of the true value, where that is not 0.
+        max_ulp: Largest difference in units in the last place of the larger of the two values.
+        rms: Root mean square of the difference.
+        cosine: Cosine of the angle between the two arrays as vectors; None where one of them is zero.
+        fraction_out_of_tolerance: Of the values, from 0 to 1.
+        worst_index: Where the largest difference is; None for an empty array.
+        expected: The reference's value there, in its own precision.
+        truth: The true value there: that of the float64 rebuild, or where there is none the reference's.
+        actual: The runtime's value there.
+        argmax_agreement: Fraction of the rows whose largest value is at the same place, where the output looks like
+            probabilities; None where it does not.
+        tolerance: The absolute difference that is allowed.
+        min_passing_tolerance: The smallest tolerance that would have passed; infinity where none would.
+        noise_floor: Keras' own error against the float64 rebuild; None where there is no such rebuild.
+        noise_ratio: `max_abs_diff / noise_floor`; None where there is no floor.
+        precision_gap: How far the model in its own precision is from what the artifact is measured against, where the
+            artifact computes in a wider one; else None.
+    """
+
+    output: str
+    passed: bool
+    problem: str | None
+    shape: tuple[int, ...]
+    dtype: str
+    count: int = 0
+    max_abs_diff: float = math.inf
+    max_rel_diff: float = math.inf
+    max_ulp: float = math.inf
+    rms: float = math.inf
+    cosine: float | None = None
+    fraction_out_of_tolerance: float = 1.0
+    worst_index: tuple[int, ...] | None = None
+    expected: float | None = None
+    truth: float | None = None
+    actual: float | None = None
+    argmax_agreement: float | None = None
+    tolerance: float = 0.0
+    min_passing_tolerance: float = math.inf
+    noise_floor: float | None = None
+    noise_ratio: float | None = None
+    precision_gap: float | None = None
+
+
+@dataclass(frozen=True)
+class ErrorProfile:
+    """How the differences of one output in one case spread, over positions and over magnitudes.
+
+    Attributes:
+        case: The case's name.
+        output: The output's name.
+        axis: The output's axis that positions are counted along: its second, or its only one; None for a scalar.
+        size: The number of positions.
+        starts: The first position of each bin; a bin ends where the next one starts.
+        errors: The largest absolute difference in each bin; infinity where a NaN meets a number.
+        noise: Keras' own largest error in each bin; empty where there is no float64 rebuild.
+        equal: How many values do not differ at all.
+        nonfinite: How many values are NaN or infinite on one side only.
+        log10_bin_edges: The edges of the histogram's bins, as decimal logarithms of the absolute difference.
+        counts: How many of the other values are in each bin, one fewer than there are edges.
+    """
+
+    case: str
+    output: str
+    axis: int | None
+    size: int
+    starts: tuple[int, ...]
+    errors: tuple[float, ...]
+    noise: tuple[float, ...]
+    equal: int
+    nonfinite: int
+    log10_bin_edges: tuple[float, ...]
+    counts: tuple[int, ...]
