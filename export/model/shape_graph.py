@@ -1,6 +1,6 @@
 """The part of a traced graph that the shapes in it depend on: small, so that it can be asked often."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 
@@ -45,7 +45,22 @@ def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str]) -
             read = (source.removesuffix(":0") for source in node.input if not source.startswith("^"))
             node.input[:] = [merged.get(source, source) for source in read]
             node.attr.pop("_class", None)  # may name an operator that goes
-    return tf.compat.v1.graph_util.extract_sub_graph(definition, [*followers, *outputs])
+    needed = _needed(definition, [*followers, *outputs])
+    part = tf.compat.v1.GraphDef(library=definition.library, versions=definition.versions)
+    part.node.extend(node for node in definition.node if node.name in needed)
+    return part
+
+
+def _needed(definition: Any, names: Iterable[str]) -> set[str]:
+    """Returns the names of the operators that some are computed from, themselves among them."""
+    sources = {node.name: [name.partition(":")[0].lstrip("^") for name in node.input] for node in definition.node}
+    needed, waiting = set[str](), list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            needed.add(name)
+            waiting += sources[name]
+    return needed
 
 
 def _is_number_of_known_shape(tensors: Any) -> bool:
