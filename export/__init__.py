@@ -23,7 +23,8 @@ from keras_pe.lazy import lazy_names
 
 if TYPE_CHECKING:
     from keras_pe.export.litert import export_litert
-    from keras_pe.export.model.signature import Signature, model_signature
+    from keras_pe.export.model.model_signature import model_signature
+    from keras_pe.export.model.signature import Signature
     from keras_pe.export.onnx.exporter import export_onnx
     from keras_pe.export.parity.bundle.bundle import write_bundle
     from keras_pe.export.parity.bundle.replay import replay_bundle
@@ -111,7 +112,7 @@ _LAZY = {
     "export_litert": "keras_pe.export.litert",
     "export_onnx": "keras_pe.export.onnx.exporter",
     "export_saved_model": "keras_pe.export.saved_model",
-    "model_signature": "keras_pe.export.model.signature",
+    "model_signature": "keras_pe.export.model.model_signature",
     "replay_bundle": "keras_pe.export.parity.bundle.replay",
     "write_bundle": "keras_pe.export.parity.bundle.bundle",
     "write_report": "keras_pe.export.parity.reports",

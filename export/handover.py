@@ -18,7 +18,8 @@ from keras_pe.export.errors import DisagreementError, UnsupportedError
 from keras_pe.export.formats import Format
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.keras_internals import all_layers
-from keras_pe.export.model.signature import Signature, model_signature
+from keras_pe.export.model.model_signature import model_signature
+from keras_pe.export.model.signature import Signature
 from keras_pe.export.runtimes.runtime import Arrays
 from keras_pe.export.smoke_test import draw, find_fault
 

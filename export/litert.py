@@ -15,8 +15,8 @@ from keras_pe.export.graph.endpoint import Endpoint
 from keras_pe.export.graph.refusals import refuse_state_and_randomness
 from keras_pe.export.handover import export_elsewhere, is_elsewhere
 from keras_pe.export.litert_conversion import convert
+from keras_pe.export.model.model_signature import model_signature
 from keras_pe.export.model.precision import in_export_precision
-from keras_pe.export.model.signature import model_signature
 from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.metadata import draft
 from keras_pe.export.publishing.staging import publish_file, staging

@@ -15,7 +15,7 @@ from keras_pe.export.graph.tensorflow_internals import op_libraries
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.handover import export_elsewhere, is_elsewhere
 from keras_pe.export.model.keras_internals import all_layers
-from keras_pe.export.model.signature import model_signature
+from keras_pe.export.model.model_signature import model_signature
 from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.metadata import draft
 from keras_pe.export.publishing.staging import publish_folder, staging

@@ -12,8 +12,8 @@ from keras_pe.export.formats import Format
 from keras_pe.export.graph.refusals import refuse_state_and_randomness, untraceable
 from keras_pe.export.graph.tracing import trace
 from keras_pe.export.handover import export_elsewhere, is_elsewhere
+from keras_pe.export.model.model_signature import model_signature
 from keras_pe.export.model.precision import in_export_precision
-from keras_pe.export.model.signature import model_signature
 from keras_pe.export.onnx import opsets
 from keras_pe.export.onnx.conversion import convert
 from keras_pe.export.onnx.finishing.assembly import assemble

@@ -17,17 +17,16 @@ from keras_pe.export.parity.dataset.checkpoint import Checkpoint
 from keras_pe.export.parity.dataset.diagnosis import diagnose
 from keras_pe.export.parity.dataset.executors.here import Here
 from keras_pe.export.parity.dataset.executors.process_pool import ProcessPool
-from keras_pe.export.parity.dataset.job import Calibration, Job, Target
+from keras_pe.export.parity.dataset.job import Calibration, Job
 from keras_pe.export.parity.dataset.opening import open_targets, opened_model
-from keras_pe.export.parity.dataset.results import DatasetReport, DatasetResult, OutputSummary
-from keras_pe.export.parity.dataset.schedule import Schedule, Tally
+from keras_pe.export.parity.dataset.results import DatasetReport
+from keras_pe.export.parity.dataset.schedule import Schedule
 from keras_pe.export.parity.dataset.shard import shard_batches
 from keras_pe.export.parity.dataset.sources.opening import open_source
 from keras_pe.export.parity.dataset.sources.source import Shard, Source
 from keras_pe.export.parity.dataset.statistics.decisions import parse_decision
-from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
-from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
 from keras_pe.export.parity.dataset.statistics.worst import WorstRow
+from keras_pe.export.parity.dataset.summary import summarize
 from keras_pe.export.parity.results import Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
@@ -138,7 +137,7 @@ def check_dataset(
         calibration: Calibration = schedule.call(calibrate, job, _sample(source))
         tallies = schedule.run(calibration, source)
         tell(schedule.rows, source.rows, "looking at the worst rows")
-        results = tuple(_result(job, calibration, target, tallies.get(target.key), allow_changed) for target in targets)
+        results = tuple(summarize(calibration, target, tallies.get(target.key), allow_changed) for target in targets)
     counted = [(target, result.statistics) for target, result in zip(targets, results, strict=True)]
     diagnosis = diagnose(model, job, counted, _batch_of(job, calibration, source))
     return DatasetReport(
@@ -180,29 +179,6 @@ def _batch_of(job: Job, calibration: Calibration, source: Source) -> Callable[[W
         return next(batch.inputs for number, batch in enumerate(batches) if number == row.batch)
 
     return read
-
-
-def _result(
-    job: Job, calibration: Calibration, target: Target, tally: Tally | None, allow_changed: float
-) -> DatasetResult:
-    """Returns what one artifact in one runtime has come to."""
-    found = tally or Tally(RuntimeStatistics())
-    measured, none = found.statistics.outputs, OutputStatistics()
-    outputs = tuple(
-        OutputSummary(name, str(rule.decision or ""), rule.unit, rule.allowed, measured.get(name, none))
-        for name, rule in calibration.rules.items()
-    )
-    return DatasetResult(
-        artifact=str(target.path),
-        format=target.spec.format,
-        runtime=target.spec.name,
-        version=calibration.versions.get(target.key, ""),
-        allowed=allow_changed,
-        statistics=found.statistics,
-        outputs=outputs if tally else (),
-        message=calibration.unloaded.get(target.key, ""),
-        rows_per_second=found.rows / found.seconds if found.seconds else None,
-    )
 
 
 def _check_options(

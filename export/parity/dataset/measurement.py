@@ -9,7 +9,8 @@ import numpy as np
 from keras_pe.export.parity.dataset.batching import Batch
 from keras_pe.export.parity.dataset.job import OutputRule
 from keras_pe.export.parity.dataset.sources.source import Shard
-from keras_pe.export.parity.dataset.statistics.output import OutputStatistics, RowVerdicts, measure_output
+from keras_pe.export.parity.dataset.statistics.measure import RowVerdicts, measure_output
+from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
 from keras_pe.export.parity.dataset.statistics.runtime import WORST, RuntimeStatistics
 from keras_pe.export.parity.dataset.statistics.worst import Severity, WorstRow
 from keras_pe.export.parity.dataset.target import Answer

@@ -43,7 +43,7 @@ class KerasRows:
     def __init__(self, model: Any, input_signature: Any) -> None:
         import keras
 
-        from keras_pe.export.model.signature import model_signature
+        from keras_pe.export.model.model_signature import model_signature
 
         self._model = model
         self._signature = model_signature(model, input_signature)

@@ -12,8 +12,8 @@ import numpy as np
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.cloning import with_dtype
 from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.model.model_signature import model_signature
 from keras_pe.export.model.precision import half_dtypes
-from keras_pe.export.model.signature import model_signature
 from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.parity.inputs.cases import Case
 from keras_pe.export.parity.inputs.input_roles import Role, find_roles

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_pe.export.model.signature import model_signature
+from keras_pe.export.model.model_signature import model_signature
 from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.runtimes.keras import KerasRuntime
 

@@ -25,7 +25,7 @@ OUTPUT_HEADER: Row = (
 )
 CLASS_HEADER: Row = ("output", "expected class", "actual class", "decisions")
 WORST_HEADER: Row = ("row", "place", "what", "error", "expected", "actual")
-MAX_CLASSES = 20
+SHOWN_CLASSES = 20
 
 
 def output_rows(result: DatasetResult) -> Iterator[Row]:
@@ -52,10 +52,10 @@ def class_rows(result: DatasetResult) -> Iterator[Row]:
     """Returns the changes of class that were counted most often, the most frequent first."""
     for output in result.outputs:
         found = sorted(output.statistics.classes.items(), key=lambda item: (-item[1], item[0]))
-        for (expected, actual), count in found[:MAX_CLASSES]:
+        for (expected, actual), count in found[:SHOWN_CLASSES]:
             yield (output.output, str(expected), "another" if actual < 0 else str(actual), f"{count:,}")
-        if len(found) > MAX_CLASSES:
-            rest = sum(count for _, count in found[MAX_CLASSES:])
+        if len(found) > SHOWN_CLASSES:
+            rest = sum(count for _, count in found[SHOWN_CLASSES:])
             yield (output.output, "others", "", f"{rest:,}")
 
 

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from keras_pe.export.parity.dataset.statistics.output import measure_output
+from keras_pe.export.parity.dataset.statistics.measure import measure_output
 from keras_pe.export.parity.dataset.statistics.runtime import WORST, RuntimeStatistics
 from keras_pe.export.parity.dataset.statistics.worst import Severity, WorstRow
 

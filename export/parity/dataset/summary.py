@@ -1,0 +1,28 @@
+"""What one artifact in one runtime has come to, once its shards are merged."""
+
+from keras_pe.export.parity.dataset.job import Calibration, Target
+from keras_pe.export.parity.dataset.results import DatasetResult, OutputSummary
+from keras_pe.export.parity.dataset.schedule import Tally
+from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
+from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
+
+
+def summarize(calibration: Calibration, target: Target, tally: Tally | None, allow_changed: float) -> DatasetResult:
+    """Returns what one artifact in one runtime has come to."""
+    found = tally or Tally(RuntimeStatistics())
+    measured, none = found.statistics.outputs, OutputStatistics()
+    outputs = tuple(
+        OutputSummary(name, str(rule.decision or ""), rule.unit, rule.allowed, measured.get(name, none))
+        for name, rule in calibration.rules.items()
+    )
+    return DatasetResult(
+        artifact=str(target.path),
+        format=target.spec.format,
+        runtime=target.spec.name,
+        version=calibration.versions.get(target.key, ""),
+        allowed=allow_changed,
+        statistics=found.statistics,
+        outputs=outputs if tally else (),
+        message=calibration.unloaded.get(target.key, ""),
+        rows_per_second=found.rows / found.seconds if found.seconds else None,
+    )
