@@ -12,7 +12,7 @@ Medians = dict[str, float]
 PARTS = ("accuracy", "onnxruntime", "tensorflow", "jax", "torch", "costs", "exporter")
 MARKED = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 BASE = "tensor2tensor"
-CONTESTANTS = ("keras-hub", "keras_pe", "keras_pe, max_length", "ready rows")
+CONTESTANTS = ("keras-hub", "keras_pe", "keras_pe, max_length", "one composition", "ready rows")
 TITLES = {
     "range": "Positions 0, 1, 2, ...",
     "static": "The same, the shape known when the graph is traced",

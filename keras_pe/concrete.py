@@ -42,6 +42,16 @@ def visible(value: Any) -> npt.NDArray[Any] | None:
     return np.asarray(value) if hasattr(value, "numpy") else None
 
 
+def count_up(length: Any) -> Any:
+    """Returns `0, 1, ..., length - 1` as int32."""
+    if keras.config.backend() == "jax":
+        import jax
+
+        # Keras' export to ONNX on JAX takes no other of a length that is not known.
+        return jax.lax.iota("int32", length)
+    return ops.arange(length, dtype="int32")
+
+
 def is_eager() -> bool:
     """Whether TensorFlow or PyTorch answer a call now, and trace no graph that other calls will run."""
     if keras.config.backend() == "tensorflow":

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_pe.concrete import known_length, torch_is_tracing
+from keras_pe.concrete import count_up, known_length, torch_is_tracing
 
 
 class Table:
@@ -88,7 +88,7 @@ def rows_from(table: Any, length: Any, start: Any, count: int) -> Any:
     """Returns `table[start : start + length]`, `(length, columns)`, and fails past the first `count` rows."""
     known = known_length(length)
     if start is not None or (known is None and keras.config.backend() != "tensorflow"):
-        positions = ops.arange(length, dtype="int32")
+        positions = count_up(length)
         return take_rows(table, positions if start is None else positions + start, count)
     # TensorFlow checks the size of a slice, but ONNX's Slice returns what there is, and a single row would then be
     # broadcast: there the reshape refuses. (TensorFlow itself optimizes the reshape away.)

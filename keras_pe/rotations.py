@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_pe.concrete import choose, is_eager, known_length, visible
+from keras_pe.concrete import choose, count_up, is_eager, known_length, visible
 from keras_pe.layouts import Layout, assemble
 from keras_pe.lookup import Table, guarded, take
 from keras_pe.timescales import Float64Array
@@ -62,7 +62,7 @@ class ComposedEncoding:
         if known is not None:
             return self._first(known) if known <= UNITS else self._seen_range(0, known)
         if keras.config.backend() != "tensorflow":
-            return self.at(ops.arange(length, dtype="int32"))
+            return self.at(count_up(length))
         return self._short_or_long(length, lambda: self._first(length), lambda: self._graph_range(None, length))
 
     def at(self, positions: Any) -> Any:
@@ -92,7 +92,7 @@ class ComposedEncoding:
             return self._graph_range(start, known) if seen is None else self._seen_range(int(seen), known)
 
         def short() -> Any:
-            return self.at(start + ops.arange(length, dtype="int32"))
+            return self.at(start + count_up(length))
 
         if known is None and keras.config.backend() == "tensorflow":
             return self._short_or_long(length, short, lambda: self._graph_range(start, length))
@@ -197,11 +197,15 @@ class ComposedEncoding:
 
 
 def divide(numbers: Any, divisor: int) -> tuple[Any, Any]:
-    """Returns quotients, rounded down, and remainders of int32 tensors and a power of two.
+    """Returns quotients, rounded down, and remainders of int32 tensors, none negative, and a power of two."""
+    if keras.config.backend() == "jax":
+        import jax
 
-    ONNX rounds the quotient of integers to zero, and rounding it down takes many operators. Of floats it is exact here:
-    what is divided is a multiple of the divisor, and has few digits.
-    """
+        # Keras' export to ONNX on JAX knows no remainder of a length that is not known.
+        quotients = jax.lax.div(numbers, jax.numpy.int32(divisor))
+        return quotients, numbers - quotients * divisor
+    # ONNX rounds the quotient of integers to zero, and rounding it down takes many operators. That of floats is exact:
+    # what is divided is a multiple of the divisor, and has few digits.
     rest = ops.mod(numbers, divisor)
     return ops.cast(ops.cast(numbers - rest, "float32") * (1 / divisor), "int32"), rest
 

@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from benchmarks.speed.scenarios import LONGEST, Arrays, Scenario
+from keras_pe.rotations import UNITS
 
 ALL = frozenset(("range", "static", "positions", "start", "starts"))
 
@@ -41,6 +42,22 @@ class ReadyRows(Contestant):
         asked = scenario.inputs(batch, length)
         rows = batch if scenario.name in ("positions", "starts") else 1
         return {"x": asked["x"], "ready": np.ones((rows, length, asked["x"].shape[-1]), "float32")}
+
+
+class OneComposition(Contestant):
+    """What a long range cannot go below without a sine or a longer table: products, their sum, and what is cut off."""
+
+    def inputs(self, scenario: Scenario, batch: int, length: int) -> Arrays:
+        """Returns the inputs, the rows of one block, and the rotations of all blocks."""
+        x = scenario.inputs(batch, length)["x"]
+        block, blocks = np.ones((UNITS, x.shape[-1]), "float32"), np.ones((-(-length // UNITS), x.shape[-1]), "float32")
+        return {"x": x, "units": block, "swapped": block, "cos": blocks, "sin": blocks}
+
+
+def one_composition(x: Any, units: Any, swapped: Any, cos: Any, sin: Any) -> Any:
+    """The addition theorem, all its operands ready."""
+    signal = units * ops.expand_dims(cos, 1) + swapped * ops.expand_dims(sin, 1)
+    return x + ops.reshape(signal, (-1, x.shape[-1]))[: ops.shape(x)[1]]
 
 
 def tensor2tensor(x: Any, positions: Any = None, start: Any = None) -> Any:
@@ -86,5 +103,6 @@ CONTESTANTS = (
     Contestant("keras-hub", _keras_hub, ALL - {"starts"}),
     Contestant("keras_pe", ours),
     Contestant("keras_pe, max_length", lambda: ours(max_length=LONGEST)),
+    OneComposition("one composition", lambda: one_composition, frozenset(("range",)), layer=False),
     ReadyRows("ready rows", lambda: lambda x, ready: ops.add(x, ready), layer=False),
 )

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_pe.concrete import visible
+from keras_pe.concrete import count_up, visible
 from keras_pe.rotations import LIMIT
 
 Shape = tuple[int | None, ...]
@@ -191,7 +191,7 @@ def resolve_positions(values: Any | None, start: Any | None, length: Any) -> Pos
     if values is None:
         if start is None or isinstance(start, int) or not len(start.shape):
             return None if start is None else Positions(start=start)
-        return Positions(whole=ops.expand_dims(start, -1) + ops.arange(length, dtype="int32"))
+        return Positions(whole=ops.expand_dims(start, -1) + count_up(length))
     whole, nearest, fraction = _whole_and_fraction(values)
     if start is not None:
         column = start if isinstance(start, int) or not len(start.shape) else ops.expand_dims(start, -1)

@@ -104,6 +104,17 @@ class TestJAX:
         serve = tf.saved_model.load(tmp_path / "model").serve
         assert_right_at_every_length(lambda x: serve(tf.constant(x)))
 
+    @CONFIGS
+    def test_keras_own_onnx_export_holds_at_every_length(self, tmp_path: Path, config: dict[str, Any]) -> None:
+        onnxruntime = pytest.importorskip("onnxruntime")
+        pytest.importorskip("jax2onnx")
+        model = keras.Sequential([keras.Input((None, CHANNELS)), SinusoidalPositionEncoding(**config)])
+        model(np.zeros((1, 3, CHANNELS), "float32"))
+        model.export(tmp_path / "model.onnx", format="onnx", verbose=False)
+        session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+        (given,) = session.get_inputs()
+        assert_right_at_every_length(lambda x: session.run(None, {given.name: x})[0])
+
     def test_positions_have_gradients(self) -> None:
         import jax
 
