@@ -30,20 +30,20 @@ class ParityBatch:
     With Ray Data a class is an actor, which loads once:
 
         rows = ray.data.read_parquet("data").map_batches(
-            ParityBatch, fn_constructor_args=("model.keras", "model.onnx"), batch_size=1024, concurrency=4
+            ParityBatch, fn_constructor_args=("model.keras", "model.onnx"), batch_size=1024, concurrency=(1, 4)
         )
         failed = rows.sum("failed")
 
-    With Spark the function that makes the function is called once a Python worker:
+    With Spark a Python worker keeps what it has loaded from task to task:
 
-        def make_predict_fn():
-            check = ParityBatch("model.keras", "model.onnx")
-            return lambda x: check({"x": x})
+        def check(frames):
+            parity = ParityBatch("model.keras", "model.onnx")
+            for frame in frames:
+                yield frame[["id"]].assign(**parity({"x": np.stack(frame["x"])}))
 
-        verdict = predict_batch_udf(
-            make_predict_fn, return_type="struct<failed: boolean, error: double>", batch_size=1024,
-            input_tensor_shapes=[[8]],
-        )
+        rows.mapInPandas(check, "id string, failed boolean, error double")
+
+    Both are whole scripts in docs/engines.md, which tests run.
     """
 
     def __init__(

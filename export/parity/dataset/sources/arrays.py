@@ -95,6 +95,9 @@ def _checked(name: str, column: str, value: Any) -> Any:
     if isinstance(value, list) and len({np.shape(row) for row in value}) > 1:
         return [np.asarray(row) for row in value]
     array = np.asarray(value)
+    if array.dtype.kind == "O" and array.ndim == 1 and all(isinstance(row, np.ndarray | list) for row in array):
+        # The rows of a column of lists, as pandas and Ray Data hold them.
+        return _checked(name, column, [np.asarray(row) for row in array])
     if array.dtype.kind == "O" and not all(isinstance(text, str | bytes) for text in array.flat):
         raise DataError(f"Column {column!r} of {name} must hold numbers or texts. Received: other objects.")
     return array

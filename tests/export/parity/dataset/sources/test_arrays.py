@@ -63,6 +63,15 @@ def test_a_mapping_sends_its_rows_along() -> None:
     assert source.is_local
 
 
+@pytest.mark.parametrize("lengths", [(2, 2, 2), (2, 3, 1)])
+def test_a_column_of_lists_is_taken_as_its_rows(lengths: tuple[int, ...]) -> None:
+    column = np.empty(3, object)  # as pandas and Ray Data hold it
+    column[:] = [np.arange(length, dtype=np.float32) for length in lengths]
+    (shard,) = open_source({"x": column}).shards()
+    assert [row.tolist() for row in shard.content["x"]] == [row.tolist() for row in column]
+    assert isinstance(shard.content["x"], np.ndarray) == (len(set(lengths)) == 1)
+
+
 def test_the_plan_is_the_same_until_the_data_changes(tmp_path: Path) -> None:
     path = tmp_path / "data.npz"
     save_npz(path)
