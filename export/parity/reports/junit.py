@@ -1,27 +1,23 @@
 """A report as JUnit XML: a suite for each runtime and artifact, a test for each case."""
 
-import re
-
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from keras_pe.export.parity.reports import text
+from keras_pe.export.parity.reports.escaping import xml_text
 from keras_pe.export.parity.reports.groups import Group
 from keras_pe.export.parity.results import CaseResult, ParityReport, RuntimeResult
-
-# What XML 1.0 has no way to write.
-_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render(report: ParityReport) -> str:
     """Returns the report; it has a failure or an error exactly where the check has not passed."""
-    document = JUnitXml(_plain(f"parity of {report.model}"))
+    document = JUnitXml(xml_text(f"parity of {report.model}"))
     for result in report.results:
         document.add_testsuite(_runtime(report, result))
-    rest = TestSuite(_plain(report.model))
+    rest = TestSuite(xml_text(report.model))
     if not report.results:
         rest.add_testcase(_test("reference", "compared", Error("nothing was compared", "nothing compared")))
     for each in report.skipped:
-        reason = Skipped(_plain(f"not installed. Install it with: {each.install}"))
+        reason = Skipped(xml_text(f"not installed. Install it with: {each.install}"))
         rest.add_testcase(_test(each.artifact, each.runtime, reason))
     if len(rest):
         document.add_testsuite(rest)
@@ -34,11 +30,11 @@ def render(report: ParityReport) -> str:
 
 def _runtime(report: ParityReport, result: RuntimeResult) -> TestSuite:
     name = f"{result.runtime} {result.artifact}".strip()
-    suite = TestSuite(_plain(name))
+    suite = TestSuite(xml_text(name))
     for case in result.cases:
         suite.add_testcase(_case(report, result, case))
     if result.status != "compared":
-        suite.add_testcase(_test(name, result.status, Error(_plain(result.error), result.status)))
+        suite.add_testcase(_test(name, result.status, Error(xml_text(result.error), result.status)))
     elif not result.passed and all(case.status != "failed" for case in result.cases):
         suite.add_testcase(_test(name, "compared", Error("nothing was compared", "nothing compared")))
     return suite
@@ -53,19 +49,15 @@ def _case(report: ParityReport, result: RuntimeResult, case: CaseResult) -> Test
     wrong = [each for each in case.comparisons if not each.passed]
     said = [text.describe(report.model, result.runtime, case.name, each) for each in wrong]
     said += [case.error] if case.error else []
-    failure = Failure(_plain(said[0]), result.findings[0].cause if result.findings else "difference")
+    failure = Failure(xml_text(said[0]), result.findings[0].cause if result.findings else "difference")
     causes = [
         f"{label}: {sentence}" for label, sentence in text.statements(report, Group((result,))) if label != "worst"
     ]
-    failure.text = _plain("\n".join([*causes, *said]))
+    failure.text = xml_text("\n".join([*causes, *said]))
     return _test(name, case.name, failure)
 
 
 def _test(suite: str, name: str, *outcome: Failure | Error | Skipped) -> TestCase:
-    test = TestCase(_plain(name), classname=_plain(suite))
+    test = TestCase(xml_text(name), classname=xml_text(suite))
     test.result = list(outcome)
     return test
-
-
-def _plain(value: str) -> str:
-    return _ILLEGAL.sub("\ufffd", value)

@@ -4,13 +4,9 @@ from rich.text import Text
 
 from keras_pe.export.parity.dataset.reports.text import WIDTH, to_text
 from keras_pe.export.parity.dataset.results import DatasetReport
-
-_STYLES = {r"\bFAILED\b": "bold red", r"\bpassed\b": "bold green", r"^ +(cause|worst|error|stopped):": "bold"}
+from keras_pe.export.parity.reports.terminal import highlighted
 
 
 def render(report: DatasetReport, width: int = WIDTH) -> Text:
     """Returns what rich prints, for a terminal of so many columns."""
-    text = Text(to_text(report, width), no_wrap=True, overflow="ignore")
-    for pattern, style in _STYLES.items():
-        text.highlight_regex(f"(?m){pattern}", style)
-    return text
+    return highlighted(to_text(report, width), "cause", "worst", "error", "stopped")

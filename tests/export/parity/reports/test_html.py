@@ -7,6 +7,7 @@ import re
 import pytest
 
 from keras_pe.export.parity.reports.html import render
+from tests.export.parity.reports.pages import assert_colors_come_from_the_page
 from tests.export.parity.reports.samples import ALL, HOSTILE
 
 _VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -70,15 +71,8 @@ def test_every_reference_within_the_page_has_its_one_target(page):
         assert "".join(name) in targets
 
 
-def test_the_pictures_take_every_colour_from_the_page(page):
-    _, text = page
-    style = re.search("<style>.*?</style>", text, flags=re.DOTALL)[0]
-    for svg in re.findall("<svg.*?</svg>", text, flags=re.DOTALL):
-        assert re.findall(r"(?:fill|stroke): ?#\w+", svg) == []
-        used = set(re.findall(r"var\(([^)]*)\)", svg))
-        assert "--ink" in used
-        assert all(style.count(f"{name}: #") == 2 for name in used)  # once for light and once for dark
-    assert "prefers-color-scheme: dark" in text
+def test_the_pictures_take_every_color_from_the_page(page):
+    assert_colors_come_from_the_page(page[1])
 
 
 def test_a_hostile_name_is_shown_and_not_run():
