@@ -6,8 +6,10 @@ What Keras' own export changes to let it run with NumPy 2 stays changed, as it d
 import contextlib
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -127,6 +129,7 @@ def _changed(handlers: Handlers) -> Iterator[None]:
         stack.enter_context(_item(joining, ("Cast",), _casts_without_loss(joining["Cast",])))
         move = TransposeOptimizer._handle_nhwc_tranpose
         stack.enter_context(_attribute(TransposeOptimizer, "_handle_nhwc_tranpose", _moved_within_graph(move)))
+        stack.enter_context(_attribute(TransposeOptimizer, "_optimize_at_current_graph_level", _moved_in_turn))
         add = TransposeOptimizer._add_handler
         stack.enter_context(_attribute(TransposeOptimizer, "_add_handler", _scalars_are_no_bias(add)))
         # It takes a loop for a layer by its looks; `recurrences` knows them, and wants no constants.
@@ -215,6 +218,42 @@ def _moved_within_graph(move: Callable[[Any, Any], bool]) -> Callable[[Any, Any]
         return all(reader.graph is optimizer._g for reader in readers) and move(optimizer, transposition)
 
     return move_within_graph
+
+
+def _moved_in_turn(optimizer: Any, graph: Any) -> Any:
+    """Moves the transpositions of a graph until none can be moved.
+
+    tf2onnx does the same, and starts over with the first after each: in a large graph that takes most of an export.
+    """
+    optimizer._g = graph
+    optimizer.pre_optimize_action()
+    while _moves(optimizer, graph):
+        pass
+    optimizer.merge_duplicated_transposes()
+    optimizer.post_optimize_action()
+    return graph
+
+
+def _moves(optimizer: Any, graph: Any) -> bool:
+    """Moves each transposition as far as it goes, those that come up meanwhile too; returns whether any was moved."""
+    from tf2onnx.optimizer.transpose_optimizer import is_transpose, is_useless_transpose
+
+    is_any = False
+    waiting = deque(node.name for node in graph.get_nodes())
+    known = set(waiting)
+    while waiting:
+        node = graph.get_node_by_name(waiting.popleft())
+        if node is None or node.type != "Transpose":
+            continue
+        if is_transpose(node) and optimizer._handle_nhwc_tranpose(node):
+            is_any = optimizer.graph_been_opt = True
+            made = [other.name for other in takewhile(lambda x: x.name not in known, reversed(graph.get_nodes()))]
+            known.update(made)
+            waiting.extendleft([*made, node.name])
+        elif is_useless_transpose(node):
+            optimizer._remove_useless_tranpose(node)
+            is_any = True
+    return is_any
 
 
 def _scalars_are_no_bias(add: Callable[..., bool]) -> Callable[..., bool]:

@@ -31,7 +31,7 @@ def _state() -> dict[str, Any]:
     return {
         "handlers": [dict(handlers) for handlers in tf_op.get_opsets()[""]],
         "joining": dict(back_to_back_optimizer._func_map),
-        "transposing": (TransposeOptimizer._handle_nhwc_tranpose, TransposeOptimizer._add_handler),
+        "transposing": dict(vars(TransposeOptimizer)),
         "rewriters": (tfonnx.rewriter_lstm_tf2, tfonnx.rewrite_gru_tf2),
         "log": (list(logger.handlers), logger.propagate, logger.level),
     }
