@@ -9,15 +9,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from keras_pe.export.model.keras_internals import replaced_inner_loops
+from keras_pe.export.model.recurrent_weights import OPERATORS, packed
 
 CALL = "PyFuncStateless"  # takes and returns any tensors, and TensorFlow's optimizer leaves it as it is
-
-_OPERATORS = {"LSTMCell": "LSTM", "GRUCell": "GRU", "SimpleRNNCell": "RNN"}
-_GATES = {"LSTM": (0, 3, 1, 2), "GRU": (0, 1, 2), "RNN": (0,)}  # where Keras has ONNX's first, second, ...
 
 
 @contextlib.contextmanager
@@ -33,7 +28,7 @@ def _is_fusible(layer: Any) -> bool:
     import keras
 
     kinds = (keras.layers.RNN, keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN)
-    cells = tuple(getattr(keras.layers, name) for name in _OPERATORS)
+    cells = tuple(getattr(keras.layers, name) for name in OPERATORS)
     return (
         type(layer) in kinds
         and type(layer.cell) in cells
@@ -61,7 +56,7 @@ class _Call:
     def __init__(self, layer: Any) -> None:
         import tensorflow as tf
 
-        operator = _OPERATORS[type(layer.cell).__name__]
+        operator = OPERATORS[type(layer.cell).__name__]
         self.is_backwards = layer.go_backwards
         attributes: dict[str, Any] = {
             "hidden_size": layer.cell.units,
@@ -72,7 +67,7 @@ class _Call:
             attributes["linear_before_reset"] = int(layer.cell.reset_after)
         self.token = json.dumps([operator, attributes])
         self.scope = f"{layer.path}/"  # the slash at the end makes it absolute
-        self.weights = [tf.constant(value) for value in _packed(layer.cell, operator)]
+        self.weights = [tf.constant(value) for value in packed(layer.cell).values()]
 
     def __call__(self, sequences: Any, states: list[Any]) -> list[Any]:
         """Returns the outputs of all steps, then the final states, as Keras has them: the batch first."""
@@ -85,21 +80,6 @@ class _Call:
         results = tf.raw_ops.PyFuncStateless(input=inputs, token=self.token, Tout=["float32"] * (1 + len(states)))
         shapes = [(*sequences.shape[:2], states[0].shape[-1]), *(state.shape for state in states)]
         return [tf.ensure_shape(result, shape) for result, shape in zip(results, shapes, strict=True)]
-
-
-def _packed(cell: Any, operator: str) -> tuple[npt.NDArray[Any], ...]:
-    """Returns the operator's W, R and B: one row a unit, the gates in ONNX's order."""
-    units, gates = cell.units, _GATES[operator]
-
-    def rows(columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return np.concatenate([columns[:, gate * units : (gate + 1) * units].T for gate in gates])
-
-    kernel, recurrent = np.asarray(cell.kernel), np.asarray(cell.recurrent_kernel)
-    biases = np.zeros((2, kernel.shape[1]), kernel.dtype)  # of the inputs, of the state
-    if cell.bias is not None:
-        bias = np.atleast_2d(np.asarray(cell.bias))
-        biases[: len(bias)] = bias
-    return rows(kernel)[None], rows(recurrent)[None], rows(biases).T.reshape(1, -1)
 
 
 def _inner_loop(

@@ -9,8 +9,10 @@ from keras_pe.export.parity.results import Array
 from keras_pe.export.runtimes.runtime import as_dtype
 
 _ROUNDING = 2.0**-21  # of the largest value: what is left when something else is explained
+_HALF_A_STEP = 0.6  # of a scale: half of it is rounding, and the scale is fitted
 _FEW = 0.02  # of the values, but at least one
 _ON_ONE_SCALE = 8  # values at least: fewer may be on a grid by chance
+_STORED_ON_ONE_SCALE = 4  # integers that are there to be seen fit by chance far less often
 _REACH = 16  # rows by which rows are looked for elsewhere
 
 
@@ -48,6 +50,31 @@ def describe_change(expected: Array, actual: Array) -> tuple[str, str] | None:
     )
 
 
+def describe_quantized(expected: Array, stored: Array) -> tuple[str, str] | None:
+    """Returns what `describe_change` does where a weight is stored in integers; None where these are not its own.
+
+    Args:
+        expected: What the weight should be, of floating-point numbers.
+        stored: The integers, of the same shape: `scale * (stored - zero point)` is to be the weight.
+    """
+    one, other = expected.astype(np.float64), stored.astype(np.float64)
+    for axis in (None, *range(one.ndim)):
+        axes = tuple(i for i in range(one.ndim) if i != axis)
+        x, y = (array - array.mean(axis=axes, keepdims=True) for array in (other, one))
+        spread = (x * x).sum(axis=axes, keepdims=True)
+        scale = (x * y).sum(axis=axes, keepdims=True) / np.where(spread > 0, spread, 1.0)
+        if (scale <= 0).any() or one.size < _STORED_ON_ONE_SCALE * scale.size:
+            continue
+        zero = np.rint((other - one / scale).mean(axis=axes, keepdims=True))
+        error = np.abs(one - scale * (other - zero))
+        if (error <= _HALF_A_STEP * scale).all():
+            points = f" and the zero point {zero.flat[0]:.0f}" if axis is None and zero.any() else ""
+            return f"quantized ({stored.dtype.name})", (
+                f"It is stored as {stored.dtype.name} in {_scale(scale, axis)}{points}, off by up to {error.max():.1e}."
+            )
+    return None
+
+
 def is_same(one: Array, other: Array) -> bool:
     """Whether two arrays of one shape are the same but for rounding."""
     return bool(np.abs(one - other).max(initial=0.0) <= _ROUNDING * np.abs(one).max(initial=0.0))
@@ -75,9 +102,14 @@ def _rounded(one: Array, other: Array) -> tuple[str, str] | None:
             on_grid = np.abs(places - np.rint(places)).max() < 1e-3 * levels / 127
             if on_grid and one.size >= _ON_ONE_SCALE * step.size and (np.abs(one - other) <= 0.51 * step).all():
                 kind = "int8" if levels > 100 else "int4"
-                where = "" if axis is None else f", with a scale for each index of axis {axis}"
-                return "rounded values", f"Its values are rounded to {kind}{where}, by up to {largest:.1e}."
+                return f"quantized ({kind})", f"Its values are rounded to {_scale(step, axis)}, by up to {largest:.1e}."
     return None
+
+
+def _scale(steps: Array, axis: int | None) -> str:
+    if axis is None:
+        return f"multiples of the scale {steps.flat[0]:.6g}"
+    return f"multiples of a scale for each index of axis {axis}, {steps.min():.6g} to {steps.max():.6g}"
 
 
 def _zeroed(one: Array, other: Array) -> tuple[str, str] | None:

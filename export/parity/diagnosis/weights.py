@@ -1,14 +1,15 @@
 """The weights of the artifact beside the model's, one by one: most faults are seen there, and nothing has to run."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.model.recording import layer_paths
-from keras_pe.export.parity.diagnosis.relations import describe_change
+from keras_pe.export.model.recurrent_weights import OPERATORS, packed
+from keras_pe.export.parity.diagnosis.relations import describe_change, describe_quantized
 from keras_pe.export.parity.results import Array
 from keras_pe.export.runtimes.runtime import Arrays
 
@@ -58,8 +59,21 @@ def compare_weights(model: Any, constants: Arrays) -> list[WeightFault]:
         for path in weights
         if path in named and (found := _change(path, weights, constants[path])) is not None
     ]
-    missing = {path: weights[path] for path in weights if path not in named}
+    as_stored = weights | _packed(model)
+    missing = {path: as_stored[path] for path in weights if path not in named}
     return faults + list(_by_content(missing, free, layer_of))
+
+
+def _packed(model: Any) -> Arrays:
+    """Returns the weights of recurrent layers as ONNX's operators hold them, by the path of the variable."""
+    cells = {id(cell): cell for _, layer in layer_paths(model) if (cell := getattr(layer, "cell", None)) is not None}
+    return {
+        getattr(cell, name).path: array
+        for cell in cells.values()
+        if type(cell).__name__ in OPERATORS and cell.built
+        for name, array in packed(cell).items()
+        if getattr(cell, name) is not None
+    }
 
 
 def owners_of(model: Any) -> dict[int, str]:
@@ -97,20 +111,36 @@ def _by_content(weights: Mapping[str, Array], constants: Arrays, layer_of: Mappi
         elif array.size > 1 and np.ptp(array) > 0:
             names.remove(same)
     for path in lost:
-        array = weights[path]
-        best = max(
-            (
-                (_likeness(array, turned), turned)
-                for name in unused.get(array.size, [])
-                for turned in _forms(constants[name], array.shape)
-            ),
-            key=lambda pair: pair[0],
-            default=None,
-        )
-        if best is not None and best[0] >= _ALIKE:
-            found = describe_change(array, best[1])
-            if found is not None:
-                yield WeightFault(layer_of.get(path, ""), path, *found, is_certain=found[0] not in _UNRELATED)
+        names = unused.get(weights[path].size, [])
+        found = _quantized(weights[path], constants, names) or _nearest(weights[path], constants, names)
+        if found is None and [weights[other].shape for other in lost].count(weights[path].shape) == 1:
+            found = _only_one(weights[path], constants, names)
+        if found is not None:
+            yield WeightFault(layer_of.get(path, ""), path, *found, is_certain=found[0] not in _UNRELATED)
+
+
+def _quantized(array: Array, constants: Arrays, names: Iterable[str]) -> tuple[str, str] | None:
+    """Returns what is said of a weight that one of the constants holds in integers."""
+    stored = (constants[name] for name in names if constants[name].dtype.kind in "iu")
+    forms = (turned for constant in stored for turned in _forms(constant, array.shape))
+    return next((found for turned in forms if (found := describe_quantized(array, turned)) is not None), None)
+
+
+def _nearest(array: Array, constants: Arrays, names: Iterable[str]) -> tuple[str, str] | None:
+    """Returns what has happened to a weight, if the constant that is most like it is like it enough."""
+    floats = (constants[name] for name in names if constants[name].dtype.kind not in "iu")
+    best = max(
+        ((_likeness(array, turned), turned) for constant in floats for turned in _forms(constant, array.shape)),
+        key=lambda pair: pair[0],
+        default=None,
+    )
+    return None if best is None or best[0] < _ALIKE else describe_change(array, best[1])
+
+
+def _only_one(array: Array, constants: Arrays, names: Iterable[str]) -> tuple[str, str] | None:
+    """Returns what has happened to a weight if no other constant can be it."""
+    fitting = [constants[name] for name in names if constants[name].shape == array.shape]
+    return describe_change(array, fitting[0]) if len(fitting) == 1 else None
 
 
 def _forms(constant: Array, shape: tuple[int, ...]) -> list[Array]:

@@ -101,8 +101,8 @@ def _as_findings(faults: list[WeightFault]) -> list[Finding]:
     counts = Counter(fault.cause for fault in faults)
     for cause, count in counts.items():
         same = [fault for fault in faults if fault.cause == cause]
-        if count > _MANY and cause == "rounded values":
-            text = f"{count} weights are rounded, the first is {same[0].weight!r}. {same[0].evidence}"
+        if count > _MANY and (cause == "rounded values" or cause.startswith("quantized")):
+            text = f"{count} weights are {cause.split()[0]}, the first is {same[0].weight!r}. {same[0].evidence}"
             findings.append(Finding(cause, text, None))
         else:
             findings += [Finding(cause, f"Weight {f.weight!r}: {f.evidence}", f.layer) for f in same]

@@ -169,8 +169,8 @@ def _other_weight(surgery):
 ONNX_FAULTS += [
     Fault("a kernel in float16", _weight("mix/kernel", _short(np.float16)), "rounded values", "mix"),
     Fault("a kernel in bfloat16", _weight("mix/kernel", _short("bfloat16")), "rounded values", "mix"),
-    Fault("a kernel in int8", _weight("mix/kernel", _int8), "rounded values", "mix"),
-    Fault("a table in int8", _weight("embed/embeddings", _int8), "rounded values", "embed"),
+    Fault("a kernel in int8", _weight("mix/kernel", _int8), "quantized (int8)", "mix"),
+    Fault("a table in int8", _weight("embed/embeddings", _int8), "quantized (int8)", "embed"),
     Fault("a head in float16", _weight("scores/kernel", _short(np.float16)), "rounded values", "scores"),
     Fault("a scaled kernel", _weight("mix/kernel", lambda w: 1.01 * w), "scaled values", "mix"),
     Fault("a scaled table", _weight("embed/embeddings", lambda w: 4.0 * w), "scaled values", "embed"),

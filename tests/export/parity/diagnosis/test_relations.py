@@ -28,9 +28,9 @@ def _with(array, place, value):
 CHANGES = [
     ("rounded values", "float16", KERNEL, KERNEL.astype(np.float16).astype(np.float32)),
     ("rounded values", "bfloat16", KERNEL, KERNEL.astype(ml_dtypes.bfloat16).astype(np.float32)),
-    ("rounded values", "int8", KERNEL, _quantized(KERNEL, 127)),
-    ("rounded values", "axis 1", WIDE, _quantized(WIDE, 127, axis=1)),
-    ("rounded values", "int4", WIDE, _quantized(WIDE, 7)),
+    ("quantized (int8)", f"the scale {np.abs(KERNEL).max() / 127:.6g}", KERNEL, _quantized(KERNEL, 127)),
+    ("quantized (int8)", "axis 1", WIDE, _quantized(WIDE, 127, axis=1)),
+    ("quantized (int4)", "the scale", WIDE, _quantized(WIDE, 7)),
     ("scaled values", "0.125", KERNEL, KERNEL * np.float32(0.125)),
     ("scaled values", "1.001", BIAS, BIAS * np.float32(1.001)),
     ("flipped sign", "sign", KERNEL, -KERNEL),

@@ -3,7 +3,10 @@
 import tracemalloc
 
 import keras
+import numpy as np
+import pytest
 
+from keras_pe.export.model.recurrent_weights import packed
 from keras_pe.export.parity.diagnosis.weights import compare_weights
 
 
@@ -21,3 +24,43 @@ def test_what_may_have_become_of_a_weight_is_tried_for_one_weight_at_a_time():
     assert {fault.cause for fault in faults} == {"flipped sign"}
     assert len(faults) == 16
     assert peak < 2 * nbytes  # each weight once, and a dozen float32 copies of one of the sixteen kernels
+
+
+def _dense() -> keras.Model:
+    keras.utils.set_random_seed(2)
+    return keras.Sequential([keras.Input((12,)), keras.layers.Dense(16, name="one"), keras.layers.Dense(3, name="two")])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "zero", "axis", "said"),
+    [("int8", 0, None, "the scale 0.0"), ("uint8", 117, None, "the zero point 117"), ("int8", 0, 1, "of axis 1, 0.00")],
+)
+def test_a_weight_that_is_stored_in_integers_is_named_with_its_scale(dtype, zero, axis, said):
+    model = _dense()
+    constants = {f"constant_{i}": v.numpy() for i, v in enumerate(model.variables)}
+    kernel = constants.pop("constant_0")
+    scale = np.abs(kernel).max(axis=None if axis is None else 0, keepdims=axis is not None) / 100
+    constants["quantized"] = (np.rint(kernel / scale) + zero).astype(dtype)
+    constants["another"] = np.random.default_rng(0).integers(-90, 90, kernel.shape).astype("int8")
+    (fault,) = compare_weights(model, constants)
+    assert (fault.layer, fault.cause, fault.is_certain) == ("one", f"quantized ({dtype})", True)
+    assert said in fault.evidence
+    error = float(fault.evidence.rpartition(" ")[2].rstrip("."))
+    # Two digits of it are said, and the scale is fitted.
+    assert error == pytest.approx(np.abs(kernel - scale * np.rint(kernel / scale)).max(), rel=0.1)
+
+
+@pytest.mark.parametrize("kind", [keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN])
+@pytest.mark.parametrize("weight", ["kernel", "recurrent_kernel", "bias"])
+def test_a_weight_that_an_operator_has_packed_is_found_in_the_package(kind, weight):
+    keras.utils.set_random_seed(2)
+    model = keras.Sequential([keras.Input((None, 5)), kind(4, name="steps"), keras.layers.Dense(2, name="head")])
+    layer = model.get_layer("steps")
+    layer.cell.bias.assign(np.random.default_rng(1).normal(size=layer.cell.bias.shape))
+    constants = {f"packed_{name}": array.copy() for name, array in packed(layer.cell).items()}
+    constants |= {f"head_{i}": v.numpy() for i, v in enumerate(model.get_layer("head").variables)}
+    assert compare_weights(model, constants) == []
+    constants[f"packed_{weight}"].flat[2] += 1.0
+    (fault,) = compare_weights(model, constants)
+    assert (fault.layer, fault.weight) == ("steps", getattr(layer.cell, weight).path)
+    assert "1 value differs" in fault.evidence

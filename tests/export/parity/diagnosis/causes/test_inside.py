@@ -1,6 +1,7 @@
 """Causes of the layers at fault, each said of its own layer."""
 
 import keras
+import pytest
 
 from keras_pe.export import check_parity, export_onnx
 
@@ -20,3 +21,19 @@ def test_a_layer_whose_name_ends_another_is_not_explained_by_the_weights_of_that
     found = {finding.layer: finding.cause for finding in result.findings}
     assert set(found) == {"my_dense", "dense"}
     assert found["dense"] == "other activation"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # onnxruntime's own tool, which warns of what it will change
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_the_weights_of_a_file_that_onnxruntime_quantized_are_called_quantized(per_channel, tmp_path):
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    source, path = export_onnx(_model(), tmp_path / "model.onnx").path, tmp_path / "int8.onnx"
+    quantize_dynamic(source, path, weight_type=QuantType.QInt8, per_channel=per_channel)
+    (result,) = check_parity(_model(), path, runtimes="onnxruntime[all]").results
+    assert {finding.layer: finding.cause for finding in result.findings} == {
+        "my_dense": "quantized (int8)",
+        "dense": "quantized (int8)",
+    }
+    assert all("scale" in finding.evidence for finding in result.findings)
