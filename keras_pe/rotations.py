@@ -124,7 +124,7 @@ class ComposedEncoding:
 
     def _graph_range(self, start: Any, length: Any) -> Any:
         """Returns the signal of a range whose start or length only the graph knows."""
-        count = -(-length // UNITS) if isinstance(length, int) else divide(length + UNITS - 1, UNITS)[0]
+        count = -(-length // UNITS) if isinstance(length, int) else divide(length + (UNITS - 1), UNITS)[0]
         if start is None:
             blocks = self._zero_block + ops.arange(count, dtype="int32")
             blocks = ops.where(length <= self._high, blocks, NOWHERE)
@@ -169,7 +169,8 @@ class ComposedEncoding:
         sin = xp.concatenate([sin, -sin]) if self._half else sin
 
         def digit(digits: Any, first_row: int) -> Rotation:
-            rows = xp.abs(digits) + first_row if self._half else digits + first_row
+            rows = xp.abs(digits) if self._half else digits
+            rows = rows + first_row if first_row else rows
             signed = xp.where(digits < 0, rows + count, rows) if self._half else rows
             return take(sin, signed, xp), take(cos, rows, xp)
 
