@@ -34,7 +34,7 @@ class Batching:
     Attributes:
         inputs: What the model takes.
         columns: The column of each input.
-        batch_size: Rows of a batch at most; exactly so many where the model's batch is static.
+        batch_size: Rows of a batch at most; the size of the model's batch where that is static.
         length_buckets: Sizes, in order, that a row's dynamic dimensions are padded to, each to the next one up.
             Without any, only rows of one length are fed together, and none is padded.
         pad_values: What an input is padded with; 0, False or an empty text by default. A static size is padded to only

@@ -12,6 +12,7 @@ from keras_pe.export.parity.dataset.session import Session, session_of
 from keras_pe.export.parity.dataset.shard import shard_batches
 from keras_pe.export.parity.dataset.sources.source import DataError, Shard
 from keras_pe.export.parity.dataset.statistics.decisions import Decision, infer_decision
+from keras_pe.export.parity.dataset.whole_batches import fixed_size
 from keras_pe.export.parity.results import Array
 from keras_pe.export.parity.verdict.tolerance import MAX_FACTOR, flat_tolerance, is_float, noise_floor
 from keras_pe.export.runtimes.runtime import Arrays
@@ -37,8 +38,7 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
             except RuntimeFailedError as error:
                 unloaded[key] = str(error)
         columns = match_columns(reference.inputs, job.data_columns, job.columns, job.data)
-        fixed = [spec.shape[0] for spec in reference.inputs if spec.shape and isinstance(spec.shape[0], int)]
-        size = int(fixed[0]) if fixed else job.batch_size
+        size = fixed_size(reference.inputs) or job.batch_size
         batching = Batching(reference.inputs, columns, size, job.length_buckets, job.pad_values)
         found = Calibration(reference.name, reference.version, "", batching, {}, unloaded, versions)
         sample = [batch for shard in shards for batch in _sample(session, job, found, shard)]
@@ -57,8 +57,6 @@ def _sample(session: Session, job: Job, calibration: Calibration, shard: Shard) 
     left = SAMPLE_ROWS
     for batch in shard_batches(job, calibration, shard):
         inputs = {name: array[: max(1, left)] for name, array in batch.inputs.items()}
-        if calibration.batching.batch_size != job.batch_size:  # the model takes whole batches only
-            inputs = batch.inputs
         try:
             found.append((session.run(inputs), session.truth(inputs)))
         except Exception as error:

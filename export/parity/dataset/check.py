@@ -139,7 +139,7 @@ def check_dataset(
         tell(schedule.rows, source.rows, "looking at the worst rows")
         results = tuple(summarize(calibration, target, tallies.get(target.key), allow_changed) for target in targets)
     counted = [(target, result.statistics) for target, result in zip(targets, results, strict=True)]
-    diagnosis = diagnose(model, job, counted, _batch_of(job, calibration, source))
+    diagnosis = diagnose(model, job, counted, calibration.batching.inputs, _batch_of(job, calibration, source))
     return DatasetReport(
         model=calibration.model,
         basis=calibration.basis,

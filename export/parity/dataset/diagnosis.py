@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.parity.check import check_parity
 from keras_pe.export.parity.dataset.job import Job, Target
 from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
 from keras_pe.export.parity.dataset.statistics.worst import Severity, WorstRow
+from keras_pe.export.parity.dataset.whole_batches import fill_up, fixed_size
 from keras_pe.export.parity.results import Array, ParityReport
 
 Batch = Mapping[str, Array]
@@ -21,6 +23,7 @@ def diagnose(
     model: Any,
     job: Job,
     found: Sequence[tuple[Target, RuntimeStatistics]],
+    takes: Sequence[TensorInfo],
     batch_of: Callable[[WorstRow], Batch],
 ) -> ParityReport | None:
     """Returns the check of the worst rows of the runtimes that fail, None where none does.
@@ -32,14 +35,15 @@ def diagnose(
         model: The reference, as the caller gave it.
         job: What was run.
         found: What was counted for each artifact in its runtime.
+        takes: The inputs of the model, whose batch is filled up where it is static.
         batch_of: Returns the inputs of the batch that a row stood in.
     """
     failing = [(target, _failing(statistics)) for target, statistics in found if _failing(statistics)]
     if not failing:
         return None
-    report = _check(model, job, failing, [_together(rows) for _, rows in failing])
+    report = _check(model, job, failing, [fill_up(_together(rows, takes), takes) for _, rows in failing])
     if report.passed:
-        report = _check(model, job, failing, [batch_of(rows[0]) for _, rows in failing])
+        report = _check(model, job, failing, [fill_up(batch_of(rows[0]), takes) for _, rows in failing])
     return report
 
 
@@ -60,8 +64,9 @@ def _check(
     )
 
 
-def _together(rows: list[WorstRow]) -> Batch:
-    """Returns the worst row, and those after it that have its shapes, as one batch."""
+def _together(rows: list[WorstRow], takes: Sequence[TensorInfo]) -> Batch:
+    """Returns the worst row, and those after it that have its shapes, as one batch that the model takes."""
     shapes = {name: array.shape for name, array in rows[0].inputs.items()}
     alike = [row for row in rows if {name: array.shape for name, array in row.inputs.items()} == shapes]
-    return {name: np.stack([row.inputs[name] for row in alike]) for name in shapes}
+    first = alike[: fixed_size(takes)]
+    return {name: np.stack([row.inputs[name] for row in first]) for name in shapes}

@@ -14,6 +14,7 @@ from keras_pe.export.parity.dataset.executors.here import Here
 from keras_pe.export.parity.dataset.job import Job, Target
 from keras_pe.export.parity.dataset.reference import ArtifactRows, KerasRows, RowReference
 from keras_pe.export.parity.dataset.target import Answer, TargetRunner, one_thread
+from keras_pe.export.parity.dataset.whole_batches import in_whole_batches
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 _here: dict[str, Any] = {}  # models of this process, by the key of the reference
@@ -43,15 +44,18 @@ class Session:
     def ask(self, batch: Batch, targets: tuple[Target, ...]) -> tuple[Future[Arrays], dict[str, Future[list[Answer]]]]:
         """Returns what the reference will say, and what each runtime will say, which computes at the same time."""
         answers = {t.key: self._threads[t.key].submit(self.targets[t.key].run, batch.inputs) for t in targets}
-        return self._caller.submit(self.reference.run, batch.inputs), answers
+        return self._caller.submit(self._run, batch.inputs), answers
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns what the reference says, after what it was asked before."""
-        return self._caller.submit(self.reference.run, inputs).result()
+        return self._caller.submit(self._run, inputs).result()
 
     def truth(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns what the reference's float64 rebuild says, after what it was asked before."""
-        return self._caller.submit(self.reference.truth, inputs).result()
+        return self._caller.submit(in_whole_batches, self.reference.truth, self.reference.inputs, inputs).result()
+
+    def _run(self, inputs: Mapping[str, Array]) -> Arrays:
+        return in_whole_batches(self.reference.run, self.reference.inputs, inputs)
 
     def close(self) -> None:
         """Ends the processes."""

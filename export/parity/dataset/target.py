@@ -5,10 +5,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from keras_pe.export.errors import RuntimeDiedError, RuntimeFailedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.parity.dataset.job import Target
+from keras_pe.export.parity.dataset.whole_batches import in_whole_batches
 from keras_pe.export.runtimes.runtime import Array, Arrays
 from keras_pe.export.runtimes.worker import Worker
 
@@ -112,7 +111,8 @@ class TargetRunner:
         try:
             self.load()
             assert self._worker is not None
-            return Answer(rows, self._run({name: array[rows] for name, array in inputs.items()})), None
+            part = {name: array[rows] for name, array in inputs.items()}
+            return Answer(rows, in_whole_batches(self._worker.run, self._worker.inputs, part)), None
         except RuntimeRefusedError as error:
             return None, error
         except (RuntimeDiedError, RuntimeHungError) as error:
@@ -120,22 +120,3 @@ class TargetRunner:
             with contextlib.suppress(RuntimeFailedError):
                 self.close()
             return None, error
-
-    def _run(self, inputs: dict[str, Array]) -> Arrays:
-        """Runs one batch, in pieces where the artifact takes a batch of one size only."""
-        assert self._worker is not None
-        count = len(next(iter(inputs.values())))
-        fixed = [spec.shape[0] for spec in self._worker.inputs if spec.shape and isinstance(spec.shape[0], int)]
-        if not fixed or fixed[0] == count:
-            return self._worker.run(inputs)
-        size = int(fixed[0])
-        pieces = []
-        for start in range(0, count, size):
-            piece = {name: _filled(array[start : start + size], size) for name, array in inputs.items()}
-            pieces.append(self._worker.run(piece))
-        return {name: np.concatenate([piece[name] for piece in pieces])[:count] for name in pieces[0]}
-
-
-def _filled(rows: Array, size: int) -> Array:
-    """Returns rows, the last one repeated up to a size."""
-    return rows if len(rows) == size else np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)])
