@@ -33,6 +33,7 @@ _LAST: tuple[tuple[Detector, ...], ...] = (
     (behaviour.clamped_length,),
 )
 _TELLING = 5  # positions: at the first all encodings are alike
+_SAID = 3  # refusals: one brings others after it
 _TRIED = (
     "the weights one by one, the attributes of the layer, its masks, rounding, axes, rows and signs, state, frozen "
     "sizes and the batch"
@@ -43,6 +44,8 @@ def diagnose(run: Run, runner: Runner, reference: Reference, roles: Mapping[str,
     """Returns the result of a runtime that failed, with the layers at fault, the proof and the causes."""
     probe = Probe(run, runner, reference, roles)
     trace = _trace(probe)
+    if trace.refusal is not None:
+        probe.note("a look inside the artifact", trace.refusal)
     probe = replace(probe, faults=trace.faults)
     return replace(run.result, layers=trace.layers, proof=trace.proof, findings=find_causes(probe, trace))
 
@@ -68,17 +71,18 @@ def find_causes(probe: Probe, trace: Trace | None = None) -> tuple[Finding, ...]
 
 def _unexplained(probe: Probe, explained: set[str], has_findings: bool, trace: Trace | None) -> list[Finding]:
     """Returns a finding for each layer at fault that nothing explains, and one where there is nothing at all."""
+    refused = f" Refused on the way: {'; '.join(probe.refusals[:_SAID])}." if probe.refusals else ""
     layers = dict.fromkeys(fault.layer for fault in probe.faults)
     left = [layer for layer in layers if not any(each == layer or each.startswith(f"{layer}/") for each in explained)]
     if left:
-        text = f"What it is given agrees, and what it returns does not. Tried: {_TRIED}."
+        text = f"What it is given agrees, and what it returns does not. Tried: {_TRIED}.{refused}"
         return [Finding("unknown", text, layer) for layer in left]
     if has_findings:
         return []
     if trace is not None and trace.is_sound_inside:
         text = "The same file returns what Keras returns without the runtime's optimizations: the runtime changes it."
         return [Finding("graph optimization", text)]
-    return [Finding("unknown", f"Nothing that was tried explains the difference: {_TRIED}.")]
+    return [Finding("unknown", f"Nothing that was tried explains the difference: {_TRIED}.{refused}")]
 
 
 def _trace(probe: Probe) -> Trace:

@@ -31,12 +31,14 @@ class Trace:
         faults: The layers at fault, in the order of computation.
         proof: What the artifact returns with their outputs replaced; None where nothing was.
         is_sound_inside: Whether the artifact, read inside and without optimizations, returns what Keras returns.
+        refusal: Why the artifact could not be read inside; None where it was, or where its runtime never is.
     """
 
     layers: tuple[LayerResult, ...] = ()
     faults: tuple[LayerFault, ...] = ()
     proof: Proof | None = None
     is_sound_inside: bool = False
+    refusal: Exception | None = None
 
 
 def trace_faults(runner: Runner, reference: KerasReference, expectation: Expectation) -> Trace:
@@ -51,8 +53,8 @@ def trace_faults(runner: Runner, reference: KerasReference, expectation: Expecta
     try:
         taps = record_taps(reference, expectation)
         return _Walk(runner, expectation, taps).trace() if taps else Trace()
-    except FAILURES:
-        return Trace()
+    except FAILURES as error:
+        return Trace(refusal=error)
 
 
 class _Walk:

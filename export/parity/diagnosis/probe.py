@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
+from keras_pe.export.messages import first_line
 from keras_pe.export.model.recording import LayerCall
 from keras_pe.export.parity.inputs.input_roles import Role
 from keras_pe.export.parity.inputs.sweep import draw_case
@@ -56,6 +57,7 @@ class Probe:
         reference: What it is measured against.
         roles: What the inputs are for.
         faults: The layers at fault, in the order of computation; empty where that could not be found.
+        refusals: What could not be tried, and why: said where nothing explains the failure.
     """
 
     run: Run
@@ -63,6 +65,13 @@ class Probe:
     reference: Reference
     roles: Mapping[str, Role] = field(default_factory=dict)
     faults: tuple[LayerFault, ...] = ()
+    refusals: list[str] = field(default_factory=list)
+
+    def note(self, what: str, error: Exception) -> None:
+        """Keeps why something could not be tried."""
+        refusal = f"{what} ({first_line(error)})"
+        if refusal not in self.refusals:
+            self.refusals.append(refusal)
 
     @property
     def result(self) -> RuntimeResult:
@@ -97,12 +106,17 @@ class Probe:
         """Returns what the runtime says to other inputs, None where it refuses or has come to an end."""
         try:
             return self.runner.run(inputs)
-        except FAILURES:
+        except FAILURES as error:
+            self.note("other inputs to the runtime", error)
             return None
 
     def expect(self, inputs: Mapping[str, Array]) -> Arrays | None:
         """Returns what the reference says to other inputs, None where it refuses."""
-        return self.reference.expect(inputs)
+        try:
+            return self.reference.expect(inputs)
+        except FAILURES as error:
+            self.note("other inputs to the reference", error)
+            return None
 
     def draw(self, sizes: Mapping[str, int], seed: int = 0) -> Arrays:
         """Returns fair inputs of the given sizes."""

@@ -38,24 +38,33 @@ _CAUSES = {
     "max_timescale": "other convention",
     "min_timescale": "other convention",
 }
+_WITHOUT_THE_LAYER = {"layer left out", "flipped sign", "other operation"}
 _SKIPPED = {"name", "dtype", "trainable", "seed", "quantization_config", "autocast", "sparse", "dropout", "rate"}
 
 
-def explain_by_layer(fault: LayerFault) -> Finding | None:
-    """Returns the change of a layer, of its masks or of what it is given that gives the artifact's numbers."""
+def explain_by_layer(fault: LayerFault, note: Callable[[str, Exception], None]) -> Finding | None:
+    """Returns the change of a layer, of its masks or of what it is given that gives the artifact's numbers.
+
+    Args:
+        fault: The layer and its output.
+        note: Called with what could not be tried and why, where the layer takes no change at all.
+    """
     if fault.actual is None:
         return None
     error = distance(fault.actual, fault.expected)
     if not 0 < error < np.inf:
         return None
     best: tuple[float, str, str] | None = None
+    ran, refused = False, None
     for cause, text, compute in _variants(fault):
         try:
             with state_left_alone(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of an attribute that is only tried
                 result = compute()
-        except Exception:  # whatever a layer raises: this change is none that it takes
+        except Exception as raised:  # whatever a layer raises: this change is none that it takes
+            refused = refused or raised
             continue
+        ran = ran or cause not in _WITHOUT_THE_LAYER
         if result is None or result.shape != fault.expected.shape:
             continue
         left = distance(fault.actual, result)
@@ -65,6 +74,8 @@ def explain_by_layer(fault: LayerFault) -> Finding | None:
             if left <= fault.tolerance:
                 break
     if best is None:
+        if refused is not None and not ran:
+            note(f"changes of the layer {fault.layer!r}", refused)
         return None
     left, cause, text = best
     return Finding(cause, f"{text} The difference falls from {error:.1e} to {left:.1e}.", fault.layer)

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.cloning import with_dtype
 from keras_pe.export.model.keras_internals import all_layers
@@ -110,12 +111,12 @@ class KerasReference:
             for each in answers
         )
 
-    def expect(self, inputs: Mapping[str, Array]) -> Arrays | None:
+    def expect(self, inputs: Mapping[str, Array]) -> Arrays:
         try:
             with state_left_alone():
                 return self.predict(self.model, inputs)
-        except Exception:  # whatever a layer raises: it refuses
-            return None
+        except Exception as error:  # whatever a layer raises: it refuses
+            raise RuntimeRefusedError(f"{type(error).__name__}: {first_line(error)}") from error
 
     def noise(self, case: Case) -> Mapping[str, float]:
         model = self.float32_model or self.model

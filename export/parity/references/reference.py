@@ -74,8 +74,12 @@ class Reference(Protocol):
         """Answers the cases of the check in this order, from the state that the reference was given in."""
         ...
 
-    def expect(self, inputs: Mapping[str, Array]) -> Arrays | None:
-        """Returns its outputs for other inputs, from the state that it was given in; None where it refuses."""
+    def expect(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns its outputs for other inputs, from the state that it was given in.
+
+        Raises:
+            RuntimeFailedError: If it refuses them.
+        """
         ...
 
     def noise(self, case: Case) -> Mapping[str, float]:

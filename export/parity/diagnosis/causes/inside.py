@@ -22,7 +22,8 @@ def weights_at_fault(probe: Probe) -> list[Finding]:
         return []
     try:
         constants = probe.runner.weights()
-    except FAILURES:
+    except FAILURES as error:
+        probe.note("the weights in the artifact", error)
         return []
     if not constants:
         return []
@@ -38,7 +39,7 @@ def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
     done = set[str]()
     for fault in probe.faults:
         is_done = any(_is_within(layer, fault.layer) for layer in explained | done)
-        finding = None if is_done else explain_by_layer(fault) or _change_of_output(probe, fault)
+        finding = None if is_done else explain_by_layer(fault, probe.note) or _change_of_output(probe, fault)
         if finding is not None:
             done.add(fault.layer)
             yield finding
