@@ -9,6 +9,9 @@ from keras_pe.export.parity.dataset.sources.arrays import hash_rows
 from keras_pe.export.parity.dataset.sources.source import SHARD_ROWS, Column, DataError, Rows, Shard
 from keras_pe.export.parity.results import Array
 
+_SHARD_BYTES = 2**26
+_LEAST_ROWS = 1024  # of a shard of large rows: a whole batch, as batches are by default
+
 
 class Stream:
     """A data set that this process reads from its beginning to its end, each time it is asked for its shards."""
@@ -25,7 +28,7 @@ class Stream:
 
     def shards(self) -> Iterator[Shard]:
         start = 0
-        for index, content in enumerate(_gathered(self._pieces(), SHARD_ROWS)):
+        for index, content in enumerate(_gathered(self._pieces())):
             rows = len(next(iter(content.values())))
             yield Shard(index, start, rows, self.name, None, hash_rows(content), content)
             start += rows
@@ -60,12 +63,13 @@ def as_column(value: Any) -> Column:
     return array
 
 
-def _gathered(pieces: Iterator[Rows], count: int) -> Iterator[Rows]:
-    """Returns rows in pieces of exactly `count`, but for the last."""
+def _gathered(pieces: Iterator[Rows]) -> Iterator[Rows]:
+    """Returns rows in pieces of one size, but for the last. Several wait at once: large rows come in smaller ones."""
     held: list[Rows] = []
-    size = 0
+    size = count = 0
     for piece in pieces:
         rows = len(next(iter(piece.values())))
+        count = count or _shard_rows(piece, rows)
         start = 0
         while size + rows - start >= count:
             stop = start + count - size
@@ -77,6 +81,14 @@ def _gathered(pieces: Iterator[Rows], count: int) -> Iterator[Rows]:
             size += rows - start
     if held:
         yield _joined(held)
+
+
+def _shard_rows(piece: Rows, rows: int) -> int:
+    """Returns how many rows of the size of these make a shard."""
+    columns = [[column] if isinstance(column, np.ndarray) else column for column in piece.values()]
+    nbytes = sum(array.nbytes for column in columns for array in column)
+    fitting = _SHARD_BYTES * rows // max(nbytes, 1)
+    return min(SHARD_ROWS, max(_LEAST_ROWS, fitting))
 
 
 def _joined(pieces: list[Rows]) -> Rows:

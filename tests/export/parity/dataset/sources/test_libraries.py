@@ -84,3 +84,14 @@ def test_what_a_pipeline_raises_is_told() -> None:
     broken = data.map(lambda batch: {"x": tf.debugging.check_numerics(tf.math.log(-batch["x"]), "not a number")})
     with pytest.raises(DataError, match="must be readable"):
         list(open_source(broken).shards())
+
+
+def test_large_rows_come_in_smaller_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "_LEAST_ROWS", 3)
+    monkeypatch.setattr(streams, "_SHARD_BYTES", 5 * X[0].nbytes)
+    shards = list(open_source(tf.data.Dataset.from_tensor_slices({"x": X}).batch(4)).shards())
+    assert [shard.rows for shard in shards] == [5] * 5
+    monkeypatch.setattr(streams, "_SHARD_BYTES", 1)  # smaller than a batch they do not become
+    shards = list(open_source(tf.data.Dataset.from_tensor_slices({"x": X}).batch(4)).shards())
+    assert [shard.rows for shard in shards] == [3] * 8 + [1]
+    np.testing.assert_array_equal(np.concatenate([shard.content["x"] for shard in shards]), X)
