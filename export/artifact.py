@@ -78,7 +78,7 @@ def read_artifact(path: str | os.PathLike[str]) -> Artifact:
         Format.SAVED_MODEL: saved_model_folder.read,
         Format.LITERT: litert_file.read,
     }
-    # What is not recognised is read as what its name says, for an error that tells what is wrong with it.
+    # What is not recognized is read as what its name says, for an error that tells what is wrong with it.
     format = Format.detect(place) or (Format.of_suffix(place) if place.is_file() else None)
     if format is None:
         what = "a folder without saved_model.pb" if place.is_dir() else "a file of another format"

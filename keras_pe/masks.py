@@ -24,7 +24,7 @@ def positions_from_mask(
         mask: `(..., length)`, true or non-zero at tokens, false or zero at padding. A NumPy array or a nested list
             gives a NumPy array; a tensor of the Keras backend, symbolic or not, gives such a tensor.
         segment_ids: `(..., length)`, for several sequences packed into one row: the count begins anew wherever the id
-            differs from the one before it, so that two neighbours must not share an id. Packing belongs in the input
+            differs from the one before it, so that two neighbors must not share an id. Packing belongs in the input
             pipeline, so this takes NumPy arrays only.
         start_index: Position of the first token of each sequence.
         padding_position: Position that padding gets. It is encoded like any other, so that the mask still has to go

@@ -1,4 +1,4 @@
-"""The palette of Okabe and Ito, which colour-blind readers can tell apart: the colours of every picture."""
+"""The palette of Okabe and Ito, which color-blind readers can tell apart: the colors of every picture."""
 
 BLACK = "#000000"
 ORANGE = "#E69F00"
@@ -9,5 +9,5 @@ BLUE = "#0072B2"
 VERMILION = "#D55E00"
 PURPLE = "#CC79A7"
 
-# In the order in which lines of one picture take them: neighbours differ most, and yellow is too pale for a line.
+# In the order in which lines of one picture take them: neighbors differ most, and yellow is too pale for a line.
 LINES = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY_BLUE, BLACK)

@@ -1,7 +1,7 @@
 """The pictures of an encoding, on matplotlib axes of the caller's or of their own.
 
-Every function returns the axes it drew on; `axes.figure.savefig("picture.svg")` writes them. Colours are told apart by
-colour-blind readers: purple and orange around white, cividis, and the palette of Okabe and Ito.
+Every function returns the axes it drew on; `axes.figure.savefig("picture.svg")` writes them. Colors are told apart by
+color-blind readers: purple and orange around white, cividis, and the palette of Okabe and Ito.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["error_by_position", "heatmap", "similarity", "wavelengths"]
 
-# One dash pattern and marker a colour, so that lines are told apart in grey, too.
+# One dash pattern and marker a color, so that lines are told apart in gray, too.
 _DASHES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
@@ -25,7 +25,7 @@ def heatmap(signal: npt.ArrayLike, *, start_index: int = 0, ax: "Axes | None" = 
     """Draws a signal: one row a position, one column a channel.
 
     Args:
-        signal: `(length, channels)`. The colours span the largest absolute value both ways, so that zero is white.
+        signal: `(length, channels)`. The colors span the largest absolute value both ways, so that zero is white.
         start_index: Position of the first row.
         ax: Axes to draw on; None makes a figure.
     """

@@ -6,6 +6,11 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).parent.parent
+_BRITISH = re.compile(
+    r"(?:col|behavi|neighb|fav|hon)our|\b_?(?:centre|grey)"
+    r"|(?:normal|recogn|optim|serial|quant|summar|general|special|initial)is(?:e|ing|ation)",
+    re.IGNORECASE,
+)
 
 
 def script(name: str) -> ModuleType:
@@ -31,3 +36,12 @@ def test_every_file_that_the_architecture_names_is_there() -> None:
     named = set(re.findall(r"`((?:export|keras_pe|tests|docs|benchmarks)/[\w./-]+)`", text))
     assert len(named) > 10
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_the_spelling_is_american() -> None:
+    folders = ("keras_pe", "export", "tests", "benchmarks", "docs", "notebooks")
+    files = [*ROOT.glob("*"), *(path for folder in folders for path in (ROOT / folder).rglob("*"))]
+    texts = [path for path in files if path.suffix in {".py", ".md", ".j2", ".toml", ".ipynb"}]
+    assert len(texts) > 400
+    found = [f"{path}: {match[0]}" for path in texts for match in _BRITISH.finditer(path.read_text("utf-8"))]
+    assert not found

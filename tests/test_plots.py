@@ -20,7 +20,7 @@ DRAWN = {
 
 
 @pytest.mark.parametrize("kind", DRAWN)
-def test_the_callers_axes_are_drawn_on_and_labelled(kind: str) -> None:
+def test_the_callers_axes_are_drawn_on_and_labeled(kind: str) -> None:
     axes = Figure().add_subplot()
     assert DRAWN[kind](axes) is axes
     assert axes.get_title()
@@ -42,7 +42,7 @@ def test_the_heatmap_shows_the_values_at_their_positions() -> None:
     [image] = axes.get_images()
     np.testing.assert_array_equal(image.get_array(), SIGNAL)
     assert image.get_extent() == [-0.5, 15.5, 21.5, 1.5]
-    # Zero is the middle of the colours, or else their sign would mislead.
+    # Zero is the middle of the colors, or else their sign would mislead.
     low, high = image.get_clim()
     assert low == -high
 
@@ -61,7 +61,7 @@ def test_wavelengths_are_in_positions_on_a_logarithmic_axis() -> None:
     assert axes.get_legend().get_texts()[0].get_text() == "two"
 
 
-def test_lines_on_the_same_axes_differ_in_colour_and_in_dashes() -> None:
+def test_lines_on_the_same_axes_differ_in_color_and_in_dashes() -> None:
     axes = None
     for name in ("one", "two", "three"):
         axes = plots.wavelengths([1.0, 10.0], label=name, ax=axes)

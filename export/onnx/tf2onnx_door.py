@@ -209,7 +209,7 @@ def _casts_without_loss(join: Callable[..., list[Any]]) -> Callable[..., list[An
 def _moved_within_graph(move: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     """Keeps transpositions out of branches and loop bodies.
 
-    tf2onnx moves a transposition towards what reads it, and swaps it with a node of a subgraph as if both were in one
+    tf2onnx moves a transposition toward what reads it, and swaps it with a node of a subgraph as if both were in one
     graph. The subgraph's result is then not transposed at all, and a square input hides it.
     """
 

@@ -1,6 +1,6 @@
 """An ONNX file written as a stream, one weight in memory at a time.
 
-Protobuf's own serialiser would hold every weight three times (variable, message, bytes) and ends at 2 GiB. A message is
+Protobuf's own serializer would hold every weight three times (variable, message, bytes) and ends at 2 GiB. A message is
 a sequence of fields, so the weights are appended to the rest of the graph, each behind its own header.
 """
 

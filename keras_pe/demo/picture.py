@@ -11,7 +11,7 @@ from keras_pe.palette import SKY_BLUE, VERMILION
 
 Values = npt.NDArray[np.floating]
 
-# Widths and dashes tell the lines apart in grey as well.
+# Widths and dashes tell the lines apart in gray as well.
 STYLES = {
     "baseline": {"label": "same month last year", "color": "#999999", "linewidth": 1.2, "linestyle": ":"},
     "keras": {"label": "Keras", "color": SKY_BLUE, "linewidth": 4.0, "linestyle": "-"},

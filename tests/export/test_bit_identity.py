@@ -1,4 +1,4 @@
-"""The encoding is the same bits in Keras, in a SavedModel, and in ONNX Runtime at every optimisation level."""
+"""The encoding is the same bits in Keras, in a SavedModel, and in ONNX Runtime at every optimization level."""
 
 from pathlib import Path
 from typing import Any

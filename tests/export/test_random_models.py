@@ -1,7 +1,7 @@
 """Layers and operations in any order: the export agrees with Keras at sizes never traced, or refuses by name.
 
-What a conversion gets wrong is often a pair of neighbours that are right alone. Hypothesis draws stacks, and makes one
-that fails shorter until only those neighbours are left.
+What a conversion gets wrong is often a pair of neighbors that are right alone. Hypothesis draws stacks, and makes one
+that fails shorter until only those neighbors are left.
 """
 
 import tempfile
@@ -50,8 +50,8 @@ SEQUENCE: dict[str, Block] = {
     "strided": of(lambda: layers.Conv1D(WIDTH, 3, strides=2, padding="same")),
     "transposed": of(lambda: layers.Conv1DTranspose(WIDTH, 3, strides=2, padding="same")),
     "pool": of(lambda: layers.MaxPooling1D(3, 1, padding="same")),
-    "batch normalisation": of(layers.BatchNormalization),
-    "group normalisation": of(lambda: layers.GroupNormalization(2)),
+    "batch normalization": of(layers.BatchNormalization),
+    "group normalization": of(lambda: layers.GroupNormalization(2)),
     "masking": of(layers.Masking),
     "slopes": of(lambda: layers.PReLU(shared_axes=[1])),
     "branch": operation(lambda x: ops.cond(ops.mean(x) > 0, lambda: 2 * x, lambda: -x)),
@@ -80,8 +80,8 @@ IMAGE: dict[str, Block] = {
         [x, layers.Dense(WIDTH, "sigmoid")(layers.GlobalAveragePooling2D(keepdims=True)(x))]
     ),
     "dense": of(lambda: layers.Dense(WIDTH, "gelu")),
-    "layer normalisation": of(layers.LayerNormalization),
-    "group normalisation": of(lambda: layers.GroupNormalization(2)),
+    "layer normalization": of(layers.LayerNormalization),
+    "group normalization": of(lambda: layers.GroupNormalization(2)),
     "pool": of(lambda: layers.MaxPooling2D(2, padding="same")),
     "average": of(lambda: layers.AveragePooling2D(3, 1, padding="same")),
     "upsampling": of(lambda: layers.UpSampling2D(2)),

@@ -17,7 +17,7 @@ pytestmark = [
 
 
 class LayerTest(testing.TestCase):
-    """Lends Keras' `run_layer_test` to pytest's parametrisation."""
+    """Lends Keras' `run_layer_test` to pytest's parametrization."""
 
     def runTest(self) -> None:  # noqa: N802  unittest's name
         """Nothing: the instance is only used for its assertions."""

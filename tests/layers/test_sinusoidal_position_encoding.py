@@ -141,7 +141,7 @@ class TestNumbers:
         assert keras.backend.standardize_dtype(outputs.dtype) == policy.removeprefix("mixed_")
         signal = ops.convert_to_numpy(ops.cast(outputs, "float32"))[0]
         exact = timing_signal(np.arange(length), 32)
-        # Half the distance of neighbouring numbers just below 1 is spacing / 2, at v it is that of v's power of two.
+        # Half the distance of neighboring numbers just below 1 is spacing / 2, at v it is that of v's power of two.
         units = spacing * 2.0 ** np.ceil(np.log2(np.maximum(np.abs(exact), 2.0**-14)))
         assert (np.abs(signal - exact) <= units / 2 + EXACT).all()
         assert len(np.unique(timing_signal(np.arange(length), 32).astype("float16"), axis=0)) == length

@@ -9,7 +9,7 @@ from keras_pe.export.onnx.handlers.replacement import Replacement
 
 @handler("RGBToHSV")
 def rgb_to_hsv(ctx: Replacement) -> None:
-    """The hue is counted from the strongest channel, the first of equals; that of a grey is 0."""
+    """The hue is counted from the strongest channel, the first of equals; that of a gray is 0."""
     (x,) = ctx.inputs
     red, green, blue = (_channel(ctx, x, index) for index in range(3))
     value = ctx.emit("Max", red, green, blue)
@@ -31,12 +31,12 @@ def rgb_to_hsv(ctx: Replacement) -> None:
 
 @handler("HSVToRGB")
 def hsv_to_rgb(ctx: Replacement) -> None:
-    """Each channel is a trapezium over the hue, drawn towards white by what lacks in saturation."""
+    """Each channel is a trapezium over the hue, drawn toward white by what lacks in saturation."""
     (x,) = ctx.inputs
     hue, saturation, value = (_channel(ctx, x, index) for index in range(3))
     sixths = ctx.emit("Mul", hue, ctx.constant_like(6, x))
-    centres = ctx.constant_like([3, 2, 4], x)
-    distance = ctx.emit("Abs", ctx.emit("Sub", sixths, centres))
+    centers = ctx.constant_like([3, 2, 4], x)
+    distance = ctx.emit("Abs", ctx.emit("Sub", sixths, centers))
     signs, offsets = ctx.constant_like([1, -1, -1], x), ctx.constant_like([-1, 2, 2], x)
     pure = ctx.emit("Add", ctx.emit("Mul", distance, signs), offsets)
     pure = ctx.emit("Min", ctx.emit("Max", pure, ctx.constant_like(0, x)), ctx.constant_like(1, x))

@@ -18,14 +18,14 @@ _RADIUS = {"triangle": 1, "keyscubic": 2, "lanczos3": 3, "lanczos5": 5}
 
 @handler("ResizeNearestNeighbor")
 def nearest(ctx: Replacement) -> None:
-    """The pixel in which the centre of the new one lies, or its corner: Resize knows no such rule for the centre.
+    """The pixel in which the center of the new one lies, or its corner: Resize knows no such rule for the center.
 
     Source: tensorflow/core/kernels/image/resize_nearest_neighbor_op.cc.
     """
     images, size = ctx.inputs
     if ctx.node.get_attr_value("align_corners"):
         raise ValueError("align_corners=True is not converted, which keras.ops.image.resize does not set")
-    pixels = _centres if ctx.node.get_attr_value("half_pixel_centers") else _count
+    pixels = _centers if ctx.node.get_attr_value("half_pixel_centers") else _count
     for axis in (_HEIGHT, _WIDTH):
         old, new = _sizes(ctx, images, size, axis)
         scale = ctx.emit("Div", old, ctx.cast(new, "float32"))
@@ -62,7 +62,7 @@ def bicubic(ctx: Replacement) -> None:
     for axis in (_HEIGHT, _WIDTH):
         old, new = _sizes(ctx, images, size, axis)
         scale, half = ctx.emit("Div", old, ctx.cast(new, "float32")), _number(ctx, 0.5)
-        place = ctx.emit("Sub", ctx.emit("Mul", _centres(ctx, new), scale), half)
+        place = ctx.emit("Sub", ctx.emit("Mul", _centers(ctx, new), scale), half)
         below = ctx.emit("Floor", place)
         step = ctx.emit("Round", ctx.emit("Mul", ctx.emit("Sub", place, below), _number(ctx, _STEPS)))
         weights = ctx.emit("Gather", ctx.constant(_cubic_table(), "float32"), ctx.cast(step, "int64"))
@@ -92,7 +92,7 @@ def scale_and_translate(ctx: Replacement) -> None:
         along = ctx.constant(axis - 1, "int64")
         shrinks = ctx.emit("Div", one, ctx.emit("Gather", scale, along))
         shift = ctx.emit("Mul", shrinks, ctx.emit("Gather", translation, along))
-        place = ctx.emit("Sub", ctx.emit("Mul", _centres(ctx, new), shrinks), shift)
+        place = ctx.emit("Sub", ctx.emit("Mul", _centers(ctx, new), shrinks), shift)
         stretch = ctx.emit("Max", shrinks, one) if ctx.node.get_attr_value("antialias") else one
         reach = ctx.emit("Mul", stretch, _number(ctx, _RADIUS[kernel]))
         first = ctx.emit("Ceil", ctx.emit("Sub", ctx.emit("Sub", place, reach), half))
@@ -129,7 +129,7 @@ def _count(ctx: Replacement, number: str) -> str:
     return ctx.emit("Range", _number(ctx, 0), ctx.cast(number, "float32"), _number(ctx, 1))
 
 
-def _centres(ctx: Replacement, number: str) -> str:
+def _centers(ctx: Replacement, number: str) -> str:
     return ctx.emit("Add", _count(ctx, number), _number(ctx, 0.5))
 
 

@@ -10,8 +10,8 @@ from keras_pe.export.onnx.handlers.replacement import Replacement
 
 # Giles, Approximating the erfinv function (GPU Computing Gems, Jade edition, 2011), table 5: polynomials in w - 2.5
 # where w < 5, and in sqrt(w) - 3 beyond, the highest power first.
-_CENTRE = [2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087]
-_CENTRE += [-0.00125372503, -0.00417768164, 0.246640727, 1.50140941]
+_CENTER = [2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087]
+_CENTER += [-0.00125372503, -0.00417768164, 0.246640727, 1.50140941]
 _TAIL = [-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773]
 _TAIL += [-0.0076224613, 0.00943887047, 1.00167406, 2.83297682]
 
@@ -29,9 +29,9 @@ def erfinv(ctx: Replacement) -> None:
     q = ctx.emit("Mul", ctx.emit("Add", x, one), ctx.constant_like(0.5, x))
     p = ctx.emit("Sub", one, q)
     w = ctx.emit("Neg", ctx.emit("Log", ctx.emit("Mul", ctx.emit("Mul", p, q), ctx.constant_like(4, x))))
-    centre = _polynomial(ctx, ctx.emit("Sub", w, ctx.constant_like(2.5, x)), _CENTRE)
+    center = _polynomial(ctx, ctx.emit("Sub", w, ctx.constant_like(2.5, x)), _CENTER)
     tail = _polynomial(ctx, ctx.emit("Sub", ctx.emit("Sqrt", w), ctx.constant_like(3, x)), _TAIL)
-    slope = ctx.emit("Where", ctx.emit("Less", w, ctx.constant_like(5, x)), centre, tail)
+    slope = ctx.emit("Where", ctx.emit("Less", w, ctx.constant_like(5, x)), center, tail)
     slope = ctx.emit("Where", ctx.emit("Equal", ctx.emit("Mul", p, q), zero), ctx.constant_like(np.inf, x), slope)
     ctx.finish(ctx.cast_like_output(ctx.emit("Mul", slope, ctx.emit("Sub", ctx.emit("Add", q, q), one))))
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from keras_pe.export.parity.diagnosis.causes import behaviour, inside, structure, values
+from keras_pe.export.parity.diagnosis.causes import behavior, inside, structure, values
 from keras_pe.export.parity.diagnosis.causes.optimizations import graph_optimization
 from keras_pe.export.parity.diagnosis.causes.whole_model import changed_model
 from keras_pe.export.parity.diagnosis.layers import Trace, trace_faults
@@ -16,21 +16,21 @@ from keras_pe.export.parity.verdict.run import Run, Runner
 Detector = Callable[[Probe], Iterable[Finding]]
 
 # What is seen from outside explains no numbers, so the search goes on after it.
-_OUTSIDE: tuple[Detector, ...] = (behaviour.process_end, structure.missing_and_extra, structure.other_dtype)
+_OUTSIDE: tuple[Detector, ...] = (behavior.process_end, structure.missing_and_extra, structure.other_dtype)
 # Before the layers: what shakes by itself seems to be at fault everywhere, and swapped outputs are nowhere inside.
 _FIRST: tuple[tuple[Detector, ...], ...] = (
-    (behaviour.non_determinism,),
+    (behavior.non_determinism,),
     (values.swapped_outputs, values.passed_through),
-    (behaviour.frozen_length,),
+    (behavior.frozen_length,),
 )
 # The first stage that finds something is the last.
 _LAST: tuple[tuple[Detector, ...], ...] = (
     (graph_optimization,),
     (values.not_a_number, values.transposed_axes, values.layout_of_columns, values.shifted_rows),
-    (behaviour.frozen_state, behaviour.batch_dependence),
+    (behavior.frozen_state, behavior.batch_dependence),
     (changed_model,),
     (values.half_precision,),
-    (behaviour.clamped_length,),
+    (behavior.clamped_length,),
 )
 _TELLING = 5  # positions: at the first all encodings are alike
 _SAID = 3  # refusals: one brings others after it

@@ -51,7 +51,7 @@ def record_taps(reference: KerasReference, expectation: Expectation) -> list[Tap
     """Returns the floating-point outputs of every layer in one case, in the order of computation.
 
     What only hands on its input (a dropout, a container whose last layer has it already) is left out. A layer's
-    inputs are recognised by their values, so nothing is lost on the way from one to the next; two layers that return
+    inputs are recognized by their values, so nothing is lost on the way from one to the next; two layers that return
     the same are both a source of what is given it.
     """
     model = reference.float32_model if expectation.in_float32 is not None else reference.model

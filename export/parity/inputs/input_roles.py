@@ -35,7 +35,7 @@ def find_roles(
     """Returns the roles of the inputs that reach an embedding or a position encoding.
 
     The model runs once, eagerly, on zeros and ones: a fair token id, position and start everywhere. An input is
-    recognised where it arrives as the very tensor that was given, or else by values that no other input has.
+    recognized where it arrives as the very tensor that was given, or else by values that no other input has.
 
     Args:
         model: The model.
@@ -57,7 +57,7 @@ def find_roles(
         return {}, f"{type(error).__name__}: {first_line(error)}"
     roles: dict[str, Role] = {}
     for value, role in _arrivals(calls):
-        name = _recognise(value, tensors)
+        name = _recognize(value, tensors)
         if name is not None:
             roles[name] = _tighter(roles.get(name), role)
     return roles, None
@@ -103,7 +103,7 @@ def _arrivals(calls: list[LayerCall]) -> Iterator[tuple[Any, Role]]:
                         yield value, Role(role, low, high)
 
 
-def _recognise(value: Any, tensors: Mapping[str, Any]) -> str | None:
+def _recognize(value: Any, tensors: Mapping[str, Any]) -> str | None:
     """Returns the name of the input that arrived; None where it cannot be told."""
     import keras
 

@@ -126,7 +126,7 @@ def _padding(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.rando
 
 
 def _far(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Draws positions where tables end and short floats stop telling neighbours apart."""
+    """Draws positions where tables end and short floats stop telling neighbors apart."""
     if role.role not in ("positions", "start") or spec.dtype in ("float16", "bfloat16"):
         return _usual(spec, role, shape, rng)
     low = -float("inf") if role.low is None else role.low

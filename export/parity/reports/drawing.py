@@ -80,6 +80,6 @@ def to_svg(figure: Figure) -> str:
     text = re.sub("<style.*?</style>", "", text[text.index("<svg") :], flags=re.DOTALL)  # it would rule the whole page
     referred = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))
     text = re.sub(r' id="([^"]+)"', lambda match: match[0] if match[1] in referred else "", text)
-    for colour, variable in _VARIABLES.items():
-        text = text.replace(colour, f"var({variable})")
+    for color, variable in _VARIABLES.items():
+        text = text.replace(color, f"var({variable})")
     return text

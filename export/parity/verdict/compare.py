@@ -155,7 +155,7 @@ def _compare_exact(output: str, expected: Array, actual: Array) -> Comparison:
 
 
 def _exact_difference(expected: Array, actual: Array) -> Array:
-    """Returns |expected - actual| of integers, subtracted as integers: float64 cannot tell 2**53 from its neighbour."""
+    """Returns |expected - actual| of integers, subtracted as integers: float64 cannot tell 2**53 from its neighbor."""
     larger, smaller = np.maximum(expected, actual), np.minimum(expected, actual)
     # Modulo 2**64 the difference is right whatever the signs.
     difference: Array = (larger.astype(np.uint64) - smaller.astype(np.uint64)).astype(np.float64)

@@ -39,7 +39,7 @@ def profile_longest(
 
 
 def profile_errors(case: str, output: str, expected: Array, actual: Array, truth: Array | None = None) -> ErrorProfile:
-    """Summarises the differences of two arrays of one shape with at least one value.
+    """Summarizes the differences of two arrays of one shape with at least one value.
 
     Args:
         case: The case's name.

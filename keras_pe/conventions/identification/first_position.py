@@ -38,7 +38,7 @@ def first_positions(
     # The formula's angles are off by half a unit in the last place, and more of that only comes with the position.
     turned = np.abs(apart) * rotation.spread - precision - RATE_ERROR * rates * rotation.spread
     first = max(0, int(np.max(turned / (2.0**-24 * rates))))
-    phases = rotation.phases - rotation.centre * (rotation.rates + apart)
+    phases = rotation.phases - rotation.center * (rotation.rates + apart)
     starts = np.arange(min(first, below), below)
     pairs = len(rates)
     for pair in dict.fromkeys([0, pairs - 1, pairs // 2, pairs // 4]):

@@ -55,7 +55,7 @@ def identify(table: npt.ArrayLike) -> tuple[Match, ...]:
 
     The rows must be consecutive positions, from any first one in 0 to 2**17 - 1; they may be cut, scaled by a positive
     factor, stored in float32, float16 or bfloat16, and some may be zeroed, as fairseq's padding row is. Tables of the
-    float32 formula are recognised unless its rounding scatters the first angles by 5e-3, at some 40,000 radians.
+    float32 formula are recognized unless its rounding scatters the first angles by 5e-3, at some 40,000 radians.
 
     The convention is read off the first rows, as many as tell something; the others are then compared with it.
 

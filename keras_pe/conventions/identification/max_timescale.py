@@ -22,7 +22,7 @@ def fitted_longest(candidate: Candidate, rotation: Rotation) -> list[Candidate]:
     """Returns the candidate with the longest timescales that best explain the rotation, at most three of them.
 
     In every schedule a timescale is `c * L**e` with a known exponent, so the logarithm of the rates is a straight line
-    in `log(L)`. The turn from row to row gives a first estimate, and the angle at the table's centre sharpens it, once
+    in `log(L)`. The turn from row to row gives a first estimate, and the angle at the table's center sharpens it, once
     for each first position that is tried.
     """
     exponents, factors = (each[: len(rotation.rates)] for each in _schedule(candidate))
@@ -87,12 +87,12 @@ def _at_each_start(
     """Returns the three best `log(L)`, from as many estimates as there are first positions: Gauss-Newton for each."""
     some = np.unique(np.linspace(0, len(exponents) - 1, _PAIRS).round().astype(int))
     exponents, factors = exponents[some], factors[some]
-    where = np.arange(len(logs))[:, np.newaxis] + rotation.centre
+    where = np.arange(len(logs))[:, np.newaxis] + rotation.center
     for _ in range(6):
         rates = np.exp(-logs[:, np.newaxis] * exponents) / factors
         away = where * rates - rotation.phases[some]
         away -= 2 * np.pi * np.round(away / (2 * np.pi))
-        # The angles of all rows are off by the one at the centre and, to both sides of it, by the turn from row to row.
+        # The angles of all rows are off by the one at the center and, to both sides of it, by the turn from row to row.
         turned = (rates - rotation.rates[some]) * rotation.spread
         cost = (away**2 + turned**2).sum(axis=1)
         slope, turn = -where * rates * exponents, -rotation.spread * rates * exponents

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from keras_pe.conventions.identification.rows import Rows
 from keras_pe.timescales import Float64Array
 
-# Half a unit of bfloat16 just below 1 is 2.0e-3: the coarsest storage a table is recognised in.
+# Half a unit of bfloat16 just below 1 is 2.0e-3: the coarsest storage a table is recognized in.
 LARGEST_ROUNDING = 5e-3
 
 
@@ -19,8 +19,8 @@ class Rotation:
     Attributes:
         scale: Radius of the circles: what the table was multiplied by.
         rates: `(pairs,)`, radians per row, in (-pi, pi].
-        phases: `(pairs,)`, radians, at the row `centre`.
-        centre: Mean index of the rows.
+        phases: `(pairs,)`, radians, at the row `center`.
+        center: Mean index of the rows.
         spread: Standard deviation of their index.
         noise: Root mean square of what even the best rotation leaves, relative to `scale`.
     """
@@ -28,7 +28,7 @@ class Rotation:
     scale: float
     rates: Float64Array
     phases: Float64Array
-    centre: float
+    center: float
     spread: float
     noise: float
 
@@ -48,11 +48,11 @@ def measure(rows: Rows, order: npt.NDArray[np.intp], count: int) -> Rotation | N
     scale = float(np.sqrt(np.mean(radii**2)))
     if np.abs(radii - scale).max() > LARGEST_ROUNDING * scale:
         return None
-    centre = rows.index.mean()
-    offsets = rows.index - centre
-    # A first estimate from neighbours, then a straight line through what is left of the angles.
-    neighbours = np.flatnonzero(np.diff(rows.index) == 1)
-    rates = np.angle(np.sum(points[neighbours + 1] * points[neighbours].conj(), axis=0))
+    center = rows.index.mean()
+    offsets = rows.index - center
+    # A first estimate from neighbors, then a straight line through what is left of the angles.
+    neighbors = np.flatnonzero(np.diff(rows.index) == 1)
+    rates = np.angle(np.sum(points[neighbors + 1] * points[neighbors].conj(), axis=0))
     still = points * np.exp(-1j * np.outer(offsets, rates))
     phases = np.angle(still.sum(axis=0))
     rest = np.angle(still * np.exp(-1j * phases))
@@ -63,7 +63,7 @@ def measure(rows: Rows, order: npt.NDArray[np.intp], count: int) -> Rotation | N
         return None
     freedom = 2 * left.size - 2 * pairs - 1
     noise = float(np.sqrt(np.sum(np.abs(left) ** 2) / freedom)) / scale
-    return Rotation(scale, rates, phases, float(centre), float(offsets.std()), noise)
+    return Rotation(scale, rates, phases, float(center), float(offsets.std()), noise)
 
 
 def storage_rounding(rows: Float64Array) -> Float64Array:

@@ -100,12 +100,12 @@ def check_confusion(every: list[Case]) -> None:
 
 
 @pytest.mark.slow
-def test_every_convention_is_recognised_and_none_is_mistaken() -> None:
+def test_every_convention_is_recognized_and_none_is_mistaken() -> None:
     check_confusion(cases(widths=(4, 5, 16, 31, 64), cuts=(0, 1, 1000), lengths=(4, 19)))
 
 
 @pytest.mark.slow
-def test_every_convention_is_recognised_at_many_widths_and_far_positions() -> None:
+def test_every_convention_is_recognized_at_many_widths_and_far_positions() -> None:
     check_confusion(cases(widths=(6, 9, 32, 127, 512), cuts=(0, 37, 2047, 60_000), lengths=(4, 7, 65)))
 
 
@@ -156,7 +156,7 @@ def test_random_tables_of_every_shape_are_none() -> None:
 
 @pytest.mark.parametrize("name", CONVENTIONS)
 @pytest.mark.parametrize("start", [0, 2000, 30_000])
-def test_tables_of_the_float32_formula_are_recognised(name: str, start: int) -> None:
+def test_tables_of_the_float32_formula_are_recognized(name: str, start: int) -> None:
     table = float32_formula(name, np.arange(start, start + 40), 64)
     [match] = identify(table)
     assert set(match.conventions) == exact_names(name, 64)

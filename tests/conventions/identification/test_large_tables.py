@@ -70,7 +70,7 @@ def test_memory_does_not_grow_with_the_table(table: np.ndarray, rows: int) -> No
     assert peak < 40 * 2**20
 
 
-def test_the_float32_formula_is_recognised_from_its_first_rows_to_where_it_is_off_by_1e_2() -> None:
+def test_the_float32_formula_is_recognized_from_its_first_rows_to_where_it_is_off_by_1e_2() -> None:
     rates = np.float32(10_000.0) ** -(np.arange(32, dtype=np.float32) / np.float32(31))
     angles = np.arange(100_000, dtype=np.float32)[:, np.newaxis] * rates
     table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)

@@ -103,7 +103,7 @@ def image() -> keras.Model:
     return keras.Model(x, L.Dense(4)(L.GlobalAveragePooling2D()(L.SeparableConv2D(8, 3)(y))))
 
 
-def normalisations() -> keras.Model:
+def normalizations() -> keras.Model:
     return _sequence(L.BatchNormalization(), L.LayerNormalization(), L.UnitNormalization(), L.GroupNormalization(2))
 
 
@@ -145,6 +145,6 @@ def nothing_but_nan() -> keras.Model:
 ALL = (
     dense, encoding_alone, encoding_interleaved, encoding_concatenated, encoding_table, encoding_short_table,
     positions_given, start_given, attention, causal_attention, grouped_attention, masked_attention, encoder_decoder,
-    lstm, gru, bidirectional, convolution, valid_convolution, image, normalisations, ill_conditioned, large_outputs,
+    lstm, gru, bidirectional, convolution, valid_convolution, image, normalizations, ill_conditioned, large_outputs,
     integers, dropout, nested, half_precision, nothing_but_nan,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Recurrent and convolutional models, attention, and every normalisation."""
+"""Recurrent and convolutional models, attention, and every normalization."""
 
 import keras
 from keras import layers, ops
@@ -113,12 +113,12 @@ ENTRIES = {
     "speech": Entry(_speech, sizes=SOUND),
     "conv1d transpose": Entry(_apply(layers.Conv1DTranspose(4, 3, strides=2))),
     "conv2d": Entry(_residual_images, sizes=EVEN),
-    "batch normalisation": Entry(_apply(layers.BatchNormalization())),
-    "layer normalisation": Entry(_apply(layers.LayerNormalization())),
-    "group normalisation": Entry(_apply(layers.GroupNormalization(4))),
-    "rms normalisation": Entry(_apply(layers.RMSNormalization())),
-    "unit normalisation": Entry(_apply(layers.UnitNormalization())),
-    "spectral normalisation": Entry(lambda: _apply(_spectral())()),
+    "batch normalization": Entry(_apply(layers.BatchNormalization())),
+    "layer normalization": Entry(_apply(layers.LayerNormalization())),
+    "group normalization": Entry(_apply(layers.GroupNormalization(4))),
+    "rms normalization": Entry(_apply(layers.RMSNormalization())),
+    "unit normalization": Entry(_apply(layers.UnitNormalization())),
+    "spectral normalization": Entry(lambda: _apply(_spectral())()),
     "embedding": Entry(
         lambda: (lambda x: keras.Model(x, layers.Embedding(10, 8)(x)))(keras.Input((None,), dtype="int32", name="ids"))
     ),

@@ -70,7 +70,7 @@ class Decision:
     def errors(self, difference: Array) -> Array:
         """Returns how much of a margin the difference `|actual - expected|` can take, `(rows, decisions)`.
 
-        Two values of one row can each be off, towards each other; a threshold stands still.
+        Two values of one row can each be off, toward each other; a threshold stands still.
         """
         rows = len(difference)
         if self.kind == "threshold":

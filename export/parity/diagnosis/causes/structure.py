@@ -13,7 +13,7 @@ def missing_and_extra(probe: Probe) -> Iterator[Finding]:
         missing = [name for name in expected if name not in answer]
         extra = [name for name in answer if name not in expected]
         for name in missing:
-            allowed = 1e-4  # only to recognise it
+            allowed = 1e-4  # only to recognize it
             twin = next((other for other in extra if close(answer[other], expected[name], allowed)), None)
             if twin is None:
                 yield Finding("missing output", f"The outputs are {', '.join(answer)}.", output=name)

@@ -121,7 +121,7 @@ def _pairs(probe: Probe) -> Iterator[tuple[str, Array, Array, Comparison]]:
 
 
 def _slack(array: Array) -> float:
-    """Returns a difference that is small for the array: enough to recognise it, not to judge it."""
+    """Returns a difference that is small for the array: enough to recognize it, not to judge it."""
     if array.dtype.kind != "f":
         return 0.0
     finite = np.abs(array[np.isfinite(array)])

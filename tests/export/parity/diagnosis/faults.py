@@ -102,7 +102,7 @@ def noise(old: str, new: str) -> list[onnx.NodeProto]:
 
 
 def minus_batch_mean(old: str, new: str) -> list[onnx.NodeProto]:
-    """Subtracts the mean over the batch, as a normalisation left in training mode does."""
+    """Subtracts the mean over the batch, as a normalization left in training mode does."""
     return [
         helper.make_node("ReduceMean", [old, "batch_axis"], [f"{new}/mean"], keepdims=1),
         helper.make_node("Sub", [old, f"{new}/mean"], [new]),

@@ -49,7 +49,7 @@ def test_an_embedding_deep_in_a_subclassed_model_is_found():
 def test_inputs_of_one_shape_are_told_apart_where_the_model_casts_them():
     x = keras.Input((None, 8), name="x")
     scalars = [keras.Input((), dtype="int32", name=f"number_{i}") for i in range(5)]
-    start = keras.ops.cast(scalars[3], "int64")  # another tensor, recognised by its values alone
+    start = keras.ops.cast(scalars[3], "int64")  # another tensor, recognized by its values alone
     y = keras_pe.SinusoidalPositionEncoding(max_length=300)(x, start_index=start)
     for scalar in scalars:
         y = y * keras.ops.reshape(keras.ops.cast(scalar, "float32"), (-1, 1, 1))
