@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 _BRITISH = re.compile(
     r"(?:col|behavi|neighb|fav|hon)our|\b_?(?:cent(?:re)|gr(?:ey))"  # which this line is not itself
@@ -45,3 +47,14 @@ def test_the_spelling_is_american() -> None:
     assert len(texts) > 400
     found = [f"{path}: {match[0]}" for path in texts for match in _BRITISH.finditer(path.read_text("utf-8"))]
     assert not found
+
+
+@pytest.mark.slow
+def test_the_failures_that_are_shown_are_what_the_terminal_shows_of_them() -> None:
+    """The words are compared: what Keras itself rounds, and with it every small figure, differs between processors."""
+
+    def words(text: str) -> list[str]:
+        return re.sub(r"\d[\d.,]*(e[+-]\d+)?", "0", text).split()
+
+    shown = (ROOT / "docs" / "failures.md").read_text()
+    assert words(shown) == words(script("failures").page()), "run python docs/failures.py"
