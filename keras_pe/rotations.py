@@ -109,18 +109,18 @@ class ComposedEncoding:
         """Returns the signal of a range that is known when the layer is called."""
         if start < 0 or start + length > MOST_READY_ROWS or not is_eager():
             return self._seen_blocks(start, length, ops)
-        if start + length > len(self._ready.rows):
+        ready = self._ready  # another thread may put another one in its place meanwhile
+        if start + length > len(ready.rows):
             # Twice as many each time, so that a length that grows step by step costs little.
             rows = min(2 ** (start + length - 1).bit_length(), self._high)
-            self._ready = Table(self._seen_blocks(0, rows, np))
-        return self._ready.tensor()[start : start + length]
+            self._ready = ready = Table(self._seen_blocks(0, rows, np))
+        return ready.tensor()[start : start + length]
 
     def _seen_blocks(self, start: int, length: int, xp: ModuleType) -> Any:
         first, skipped = divmod(start + self._zero_block * UNITS, UNITS)
         count = (skipped + length + UNITS - 1) // UNITS
-        return self._compose_blocks(self._rotations(first + np.arange(count), np), count, xp)[
-            skipped : skipped + length
-        ]
+        signal = self._compose_blocks(self._rotations(first + np.arange(count), np), count, xp)
+        return signal[skipped : skipped + length]
 
     def _graph_range(self, start: Any, length: Any) -> Any:
         """Returns the signal of a range whose start or length only the graph knows."""

@@ -139,7 +139,7 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
         signal = ops.broadcast_to(signal, (*ops.shape(inputs)[:-1], signal.shape[-1]))
         signal = ops.cast(signal, self.compute_dtype)
         if self.combine == "replace":
-            return signal
+            return ops.copy(signal)  # PyTorch may have returned rows of the table itself, which a user could change
         return ops.concatenate([ops.cast(inputs, self.compute_dtype), signal], axis=-1)
 
 

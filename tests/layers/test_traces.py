@@ -58,6 +58,18 @@ class TestPyTorch:
         program = torch.export.export(built(**config), example, dynamic_shapes=shapes, strict=strict).module()
         assert_right_at_every_length(lambda x: program(torch.tensor(x)).numpy())
 
+    @pytest.mark.parametrize("length", [5, 700])
+    @pytest.mark.parametrize("max_length", [None, 1000])
+    def test_outputs_that_are_changed_in_place_leave_the_layer_as_it_was(self, max_length: int, length: int) -> None:
+        import torch
+
+        layer = built(combine="replace", max_length=max_length)
+        expected = timing_signal(np.arange(length), CHANNELS)
+        for _ in range(2):
+            outputs = layer(torch.zeros(1, length, CHANNELS))
+            assert np.abs(outputs.numpy() - expected).max() <= EXACT
+            outputs.fill_(7.0)
+
     def test_it_compiles_without_a_break_in_the_graph(self) -> None:
         import torch
 
