@@ -1,9 +1,13 @@
 """A LiteRT file: its signature, read as a flatbuffer. The interpreter trusts a file and may crash on it."""
 
+import math
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from keras_pe.export.artifact import Artifact, TensorInfo
 from keras_pe.export.dependencies import require
@@ -12,6 +16,8 @@ from keras_pe.export.reading import description
 
 METADATA = "keras_pe"  # the name under which an exporter leaves its description in the file
 SIGNATURE = "serving_default"
+
+_NUMBERS = {name: np.dtype(name) for name in ("float64", "float32", "float16", "int8", "uint8")}
 
 
 def read(path: Path) -> Artifact:
@@ -32,6 +38,32 @@ def read(path: Path) -> Artifact:
         raise ValueError("is not a whole LiteRT file.") from error
     given: dict[str, Any] = {"inputs": inputs, "outputs": outputs} if known is None else description.from_json(known)
     return Artifact(Format.LITERT, path, nbytes=len(content), seconds=0.0, **given)
+
+
+def constants(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Returns the numbers that are stored in the file, by the name of their tensor; what is empty is left out.
+
+    A tensor without bits of its own for each number, such as one of four bits, is left out as well.
+    """
+    from ai_edge_litert import schema_py_generated as schema
+
+    model, dtypes = schema.Model.GetRootAs(path.read_bytes(), 0), _dtypes()
+    graphs = map(model.Subgraphs, range(model.SubgraphsLength()))
+    found: dict[str, npt.NDArray[Any]] = {}
+    for number, tensor in enumerate(graph.Tensors(i) for graph in graphs for i in range(graph.TensorsLength())):
+        buffer, dtype = model.Buffers(tensor.Buffer()), _NUMBERS.get(dtypes[tensor.Type()])
+        shape = [tensor.Shape(axis) for axis in range(tensor.ShapeLength())]
+        if dtype is not None and buffer.DataLength() == dtype.itemsize * math.prod(shape) > 0:
+            name = tensor.Name().decode()
+            found[f"{name};{number}" if name in found else name] = buffer.DataAsNumpy().view(dtype).reshape(shape)
+    return found
+
+
+def _dtypes() -> dict[int, str]:
+    """Returns the names of the element types by their numbers."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    return {number: key.lower() for key, number in vars(schema.TensorType).items() if isinstance(number, int)}
 
 
 def _description(model: Any) -> str | None:
@@ -64,12 +96,9 @@ def _named(entry: Any, count: int) -> Iterator[tuple[str, int]]:
 
 
 def _tensor_info(name: str, tensor: Any) -> TensorInfo:
-    from ai_edge_litert import schema_py_generated as schema
-
-    dtypes = {number: key.lower() for key, number in vars(schema.TensorType).items() if isinstance(number, int)}
     if tensor.ShapeSignatureLength():
         dims = [tensor.ShapeSignature(i) for i in range(tensor.ShapeSignatureLength())]
     else:
         dims = [tensor.Shape(i) for i in range(tensor.ShapeLength())]
     shape = (f"{name}_axis_{axis}" if dim < 0 else int(dim) for axis, dim in enumerate(dims))
-    return TensorInfo(name, tuple(shape), dtypes.get(tensor.Type(), "unknown"))
+    return TensorInfo(name, tuple(shape), _dtypes().get(tensor.Type(), "unknown"))

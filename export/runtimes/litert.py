@@ -2,11 +2,13 @@
 
 import importlib.metadata
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.reading.litert_file import constants
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 
@@ -15,6 +17,7 @@ class LiteRTRuntime:
 
     def __init__(self, path: str) -> None:
         interpreter = Interpreter(model_path=path)
+        self._path = Path(path)
         self._interpreter = interpreter
         self._run = interpreter.get_signature_runner()
         details = self._run.get_input_details()
@@ -24,6 +27,9 @@ class LiteRTRuntime:
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         # The interpreter's arrays are views of memory that the next run overwrites.
         return {name: np.array(array) for name, array in self._run(**inputs).items()}
+
+    def weights(self) -> Arrays:
+        return constants(self._path)
 
     def float_dtypes(self) -> tuple[str, ...]:
         names = {np.dtype(detail["dtype"]).name for detail in self._interpreter.get_tensor_details()}

@@ -3,7 +3,7 @@
 import keras
 import pytest
 
-from keras_pe.export import check_parity, export_onnx
+from keras_pe.export import check_parity, export_litert, export_onnx
 
 
 def _model(factor: float = 1.0, activation: str = "tanh") -> keras.Model:
@@ -37,3 +37,11 @@ def test_the_weights_of_a_file_that_onnxruntime_quantized_are_called_quantized(p
         "dense": "quantized (int8)",
     }
     assert all("scale" in finding.evidence for finding in result.findings)
+
+
+@pytest.mark.slow
+def test_a_weight_of_a_litert_file_is_looked_at_though_its_layers_cannot_be_followed(tmp_path):
+    artifact = export_litert(_model(-1.0), tmp_path / "model.tflite")
+    (result,) = check_parity(_model(), artifact, runtimes="litert").results
+    assert not result.passed
+    assert [(finding.layer, finding.cause) for finding in result.findings] == [("my_dense", "flipped sign")]
