@@ -5,21 +5,27 @@ import pytest
 
 from keras_pe.export import check_parity, export_onnx, export_saved_model
 from tests.export.parity import sound_models
+from tests.export.zoo import applications, hub
+from tests.export.zoo.statistics import as_trained
 
 WITH_SAVED_MODEL = {"positions_given", "attention", "lstm", "encoding_short_table"}  # a process with TensorFlow each
+FAMILIES = (  # the smallest of each
+    *("ConvNeXtTiny", "DenseNet121", "EfficientNetB0", "EfficientNetV2B0", "InceptionResNetV2", "InceptionV3"),
+    *("MobileNet", "MobileNetV2", "MobileNetV3Small", "NASNetMobile", "ResNet50", "ResNet50V2", "VGG16", "Xception"),
+)
+APPLICATIONS = [(name, kind) for name in FAMILIES for kind in applications.TRIALS]
+SAMPLE = {("MobileNet", "free"), ("MobileNetV3Small", "fixed"), "Bert", "Gemma"}  # the slow run takes these
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("build", sound_models.ALL, ids=lambda build: build.__name__)
-def test_a_sound_model_raises_no_alarm(build, tmp_path):
-    keras.utils.set_random_seed(3)
-    model = build()
-    artifacts = [export_onnx(model, tmp_path / "model.onnx")]
-    runtimes = ["keras[graph]", "onnxruntime[disabled]", "onnxruntime[all]"]
-    if build.__name__ in WITH_SAVED_MODEL:
-        artifacts.append(export_saved_model(model, tmp_path / "model"))
-        runtimes.append("tensorflow")
-    report = check_parity(model, artifacts, runtimes=runtimes)
+def _sampled(cases):
+    """Marks what the slow run leaves out: the whole takes an hour."""
+    return [pytest.param(each, marks=pytest.mark.slow if each in SAMPLE else pytest.mark.exhaustive) for each in cases]
+
+
+def _assert_no_alarm(model, path, artifacts=(), runtimes=()):
+    file = export_onnx(model, path)
+    runtimes = ["keras[graph]", "onnxruntime[disabled]", "onnxruntime[all]", *runtimes]
+    report = check_parity(model, [file, *artifacts], runtimes=runtimes)
     assert report.passed, str(report)
     assert len(report.results) == len(runtimes)
     factors = [
@@ -28,5 +34,32 @@ def test_a_sound_model_raises_no_alarm(build, tmp_path):
     assert max(factors, default=0) < 4, "a sound model stays under half of what is allowed"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("build", sound_models.ALL, ids=lambda build: build.__name__)
+def test_a_sound_model_raises_no_alarm(build, tmp_path):
+    keras.utils.set_random_seed(3)
+    model = build()
+    if build.__name__ not in WITH_SAVED_MODEL:
+        _assert_no_alarm(model, tmp_path / "model.onnx")
+    else:
+        saved_model = export_saved_model(model, tmp_path / "model")
+        _assert_no_alarm(model, tmp_path / "model.onnx", [saved_model], ["tensorflow"])
+
+
+@pytest.mark.timeout(1800)  # two networks of a thousand layers, each called at seven sizes in two precisions
+@pytest.mark.parametrize("case", _sampled(APPLICATIONS), ids=str)
+def test_an_application_raises_no_alarm(case, tmp_path):
+    _assert_no_alarm(applications.make(*case), tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("name", _sampled(hub.ENTRIES))
+def test_a_model_of_keras_hub_raises_no_alarm(name, tmp_path):
+    keras.utils.set_random_seed(3)
+    _assert_no_alarm(as_trained(hub.ENTRIES[name].make()), tmp_path / "model.onnx")
+
+
 def test_there_are_as_many_as_promised():
-    assert len(sound_models.ALL) >= 20
+    assert len(sound_models.ALL) + len(APPLICATIONS) + len(hub.ENTRIES) >= 60
+    assert sum(name[0].isupper() for name in hub.ENTRIES) >= 15  # backbones; its layers are in lower case
+    modules = {name: getattr(keras.applications, name).__module__ for name in applications.NAMES}
+    assert {modules[name] for name in FAMILIES} == set(modules.values()) - {modules["VGG19"]}  # of VGG16's family
