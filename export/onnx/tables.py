@@ -24,13 +24,14 @@ def lookup_handlers(trace: Trace) -> Mapping[tuple[str, int], Callable[..., None
         table, keys, default = ctx.inputs
         if table not in contents:
             raise ValueError("A table within a branch or a loop has no ONNX form.")
-        value = ctx.graph.get_node_by_output(default)
-        if value is None or not value.is_const():
+        value = ctx.value(default)
+        if value is None:
             raise ValueError("A table whose default is computed has no ONNX form.")
         known, values = contents[table]
-        result = _encode(ctx, keys, known, values, np.asarray(value.get_tensor_value(as_list=False)))
-        if ctx.graph.get_shape(node.output[0]) is None:  # TensorFlow does not say that it is the keys'
-            ctx.graph.copy_shape(keys, node.output[0])
+        result = _encode(ctx, keys, known, values, value)
+        (output,) = ctx.outputs
+        if ctx.shape(output) is None:  # TensorFlow does not say that it is the keys'
+            ctx.declare(output, ctx.shape(keys), ctx.onnx_dtype(output))
         ctx.finish(result)
 
     return {(_FIND, opset): find for opset in opsets.WRITTEN}

@@ -43,7 +43,7 @@ def dynamic_update_slice(ctx: Replacement) -> None:
 def reverse(ctx: Replacement) -> None:
     """One slice that goes backwards, where tf2onnx takes a transposition, a ReverseSequence and eight nodes more."""
     x, _ = ctx.inputs
-    axes = [int(axis) for axis in ctx.node.inputs[1].get_tensor_value()]
+    axes = [int(axis) for axis in ctx.constant_value(ctx.inputs[1])]
     if not axes:
         ctx.finish(x)
         return
@@ -56,14 +56,14 @@ def reverse(ctx: Replacement) -> None:
 def arg_extreme(ctx: Replacement) -> None:
     """The first extreme along an axis, of truths too, which ONNX does not order."""
     x, _ = ctx.inputs
-    axis = ctx.node.inputs[1].get_tensor_value()
+    axis = ctx.constant_value(ctx.inputs[1]).tolist()
     ordered = x if ctx.numpy_dtype(x).kind != "b" else ctx.cast(x, "int32")
-    ctx.finish(ctx.cast_like_output(ctx.emit(ctx.node.type, ordered, axis=axis, keepdims=0)))
+    ctx.finish(ctx.cast_like_output(ctx.emit(ctx.operator, ordered, axis=axis, keepdims=0)))
 
 
 @handler("Cumprod")
 def cumprod(ctx: Replacement) -> None:
     """tf2onnx's own loop, which takes an axis counted from the front only."""
-    axis = int(ctx.node.inputs[1].get_tensor_value())
-    ctx.graph.replace_input(ctx.node, ctx.inputs[1], ctx.constant(axis % ctx.rank(ctx.inputs[0]), "int32"), 1)
+    axis = int(ctx.constant_value(ctx.inputs[1]))
+    ctx.set_input(1, ctx.constant(axis % ctx.rank(ctx.inputs[0]), "int32"))
     ctx.leave_to_tf2onnx()

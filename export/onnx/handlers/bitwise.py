@@ -1,7 +1,5 @@
 """The Bitcast of Keras' float argmax, argmin and signbit, and shifts: what ONNX can do with bits."""
 
-from typing import Any
-
 import numpy as np
 
 from keras_pe.export.onnx.handlers.registry import handler
@@ -17,7 +15,7 @@ def bitcast(ctx: Replacement) -> None:
     Keras masks that bit out, so a word with that bit right and the others zero gives every reader what it asked for.
     """
     (x,) = ctx.inputs
-    readers = ctx.graph.find_output_consumers(ctx.node.output[0])
+    readers = ctx.readers()
     if ctx.numpy_dtype(x) != np.float32 or not readers or not all(map(_reads_the_sign, readers)):
         raise ValueError("The bits of a number have no ONNX form.")
     ctx.finish(_sign_bit(ctx, negative(ctx, x)))
@@ -26,9 +24,9 @@ def bitcast(ctx: Replacement) -> None:
 @handler("BitwiseAnd", until=17)
 def bitwise_and(ctx: Replacement) -> None:
     """Opset 18 brings BitwiseAnd; before it, the mask of the sign bit can still be written."""
-    if not _reads_the_sign(ctx.node):
+    if not _reads_the_sign(ctx):
         raise ValueError("BitwiseAnd needs opset 18.")
-    (x,) = (name for name, node in zip(ctx.inputs, ctx.node.inputs, strict=True) if not node.is_const())
+    (x,) = (name for name in ctx.inputs if ctx.value(name) is None)
     ctx.finish(_sign_bit(ctx, ctx.emit("Less", x, ctx.constant_like(0, x))))
 
 
@@ -56,6 +54,6 @@ def _complement(ctx: Replacement, x: str) -> str:
     return ctx.emit("Sub", ctx.constant_like(-1, x), x)
 
 
-def _reads_the_sign(reader: Any) -> bool:
-    constants = [node.get_tensor_value() for node in reader.inputs if node.is_const()]
-    return reader.type == "BitwiseAnd" and constants == [_SIGN_BIT]
+def _reads_the_sign(reader: Replacement) -> bool:
+    constants = [value for name in reader.inputs if (value := reader.value(name)) is not None]
+    return reader.operator == "BitwiseAnd" and [value.tolist() for value in constants] == [_SIGN_BIT]

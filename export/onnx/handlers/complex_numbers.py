@@ -16,7 +16,7 @@ from keras_pe.export.onnx.handlers.registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 from keras_pe.export.onnx.workarounds import OF_COMPLEX
 
-_PARTS = {TensorProto.COMPLEX64: TensorProto.FLOAT, TensorProto.COMPLEX128: TensorProto.DOUBLE}
+_PARTS: dict[int, int] = {TensorProto.COMPLEX64: TensorProto.FLOAT, TensorProto.COMPLEX128: TensorProto.DOUBLE}
 
 
 def mark_complex(graph: Any, nodes: list[Any]) -> list[Any]:
@@ -34,10 +34,9 @@ def complex_handler(*operators: str) -> Callable[[Callable[[Replacement], None]]
 
 def as_pairs(ctx: Replacement, name: str) -> str:
     """Returns a complex input as pairs. A constant is still as TensorFlow has it."""
-    node = ctx.graph.get_node_by_output(name)
-    if node is None or not node.is_const():
+    value = ctx.value(name)
+    if value is None:
         return name
-    value = np.asarray(node.get_tensor_value(as_list=False))
     return ctx.constant(np.stack([value.real, value.imag], axis=-1), value.real.dtype)
 
 
@@ -61,10 +60,9 @@ def times(ctx: Replacement, first: str, second: str) -> str:
 
 def finish_pairs(ctx: Replacement, pairs: str) -> None:
     """Puts pairs in the place of the TensorFlow node and declares them as what they are."""
-    (output,) = ctx.node.output
-    shape = ctx.graph.get_shape(output)
-    ctx.graph.set_shape(output, None if shape is None else [*shape, 2])
-    ctx.graph.set_dtype(output, _PARTS[ctx.graph.get_dtype(output)])
+    (output,) = ctx.outputs
+    shape = ctx.shape(output)
+    ctx.declare(output, None if shape is None else [*shape, 2], _PARTS[ctx.onnx_dtype(output)])
     ctx.finish(pairs)
 
 
@@ -72,7 +70,7 @@ def finish_pairs(ctx: Replacement, pairs: str) -> None:
 def complex_of_parts(ctx: Replacement) -> None:
     """Two real tensors of one shape: TensorFlow would broadcast them, Keras does not ask it to."""
     real, imaginary = ctx.inputs
-    shapes = zip(ctx.graph.get_shape(real), ctx.graph.get_shape(imaginary), strict=True)
+    shapes = zip(ctx.known_shape(real), ctx.known_shape(imaginary), strict=True)
     if any(size != other and 1 in (size, other) for size, other in shapes):
         raise ValueError("A real and an imaginary part of unlike shapes have no ONNX form.")
     finish_pairs(ctx, join(ctx, real, imaginary))
@@ -81,10 +79,10 @@ def complex_of_parts(ctx: Replacement) -> None:
 @complex_handler("Cast")
 def cast(ctx: Replacement) -> None:
     """A real tensor as a complex one; Keras never casts back."""
-    (x,), (output,) = ctx.inputs, ctx.node.output
+    (x,), (output,) = ctx.inputs, ctx.outputs
     if ctx.rank(x) != ctx.rank(output):  # it has the last axis of pairs, or returns real numbers
         raise ValueError("Only a real tensor can be cast to a complex one.")
-    real = ctx.emit("Cast", x, to=_PARTS[ctx.graph.get_dtype(output)])
+    real = ctx.emit("Cast", x, to=_PARTS[ctx.onnx_dtype(output)])
     finish_pairs(ctx, join(ctx, real, ctx.emit("Expand", ctx.constant_like(0, real), ctx.emit("Shape", real))))
 
 

@@ -14,8 +14,8 @@ from keras_pe.export.onnx.handlers.replacement import Replacement
 @handler("Einsum")
 def contraction(ctx: Replacement) -> None:
     """A MatMul where there are two operands, each with labels of its own; else what tf2onnx writes."""
-    terms = _terms(ctx.node.get_attr_value("equation").decode())
-    ctx.node.set_attr("equation", f"{','.join(terms[:-1])}->{terms[-1]}")
+    terms = _terms(ctx.attribute("equation"))
+    ctx.set_attribute("equation", f"{','.join(terms[:-1])}->{terms[-1]}")
     if not _is_contraction(terms) or not _replace(ctx, *terms):
         ctx.leave_to_tf2onnx()
 
@@ -71,7 +71,7 @@ def _replace(ctx: Replacement, left: str, right: str, output: str) -> bool:
 
 
 def _sizes(ctx: Replacement, tensor: str, labels: str) -> dict[str, int]:
-    shape = ctx.graph.get_shape(tensor) or []
+    shape = ctx.shape(tensor) or []
     return {label: size for label, size in zip(labels, shape, strict=False) if size is not None and size >= 0}
 
 

@@ -31,15 +31,15 @@ def transposed_convolution(ctx: Replacement) -> None:
     """The kernels' sum, cut to size or filled up with zeros."""
     sizes, kernel, images, *bias = ctx.inputs  # the bias of a BiasAdd that followed
     rank = ctx.rank(images) - 2
-    is_last = ctx.node.get_attr_value("data_format").decode().endswith("C")
+    is_last = ctx.attribute("data_format").endswith("C")
     first = 1 if is_last else 2  # axis of the image
-    strides, dilations = (ctx.node.get_attr_value(name)[first : first + rank] for name in ("strides", "dilations"))
-    kernel_shape = ctx.graph.get_shape(kernel)[:rank]
+    strides, dilations = (ctx.attribute(name)[first : first + rank] for name in ("strides", "dilations"))
+    kernel_shape = ctx.known_shape(kernel)[:rank]
     axes = [
         _Axis(stride, (size - 1) * dilation + 1)
         for stride, size, dilation in zip(strides, kernel_shape, dilations, strict=True)
     ]
-    is_same = ctx.node.get_attr_value("padding") == b"SAME"
+    is_same = ctx.attribute("padding") == "SAME"
     if is_last:
         images = ctx.emit("Transpose", images, perm=[0, rank + 1, *range(1, rank + 1)])
     kernel = ctx.emit("Transpose", kernel, perm=[rank + 1, rank, *range(rank)])

@@ -8,7 +8,7 @@ from keras_pe.export.onnx.handlers.replacement import Replacement
 def bincount(ctx: Replacement) -> None:
     """Adds one, or the weight, at each value, and cuts off one place more for the values beyond the last."""
     x, size, weights = ctx.inputs
-    dtype = ctx.numpy_dtype(ctx.node.output[0])
+    dtype = ctx.numpy_dtype(ctx.outputs[0])
     size = ctx.emit("Reshape", ctx.cast(size, "int64"), ctx.integers(1))
     places = ctx.cast(x, "int64")
     places = ctx.emit("Where", ctx.emit("Less", places, size), places, size)
@@ -20,10 +20,10 @@ def bincount(ctx: Replacement) -> None:
         rows = ctx.emit("Expand", ctx.emit("Reshape", rows, ctx.integers(-1, 1, 1)), ctx.emit("Shape", index))
         index = ctx.emit("Concat", rows, index, axis=-1)
         total = ctx.emit("Concat", ctx.emit("Slice", shape, ctx.integers(0), ctx.integers(1)), total, axis=0)
-    is_counting = 0 in (ctx.graph.get_shape(weights) or ())
+    is_counting = 0 in (ctx.shape(weights) or ())
     updates = ctx.emit("Expand", ctx.constant(1, dtype), shape) if is_counting else weights
     start = ctx.emit("Expand", ctx.constant(0, dtype), total)
-    reduction = "none" if ctx.node.get_attr_value("binary_output", False) else "add"
+    reduction = "none" if ctx.attribute("binary_output", False) else "add"
     filled = ctx.emit("ScatterND", start, index, updates, reduction=reduction)
     ctx.finish(ctx.emit("Slice", filled, ctx.integers(0), size, ctx.integers(-1)))
 
@@ -39,4 +39,4 @@ def scatter_nd(ctx: Replacement) -> None:
 @handler("Bincount", "DenseBincount", "ScatterNd", until=15)
 def refused(ctx: Replacement) -> None:
     """Opset 16 brings the scattering that adds."""
-    raise ValueError(f"{ctx.node.type} needs opset 16.")
+    raise ValueError(f"{ctx.operator} needs opset 16.")

@@ -47,7 +47,7 @@ class Transform:
         matrix = self._matrix()
         if matrix is not None:
             return self._product(x, matrix)
-        if self.ctx.graph.opset < 17:
+        if self.ctx.opset < 17:
             raise ValueError("A Fourier transform of this length needs opset 17.")
         axes = self.ctx.integers(0, -1) if self.is_of_reals else self.ctx.integers(0)
         # In float32 a transform leaks from one part into the other; ONNX Runtime takes float64 as fast.
@@ -65,7 +65,7 @@ class Transform:
         if not (isinstance(self.length, int) and isinstance(self.terms, int) and isinstance(self.count, int)):
             return None
         rows, columns = self.terms * (2 - self.is_of_reals), self.count * (2 - self.is_real)
-        has_dft = self._is_power and self.ctx.graph.opset >= 17
+        has_dft = self._is_power and self.ctx.opset >= 17
         if rows * columns > (LARGEST_MATRIX_BESIDE_DFT if has_dft else LARGEST_MATRIX):
             return None
         # The remainder keeps the angles small, and so exact.
@@ -130,7 +130,7 @@ def scalar(ctx: Replacement, size: Size) -> str:
 
 def first(ctx: Replacement, x: str, count: Size, axis: int) -> str:
     """Writes the first entries along an axis."""
-    shape = ctx.graph.get_shape(x)
+    shape = ctx.shape(x)
     if shape is not None and shape[axis] == count:
         return x
     stop = ctx.emit("Reshape", scalar(ctx, count), ctx.integers(1))

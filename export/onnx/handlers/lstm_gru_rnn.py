@@ -11,7 +11,7 @@ from keras_pe.export.onnx.recurrences import CALL
 def recurrence(ctx: Replacement) -> None:
     """One operator, its steps first instead of the batch, and with an axis for its one direction."""
     try:
-        operator, attributes = json.loads(ctx.node.get_attr_str("token"))
+        operator, attributes = json.loads(ctx.attribute("token"))
     except json.JSONDecodeError:  # a `tf.numpy_function` of the model's own
         raise ValueError("Only Python runs its code.") from None
     sequences, weights, states = ctx.inputs[0], ctx.inputs[1:4], ctx.inputs[4:]

@@ -9,7 +9,7 @@ def one_hot(ctx: Replacement) -> None:
     """Compares the indices with 0, 1, ..., depth - 1 along the new axis."""
     indices, depth, on, off = ctx.inputs
     rank = ctx.rank(indices)
-    axis = ctx.node.get_attr_value("axis", -1) % (rank + 1)
+    axis = ctx.attribute("axis", -1) % (rank + 1)
     if ctx.numpy_dtype(indices) not in ("int32", "int64"):
         indices = ctx.cast(indices, "int32")
     dtype = ctx.numpy_dtype(indices)

@@ -8,8 +8,8 @@ from keras_pe.export.onnx.handlers.replacement import Replacement
 def extract_image_patches(ctx: Replacement) -> None:
     """Gathers the rows of each patch, then the columns; a patch's pixels become channels, row by row."""
     (images,) = ctx.inputs
-    kernel, strides, rates = (ctx.node.get_attr_value(name)[1:3] for name in ("ksizes", "strides", "rates"))
-    is_same = ctx.node.get_attr_value("padding") == b"SAME"
+    kernel, strides, rates = (ctx.attribute(name)[1:3] for name in ("ksizes", "strides", "rates"))
+    is_same = ctx.attribute("padding") == "SAME"
     channels = ctx.emit("Gather", ctx.emit("Shape", images), ctx.integers(3))
     counts = []
     # The axes: first [batch, rows, columns, channels], then [batch, rows, kernel rows, columns, channels].

@@ -16,13 +16,76 @@ _OWN = {"CTCGreedyDecoder": CTCGreedyDecoder.version_11, "Cumprod": CumProd.vers
 class Replacement:
     """A TensorFlow node that is being replaced: its inputs and attributes, and a pen for ONNX nodes.
 
-    Tensors are passed by name, as tf2onnx does.
+    Tensors are passed by name, as tf2onnx does. tf2onnx's own graph and nodes stay in here.
+
+    Attributes:
+        operator: TensorFlow's type of the node.
+        inputs: The names of what it takes.
+        outputs: The names of what it returns.
+        opset: The ONNX operator set that is written.
     """
 
     def __init__(self, graph: Any, node: Any) -> None:
-        self.graph = graph
-        self.node = node
+        self._graph = graph
+        self._node = node
+        self.operator: str = node.type
         self.inputs: list[str] = list(node.input)
+        self.outputs: list[str] = list(node.output)
+        self.opset: int = graph.opset
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Returns an attribute of the node, a text as a text."""
+        value = self._node.get_attr_value(name, default)
+        return value.decode() if isinstance(value, bytes) else value
+
+    def set_attribute(self, name: str, value: Any) -> None:
+        """Changes an attribute of the node, for tf2onnx's own handler."""
+        self._node.set_attr(name, value)
+
+    def set_input(self, place: int, tensor: str) -> None:
+        """Changes what the node takes, for tf2onnx's own handler."""
+        self._graph.replace_input(self._node, self.inputs[place], tensor, place)
+
+    def value(self, tensor: str) -> np.ndarray[Any, Any] | None:
+        """Returns the value of a tensor that is a constant, as TensorFlow has it; None of any other."""
+        node = self._graph.get_node_by_output(tensor)
+        if node is None or not node.is_const():
+            return None
+        return np.asarray(node.get_tensor_value(as_list=False))
+
+    def constant_value(self, tensor: str) -> np.ndarray[Any, Any]:
+        """Returns the value of a tensor that must be a constant.
+
+        Raises:
+            ValueError: If it is none.
+        """
+        value = self.value(tensor)
+        if value is None:
+            raise ValueError(f"{self.operator} has an ONNX form only where {tensor!r} is a constant.")
+        return value
+
+    def shape(self, tensor: str) -> list[int] | None:
+        """Returns the shape of a tensor, -1 where a size is not known; None where the rank is not."""
+        shape: list[int] | None = self._graph.get_shape(tensor)
+        return shape
+
+    def known_shape(self, tensor: str) -> list[int]:
+        """Returns the shape of a tensor whose rank must be known."""
+        self.rank(tensor)
+        return self.shape(tensor) or []
+
+    def readers(self) -> list["Replacement"]:
+        """Returns the nodes that take the first output."""
+        return [Replacement(self._graph, node) for node in self._graph.find_output_consumers(self.outputs[0])]
+
+    def declare(self, output: str, shape: list[int] | None, dtype: int) -> None:
+        """Says what an output is from now on: its shape, and its element type as ONNX counts them."""
+        self._graph.set_shape(output, shape)
+        self._graph.set_dtype(output, dtype)
+
+    def onnx_dtype(self, tensor: str) -> int:
+        """Returns the element type of a tensor as ONNX counts them."""
+        return int(self._graph.get_dtype(tensor))
 
     def emit(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Writes one ONNX node and returns the name of its first output."""
@@ -30,15 +93,15 @@ class Replacement:
 
     def emit_all(self, operator: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
         """Writes one ONNX node and returns the names of its outputs."""
-        return list(self.graph.make_node(operator, list(inputs), attr=attributes, output_count=outputs).output)
+        return list(self._graph.make_node(operator, list(inputs), attr=attributes, output_count=outputs).output)
 
     def emit_ml(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Writes one node of ONNX's second domain, whose operators take texts, and returns the name of its output."""
-        return str(self.graph.make_node(operator, list(inputs), attr=attributes, domain=opsets.ML_DOMAIN).output[0])
+        return str(self._graph.make_node(operator, list(inputs), attr=attributes, domain=opsets.ML_DOMAIN).output[0])
 
     def constant(self, value: Any, dtype: Any) -> str:
         """Writes a constant and returns its name."""
-        return str(self.graph.make_const(utils.make_name("const"), np.array(value, dtype)).output[0])
+        return str(self._graph.make_const(utils.make_name("const"), np.array(value, dtype)).output[0])
 
     def constant_like(self, value: Any, tensor: str) -> str:
         """Writes a constant of the element type of a tensor and returns its name."""
@@ -54,34 +117,34 @@ class Replacement:
 
     def cast_like_output(self, tensor: str, output: int = 0) -> str:
         """Casts to the element type that the TensorFlow node returns."""
-        return self.emit("Cast", tensor, to=self.graph.get_dtype(self.node.output[output]))
+        return self.emit("Cast", tensor, to=self.onnx_dtype(self.outputs[output]))
 
     def numpy_dtype(self, tensor: str) -> np.dtype[Any]:
         """Returns the element type of a tensor."""
-        dtype: np.dtype[Any] = np.dtype(utils.map_onnx_to_numpy_type(self.graph.get_dtype(tensor)))
+        dtype: np.dtype[Any] = np.dtype(utils.map_onnx_to_numpy_type(self.onnx_dtype(tensor)))
         return dtype
 
     def known_sizes(self, tensor: str) -> list[int] | None:
         """Returns the entries of a vector of sizes that is a constant or put together of them; the first may be -1."""
-        sizes: list[int] | None = get_shape_from_const_or_concat(self.graph, self.graph.get_node_by_output(tensor))
+        sizes: list[int] | None = get_shape_from_const_or_concat(self._graph, self._graph.get_node_by_output(tensor))
         return sizes
 
     def leave_to_tf2onnx(self) -> None:
         """Has tf2onnx's own handler replace the node, as it is now."""
-        _OWN[self.node.type](self.graph, self.node)
+        _OWN[self.operator](self._graph, self._node)
 
     def rank(self, tensor: str) -> int:
         """Returns the rank of a tensor, which every handler that asks for it needs to be known."""
-        rank = self.graph.get_rank(tensor)
+        rank = self._graph.get_rank(tensor)
         if rank is None:
-            raise ValueError(f"{self.node.type} of a tensor of unknown rank has no ONNX form.")
+            raise ValueError(f"{self.operator} of a tensor of unknown rank has no ONNX form.")
         return int(rank)
 
     def finish(self, *results: str) -> None:
         """Puts the results in the place of the TensorFlow node, under its outputs' names."""
-        node = self.node
+        node = self._node
         outputs, shapes, dtypes = list(node.output), node.output_shapes, node.output_dtypes
-        self.graph.remove_node(node.name)
+        self._graph.remove_node(node.name)
         for result, output, shape, dtype in zip(results, outputs, shapes, dtypes, strict=True):
             # The optimizer drops the Identity again; it only carries the name.
-            self.graph.make_node("Identity", [result], outputs=[output], shapes=[shape], dtypes=[dtype])
+            self._graph.make_node("Identity", [result], outputs=[output], shapes=[shape], dtypes=[dtype])

@@ -23,9 +23,9 @@ def nearest(ctx: Replacement) -> None:
     Source: tensorflow/core/kernels/image/resize_nearest_neighbor_op.cc.
     """
     images, size = ctx.inputs
-    if ctx.node.get_attr_value("align_corners"):
+    if ctx.attribute("align_corners"):
         raise ValueError("align_corners=True is not converted, which keras.ops.image.resize does not set")
-    pixels = _centers if ctx.node.get_attr_value("half_pixel_centers") else _count
+    pixels = _centers if ctx.attribute("half_pixel_centers") else _count
     for axis in (_HEIGHT, _WIDTH):
         old, new = _sizes(ctx, images, size, axis)
         scale = ctx.emit("Div", old, ctx.cast(new, "float32"))
@@ -42,9 +42,7 @@ def bilinear(ctx: Replacement) -> None:
     images = ctx.emit("Transpose", ctx.cast(images, "float32"), perm=[0, 3, 1, 2])
     shape = ctx.emit("Slice", ctx.emit("Shape", images), ctx.integers(0), ctx.integers(2))
     shape = ctx.emit("Concat", shape, ctx.cast(size, "int64"), axis=0)
-    places = next(
-        (name for name in ("align_corners", "half_pixel_centers") if ctx.node.get_attr_value(name)), "asymmetric"
-    )
+    places = next((name for name in ("align_corners", "half_pixel_centers") if ctx.attribute(name)), "asymmetric")
     mode = {"mode": "linear", "coordinate_transformation_mode": places.removesuffix("_centers")}
     ctx.finish(ctx.emit("Transpose", ctx.emit("Resize", images, "", "", shape, **mode), perm=[0, 2, 3, 1]))
 
@@ -56,7 +54,7 @@ def bicubic(ctx: Replacement) -> None:
     Source: tensorflow/core/kernels/image/resize_bicubic_op.cc, `GetWeightsAndIndices`.
     """
     images, size = ctx.inputs
-    if not ctx.node.get_attr_value("half_pixel_centers"):
+    if not ctx.attribute("half_pixel_centers"):
         raise ValueError("only half_pixel_centers=True is converted, which keras.ops.image.resize sets")
     images = ctx.cast(images, "float32")
     for axis in (_HEIGHT, _WIDTH):
@@ -81,7 +79,7 @@ def scale_and_translate(ctx: Replacement) -> None:
     Source: tensorflow/core/kernels/image/scale_and_translate_op.cc, `ComputeSpansCore`.
     """
     images, size, scale, translation = ctx.inputs
-    kernel = ctx.node.get_attr_value("kernel_type").decode()
+    kernel = ctx.attribute("kernel_type")
     if kernel not in _RADIUS:
         raise ValueError(f"kernel_type={kernel!r} is not converted, only {', '.join(_RADIUS)}")
     images = ctx.cast(images, "float32")
@@ -93,7 +91,7 @@ def scale_and_translate(ctx: Replacement) -> None:
         shrinks = ctx.emit("Div", one, ctx.emit("Gather", scale, along))
         shift = ctx.emit("Mul", shrinks, ctx.emit("Gather", translation, along))
         place = ctx.emit("Sub", ctx.emit("Mul", _centers(ctx, new), shrinks), shift)
-        stretch = ctx.emit("Max", shrinks, one) if ctx.node.get_attr_value("antialias") else one
+        stretch = ctx.emit("Max", shrinks, one) if ctx.attribute("antialias") else one
         reach = ctx.emit("Mul", stretch, _number(ctx, _RADIUS[kernel]))
         first = ctx.emit("Ceil", ctx.emit("Sub", ctx.emit("Sub", place, reach), half))
         most = ctx.emit("Add", ctx.emit("Mul", ctx.emit("Ceil", reach), _number(ctx, 2)), one)

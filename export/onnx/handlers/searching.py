@@ -13,7 +13,7 @@ def bucketize(ctx: Replacement) -> None:
     # The boundaries are float32; an integer beyond 2**24 is none, and a double between two of them would become one.
     dtype = "float64" if ctx.numpy_dtype(x) in ("float64", "int32", "int64") else "float32"
     values = ctx.emit("Unsqueeze", ctx.cast(x, dtype), ctx.integers(-1))
-    boundaries = ctx.constant(ctx.node.get_attr("boundaries").floats, dtype)
+    boundaries = ctx.constant(ctx.attribute("boundaries"), dtype)
     ctx.finish(_count(ctx, ctx.emit("GreaterOrEqual", values, boundaries)))
 
 
@@ -36,8 +36,8 @@ def top_k(ctx: Replacement) -> None:
     dtype = ctx.numpy_dtype(x)
     wide = x if dtype.kind == "f" or dtype in ("int32", "int64") else ctx.cast(x, "int64")
     count = ctx.emit("Reshape", ctx.cast(k, "int64"), ctx.integers(1))
-    top = ctx.graph.make_node("TopK", [wide, count], output_count=2)
-    ctx.finish(ctx.cast_like_output(top.output[0]), ctx.cast_like_output(top.output[1], output=1))
+    values, places = ctx.emit_all("TopK", wide, count, outputs=2)
+    ctx.finish(ctx.cast_like_output(values), ctx.cast_like_output(places, output=1))
 
 
 @handler("InTopKV2")

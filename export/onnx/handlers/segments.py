@@ -31,7 +31,7 @@ def maximum_or_minimum(ctx: Replacement) -> None:
 @handler("UnsortedSegmentMax", "UnsortedSegmentMin", until=17)
 def refused(ctx: Replacement) -> None:
     """Without scattering, empty segments would be infinite where TensorFlow's are the largest finite number."""
-    raise ValueError(f"{ctx.node.type} needs opset 18.")
+    raise ValueError(f"{ctx.operator} needs opset 18.")
 
 
 def _scatter(ctx: Replacement) -> None:
@@ -42,9 +42,9 @@ def _scatter(ctx: Replacement) -> None:
     rows = ctx.emit("Where", dropped, count, ctx.cast(segments, "int64"))
     inner = ctx.emit("Slice", ctx.emit("Shape", data), ctx.integers(ctx.rank(segments)), ctx.integers(ctx.rank(data)))
     shape = ctx.emit("Concat", ctx.emit("Add", count, ctx.integers(1)), inner, axis=0)
-    start = ctx.emit("Expand", ctx.constant_like(_neutral(ctx.node.type, ctx.numpy_dtype(data)), data), shape)
+    start = ctx.emit("Expand", ctx.constant_like(_neutral(ctx.operator, ctx.numpy_dtype(data)), data), shape)
     index = ctx.emit("Unsqueeze", rows, ctx.integers(-1))
-    filled = ctx.emit("ScatterND", start, index, data, reduction=_REDUCTIONS[ctx.node.type])
+    filled = ctx.emit("ScatterND", start, index, data, reduction=_REDUCTIONS[ctx.operator])
     ctx.finish(ctx.emit("Slice", filled, ctx.integers(0), count))
 
 

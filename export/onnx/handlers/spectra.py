@@ -14,7 +14,7 @@ def fft(ctx: Replacement) -> None:
 @complex_handler("FFT2D", "IFFT2D")
 def fft2(ctx: Replacement) -> None:
     """The transforms of the last two axes, one after the other."""
-    rank = ctx.rank(ctx.node.output[0])
+    rank = ctx.rank(ctx.outputs[0])
     swap = [*range(rank - 2), rank - 1, rank - 2, rank]
     rows = _along(ctx, as_pairs(ctx, ctx.inputs[0]), -1)
     columns = _along(ctx, ctx.emit("Transpose", rows, perm=swap), -2)
@@ -24,7 +24,7 @@ def fft2(ctx: Replacement) -> None:
 @complex_handler("RFFT")
 def rfft(ctx: Replacement) -> None:
     """The transform of a real signal, without the half that mirrors the other."""
-    rank, length = ctx.rank(ctx.node.output[0]), _length(ctx)
+    rank, length = ctx.rank(ctx.outputs[0]), _length(ctx)
     signal = first(ctx, ctx.inputs[0], length, rank - 1)
     transform = Transform(ctx, rank, length, length, _bins(ctx, length), is_of_reals=True)
     finish_pairs(ctx, transform.write(signal))
@@ -33,7 +33,7 @@ def rfft(ctx: Replacement) -> None:
 @complex_handler("IRFFT")
 def irfft(ctx: Replacement) -> None:
     """The real signal of half a spectrum: a bin that the other half mirrors counts twice."""
-    rank, length = ctx.rank(ctx.node.output[0]), _length(ctx)
+    rank, length = ctx.rank(ctx.outputs[0]), _length(ctx)
     bins = _bins(ctx, length)
     spectrum = first(ctx, as_pairs(ctx, ctx.inputs[0]), bins, rank - 1)
     zero, one, two = (scalar(ctx, size) for size in (0, 1, 2))
@@ -47,19 +47,19 @@ def irfft(ctx: Replacement) -> None:
 
 def _along(ctx: Replacement, pairs: str, axis: int) -> str:
     """Writes the transform of the last axis of pairs, which has the size of an axis of the node's output."""
-    output = ctx.node.output[0]
-    size: Size = int(ctx.graph.get_shape(output)[axis])
+    output = ctx.outputs[0]
+    size: Size = int(ctx.known_shape(output)[axis])
     if size == -1:
         size = ctx.emit("Gather", ctx.emit("Shape", pairs), ctx.constant(-2, "int64"))
-    is_inverse = ctx.node.type.startswith("I")
+    is_inverse = ctx.operator.startswith("I")
     return Transform(ctx, ctx.rank(output), size, size, size, is_inverse=is_inverse).write(pairs)
 
 
 def _length(ctx: Replacement) -> Size:
     """Returns the length, which is the second input of TensorFlow's real transforms."""
-    node = ctx.node.inputs[1]
-    if node.is_const():
-        return int(node.get_tensor_value(as_list=False).item())
+    value = ctx.value(ctx.inputs[1])
+    if value is not None:
+        return int(value.item())
     return ctx.emit("Squeeze", ctx.cast(ctx.inputs[1], "int64"))
 
 

@@ -21,11 +21,12 @@ def mark_texts(graph: Any, nodes: list[Any]) -> list[Any]:
 @handler(f"Equal{_OF_TEXTS}", f"NotEqual{_OF_TEXTS}")
 def compare(ctx: Replacement) -> None:
     """A LabelEncoder that knows one text."""
-    constants = [node.is_const() and node.is_scalar() for node in ctx.node.inputs]
+    values = [ctx.value(name) for name in ctx.inputs]
+    constants = [value is not None and value.ndim == 0 for value in values]
     if sum(constants) != 1:
         raise ValueError("Only the comparison with a constant text has an ONNX form.")
     place = constants.index(True)
-    text = ctx.node.inputs[place].get_tensor_value()
+    text = ctx.constant_value(ctx.inputs[place]).item()
     found = ctx.emit_ml(
         "LabelEncoder",
         ctx.inputs[1 - place],
@@ -34,4 +35,4 @@ def compare(ctx: Replacement) -> None:
         default_int64=0,
     )
     is_equal = ctx.cast(found, "bool")
-    ctx.finish(ctx.emit("Not", is_equal) if ctx.node.type.startswith("Not") else is_equal)
+    ctx.finish(ctx.emit("Not", is_equal) if ctx.operator.startswith("Not") else is_equal)

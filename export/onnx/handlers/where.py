@@ -8,7 +8,7 @@ from keras_pe.export.onnx.handlers.replacement import Replacement
 def select(ctx: Replacement) -> None:
     """Where, through int32 for the element types that ONNX Runtime has no Where for."""
     condition, x, y = ctx.inputs
-    if ctx.node.type == "Select" and ctx.rank(condition) == 1 and ctx.rank(x) > 1:
+    if ctx.operator == "Select" and ctx.rank(condition) == 1 and ctx.rank(x) > 1:
         condition = ctx.emit("Reshape", condition, ctx.integers(-1, *[1] * (ctx.rank(x) - 1)))
     if ctx.numpy_dtype(x) not in ("bool", "int16", "uint16"):
         ctx.finish(ctx.emit("Where", condition, x, y))
