@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tests.export.zoo.statistics import as_trained
+from tests.export.zoo.statistics import as_trained_on
 
 NAMES = (
     *("ConvNeXtTiny", "ConvNeXtSmall", "ConvNeXtBase", "ConvNeXtLarge", "ConvNeXtXLarge"),
@@ -33,8 +33,8 @@ TRIALS = {
 TOLERANCE = 2e-4
 
 
-def make(name: str, kind: str) -> keras.Model:
-    """Returns a model with random weights and the statistics of a trained one.
+def build(name: str, kind: str) -> keras.Model:
+    """Returns a model with random weights.
 
     Args:
         name: One of NAMES.
@@ -44,17 +44,25 @@ def make(name: str, kind: str) -> keras.Model:
     head: dict[str, Any] = {"include_top": True, "classes": 10, "classifier_activation": None}
     options = head if kind == "fixed" else {"include_top": False, "pooling": "avg"}
     side = SIDE if kind == "fixed" else None
-    model: keras.Model = as_trained(
-        getattr(keras.applications, name)(weights=None, input_shape=(side, side, 3), **options)
-    )
+    model: keras.Model = getattr(keras.applications, name)(weights=None, input_shape=(side, side, 3), **options)
+    return model
+
+
+def make(name: str, kind: str) -> keras.Model:
+    """Returns the same with the statistics of a trained one."""
+    model: keras.Model = as_trained_on(build(name, kind), _images((8, SIDE, SIDE)))
     return model
 
 
 def compare(model: keras.Model, run: Callable[[np.ndarray], np.ndarray], kind: str) -> None:
     """Raises AssertionError unless what runs a model's file returns what the model does in every trial."""
     for trial in TRIALS[kind]:
-        images = np.random.default_rng(trial[0]).uniform(0, 255, (*trial, 3)).astype("float32")
+        images = _images(trial)
         expected = np.asarray(model(images, training=False))
         largest = np.abs(expected).max()
         assert 0 < largest < np.inf
         np.testing.assert_allclose(run(images), expected, rtol=0, atol=TOLERANCE * largest, strict=True)
+
+
+def _images(trial: tuple[int, int, int]) -> np.ndarray:
+    return np.random.default_rng(trial[0]).uniform(0, 255, (*trial, 3)).astype("float32")

@@ -1,5 +1,7 @@
 """Statistics as training leaves them: of fresh ones a normalization does next to nothing, and hides what is wrong."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -22,3 +24,32 @@ def as_trained(model: Any) -> Any:
             if weight is not None:
                 weight.assign(draw(weight.shape))
     return model
+
+
+def as_trained_on(model: Any, inputs: np.ndarray) -> Any:
+    """Returns the model `as_trained`, with the means and variances that these inputs have.
+
+    Where they are others, each of a hundred layers stretches its inputs, and rounding with them: such a model returns
+    noise, in Keras too.
+    """
+    layers = as_trained(model)._flatten_layers()
+    normalizations = [layer for layer in layers if isinstance(layer, keras.layers.BatchNormalization)]
+    if normalizations:
+        with contextlib.ExitStack() as stack:
+            for layer in normalizations:
+                stack.enter_context(_attribute(layer, "momentum", 0.0))
+            for layer in model._flatten_layers():
+                if isinstance(layer, keras.layers.Dropout):
+                    stack.enter_context(_attribute(layer, "rate", 0.0))
+            model(inputs, training=True)
+    return model
+
+
+@contextlib.contextmanager
+def _attribute(layer: Any, name: str, value: float) -> Iterator[None]:
+    before = getattr(layer, name)
+    setattr(layer, name, value)
+    try:
+        yield
+    finally:
+        setattr(layer, name, before)
