@@ -1,8 +1,10 @@
 """Every model of `keras.applications` arrives, at sizes that its export did not look at, with trained statistics."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -10,9 +12,9 @@ import onnxruntime as ort
 import pytest
 
 from keras_pe.export import export_onnx
-from tests.export.zoo.applications import NAMES, TRIALS, compare, make
+from tests.export.zoo.applications import NAMES, REFUSED, TRIALS, build, compare, make
 
-SAMPLE = ("MobileNet", "ResNet50V2")  # the slow run takes these, and .ci/run with it
+SAMPLE = ("MobileNet", "ResNet50V2", "NASNetMobile")  # the slow run takes these, and .ci/run with it
 
 
 @pytest.fixture
@@ -24,11 +26,12 @@ def file(tmp_path: Path) -> Iterator[Path]:
     keras.utils.clear_session()
 
 
-@pytest.mark.parametrize("kind", TRIALS)
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=pytest.mark.slow if n in SAMPLE else pytest.mark.exhaustive) for n in NAMES],
-)
+def cases(pairs: Iterable[tuple[str, str]]) -> list[Any]:
+    marks = dict.fromkeys(SAMPLE, pytest.mark.slow)
+    return [pytest.param(*pair, id="-".join(pair), marks=marks.get(pair[0], pytest.mark.exhaustive)) for pair in pairs]
+
+
+@pytest.mark.parametrize(("name", "kind"), cases(pair for pair in product(NAMES, TRIALS) if pair not in REFUSED))
 def test_an_application_agrees_with_keras(name: str, kind: str, file: Path) -> None:
     model = make(name, kind)
     artifact = export_onnx(model, file)
@@ -40,6 +43,17 @@ def test_an_application_agrees_with_keras(name: str, kind: str, file: Path) -> N
         return result
 
     compare(model, run, kind)
+
+
+@pytest.mark.filterwarnings(r"ignore:In the future `np\.object`:FutureWarning")  # of Keras' own export
+@pytest.mark.parametrize(("name", "kind"), cases(REFUSED))
+def test_what_is_refused_keras_does_not_export_either(name: str, kind: str, file: Path) -> None:
+    model, refusal = build(name, kind), REFUSED[name, kind]
+    with pytest.raises(ValueError, match=refusal.by_keras):
+        model.export(file, format="onnx", verbose=False)
+    with pytest.raises(ValueError, match=refusal.reason):
+        export_onnx(model, file)
+    assert not file.exists()
 
 
 def test_no_application_is_left_out() -> None:

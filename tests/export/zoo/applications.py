@@ -1,6 +1,7 @@
 """`keras.applications`: every constructor, with a head and images of one size, or without one and any size."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -21,6 +22,25 @@ NAMES = (
     *("VGG16", "VGG19"),
     "Xception",
 )
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A model that is not exported.
+
+    Attributes:
+        reason: What the refusal says.
+        by_keras: What Keras' own export says of the same model, as it is made.
+    """
+
+    reason: str
+    by_keras: str
+
+
+# For images of any size Keras 3.15 pads the reductions of a NASNet as if all sides were even, where some are odd: it
+# makes the model and calls it at no size.
+_UNEVEN = Refusal("cannot be called on zeros.* Dimensions must be equal", "The model provided has never called")
+REFUSED = {("NASNetMobile", "free"): _UNEVEN, ("NASNetLarge", "free"): _UNEVEN}
 SIDE = 96  # pixels, which all of them take
 
 # Batch, height and width of each trial: never traced, and the batch unlike the others.
