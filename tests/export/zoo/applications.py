@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_pe.export.model.cloning import with_dtype
 from tests.export.zoo.statistics import as_trained_on
 
 NAMES = (
@@ -51,6 +52,8 @@ TRIALS = {
 # Of the largest value. Some hundreds of layers each round once, to 2**-24, and their errors add up like a random walk
 # that the normalizations stretch by at most a few times: far below this, as is ONNX Runtime's other order of the sums.
 TOLERANCE = 2e-4
+OWN_ERRORS = 8  # times Keras' own error, as in the parity check
+COARSE = 0.02  # of the largest value: an error of that size says nothing of the model
 
 
 def build(name: str, kind: str) -> keras.Model:
@@ -75,13 +78,22 @@ def make(name: str, kind: str) -> keras.Model:
 
 
 def compare(model: keras.Model, run: Callable[[np.ndarray], np.ndarray], kind: str) -> None:
-    """Raises AssertionError unless what runs a model's file returns what the model does in every trial."""
+    """Raises AssertionError unless what runs a model's file returns what the model does in every trial.
+
+    A model that stretches rounding further is judged as the parity check judges: by its own error to the same model in
+    float64.
+    """
     for trial in TRIALS[kind]:
         images = _images(trial)
-        expected = np.asarray(model(images, training=False))
+        expected, actual = np.asarray(model(images, training=False)), run(images)
         largest = np.abs(expected).max()
         assert 0 < largest < np.inf
-        np.testing.assert_allclose(run(images), expected, rtol=0, atol=TOLERANCE * largest, strict=True)
+        allowed = TOLERANCE * largest
+        if not np.abs(actual - expected).max() <= allowed:
+            truth = np.asarray(with_dtype(model, "float64")(images.astype("float64"), training=False), "float32")
+            allowed, expected = OWN_ERRORS * np.abs(expected - truth).max(), truth
+            assert allowed < COARSE * largest
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed, strict=True)
 
 
 def _images(trial: tuple[int, int, int]) -> np.ndarray:
