@@ -131,7 +131,7 @@ def _changed(handlers: Handlers) -> Iterator[None]:
         stack.enter_context(_attribute(TransposeOptimizer, "_handle_nhwc_tranpose", _moved_within_graph(move)))
         stack.enter_context(_attribute(TransposeOptimizer, "_optimize_at_current_graph_level", _moved_in_turn))
         add = TransposeOptimizer._add_handler
-        stack.enter_context(_attribute(TransposeOptimizer, "_add_handler", _scalars_are_no_bias(add)))
+        stack.enter_context(_attribute(TransposeOptimizer, "_add_handler", _biases_of_channels(add)))
         # It takes a loop for a layer by its looks; `recurrences` knows them, and wants no constants.
         for rewriter in ("rewriter_lstm_tf2", "rewrite_gru_tf2"):
             stack.enter_context(_attribute(tfonnx, rewriter, lambda graph, nodes: nodes))
@@ -256,16 +256,21 @@ def _moves(optimizer: Any, graph: Any) -> bool:
     return is_any
 
 
-def _scalars_are_no_bias(add: Callable[..., bool]) -> Callable[..., bool]:
-    """Moves a transposition past an Add of a single number: after a Conv tf2onnx takes it for a bias, and stops."""
+def _biases_of_channels(join: Callable[[Any, Any, Any], bool]) -> Callable[[Any, Any, Any], bool]:
+    """Joins a constant that is added with the convolution before it only where it is a bias: one number a channel.
 
-    def move_past_add(optimizer: Any, transposition: Any, node: Any) -> bool:
-        number = node.inputs[1]
-        if number.is_const() and not number.get_tensor_value(as_list=False).shape:
-            return bool(optimizer._handle_node_having_branches(transposition, node))
-        return add(optimizer, transposition, node)
+    tf2onnx joins any with as many numbers as there are channels, along whichever axis, and fails at a single number.
+    """
 
-    return move_past_add
+    def join_biases(optimizer: Any, transposition: Any, node: Any) -> bool:
+        constant = node.inputs[1]
+        if constant.is_const():
+            value = constant.get_tensor_value(as_list=False)
+            if not value.shape or value.size != value.shape[-1]:
+                return bool(optimizer._handle_node_having_branches(transposition, node))
+        return join(optimizer, transposition, node)
+
+    return join_biases
 
 
 @contextlib.contextmanager

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
+import onnxruntime as ort
 import pytest
 
 from keras_pe.export import UnsupportedError, export_onnx
@@ -85,3 +87,14 @@ def test_every_module_of_handlers_is_found() -> None:
     assert len(registering) > 15
     modules = {function.__closure__[0].cell_contents.__module__ for function in all_handlers().values()}
     assert {f"keras_pe.export.onnx.handlers.{path.stem}" for path in registering} <= modules
+
+
+@pytest.mark.parametrize("added", [3.0, np.arange(4.0).reshape(4, 1)], ids=["number", "rows"])
+def test_what_is_added_to_a_convolution_and_is_no_bias_stays_what_it_is(added: Any, tmp_path: Path) -> None:
+    x = keras.Input((4, 4, 3), name="x")
+    y = keras.layers.Conv2D(4, 1, use_bias=False)(x) + keras.ops.convert_to_tensor(added, "float32")
+    model = keras.Model(x, keras.layers.Conv2D(2, 1)(keras.layers.ReLU()(y)))
+    session = ort.InferenceSession(export_onnx(model, tmp_path / "m.onnx").path, providers=["CPUExecutionProvider"])
+    values = np.random.default_rng(0).normal(size=(2, 4, 4, 3)).astype("float32")
+    # sums of at most four products of about 1
+    np.testing.assert_allclose(session.run(None, {"x": values})[0], np.asarray(model(values)), rtol=0, atol=1e-5)
