@@ -112,7 +112,7 @@ def _optimizers() -> dict[str, Any]:
 @contextlib.contextmanager
 def _changed(handlers: Handlers) -> Iterator[None]:
     """Puts the handlers and the repairs in place, and takes them out again."""
-    from tf2onnx import tfonnx
+    from tf2onnx import tf_loader, tfonnx
     from tf2onnx.handler import tf_op
     from tf2onnx.optimizer import back_to_back_optimizer
     from tf2onnx.optimizer.transpose_optimizer import TransposeOptimizer
@@ -130,6 +130,8 @@ def _changed(handlers: Handlers) -> Iterator[None]:
         move = TransposeOptimizer._handle_nhwc_tranpose
         stack.enter_context(_attribute(TransposeOptimizer, "_handle_nhwc_tranpose", _moved_within_graph(move)))
         stack.enter_context(_attribute(TransposeOptimizer, "_optimize_at_current_graph_level", _moved_in_turn))
+        read = tf_loader.tflist_to_onnx
+        stack.enter_context(_attribute(tf_loader, "tflist_to_onnx", _with_shapes_of_branches(read)))
         add = TransposeOptimizer._add_handler
         stack.enter_context(_attribute(TransposeOptimizer, "_add_handler", _biases_of_channels(add)))
         # It takes a loop for a layer by its looks; `recurrences` knows them, and wants no constants.
@@ -254,6 +256,23 @@ def _moves(optimizer: Any, graph: Any) -> bool:
             optimizer._remove_useless_tranpose(node)
             is_any = True
     return is_any
+
+
+def _with_shapes_of_branches(read: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+    """Tells the shapes of what the branches of a condition take.
+
+    tf2onnx counts the condition itself among them, so that each has the shape of the one before it, or none.
+    """
+
+    def read_graph(graph: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        *others, shapes = read(graph, *args, **kwargs)
+        for operator in graph.get_operations():
+            if operator.type in ("If", "StatelessIf"):
+                own = [tensor.shape for tensor in operator.inputs[1:]]
+                shapes.update({operator.get_attr(name).name: own for name in ("then_branch", "else_branch")})
+        return (*others, shapes)
+
+    return read_graph
 
 
 def _biases_of_channels(join: Callable[[Any, Any, Any], bool]) -> Callable[[Any, Any, Any], bool]:
