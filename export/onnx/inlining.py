@@ -27,6 +27,9 @@ def inline(trace: Trace) -> Any:
     _rename(definition.node, weights, "Placeholder", "ImmutableConst")
     definition = optimized(definition, [*trace.inputs, *arguments, *trace.outputs])
     _rename(definition.node, weights, "ImmutableConst", "Placeholder")
+    for function in definition.library.function:
+        for argument in function.arg_attr.values():
+            argument.attr.pop("_output_shapes", None)  # unknown ones, which stand before those of the caller
     return definition
 
 

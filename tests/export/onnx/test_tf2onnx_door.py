@@ -14,6 +14,7 @@ import pytest
 
 from keras_pe.export import UnsupportedError, export_onnx
 from keras_pe.export.onnx.handlers import all_handlers
+from tests.export.onnx.exported import opened
 
 ROOT = Path(__file__).parents[3] / "export"
 
@@ -98,3 +99,28 @@ def test_what_is_added_to_a_convolution_and_is_no_bias_stays_what_it_is(added: A
     values = np.random.default_rng(0).normal(size=(2, 4, 4, 3)).astype("float32")
     # sums of at most four products of about 1
     np.testing.assert_allclose(session.run(None, {"x": values})[0], np.asarray(model(values)), rtol=0, atol=1e-5)
+
+
+def test_a_branch_knows_the_ranks_of_what_it_takes(tmp_path: Path) -> None:
+    convolve = keras.layers.Conv2D(4, 2)
+    convolve.build((None, None, None, 3))
+
+    def function(images: Any, scale: Any) -> Any:
+        shape = keras.ops.shape(images)
+
+        def convolved() -> Any:
+            pixels = keras.ops.reshape(images * scale[:, None, None], (shape[0], shape[1], shape[2], 3))
+            return keras.ops.max(convolve(pixels), axis=(1, 2))
+
+        def averaged() -> Any:
+            return keras.ops.tile(keras.ops.mean(images[:, 1:], axis=(1, 2, 3))[:, None], (1, 4))
+
+        return keras.ops.cond(shape[1] > 3, convolved, averaged)
+
+    specs = [keras.InputSpec(shape=shape, dtype="float32") for shape in ((None, None, None, 3), (None, 3))]
+    run = opened(function, specs, tmp_path)
+    for height in (3, 5):
+        rng = np.random.default_rng(height)
+        inputs = [rng.normal(size=shape).astype("float32") for shape in ((2, height, 6, 3), (2, 3))]
+        # sums of at most 36 terms of about 1
+        np.testing.assert_allclose(run(inputs)[0], np.asarray(function(*inputs)), rtol=0, atol=1e-5)
