@@ -1,0 +1,67 @@
+"""keras-hub's tasks, each over its small backbone."""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras_hub
+
+from tests.export.hub import images, texts, together
+from tests.export.hub.recipe import Recipe
+
+BACKBONES = {**texts.BACKBONES, **images.BACKBONES, **together.BACKBONES}
+_CLASSES = {"num_classes": 3}
+# What a task takes besides its backbone.
+_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "BASNetImageSegmenter": {},
+    "BLIP2CausalLM": {"preprocessor": None},
+    "DepthAnythingDepthEstimator": {"depth_estimation_type": "relative"},
+    "FluxTextToImage": {"preprocessor": None},
+    "Gemma3CausalLM": {"preprocessor": None},
+    "Gemma3nCausalLM": {"preprocessor": None},
+    "Gemma4AssistantCausalLM": {
+        "backbone_hidden_size": 16,
+        "num_centroids": 3,
+        "centroid_intermediate_top_k": 2,
+        "use_ordered_embeddings": False,
+    },
+    "Gemma4CausalLM": {"preprocessor": None},
+    "HGNetV2ImageClassifier": _CLASSES | {"preprocessor": None},
+    "MobileNetImageClassifier": _CLASSES | {"num_features": 16},
+    "MobileNetV5ImageClassifier": _CLASSES | {"head_hidden_size": 16},
+    "PARSeqCausalLM": {"preprocessor": None},
+    "PaliGemmaCausalLM": {"preprocessor": None},
+    "SAM3PromptableConceptImageSegmenter": {},
+    "SAMImageSegmenter": {},
+    "StableDiffusion3ImageToImage": {"preprocessor": None},
+    "StableDiffusion3Inpaint": {"preprocessor": None},
+    "StableDiffusion3TextToImage": {"preprocessor": None},
+    "VGGImageClassifier": _CLASSES | {"pooling_hidden_dim": 16},
+}
+
+
+def _backbone(name: str) -> Recipe:
+    """Returns the recipe of the backbone that a task is made for."""
+    wanted = getattr(keras_hub.models, name).backbone_cls
+    return next(r for n, r in BACKBONES.items() if " " not in n and getattr(keras_hub.models, n) is wanted)
+
+
+def _task(name: str, backbone: Callable[[], Any]) -> Any:
+    options = _OPTIONS.get(name, _CLASSES if name.endswith(("Classifier", "Segmenter", "Detector")) else {})
+    return getattr(keras_hub.models, name)(backbone=backbone(), **options)
+
+
+def _recipe(name: str) -> Recipe:
+    own = _backbone(name)
+    below = {**own.below, "mask_positions": "length"}
+    return Recipe(functools.partial(_task, name, own.make), below, own.sizes, own.signature)
+
+
+def names() -> list[str]:
+    """Returns the public names of all tasks, each class once, those aside that are for others to inherit from."""
+    hub = keras_hub.models
+    tasks = {each for each in vars(hub).values() if isinstance(each, type) and issubclass(each, hub.Task)}
+    return sorted(task.__name__ for task in tasks if task.backbone_cls is not None)
+
+
+TASKS = {name: _recipe(name) for name in names()}
