@@ -41,6 +41,8 @@ def main() -> None:
                 answer: Any = (runtime.inputs, runtime.version, providers, capabilities)
             elif request == "unload":
                 answer = runtime = None
+            elif request == "run_all":
+                answer = [runtime.run(inputs) for inputs in arguments[0]]
             else:
                 answer = getattr(runtime, request)(*arguments)
         except RuntimeDiedError as error:  # what it has started is gone, though this process is not

@@ -4,7 +4,7 @@ import atexit
 import contextlib
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
@@ -41,10 +41,13 @@ class Session:
         # One thread each: a runtime has its next batch at hand when it is done with the one before.
         self._threads = {key: ThreadPoolExecutor(1, thread_name_prefix="runtime") for key in self.targets}
 
-    def ask(self, batch: Batch, targets: tuple[Target, ...]) -> tuple[Future[Arrays], dict[str, Future[list[Answer]]]]:
-        """Returns what the reference will say, and what each runtime will say, which computes at the same time."""
-        answers = {t.key: self._threads[t.key].submit(self.targets[t.key].run, batch.inputs) for t in targets}
-        return self._caller.submit(self._run, batch.inputs), answers
+    def ask(
+        self, batches: Sequence[Batch], targets: tuple[Target, ...]
+    ) -> tuple[Future[list[Arrays]], dict[str, Future[list[list[Answer]]]]]:
+        """Returns what the reference will say to each batch, and each runtime, which computes at the same time."""
+        inputs = [batch.inputs for batch in batches]
+        answers = {t.key: self._threads[t.key].submit(self.targets[t.key].run_all, inputs) for t in targets}
+        return self._caller.submit(lambda: [self._run(each) for each in inputs]), answers
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns what the reference says, after what it was asked before."""

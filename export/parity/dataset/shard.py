@@ -1,7 +1,7 @@
 """One shard through the reference and the runtimes: what a worker does."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
@@ -17,8 +17,11 @@ from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
 from keras_pe.export.parity.dataset.target import Answer
 from keras_pe.export.runtimes.runtime import Arrays
 
+_Numbered = tuple[int, Batch]
+
 _WINDOW = 8  # batches that are read at once, so that rows of one length find each other
-_AHEAD = 2  # batches that the reference and the runtimes have while one is compared: neither waits for the other
+_TOGETHER = 4  # batches that are asked for at once: on a busy machine each question waits for its turn
+_TOGETHER_BYTES = 2**24  # and no more, as far as they are of more than one
 
 
 @dataclass(frozen=True)
@@ -100,46 +103,64 @@ def _answered(
 ) -> Iterator[tuple[int, Batch, Arrays, dict[str, list[Answer]]]]:
     """Returns each batch of a shard with its number, what the reference says and what each runtime says.
 
-    They have the next batches while this one is compared: nobody waits for the other.
+    They have the next batches while these are compared: nobody waits for the other.
     """
     asked: deque[_Asked] = deque()
     try:
-        for number, batch in enumerate(shard_batches(job, calibration, shard)):
-            asked.append(_Asked(number, batch, *session.ask(batch, targets)))
-            if len(asked) > _AHEAD:
-                yield _answer(session, shard, asked.popleft())
+        for group in _groups(enumerate(shard_batches(job, calibration, shard))):
+            asked.append(_Asked(group, *session.ask([batch for _, batch in group], targets)))
+            if len(asked) > 1:
+                yield from _answers(session, shard, asked.popleft())
         while asked:
-            yield _answer(session, shard, asked.popleft())
+            yield from _answers(session, shard, asked.popleft())
     finally:
         wait([future for one in asked for future in one.answers.values()])
 
 
+def _groups(batches: Iterable[_Numbered]) -> Iterator[list[_Numbered]]:
+    """Returns batches, a few at a time."""
+    group: list[_Numbered] = []
+    size = 0
+    for number, batch in batches:
+        group.append((number, batch))
+        size += sum(array.nbytes for array in batch.inputs.values())
+        if len(group) == _TOGETHER or size >= _TOGETHER_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
 @dataclass(frozen=True)
 class _Asked:
-    """A batch that is being computed."""
+    """Batches that are being computed."""
 
-    number: int
-    batch: Batch
-    expected: Future[Arrays]
-    answers: dict[str, Future[list[Answer]]]
+    batches: list[_Numbered]
+    expected: Future[list[Arrays]]
+    answers: dict[str, Future[list[list[Answer]]]]
 
 
-def _answer(session: Session, shard: Shard, asked: _Asked) -> tuple[int, Batch, Arrays, dict[str, list[Answer]]]:
+def _answers(
+    session: Session, shard: Shard, asked: _Asked
+) -> Iterator[tuple[int, Batch, Arrays, dict[str, list[Answer]]]]:
     try:
         expected = asked.expected.result()
     except Exception as error:  # whatever a layer raises
         wait(asked.answers.values())
-        raise DataError(_refusal(session, asked.batch, shard, error)) from error
-    return asked.number, asked.batch, expected, {key: answer.result() for key, answer in asked.answers.items()}
+        raise DataError(_refusal(session, [batch for _, batch in asked.batches], shard, error)) from error
+    found = {key: answer.result() for key, answer in asked.answers.items()}
+    for place, (number, batch) in enumerate(asked.batches):
+        yield number, batch, expected[place], {key: answers[place] for key, answers in found.items()}
 
 
-def _refusal(session: Session, batch: Batch, shard: Shard, error: Exception) -> str:
+def _refusal(session: Session, batches: list[Batch], shard: Shard, error: Exception) -> str:
     """Says which row the reference refuses."""
-    what, said = ", ".join(f"{name} {array.shape}" for name, array in batch.inputs.items()), error
-    for place, row in enumerate(batch.rows.tolist()):
+    shapes = ", ".join(f"{name} {array.shape}" for name, array in batches[0].inputs.items())
+    what, said = shapes, error
+    for batch, place in ((each, place) for each in batches for place in range(len(each.rows))):
         try:
             session.run({name: array[place : place + 1] for name, array in batch.inputs.items()})
         except Exception as own:
-            what, said = f"row {row:,} of {shard.place}", own
+            what, said = f"row {int(batch.rows[place]):,} of {shard.place}", own
             break
     return f"{session.reference.name} must take every row. Received: {what}, which it refuses ({first_line(said)})."

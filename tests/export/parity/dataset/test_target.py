@@ -5,9 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from keras_pe.export.parity.dataset.job import Target
-from keras_pe.export.parity.dataset.target import TargetRunner
+from keras_pe.export.parity.dataset.target import Answer, TargetRunner
 from tests.export.parity.dataset.lookup_runtime import DEADLY, UNWANTED, spec
 
 
@@ -29,9 +30,13 @@ def rows(count: int, **values: float) -> dict[str, np.ndarray]:
 
 def unanswered(target: TargetRunner, inputs: dict[str, np.ndarray]) -> dict[int, str]:
     """Returns the rows without an answer and why, after looking at those with one."""
+    return looked_at(inputs, target.run(inputs))
+
+
+def looked_at(inputs: dict[str, np.ndarray], answers: list[Answer]) -> dict[int, str]:
     missing: dict[int, str] = {}
     seen: list[int] = []
-    for answer in target.run(inputs):
+    for answer in answers:
         places = range(len(inputs["x"]))[answer.rows]
         seen += places
         if answer.outputs is None:
@@ -45,6 +50,16 @@ def unanswered(target: TargetRunner, inputs: dict[str, np.ndarray]) -> dict[int,
 def test_a_sound_runtime_answers_the_batch_as_it_is() -> None:
     with runner("Doubling") as target:
         assert len(target.run(rows(9))) == 1
+
+
+@pytest.mark.parametrize("value", [UNWANTED, DEADLY], ids=["refused", "killed"])
+def test_of_several_batches_one_that_fails_costs_the_others_nothing(value: float) -> None:
+    batches = [rows(4), rows(8, row5=value), rows(1)]
+    with runner("Dying") as target:
+        found = target.run_all(batches)
+        assert [list(looked_at(*pair)) for pair in zip(batches, found, strict=True)] == [[], [5], []]
+        sound = target.run_all([rows(4), rows(3)])
+        assert [len(answers) for answers in sound] == [1, 1]
 
 
 def test_the_row_that_kills_the_process_is_found_and_the_others_are_answered() -> None:
