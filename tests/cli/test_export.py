@@ -1,6 +1,10 @@
 """`keras-pe export` from the outside: what it writes, prints and returns."""
 
+import importlib.util
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import keras
@@ -107,3 +111,18 @@ def test_sizes_of_no_dimension_are_refused_by_name(model: Path, tmp_path: Path) 
     result = run(model, tmp_path / "out.onnx", "--sizes", "height=64")
     assert result.exit_code == 2
     assert "`sizes` must be of the dynamic dimensions batch, length" in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_a_model_on_another_backend_is_handed_over_without_being_asked(
+    backend: str, model: Path, tmp_path: Path
+) -> None:
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"{backend} is not installed")
+    command = [sys.executable, "-m", "keras_pe", "export", str(model), str(tmp_path / "out.onnx"), "--json"]
+    environment = {**os.environ, "KERAS_BACKEND": backend}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=False)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)[0]["inputs"][0]["shape"] == ["batch", "length", 4]
+    assert (tmp_path / "out.onnx").is_file()
