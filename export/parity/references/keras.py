@@ -1,6 +1,7 @@
 """A Keras model in this process as the reference: its own answers, and those of its float64 rebuild."""
 
 import contextlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -139,11 +140,16 @@ class KerasReference:
         return floors
 
     def predict(self, model: Any, inputs: Mapping[str, Any]) -> Arrays:
-        """Returns what a model of this signature returns."""
+        """Returns what a model of this signature returns.
+
+        A warning is no refusal, though a suite of tests may make an error of it: Keras warns of some sizes of a sweep.
+        """
         import keras
 
         tensors = {name: keras.ops.convert_to_tensor(array) for name, array in inputs.items()}
-        outputs = self.signature.call(model, tensors)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            outputs = self.signature.call(model, tensors)
         return {name: keras.ops.convert_to_numpy(tensor) for name, tensor in outputs.items()}
 
     def _rebuilt(self, dtype: str) -> Any:
