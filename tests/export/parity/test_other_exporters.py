@@ -1,0 +1,97 @@
+"""Files of other exporters are checked against the model that they came from, and a fault in one of them is located."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import onnx
+import pytest
+
+from keras_pe.export import check_parity
+from tests.export.parity.other_exporters import build_model, with_another_kernel, with_names
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:In the future `np.object`:FutureWarning"),  # Keras asks NumPy 2.4 for it
+]
+
+INPUTS, OUTPUTS = ("x", "context"), ("inner", "score")  # as Keras flattens a dictionary
+ROOT = Path(__file__).parents[3]
+EXPORTERS = {"tensorflow": "tf2onnx", "jax": "jax2onnx", "torch": "onnxscript", "bare tf2onnx": "tf2onnx"}
+
+
+@pytest.fixture(scope="module", params=EXPORTERS)
+def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Path]:
+    """An exporter, the model as it was saved, and the file."""
+    exporter = request.param
+    pytest.importorskip(EXPORTERS[exporter])
+    folder = tmp_path_factory.mktemp("exported")
+    if exporter == "bare tf2onnx":
+        model = build_model()
+        model.save(folder / "model.keras")
+        _convert_bare(model, folder / "model.onnx")
+        return exporter, folder / "model.keras", folder / "model.onnx"
+    command = [sys.executable, "-m", "tests.export.parity.other_exporters", str(folder)]
+    environment = {**os.environ, "KERAS_BACKEND": exporter}
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return exporter, folder / "model.keras", folder / "model.onnx"
+
+
+def test_an_onnx_file_passes_once_its_names_are_the_models(exported: tuple[str, Path, Path], tmp_path: Path) -> None:
+    exporter, model, source = exported
+    names = _names(source)
+    differ = {old for old, new in names.items() if old != new}
+    assert bool(differ) is (exporter != "tensorflow")
+    path = with_names(source, tmp_path / "named.onnx", names)
+    report = check_parity(model, path, runtimes=["onnxruntime[disabled]", "onnxruntime[all]"])
+    assert report.passed, str(report)
+    assert report.compared > 400
+    assert len({case.inputs["x"] for case in report.cases}) > 2, "no size was baked in"
+    if differ - {"features", "side"}:
+        report = check_parity(model, source, runtimes="onnxruntime[all]")
+        causes = {finding.cause for finding in report.results[0].findings}
+        assert "renamed output" in causes, "an unmatched name is said, not guessed"
+
+
+def test_a_kernel_with_the_other_sign_is_found_and_located(exported: tuple[str, Path, Path], tmp_path: Path) -> None:
+    _, model, source = exported
+    path = with_names(source, tmp_path / "named.onnx", _names(source))
+    kernel = keras.models.load_model(model).get_layer("hidden").kernel.numpy()
+    damaged = with_another_kernel(path, tmp_path / "damaged.onnx", kernel)
+    (result,) = check_parity(model, damaged, runtimes="onnxruntime[all]").results
+    assert not result.passed
+    assert [layer.layer for layer in result.layers if layer.originates_here] == ["hidden"]
+    assert {(finding.layer, finding.cause) for finding in result.findings} == {("hidden", "flipped sign")}
+
+
+def test_a_saved_model_of_keras_passes_and_a_changed_weight_is_located(tmp_path: Path) -> None:
+    model = build_model()
+    model.export(tmp_path / "model", verbose=False)
+    report = check_parity(model, tmp_path / "model", runtimes="tensorflow")
+    assert report.passed, str(report)
+    hidden = model.get_layer("hidden")
+    hidden.kernel.assign(-hidden.kernel)
+    (result,) = check_parity(model, tmp_path / "model", runtimes="tensorflow").results
+    assert not result.passed
+    assert [layer.layer for layer in result.layers if layer.originates_here] == ["hidden"]
+
+
+def _names(path: Path) -> dict[str, str]:
+    """Returns the model's name for each of a file's, by their order."""
+    graph = onnx.load(path).graph
+    names = dict(zip((value.name for value in graph.input), INPUTS, strict=True))
+    return names | dict(zip((value.name for value in graph.output), OUTPUTS, strict=True))
+
+
+def _convert_bare(model: keras.Model, path: Path) -> None:
+    import tensorflow as tf
+    import tf2onnx
+    from keras.src.export.tf2onnx_lib import patch_tf2onnx
+
+    patch_tf2onnx()  # tf2onnx 1.17 uses names that NumPy 2 has no more
+    named = zip(model.inputs, ("features", "side"), strict=True)
+    specs = [tf.TensorSpec(each.shape, name=name) for each, name in named]
+    tf2onnx.convert.from_function(tf.function(lambda *x: model(list(x))), specs, opset=18, output_path=str(path))
