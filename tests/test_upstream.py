@@ -44,12 +44,14 @@ def test_a_fault_is_still_there(
 ) -> None:
     if package.startswith("onnxruntime-web"):
         need("onnxruntime_web[webgpu]")
+    if package.startswith("jax2onnx"):
+        pytest.importorskip("jax2onnx")
     monkeypatch.chdir(tmp_path)
     exec(code, dict(names))
 
 
 def test_every_reproduction_says_what_it_is_of_and_can_fail() -> None:
-    assert len(REPRODUCTIONS) >= 18
+    assert len(REPRODUCTIONS) >= 26
     assert len(DEFINITIONS) == 2
     assert all("assert " in case.values[1] for case in REPRODUCTIONS)
     assert {case.values[0].split()[0] for case in REPRODUCTIONS} == {
@@ -57,5 +59,6 @@ def test_every_reproduction_says_what_it_is_of_and_can_fail() -> None:
         "Keras",
         "ONNX",
         "onnxruntime-web",
+        "jax2onnx",
         "keras-hub",
     }
