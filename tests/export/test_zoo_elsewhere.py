@@ -34,10 +34,10 @@ PASSING = (
 DIFFERING = {
     # WGSL promises a tanh to 1e-5 and this LSTM's outputs are 0.01: 6.7e-8, fifteen times the noise of float32.
     "mask_zero": "compared",
-    # onnxruntime-web 1.30 gives a Cast that it inserts to no execution provider, and opens no session.
+    # It computes doubles, with which onnxruntime-web 1.30 opens no session (docs/upstream.md).
     "fourier": "not loaded",
-    # With its graph optimizations onnxruntime-web 1.30 returns other numbers of a one-dimensional convolution, off by
-    # 3.8; without them it is right. The check says so.
+    # With its graph optimizations onnxruntime-web 1.30 returns other numbers of two convolutions in a row, off by 3.8
+    # here; without them it is right, and the check says so (docs/upstream.md).
     "conv1d": "compared",
 }
 
