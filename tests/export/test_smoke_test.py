@@ -179,3 +179,26 @@ def test_short_numbers_may_differ_by_their_rounding() -> None:
     model = applying(short)
     model.layers[1].dtype_policy = keras.DTypePolicy("mixed_float16")
     check(model, lambda x: x)
+
+
+def noise_but_for_images(x: Any, xp: Any) -> Any:
+    return xp.where(xp.max(x) > 10.0, x, xp.sin(x * 1e6))
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0])
+def test_a_model_whose_own_roundings_are_noise_is_compared_on_values_of_images(shift: float) -> None:
+    model = applying(lambda x: noise_but_for_images(x, keras.ops))
+
+    def exact(x: Any) -> Any:  # of the same inputs; the product alone is off by up to 0.06 in float32
+        return (noise_but_for_images(x.astype("float64"), np) + shift).astype("float32")
+
+    if not shift:
+        assert check(model, exact)[-1].max() > 10
+    else:
+        with pytest.raises(ExportError, match="differs from Keras' by 1"):
+            check(model, exact)
+
+
+def test_what_is_right_for_images_only_is_refused() -> None:
+    with pytest.raises(ExportError, match="differs from Keras'"):
+        check(applying(keras.ops.sin), lambda x: np.sin(x) if x.max() > 10 else np.cos(x))
