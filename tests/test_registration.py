@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 LOOK_UP = "keras.saving.get_registered_object('keras_pe>SinusoidalPositionEncoding') is not None"
 
@@ -33,6 +35,7 @@ def test_a_question_whether_keras_is_there_does_not_spend_the_registration() -> 
     assert run(code) == "True"
 
 
+@pytest.mark.slow
 def test_other_import_hooks_a_reload_and_a_first_import_that_failed_are_no_hindrance() -> None:
     code = (
         "import importlib, importlib.util, os, sys\n"
@@ -67,6 +70,7 @@ def test_other_import_hooks_a_reload_and_a_first_import_that_failed_are_no_hindr
     assert run(code) == "True"
 
 
+@pytest.mark.slow
 def test_a_thread_that_imports_keras_with_a_loader_of_the_old_kind_registers_the_layers() -> None:
     code = (
         "import importlib.machinery, sys, threading\n"

@@ -42,9 +42,8 @@ class Probe:
         Raises:
             Exception: Whatever the kernels raise.
         """
-        arrays = [zeros(shape, dtype) for shape, dtype in zip(shapes, self._model.dtypes, strict=True)]
         with state_left_alone():
-            return self._model.call(arrays)
+            return self._model.call(self._zeros(shapes))
 
     @property
     def infers(self) -> bool:
@@ -56,7 +55,12 @@ class Probe:
         inferred = self._infer(shapes) if self.infers else [None]
         if all(shape is not None and None not in shape for shape in inferred):
             return inferred  # type: ignore[return-value]  # no size is None
+        if isinstance(self._inference, GraphShapes):
+            return shapes_of(self._inference.run(self._zeros(shapes)))
         return shapes_of(self.call(shapes))
+
+    def _zeros(self, shapes: Sequence[StaticShape]) -> list[Any]:
+        return [zeros(shape, dtype) for shape, dtype in zip(shapes, self._model.dtypes, strict=True)]
 
     def _infer(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
         """Returns the shapes of the outputs without running the model."""

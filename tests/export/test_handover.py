@@ -57,6 +57,7 @@ def test_a_model_on_another_backend_is_exported_with_its_own_numbers(tmp_path: P
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.onnx"]
 
 
+@pytest.mark.slow
 def test_a_model_that_is_another_one_when_it_is_loaded_is_refused(tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((None, 4), name="x"), forgetful.Forgetful(name="y")])
     with pytest.raises(DisagreementError, match="loaded on the TensorFlow backend it is another: output 'y' differs"):
@@ -64,6 +65,7 @@ def test_a_model_that_is_another_one_when_it_is_loaded_is_refused(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_exporters_refusal_is_the_callers(tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((2,), dtype="int32", name="x"), keras.layers.Hashing(7, name="buckets")])
     with pytest.raises(ExportError, match="layer 'buckets'"):

@@ -183,6 +183,7 @@ def test_an_operator_that_ends_its_process_is_an_error_and_not_the_end_of_this_o
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_operators_of_a_library_are_run_as_well(tmp_path: Path) -> None:
     text = pytest.importorskip("tensorflow_text")
 

@@ -1,7 +1,9 @@
 """Keras' own conformity test of a layer: configuration, symbolic and eager calls, training, mixed precision, saving."""
 
+from collections.abc import Iterator
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 from keras.src import testing
@@ -21,6 +23,15 @@ class LayerTest(testing.TestCase):
 
     def runTest(self) -> None:  # noqa: N802  unittest's name
         """Nothing: the instance is only used for its assertions."""
+
+
+@pytest.fixture(autouse=True)
+def tracebacks_as_before() -> Iterator[None]:
+    """Keras' TestCase leaves them unfiltered for the whole process."""
+    was_filtered = keras.config.is_traceback_filtering_enabled()
+    yield
+    if was_filtered:
+        keras.config.enable_traceback_filtering()
 
 
 def conform(layer: type, config: dict[str, Any], shape: tuple[int, ...], weights: int) -> None:

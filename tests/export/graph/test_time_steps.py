@@ -18,7 +18,7 @@ from keras_pe.export import DisagreementError, export_onnx
     [
         (lambda: layers.Conv1D(3, 2), (None, 6, 4)),
         (lambda: layers.LSTM(3), (None, 6, 4)),
-        (lambda: layers.TimeDistributed(layers.Dense(3)), (None, None, 4)),
+        pytest.param(lambda: layers.TimeDistributed(layers.Dense(3)), (None, None, 4), marks=pytest.mark.slow),
         (lambda: keras.Sequential([layers.LayerNormalization(), layers.Dense(3), layers.Dropout(0.5)]), (None, 4)),
     ],
     ids=["convolution", "recurrent", "nested", "model"],
@@ -40,6 +40,7 @@ def test_any_number_of_steps_arrives(layer: Callable[[], Any], shape: tuple[Any,
         np.testing.assert_allclose(session.run(None, {"x": values})[0], expected, rtol=0, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_a_mask_goes_along(tmp_path: Path) -> None:
     tokens = keras.Input((None, 6), dtype="int32", name="x")
     embedded = layers.Embedding(9, 4, mask_zero=True, embeddings_initializer=keras.initializers.RandomNormal(seed=0))(

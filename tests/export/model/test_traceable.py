@@ -57,6 +57,7 @@ def test_a_loop_and_a_branch_over_the_length_arrive(tmp_path: Path) -> None:
     assert "call" not in vars(layer)
 
 
+@pytest.mark.slow
 def test_a_saved_model_of_them_is_written(tmp_path: Path) -> None:
     """It is run beside Keras, at two lengths, before it is published."""
     assert export_saved_model(_model(Steps(), (None, 3)), tmp_path / "m").inputs[0].shape == ("batch", "length", 3)

@@ -60,6 +60,7 @@ def test_onnx_runtime_still_takes_zeros_for_the_padding_of_a_max_pooling(tmp_pat
     assert _run(path, disabled_optimizers=["Pad_Fusion"]).max() == 0
 
 
+@pytest.mark.slow
 def test_the_optimization_at_fault_is_named(tmp_path: Path) -> None:
     model = _model()
     layers, signature = all_layers(model), model_signature(model)
