@@ -48,6 +48,7 @@ def ask(process: Worker, what: str) -> Arrays:
 
 
 def test_the_next_export_gets_the_same_process() -> None:
+    end()  # an earlier export may have had libraries imported there that need Keras
     with tensorflow_process() as first:
         told = ask(first, "modules")
     assert told["modules"].tolist() == [True, False], "TensorFlow is there, and Keras is not needed"
