@@ -11,6 +11,17 @@ from tests.export.hub.recipe import Recipe
 _SHAPE = (32, 32, 3)
 _TRANSFORMER = {"num_layers": 2, "num_heads": 2, "hidden_dim": 16}
 _VISION = _TRANSFORMER | {"intermediate_dim": 32, "patch_size": 8, "image_shape": _SHAPE}
+VIT_DET = {
+    "hidden_size": 16,
+    "num_layers": 2,
+    "intermediate_dim": 32,
+    "num_heads": 2,
+    "global_attention_layer_indices": [1],
+    "patch_size": 8,
+    "num_output_channels": 8,
+    "window_size": 2,
+    "image_shape": _SHAPE,
+}
 _RESNET = {
     "input_conv_filters": [64],
     "input_conv_kernel_sizes": [7],
@@ -225,20 +236,7 @@ BACKBONES = {
     ),
     "VGGBackbone": Recipe(_made("VGGBackbone", stackwise_num_repeats=[1, 1, 2], stackwise_num_filters=[8, 16, 16])),
     "ViTBackbone": Recipe(_made("ViTBackbone", **_TRANSFORMER, mlp_dim=32, patch_size=8, image_shape=_SHAPE)),
-    "ViTDetBackbone": Recipe(
-        _made(
-            "ViTDetBackbone",
-            hidden_size=16,
-            num_layers=2,
-            intermediate_dim=32,
-            num_heads=2,
-            global_attention_layer_indices=[1],
-            patch_size=8,
-            num_output_channels=8,
-            window_size=2,
-            image_shape=_SHAPE,
-        )
-    ),
+    "ViTDetBackbone": Recipe(_made("ViTDetBackbone", **VIT_DET)),
     "XceptionBackbone": Recipe(
         _made("XceptionBackbone", stackwise_conv_filters=[[8, 8], [8, 16]], stackwise_pooling=[True, False])
     ),

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import keras_hub
 
-from tests.export.hub import texts
+from tests.export.hub import images, texts
 from tests.export.hub.recipe import VOCABULARY, Recipe
 
 _SIZE = 16  # of an image
@@ -150,18 +150,7 @@ def parseq() -> Any:
 
 def sam() -> Any:
     """Returns Segment Anything."""
-    encoder = _model(
-        "ViTDetBackbone",
-        hidden_size=16,
-        num_layers=2,
-        intermediate_dim=32,
-        num_heads=2,
-        global_attention_layer_indices=[1],
-        patch_size=8,
-        num_output_channels=8,
-        window_size=2,
-        image_shape=(32, 32, 3),
-    )
+    encoder = _model("ViTDetBackbone", **images.VIT_DET)
     prompts = keras_hub.layers.SAMPromptEncoder(
         hidden_size=8, image_embedding_size=(4, 4), input_image_size=(32, 32), mask_in_channels=8
     )
