@@ -1,6 +1,5 @@
 """tf2onnx is found as it was, whoever else converts at the same time, and nobody else goes in."""
 
-import ast
 import copy
 import logging
 import threading
@@ -69,17 +68,6 @@ def test_exports_in_several_threads_write_what_one_alone_writes(tmp_path: Path) 
     assert [type(error) for error in errors] == [UnsupportedError] * 2, errors
     assert all((tmp_path / f"{count}.onnx").read_bytes() == alone for count in (1, 3))
     assert _state() == before
-
-
-def test_only_the_door_and_the_pen_of_the_handlers_import_tf2onnx() -> None:
-    importing = set()
-    for path in ROOT.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if any(name.partition(".")[0] == "tf2onnx" for name in names):
-                importing.add(path.relative_to(ROOT).as_posix())
-    assert importing == {"onnx/tf2onnx_door.py", "onnx/handlers/replacement.py"}
 
 
 def test_every_module_of_handlers_is_found() -> None:
