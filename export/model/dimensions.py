@@ -73,6 +73,12 @@ def find_dimensions(
     return Dimensions(named, search.ranges(groups))
 
 
+def unnamed_lengths(shapes: Sequence[Shape]) -> list[str]:
+    """Returns the names that the dynamic dimensions will have, those of the caller and batches aside."""
+    axes = ((i, axis) for i, shape in enumerate(shapes) for axis, dim in enumerate(shape) if axis and dim is None)
+    return list(dict.fromkeys(_kind(shapes, axis) for axis in axes))
+
+
 def name_outputs(
     rows: Sequence[tuple[Mapping[str, int], Sequence[StaticShape]]],
 ) -> list[tuple[int | str, ...]]:
@@ -115,7 +121,7 @@ class _Search:
         groups = dict(self._named)
         for axes in (self._batches, self._lengths):
             for group in self._parted(axes) if apart else filter(None, [axes]):
-                kind = "batch" if axes is self._batches else self._kind(group[0])
+                kind = "batch" if axes is self._batches else _kind(self._shapes, group[0])
                 names = itertools.chain([kind], (f"{kind}_{count}" for count in itertools.count(2)))
                 groups[next(name for name in names if name not in groups)] = group
         ordered = sorted(groups.items(), key=lambda item: min((axis != 0, i, axis) for i, axis in item[1]))
@@ -149,7 +155,7 @@ class _Search:
     def _first_that_works(self) -> dict[Axis, int]:
         """Returns a size for each dynamic axis."""
         names = {axis: name for name, axes in self._named.items() for axis in axes}
-        names |= {axis: self._kind(axis) for axis in self._lengths}
+        names |= {axis: _kind(self._shapes, axis) for axis in self._lengths}
         fixed = {axis: self._given[name][0] for axis, name in names.items() if name in self._given}
         batches = [*self._batches, *self._named.get("batch", [])]
         lengths = [*self._lengths, *(a for name, axes in self._named.items() if name != "batch" for a in axes)]
@@ -192,9 +198,11 @@ class _Search:
         step = find_step(lambda size: self._taken(dict.fromkeys(axes, size)), known)
         return known + step
 
-    def _kind(self, axis: Axis) -> str:
-        rank = len(self._shapes[axis[0]])
-        kinds = _KINDS.get(rank, ("length",) * rank)
-        last = self._shapes[axis[0]][-1]
-        is_channels_first = rank in _KINDS and not isinstance(last, int) and isinstance(self._shapes[axis[0]][1], int)
-        return kinds[axis[1] - 1] if is_channels_first else kinds[axis[1]]
+
+def _kind(shapes: Sequence[Shape], axis: Axis) -> str:
+    """Returns the name of a dynamic dimension, as long as no other has it."""
+    number, place = axis
+    shape = shapes[number]
+    kinds = _KINDS.get(len(shape), ("length",) * len(shape))
+    is_channels_first = len(shape) in _KINDS and not isinstance(shape[-1], int) and isinstance(shape[1], int)
+    return kinds[place - 1] if is_channels_first else kinds[place]

@@ -8,6 +8,7 @@ from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.model.answers import Answer, ask
 from keras_pe.export.model.calling import FlatModel
 from keras_pe.export.model.declared import declared_arguments, output_names, spec_dtype, spec_shape
+from keras_pe.export.model.dimensions import Shape, unnamed_lengths
 from keras_pe.export.model.names import sanitize, unique
 from keras_pe.export.model.nesting import leaves, map_leaves
 from keras_pe.export.model.signature import Signature
@@ -65,7 +66,7 @@ def model_signature(
         raise UnknownSizesError(
             f"{rule}: {model.name!r} cannot be called on zeros of the shapes "
             f"{', '.join(f'{name} {shape}' for name, shape in zip(names, shapes, strict=True))}. {error}. "
-            "If it takes certain sizes only, give them: sizes={'length': (64, 128)}, or fixed in `input_signature`."
+            f"If it takes certain sizes only, {_way_out(shapes)}."
         ) from error.__cause__
     _check_sizes(model.name, given, answer, dtypes)
     named = [TensorInfo(*spec) for spec in zip(plain, answer.dimensions.shapes, dtypes, strict=True)]
@@ -80,6 +81,14 @@ def model_signature(
         answer.dimensions.ranges,
         {name: old for name, old in renamed if name != old},
     )
+
+
+def _way_out(shapes: Sequence[Shape]) -> str:
+    """Returns how sizes are given that were not found."""
+    named = [dim for shape in shapes for dim in shape if isinstance(dim, str) and not dim.startswith("batch")]
+    names = dict.fromkeys([*named, *unnamed_lengths(shapes)])
+    fixed = "fixed in `input_signature`"
+    return f"give them: sizes={dict.fromkeys(names, (64, 128))}, or {fixed}" if names else f"give them {fixed}"
 
 
 def _check_sizes(model: str, given: Mapping[str, Sequence[int]], answer: Answer, dtypes: Sequence[str]) -> None:

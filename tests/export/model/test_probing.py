@@ -114,6 +114,19 @@ def test_a_model_of_one_size_is_told_so_with_the_signature_to_write() -> None:
     assert model_signature(model, [eval(spec)]).outputs[0].shape == ("batch", 6, 6, 3)
 
 
+def test_a_model_of_images_that_takes_no_size_is_told_to_give_heights_and_widths() -> None:
+    @keras.saving.register_keras_serializable("probing")
+    class Never(layers.Layer):
+        def call(self, x: Any) -> Any:
+            if None not in x.shape[1:3]:
+                raise ValueError("not at this size")
+            return x * 1.0
+
+    hint = re.escape("sizes={'height': (64, 128), 'width': (64, 128)}")
+    with pytest.raises(UnknownSizesError, match=f"not at this size.* {hint}"):
+        model_signature(images(Never(name="y")))
+
+
 def test_sizes_of_the_caller_are_those_that_are_used() -> None:
     signature = model_signature(u_net(), sizes={"height": (64, 32), "width": (96,)})
     assert describe_ranges(signature.ranges) == ["batch: any", "height: 64, 32 (given)", "width: 96 (given)"]
