@@ -13,14 +13,13 @@ from keras_pe.layers.call_arguments import (
     check_inputs_shape,
     check_max_length,
     check_positions,
-    check_range_reach,
     check_start,
-    check_values_reach,
     count_axes,
     per_axis,
     plain,
     resolve_positions,
 )
+from keras_pe.layers.reach import check_range_reach, check_values_reach
 from keras_pe.rotations import LIMIT
 
 Combine = Literal["add", "concatenate", "replace"]

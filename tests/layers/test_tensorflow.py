@@ -34,6 +34,15 @@ def test_a_longer_input_than_the_table_fails_in_a_graph_and_in_xla() -> None:
             graph(np.zeros((1, 2, 16), "float32"))
 
 
+def test_a_ragged_tensor_is_refused_with_the_way_to_a_dense_one() -> None:
+    ragged = tf.ragged.constant([[[0.0] * 16] * 2, [[0.0] * 16] * 3], ragged_rank=1)
+    layer = SinusoidalPositionEncoding(name="positions")
+    with pytest.raises(TypeError, match=r"dense tensor in layer 'positions'. Received: a RaggedTensor") as refused:
+        layer(ragged)
+    assert "positions_from_mask" in str(refused.value)
+    assert layer(ragged.to_tensor()).shape == (2, 3, 16)  # as the message says
+
+
 def test_it_can_be_mapped_over_a_dataset() -> None:
     layer = SinusoidalPositionEncoding()
     layer.build((None, None, 16))
