@@ -59,6 +59,7 @@ TESTED_BY = {
     "export.runtimes.served": "export/runtimes/served/test_open_inference.py",
     "fractional": "layers/test_sinusoidal_position_encoding.py",
     "layers": "layers/test_sinusoidal_position_encoding.py",
+    "layers.reach": "layers/test_call_arguments.py",
     "lazy": "test_face.py",
     "palette": "test_plots.py",
     "rotations": "layers/test_sinusoidal_position_encoding.py",

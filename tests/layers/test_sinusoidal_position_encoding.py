@@ -1,4 +1,4 @@
-"""The layer, on whichever backend Keras runs: its numbers, its call arguments, its errors."""
+"""The layer, on whichever backend Keras runs: its numbers, and the models that it is part of."""
 
 import json
 from typing import Any
@@ -12,15 +12,7 @@ from keras_pe import SinusoidalPositionEncoding, timing_signal
 from keras_pe.rotations import LIMIT
 from keras_pe.timescales import geometric_timescales
 from tests import golden
-from tests.layers.configurations import CONFIGURATIONS, exact_grid, exact_signal
-
-# The table entries are rounded once (2**-25 each), and two compositions round products and sums: 2.4e-7 at most over
-# all positions below 2**24 for 512 channels, by exhaustion (benchmarks/accuracy/encodings.py).
-EXACT = 2.5e-7
-
-
-def run(layer: keras.layers.Layer, *inputs: Any, **arguments: Any) -> np.ndarray:
-    return ops.convert_to_numpy(layer(*inputs, **arguments))
+from tests.layers.configurations import CONFIGURATIONS, EXACT, exact_signal, run
 
 
 def signal_of(length: int, channels: int, config: dict[str, Any] | None = None, **arguments: Any) -> np.ndarray:
@@ -163,79 +155,6 @@ class TestNumbers:
         assert np.abs(signal - timing_signal(positions, 32)).max() <= 1e-8
 
 
-class TestCallArguments:
-    def test_positions_per_example_and_shared_ones_agree(self) -> None:
-        inputs, positions = np.zeros((3, 4, 8), "float32"), np.array([5, 0, 9, 2])
-        layer = SinusoidalPositionEncoding()
-        shared = run(layer, inputs, positions=positions)
-        np.testing.assert_array_equal(run(layer, inputs, positions=np.tile(positions, (3, 1))), shared)
-        assert np.abs(shared - timing_signal(positions, 8)).max() <= EXACT
-
-    def test_a_start_per_example_moves_each_row(self) -> None:
-        starts = np.array([0, 10, -4], "int32")
-        signal = run(SinusoidalPositionEncoding(), np.zeros((3, 5, 8), "float32"), start_index=starts)
-        expected = timing_signal(starts[:, None] + np.arange(5), 8)
-        assert np.abs(signal - expected).max() <= EXACT
-
-    @pytest.mark.parametrize("positions", [np.arange(5), np.arange(5) + 0.25])
-    def test_starts_and_positions_add_up(self, positions: np.ndarray) -> None:
-        layer = SinusoidalPositionEncoding(start_index=100)
-        arguments = {"positions": positions.astype("float32"), "start_index": np.array([1, 2], "int32")}
-        signal = run(layer, np.zeros((2, 5, 8), "float32"), **arguments)
-        expected = timing_signal(100 + np.array([[1], [2]]) + positions, 8)
-        assert np.abs(signal - expected).max() <= EXACT + 2.0**-24
-
-    def test_a_table_takes_positions_and_starts_within_it(self) -> None:
-        layer = SinusoidalPositionEncoding(max_length=20, start_index=5)
-        inputs = np.zeros((1, 3, 8), "float32")
-        assert np.abs(run(layer, inputs, positions=np.array([19, 0, 7])) - timing_signal([24, 5, 12], 8)).max() <= EXACT
-        assert np.abs(run(layer, inputs, start_index=17) - timing_signal([22, 23, 24], 8)).max() <= EXACT
-        fractions = run(layer, inputs, positions=np.array([0.0, 0.5, 19.75], "float32"))
-        assert np.abs(fractions - timing_signal([5.0, 5.5, 24.75], 8)).max() <= EXACT + 2.0**-24
-
-    @pytest.mark.parametrize("grid", [(3, 5), (2, 3, 4)])
-    @pytest.mark.parametrize("channels", [2, 12, 19, 24])
-    def test_several_axes_have_blocks_side_by_side(self, grid: tuple[int, ...], channels: int) -> None:
-        signal = run(SinusoidalPositionEncoding(), np.zeros((2, *grid, channels), "float32"))
-        assert np.abs(signal - exact_grid(grid, channels)).max() <= EXACT
-
-    def test_a_grid_takes_positions_starts_and_lengths_per_axis(self) -> None:
-        inputs = np.zeros((2, 3, 4, 8), "float32")
-        layer = SinusoidalPositionEncoding(start_index=[1, 2], max_length=[10, 20])
-        rows, columns = np.array([0, 4, 8]), np.array([[1, 2, 3, 4], [5, 6, 7, 19]])
-        signal = run(layer, inputs, positions=[rows, columns])
-        np.testing.assert_allclose(signal[0, :, 0, :4], timing_signal(rows + 1, 4), atol=EXACT)
-        np.testing.assert_allclose(signal[1, 0, :, 4:], timing_signal(columns[1] + 2, 4), atol=EXACT)
-        moved = run(layer, inputs, start_index=[3, 4])
-        np.testing.assert_allclose(moved[0, :, 0, :4], timing_signal(np.arange(3) + 4, 4), atol=EXACT)
-        np.testing.assert_allclose(moved[0, 0, :, 4:], timing_signal(np.arange(4) + 6, 4), atol=EXACT)
-
-    def test_a_list_of_positions_gives_each_element_of_a_sequence_several_coordinates(self) -> None:
-        x, y = np.array([[0, 1, 2]]), np.array([9, 8, 7])
-        signal = run(SinusoidalPositionEncoding(), np.zeros((1, 3, 9), "float32"), positions=[x, y])
-        np.testing.assert_allclose(signal[0, :, :4], timing_signal(x[0], 4), atol=EXACT)
-        np.testing.assert_allclose(signal[0, :, 4:8], timing_signal(y, 4), atol=EXACT)
-        assert not signal[..., 8].any()
-
-    def test_no_call_decides_for_later_ones(self) -> None:
-        inputs, layer = np.zeros((1, 3, 8), "float32"), SinusoidalPositionEncoding()
-        layer(inputs, positions=[np.arange(3), np.arange(3)])
-        np.testing.assert_array_equal(run(layer, inputs), run(SinusoidalPositionEncoding(), inputs))
-
-    def test_a_dtype_policy_may_change_after_the_first_call(self) -> None:
-        inputs, layer = np.zeros((1, 700, 8), "float32"), SinusoidalPositionEncoding()
-        layer(inputs)
-        layer.dtype_policy = "mixed_bfloat16"
-        assert keras.backend.standardize_dtype(layer(inputs).dtype) == "bfloat16"
-        layer.dtype_policy = "float32"
-        np.testing.assert_array_equal(run(layer, inputs), run(SinusoidalPositionEncoding(), inputs))
-
-    def test_the_mask_of_the_inputs_passes_through(self) -> None:
-        embedded = keras.layers.Embedding(5, 4, mask_zero=True)(np.array([[1, 2, 0]]))
-        mask = SinusoidalPositionEncoding()(embedded)._keras_mask
-        np.testing.assert_array_equal(ops.convert_to_numpy(mask), [[True, True, False]])
-
-
 class TestGolden:
     @pytest.mark.parametrize("case", golden.cases(), ids=lambda case: case.name)
     def test_the_layer_is_tensor2tensors_within_what_float32_lost_there(self, case: golden.Case) -> None:
@@ -251,108 +170,6 @@ class TestGolden:
             layer = SinusoidalPositionEncoding(start_index=arguments.get("start_index", 0))
             signal = run(layer, arguments["x"], positions=positions)
         assert np.abs(signal - case.returned).max() <= golden.largest_tolerance(case)
-
-
-class TestErrors:
-    def test_a_width_where_other_libraries_take_one_is_refused(self) -> None:
-        with pytest.raises(TypeError, match=r"must be given by name.*Received: 512\."):
-            SinusoidalPositionEncoding(512)  # type: ignore[arg-type]
-
-    def test_a_position_out_of_a_table_is_named_with_the_layer(self) -> None:
-        layer = SinusoidalPositionEncoding(max_length=8, name="places")
-        with pytest.raises(ValueError, match=r"from 0 to 7 in layer 'places'\. Received: position -1 at index \[0\]"):
-            layer(np.zeros((1, 1, 4), "float32"), positions=np.array([-1]))
-
-    @pytest.mark.parametrize(
-        ("arguments", "error", "said"),
-        [
-            ({"min_timescale": 0.0}, ValueError, "`min_timescale` must be positive and finite"),
-            ({"min_timescale": -1.0}, ValueError, "`min_timescale` must be positive and finite"),
-            ({"max_timescale": float("nan")}, ValueError, "`max_timescale` must be positive and finite"),
-            ({"max_timescale": float("inf")}, ValueError, "`max_timescale` must be positive and finite"),
-            ({"min_timescale": 10.0, "max_timescale": 1.0}, ValueError, "must not be greater than `max_timescale`"),
-            ({"max_timescale": None}, TypeError, "`max_timescale` must be a number"),
-            ({"start_index": 1.5}, TypeError, "`start_index` must be an integer"),
-            ({"start_index": True}, TypeError, "`start_index` must be an integer"),
-            ({"start_index": 2**24}, ValueError, "from -16,777,216 to 16,777,215"),
-            ({"start_index": []}, ValueError, "`start_index` must have one value"),
-            ({"layout": "sideways"}, ValueError, "Received: layout='sideways'"),
-            ({"endpoint": 1}, TypeError, "`endpoint` must be True or False"),
-            ({"timescales": [1.0, 0.0]}, ValueError, "`timescales` must be positive and finite"),
-            ({"timescales": 3.0}, TypeError, "`timescales` must be a sequence of numbers"),
-            ({"combine": "multiply"}, ValueError, "`combine` must be one of 'add', 'concatenate', 'replace'"),
-            ({"max_length": 0}, ValueError, "`max_length` must be at least 1"),
-            ({"max_length": 2.5}, TypeError, "`max_length` must be an integer"),
-        ],
-    )
-    def test_wrong_arguments_fail_at_construction(self, arguments: dict, error: type[Exception], said: str) -> None:
-        with pytest.raises(error) as raised:
-            SinusoidalPositionEncoding(**arguments)
-        assert said in str(raised.value)
-
-    @pytest.mark.parametrize(
-        ("shape", "said"),
-        [((2, 3), "`inputs` must have shape"), ((None, None, None), "known, positive number of channels")],
-    )
-    def test_inputs_without_length_or_channels_are_refused(self, shape: tuple, said: str) -> None:
-        with pytest.raises(ValueError, match=said):
-            SinusoidalPositionEncoding()(keras.Input(batch_shape=shape))
-
-    @pytest.mark.parametrize(
-        ("arguments", "error", "said"),
-        [
-            ({"positions": np.zeros((2, 5, 1), "int32")}, ValueError, "must have shape (length,) or (batch, length)"),
-            ({"positions": np.zeros(4, "int32")}, ValueError, "Received: positions.shape=(4,)"),
-            ({"positions": np.zeros((3, 5), "int32")}, ValueError, "Received: positions.shape=(3, 5)"),
-            ({"positions": np.zeros(5, "bool")}, TypeError, "`positions` must be integers or floats"),
-            ({"positions": [0, 1, 2, 3, 4]}, TypeError, "a list of 5 numbers. numpy.asarray(positions) makes an array"),
-            ({"positions": "01234"}, TypeError, "`positions` must be an array or a tensor"),
-            ({"start_index": np.float32(1.0)}, TypeError, "`start_index` must be an integer tensor"),
-            ({"start_index": 1.0}, TypeError, "`start_index` must be an integer"),
-            ({"start_index": np.zeros((3,), "int32")}, ValueError, "`start_index` must have shape () or (batch,)"),
-            ({"start_index": np.zeros((2, 1), "int32")}, ValueError, "`start_index` must have shape () or (batch,)"),
-            ({"start_index": 2**24 - 2}, ValueError, "Positions must be from -16,777,216 to 16,777,215"),
-            ({"positions": np.array([0, 1, 2**24, 3, 4])}, ValueError, "Received: position 16,777,216 at index [2]."),
-            ({"positions": np.array([2**32 + 5] * 5)}, ValueError, "Received: position 4,294,967,301."),
-            ({"start_index": np.int64(2**32 + 5)}, ValueError, "Received: position 4,294,967,301."),
-            (
-                {"positions": np.full(5, 2**31 - 1, "int32"), "start_index": np.int32(2**31 - 1)},
-                ValueError,
-                "Received: position 4,294,967,294 at index [0].",
-            ),
-            ({"positions": np.full(5, np.nan, "float32")}, ValueError, "Received: position nan at index [0]."),
-        ],
-    )
-    def test_wrong_call_arguments_are_named(self, arguments: dict, error: type[Exception], said: str) -> None:
-        with pytest.raises(error) as raised:
-            SinusoidalPositionEncoding()(np.zeros((2, 5, 4), "float32"), **arguments)
-        assert said in str(raised.value)
-
-    def test_an_input_longer_than_the_table_is_refused_eagerly_and_symbolically(self) -> None:
-        for length, bound in [(11, 10), (2, 1)]:
-            layer = SinusoidalPositionEncoding(max_length=bound)
-            with pytest.raises(ValueError, match=f"from 0 to {bound - 1} in layer"):
-                layer(np.zeros((1, length, 4), "float32"))
-            with pytest.raises(ValueError, match=f"from 0 to {bound - 1} in layer"):
-                layer(keras.Input((length, 4)))
-
-    @pytest.mark.parametrize("start", [-1, 8])
-    def test_a_start_that_leaves_the_table_is_refused(self, start: int) -> None:
-        with pytest.raises(ValueError, match="from 0 to 9 in layer"):
-            SinusoidalPositionEncoding(max_length=10)(np.zeros((1, 3, 4), "float32"), start_index=start)
-
-    def test_one_tensor_of_positions_for_a_grid_is_refused(self) -> None:
-        with pytest.raises(TypeError, match="`positions` must be a list of 2"):
-            SinusoidalPositionEncoding()(np.zeros((1, 3, 3, 8), "float32"), positions=np.arange(3))
-
-    @pytest.mark.parametrize("key", ["start_index", "max_length"])
-    def test_a_value_for_each_of_too_many_axes_is_refused(self, key: str) -> None:
-        with pytest.raises(ValueError, match=f"`{key}` must have one value for each of the 1 positional axes"):
-            SinusoidalPositionEncoding(**{key: [4, 5]})(np.zeros((1, 3, 8), "float32"))
-
-    def test_timescales_that_do_not_fit_the_width_are_refused(self) -> None:
-        with pytest.raises(ValueError, match=r"2 for 4 channels\. Received: 3 timescales"):
-            SinusoidalPositionEncoding(timescales=[1, 2, 3])(np.zeros((1, 3, 4), "float32"))
 
 
 class TestModels:
