@@ -38,7 +38,7 @@ def convert(trace: Trace, signature: Signature, opset: int, model: Any) -> Any:
             opset=min(opset, opsets.WRITTEN[-1]),
             names=names,
             handlers={**all_handlers(), **lookup_handlers(trace)},
-            rewriters=[mark_complex, mark_texts],
+            markers=[mark_complex, mark_texts],
         )
         return proto if opset in opsets.WRITTEN else onnx.version_converter.convert_version(proto, opset)
     except FailedError as error:

@@ -13,8 +13,8 @@ from typing import Any
 from keras_pe.export.messages import first_line
 from keras_pe.export.onnx.tf2onnx_repairs import Handlers, repaired
 
-# Takes tf2onnx's graph and its nodes, and returns these.
-Rewriter = Callable[[Any, list[Any]], list[Any]]
+# Takes an operator's type and the ONNX element types of its inputs and outputs; returns the type that handlers meet.
+Marker = Callable[[str, Sequence[int], Sequence[int]], str]
 
 _LOCK = threading.RLock()
 
@@ -47,7 +47,7 @@ def convert_graph(
     opset: int,
     names: Mapping[str, str],
     handlers: Handlers,
-    rewriters: Sequence[Rewriter],
+    markers: Sequence[Marker],
 ) -> Any:
     """Returns the `onnx.ModelProto` of a TensorFlow graph.
 
@@ -58,7 +58,7 @@ def convert_graph(
         opset: The ONNX operator set.
         names: What tensors are called in the result.
         handlers: They go before tf2onnx's own.
-        rewriters: They are called for each graph before the handlers.
+        markers: They are asked before the handlers, which know operators by type alone.
 
     Raises:
         FailedError: If operators were not converted.
@@ -75,7 +75,7 @@ def convert_graph(
                     graph,
                     continue_on_error=True,  # failures are collected, so that all of them are named
                     opset=opset,
-                    custom_rewriter=list(rewriters),
+                    custom_rewriter=[_rewriter(markers)],
                     input_names=list(inputs),
                     output_names=list(outputs),
                     tensors_to_rename=dict(names),
@@ -94,6 +94,20 @@ def repair_frozen(definition: Any) -> Any:
     from tf2onnx.tf_loader import fix_freezing_errors_part2
 
     return fix_freezing_errors_part2(definition)
+
+
+def _rewriter(markers: Sequence[Marker]) -> Callable[[Any, list[Any]], list[Any]]:
+    """Returns what tf2onnx calls for each graph before the handlers."""
+
+    def mark(graph: Any, nodes: list[Any]) -> list[Any]:
+        for node in nodes:
+            if not node.is_const():
+                inputs, outputs = ([graph.get_dtype(name) for name in names] for names in (node.input, node.output))
+                for marker in markers:
+                    node.type = marker(node.type, inputs, outputs)
+        return nodes
+
+    return mark
 
 
 def _optimizers() -> dict[str, Any]:

@@ -5,7 +5,7 @@ axis in silence. Before the conversion `mark_complex` therefore renames each ope
 numbers, and only those that a handler here or in `spectra` knows by the new name are converted.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,9 @@ from keras_pe.export.onnx.workarounds import OF_COMPLEX
 _PARTS: dict[int, int] = {TensorProto.COMPLEX64: TensorProto.FLOAT, TensorProto.COMPLEX128: TensorProto.DOUBLE}
 
 
-def mark_complex(graph: Any, nodes: list[Any]) -> list[Any]:
-    """Renames the operators of complex numbers; tf2onnx calls it last before the handlers, for each graph."""
-    for node in nodes:
-        if not node.is_const() and any(graph.get_dtype(name) in _PARTS for name in (*node.input, *node.output)):
-            node.type += OF_COMPLEX
-    return nodes
+def mark_complex(operator: str, inputs: Sequence[int], outputs: Sequence[int]) -> str:
+    """Returns another type for operators of complex numbers."""
+    return operator + OF_COMPLEX if any(dtype in _PARTS for dtype in (*inputs, *outputs)) else operator
 
 
 def complex_handler(*operators: str) -> Callable[[Callable[[Replacement], None]], Any]:

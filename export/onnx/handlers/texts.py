@@ -1,6 +1,6 @@
 """Equal and NotEqual of a text and a constant one: tf2onnx reads a number in every text before it compares."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from onnx import TensorProto
 
@@ -10,12 +10,10 @@ from keras_pe.export.onnx.handlers.replacement import Replacement
 _OF_TEXTS = " of texts"  # ends the type of such a comparison, which no handler of numbers may meet
 
 
-def mark_texts(graph: Any, nodes: list[Any]) -> list[Any]:
-    """Renames the comparisons of texts; tf2onnx calls it before the handlers, for each graph."""
-    for node in nodes:
-        if node.type in ("Equal", "NotEqual") and graph.get_dtype(node.input[0]) == TensorProto.STRING:
-            node.type += _OF_TEXTS
-    return nodes
+def mark_texts(operator: str, inputs: Sequence[int], outputs: Sequence[int]) -> str:
+    """Returns another type for comparisons of texts."""
+    is_one = operator in ("Equal", "NotEqual") and inputs[0] == TensorProto.STRING
+    return operator + _OF_TEXTS if is_one else operator
 
 
 @handler(f"Equal{_OF_TEXTS}", f"NotEqual{_OF_TEXTS}")
