@@ -46,6 +46,13 @@ class Signature:
         packed: tuple[Any, ...] = map_leaves(self.arguments, lambda name: arrays[name])
         return packed
 
+    def flattened(self) -> tuple[list[str], list[str]]:
+        """Returns the names of the inputs and of the outputs in the order in which Keras' own exporters number them."""
+        import keras
+
+        flat = [keras.tree.flatten(structure) for structure in (self.arguments, self.results)]
+        return [name for name in flat[0] if name is not None], [name for name in flat[1] if name is not None]
+
     def example(self, sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Returns arrays of zeros by name, of the given sizes or else of those that the model was called with."""
         sizes = sizes or self.sizes

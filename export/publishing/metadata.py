@@ -15,6 +15,9 @@ from keras_pe.version import __version__
 LAYERS_KEY = "keras_pe.layers"
 """Where a file says which of its tensors each call of a layer returns: JSON, a list of names by the call's path."""
 
+VERSION_KEY = "keras_pe.version"
+"""Where an artifact says which release of this package has made it."""
+
 
 def describe(
     layers: Sequence[Any], signature: Signature, packages: Sequence[str], notes: Sequence[str]
@@ -34,7 +37,7 @@ def describe(
         "keras_pe.names": json.dumps(dict(signature.renamed), sort_keys=True),
         "keras_pe.notes": json.dumps(list(notes)),
         "keras_pe.sizes": ranges_to_json(signature.ranges),
-        "keras_pe.version": __version__,
+        VERSION_KEY: __version__,
         **{f"version.{package}": importlib.metadata.version(package) for package in sorted(packages)},
     }
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.errors import RuntimeRefusedError
+from keras_pe.export.runtimes.names import Names
 from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec
 
 
@@ -17,6 +18,7 @@ class InProcessRunner:
     inputs: tuple[TensorInfo, ...]
     version: str
     providers: Mapping[str, int] = MappingProxyType({})
+    names = Names()  # the model's own
     capabilities: frozenset[str] = frozenset()  # a compiled model cannot be read inside
 
     def __init__(self, spec: RuntimeSpec, model: Any, signature: Any) -> None:

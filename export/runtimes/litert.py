@@ -9,6 +9,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.reading.litert_file import constants
+from keras_pe.export.runtimes.names import in_order
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 
@@ -21,12 +22,13 @@ class LiteRTRuntime:
         self._interpreter = interpreter
         self._run = interpreter.get_signature_runner()
         details = self._run.get_input_details()
-        self.inputs = tuple(_spec(name, detail) for name, detail in details.items())
+        self.inputs = tuple(_spec(name, details[name]) for name in in_order(details))
         self.version = f"ai-edge-litert {importlib.metadata.version('ai-edge-litert')}"
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         # The interpreter's arrays are views of memory that the next run overwrites.
-        return {name: np.array(array) for name, array in self._run(**inputs).items()}
+        outputs = self._run(**inputs)
+        return {name: np.array(outputs[name]) for name in in_order(outputs)}
 
     def weights(self) -> Arrays:
         return constants(self._path)

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.graph.tensorflow_internals import with_constants
+from keras_pe.export.runtimes.names import in_order
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 
@@ -30,11 +31,12 @@ class TensorFlowRuntime:
         self._module = tf.saved_model.load(path)  # the signature holds its variables weakly
         self._serve = self._module.signatures["serving_default"]
         specs = self._serve.structured_input_signature[1]
-        self.inputs = tuple(_spec(name, spec) for name, spec in specs.items())
+        self.inputs = tuple(_spec(name, specs[name]) for name in in_order(specs))
         self.version = f"tensorflow {tf.__version__}"
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
-        return {name: tensor.numpy() for name, tensor in self._serve(**self._tensors(inputs)).items()}
+        outputs = self._serve(**self._tensors(inputs))
+        return {name: outputs[name].numpy() for name in in_order(outputs)}
 
     def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
         graph = self._frozen.graph

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
+from keras_pe.export.runtimes.names import Names
 from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec
 
 _START_LIMIT = 300.0  # Seconds: importing TensorFlow from a cold disk takes a minute.
@@ -27,6 +28,9 @@ class Worker:
     Another `load` opens another artifact, with another runtime if one is given, in the same process, or in a new one if
     the process is gone. Every method raises `RuntimeRefusedError` with the runtime's own message, `RuntimeDiedError`,
     or `RuntimeHungError` after `timeout` seconds without an answer. The process is gone after the latter two.
+
+    Attributes:
+        names: What the artifact calls otherwise than those who ask: set after `load`, for as long as it is loaded.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -44,6 +48,7 @@ class Worker:
         self.spec = spec
         self._environment = dict(environment or {})
         self.seconds = 0.0
+        self.names = Names()
         self.capabilities: frozenset[str] = frozenset()
         self._timeout = timeout
         self._start()
@@ -97,6 +102,7 @@ class Worker:
             self._start()
         self.spec = spec or self.spec
         self.seconds = 0.0
+        self.names = Names()
         about, _ = self._ask("load", self.spec.factory, str(path), dict(self.spec.options))
         self.inputs, self.version, self.providers, self.capabilities = about
 
@@ -107,9 +113,9 @@ class Worker:
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns every output by name, and adds the time inside the runtime to `seconds`."""
-        outputs, seconds = self._ask("run", dict(inputs))
+        outputs, seconds = self._ask("run", self.names.given(inputs))
         self.seconds += seconds
-        return dict(outputs)
+        return self.names.returned(outputs)
 
     def run_all(self, batches: Sequence[Mapping[str, Array]]) -> list[Arrays]:
         """Returns what `run` would for each of some batches, in one exchange; it may take as long for each.
@@ -117,15 +123,15 @@ class Worker:
         On a busy machine it is the exchanges that take the time: each waits for its turn at a processor several times.
         """
         outputs, seconds = self._ask(
-            "run_all", [dict(inputs) for inputs in batches], limit=self._timeout * len(batches)
+            "run_all", [self.names.given(inputs) for inputs in batches], limit=self._timeout * len(batches)
         )
         self.seconds += seconds
-        return [dict(each) for each in outputs]
+        return [self.names.returned(each) for each in outputs]
 
     def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
         """See `InspectableRuntime`; only where "intermediates" is among the capabilities."""
-        arrays, _ = self._ask("intermediates", dict(inputs), dict(replaced))
-        return dict(arrays)
+        arrays, _ = self._ask("intermediates", self.names.given(inputs), self.names.replaced(replaced))
+        return self.names.returned(arrays)
 
     def weights(self) -> Arrays:
         """See `InspectableRuntime`; nothing where the runtime does not tell."""

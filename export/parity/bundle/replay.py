@@ -18,7 +18,7 @@ from keras_pe.export.parity.references.stored import StoredReference
 from keras_pe.export.parity.results import Array, ParityReport, RuntimeResult, SkippedRuntime
 from keras_pe.export.parity.verdict.run import run_cases
 from keras_pe.export.runtimes.registry import known_runtimes
-from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 
 
@@ -90,12 +90,17 @@ class _PrimedWorker(Worker):
     def __init__(self, spec: RuntimeSpec, timeout: float, before: tuple[Mapping[str, Array], ...]) -> None:
         super().__init__(spec, timeout)
         self._before = before
+        self._due: list[Mapping[str, Array]] = []
 
     def load(self, path: Path | None, spec: RuntimeSpec | None = None) -> None:
         super().load(path, spec)
-        for inputs in self._before:
+        self._due = list(self._before)
+
+    def run(self, inputs: Mapping[str, Array]) -> Arrays:
+        while self._due:  # not sooner: only then is it known what the artifact calls its inputs
             with contextlib.suppress(RuntimeRefusedError):
-                self.run(inputs)
+                super().run(self._due.pop(0))
+        return super().run(inputs)
 
 
 def _run(job: _Job, expectation: Expectation, timeout: float) -> RuntimeResult:

@@ -76,6 +76,7 @@ def prove(result: RuntimeResult) -> str:
 def remarks(report: ParityReport) -> list[str]:
     """Returns a sentence for each thing that neither the failures nor the table say."""
     lines = [f"skipped: {each.runtime}. Install it with: {each.install}" for each in report.skipped]
+    lines += namings(report)
     lines += placements(report)
     gaps = [c.precision_gap for r in report.results for case in r.cases for c in case.comparisons if c.precision_gap]
     if gaps:
@@ -92,6 +93,23 @@ def remarks(report: ParityReport) -> list[str]:
     if not report.compared:
         lines.append("nothing was compared, and a check that compared nothing has failed")
     return lines
+
+
+def namings(report: ParityReport) -> list[str]:
+    """Returns a sentence for each artifact that calls its inputs or outputs otherwise: which was taken for which."""
+    said = dict.fromkeys(
+        f"{group.artifact or group.name} has other names than the model: "
+        + ", ".join(f"{each.kind} {each.model!r} is {each.artifact!r} there" for each in group.first.names)
+        + _told_by(group.first)
+        for group in group_results(report)
+        if group.first.names
+    )
+    return list(said)
+
+
+def _told_by(result: RuntimeResult) -> str:
+    by_order = " and ".join(repr(each.model) for each in result.names if each.by_order)
+    return "; by type and shape" + (f", {by_order} by order alone" if by_order else "")
 
 
 def placements(report: ParityReport) -> list[str]:

@@ -33,6 +33,23 @@ class CaseResult:
 
 
 @dataclass(frozen=True)
+class NameMatch:
+    """An input or output that the artifact calls otherwise than the model.
+
+    Attributes:
+        kind: Which of the two it is.
+        model: Its name in the model.
+        artifact: Its name in the artifact.
+        by_order: Whether others of its type and shape were left to choose from: then it is the first of them.
+    """
+
+    kind: Literal["input", "output"]
+    model: str
+    artifact: str
+    by_order: bool
+
+
+@dataclass(frozen=True)
 class Recording:
     """The arrays of a failing runtime's worst case. They are not part of the report as JSON.
 
@@ -69,6 +86,7 @@ class RuntimeResult:
         layers: Layer by layer, where a failure was traced through the model.
         proof: What replacing the layers at fault gives; None where none was found or it could not be tried.
         version: The runtime's package and version.
+        names: The inputs and outputs that the artifact calls otherwise, matched for the comparison.
         providers: How many nodes of the graph each execution provider got, where the runtime tells.
         seconds: What the runs themselves took, imports and loading aside.
         profile: How the differences of its longest comparison spread; None where no arrays were compared.
@@ -86,6 +104,7 @@ class RuntimeResult:
     layers: tuple[LayerResult, ...] = ()
     proof: Proof | None = None
     version: str = ""
+    names: tuple[NameMatch, ...] = ()
     providers: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     profile: ErrorProfile | None = None

@@ -65,7 +65,7 @@ def compare_arrays(
     """
     if actual.shape != expected.shape:
         return _structural(output, f"shape {actual.shape} instead of {expected.shape}", expected)
-    if not _dtype_serves(expected.dtype, actual.dtype):
+    if not dtype_serves(expected.dtype, actual.dtype):
         return _structural(output, f"dtype {actual.dtype} instead of {expected.dtype}", expected)
     if not is_float(expected.dtype):
         return _compare_exact(output, expected, actual)
@@ -193,7 +193,7 @@ def _argmax_agreement(target: Array, values: Array) -> float | None:
     return float((target.argmax(axis=-1) == values.argmax(axis=-1)).mean())
 
 
-def _dtype_serves(expected: np.dtype, actual: np.dtype) -> bool:
+def dtype_serves(expected: np.dtype, actual: np.dtype) -> bool:
     """Whether a type may stand for another: itself, or a wider float (half precision exports through float32)."""
     if expected == actual:
         return True

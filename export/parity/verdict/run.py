@@ -7,10 +7,12 @@ from typing import Literal
 
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.parity.references.reference import Expectation, Reference
-from keras_pe.export.parity.results import CaseResult, Recording, RuntimeResult
+from keras_pe.export.parity.results import CaseResult, NameMatch, Recording, RuntimeResult
 from keras_pe.export.parity.verdict.compare import compare_outputs
+from keras_pe.export.parity.verdict.matching import match_inputs, match_outputs
 from keras_pe.export.parity.verdict.profile import profile_longest
 from keras_pe.export.runtimes.in_process import InProcessRunner
+from keras_pe.export.runtimes.names import Names
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 
@@ -41,10 +43,7 @@ def run_cases(
     """Loads the artifact, runs every case in order, and compares. The runtime stays loaded."""
     failed = RuntimeResult(str(path or ""), spec.format, spec.name, passed=False, status="compared")
     try:
-        if isinstance(runner, Worker):
-            runner.load(path, spec)
-        else:
-            runner.load()
+        names = _load(runner, spec, path, reference)
         expectations = _in_its_precision(runner, expectations)
     except RuntimeRefusedError as error:
         failed = replace(failed, status="not loaded", error=str(error))
@@ -55,6 +54,7 @@ def run_cases(
     cases: list[CaseResult] = []
     answers: list[Arrays | None] = []
     answer: Arrays | None
+    is_named = False
     ended: RuntimeDiedError | RuntimeHungError | None = None
     for expectation in expectations:
         try:
@@ -65,15 +65,35 @@ def run_cases(
             ended = error
             failed = replace(failed, status=_how(error), error=f"{expectation.case.name}: {error}")
             break
+        if answer and expectation.outputs and not is_named:
+            names += match_outputs(reference, expectation.outputs, answer, path)
+            runner.names, is_named = _as_names(names), True
+            answer = runner.names.returned(answer)
         answers.append(answer)
         cases.append(_compare(reference, expectation, answer or {}, refusal))
     compared = any(comparison.count for case in cases for comparison in case.comparisons)
     passed = ended is None and compared and all(case.status != "failed" for case in cases)
     result = replace(failed, passed=passed, cases=tuple(cases), version=runner.version, seconds=runner.seconds)
-    result = replace(result, providers=dict(runner.providers))
+    result = replace(result, names=names, providers=dict(runner.providers))
     result = replace(result, profile=profile_longest(result, expectations, answers))
     recording = None if passed else _record(result, expectations, answers)
     return Run(replace(result, recording=recording), expectations, answers)
+
+
+def _load(runner: Runner, spec: RuntimeSpec, path: Path | None, reference: Reference) -> tuple[NameMatch, ...]:
+    """Loads the artifact, and returns its inputs that have other names than the model's: the runner knows them."""
+    if not isinstance(runner, Worker):
+        runner.load()
+        return ()
+    runner.load(path, spec)
+    names = match_inputs(reference, runner.inputs, path)
+    runner.names = _as_names(names)
+    return names
+
+
+def _as_names(matches: Sequence[NameMatch]) -> Names:
+    inputs = {each.model: each.artifact for each in matches if each.kind == "input"}
+    return Names(inputs, {each.model: each.artifact for each in matches if each.kind == "output"})
 
 
 def _in_its_precision(runner: Runner, expectations: Sequence[Expectation]) -> Sequence[Expectation]:

@@ -6,49 +6,31 @@ writes a model and the ONNX file that Keras makes of it on this backend, as the 
 """
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import keras
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
 from keras_pe import SinusoidalPositionEncoding
 
 
 def build_model() -> keras.Model:
-    """Returns a model of two inputs and two outputs; of one length on JAX, where jax2onnx knows no range of another."""
+    """Returns a model of two inputs, and two outputs of one shape; of one length on JAX, as its exporter needs it."""
     keras.utils.set_random_seed(3)
     length = 5 if keras.backend.backend() == "jax" else None
     x, context = keras.Input((length, 8), name="x"), keras.Input((length, 6), name="context")
     encoded = SinusoidalPositionEncoding(name="encode")(x)
     hidden = keras.layers.Dense(6, activation="tanh", name="hidden")(encoded)
     inner = keras.layers.Add(name="inner")([hidden, keras.layers.Dense(6, name="beside")(context)])
-    return keras.Model([x, context], {"score": keras.layers.Dense(3, name="score")(inner), "inner": inner})
+    return keras.Model([x, context], {"score": keras.layers.Dense(6, name="score")(inner), "inner": inner})
 
 
 def export_by_keras(model: keras.Model, path: Path) -> Path:
     """Exports a model as Keras does on this backend."""
     model([np.zeros((1, 5, each.shape[-1]), "float32") for each in model.inputs])  # it must have been called
     model.export(path, format="onnx", verbose=False)
-    return path
-
-
-def with_names(source: Path, path: Path, names: Mapping[str, str]) -> Path:
-    """Writes an ONNX file with other names of its inputs and outputs, `{old: new}`."""
-    model = onnx.load(source)
-    graph = model.graph
-    names = {old: new for old, new in names.items() if old != new}
-    for value in graph.input:
-        if value.name in names:
-            graph.node.insert(0, helper.make_node("Identity", [names[value.name]], [value.name]))
-            value.name = names[value.name]
-    for value in graph.output:
-        if value.name in names:
-            graph.node.append(helper.make_node("Identity", [value.name], [names[value.name]]))
-            value.name = names[value.name]
-    onnx.save(model, path)
     return path
 
 

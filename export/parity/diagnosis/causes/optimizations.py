@@ -25,6 +25,7 @@ def graph_optimization(probe: Probe) -> Iterator[Finding]:
         with Worker(replace(spec, options={**spec.options, **options}), _TIMEOUT) as worker:
             try:
                 worker.load(path)
+                worker.names = probe.runner.names
                 answer = worker.run(expectation.case.inputs)
             except FAILURES:
                 return False

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from keras_pe.export.parity.diagnosis.probe import Probe, close
 from keras_pe.export.parity.results import Comparison, Finding
+from keras_pe.export.parity.verdict.matching import WAY_OUT, described_arrays
 
 
 def missing_and_extra(probe: Probe) -> Iterator[Finding]:
@@ -16,7 +17,8 @@ def missing_and_extra(probe: Probe) -> Iterator[Finding]:
             allowed = 1e-4  # only to recognize it
             twin = next((other for other in extra if close(answer[other], expected[name], allowed)), None)
             if twin is None:
-                yield Finding("missing output", f"The outputs are {', '.join(answer)}.", output=name)
+                text = f"The artifact returns {described_arrays(answer)}; the model {described_arrays(expected)}."
+                yield Finding("missing output", f"{text} {WAY_OUT}" if extra else text, output=name)
             else:
                 extra.remove(twin)
                 yield Finding("renamed output", f"Output {twin!r} holds what is called {name!r}.", output=name)

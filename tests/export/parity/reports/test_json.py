@@ -69,4 +69,4 @@ def test_the_schema_says_its_version_and_a_change_of_its_words_is_noticed():
     found = {name: sorted(part["properties"]) for name, part in schema()["$defs"].items() if name != "figure"}
     found["report"] = sorted(schema()["properties"])
     digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
-    assert digest[:16] == "7a95b1cc3ef3ba86"
+    assert digest[:16] == "7c8af33f34398034"

@@ -1,0 +1,19 @@
+"""Names of an artifact: translated on the way in and out, and put in the order in which they are counted."""
+
+import numpy as np
+
+from keras_pe.export.runtimes.names import Names, in_order
+
+
+def test_names_are_put_in_the_order_in_which_they_are_counted():
+    assert in_order(["output_10", "output_2", "output_1", "a", "2"]) == ["2", "a", "output_1", "output_2", "output_10"]
+
+
+def test_what_an_artifact_takes_and_returns_has_the_models_names():
+    names = Names({"x": "args_0"}, {"y": "output_0"})
+    arrays = {name: np.zeros(size) for size, name in enumerate(("x", "other"))}
+    assert {name: array.size for name, array in names.given(arrays).items()} == {"args_0": 0, "other": 1}
+    inner = {"y": np.zeros(1), "output_0": np.zeros(2), "more": np.zeros(3)}
+    returned = names.returned(inner)
+    assert {name: array.size for name, array in returned.items()} == {"y": 2, "more": 3}, "the output, not its namesake"
+    assert {name: array.size for name, array in names.replaced(returned).items()} == {"output_0": 2, "more": 3}
