@@ -67,7 +67,7 @@ class SinusoidalPositionEncoding(PositionLayer):
     Raises:
         ValueError: If an argument is out of its range, if shapes do not agree, or if a position is known to be out of
             reach. A position that is out of reach and only known while the graph runs fails in TensorFlow, PyTorch and
-            ONNX Runtime on the CPU; JAX returns NaN for it, and compiled code (XLA) and GPU kernels of TensorFlow do
+            ONNX Runtime on the CPU; JAX and code compiled by XLA return NaN for it, and GPU kernels of TensorFlow do
             not check.
         TypeError: If an argument is of the wrong type.
 
