@@ -43,38 +43,10 @@ def measure_output(
         decision: How the output decides, None where it does not.
         noise: A changed decision is a tie where its margin is no larger.
     """
-    rows = len(expected)
     if expected.dtype.kind not in "fV" and expected.dtype.name != "bfloat16":
-        differs = (expected != actual).reshape(rows, -1).any(axis=1)
-        error = differs.astype(np.float64)
-        statistics = OutputStatistics(
-            rows=rows,
-            values=expected.size,
-            max_abs_diff=float(error.max(initial=0.0)),
-            errors=Histogram.of(error),
-            out_of_tolerance=int(differs.sum()),
-        )
-        return statistics, RowVerdicts(differs, np.zeros(rows, bool), error)
-    target = expected.astype(np.float64, copy=False).reshape(rows, -1)
-    values = actual.astype(np.float64, copy=False).reshape(rows, -1)
-    with np.errstate(invalid="ignore", over="ignore"):
-        difference = values - target
-    np.abs(difference, out=difference)
+        return _measure_exact(expected, actual)
+    difference, clash, nonfinite = _differences(expected, actual)
     largest = last_axis_max(difference)
-    clash = np.zeros(rows, bool)
-    nonfinite: dict[str, Any] = {}
-    if not np.isfinite(largest).all():
-        same = (values == target) | (np.isnan(values) & np.isnan(target))
-        bad = ~np.isfinite(difference)
-        clash = (bad & ~same).any(axis=1)
-        difference = np.where(bad, 0.0, difference)
-        largest = last_axis_max(difference)
-        nonfinite = {
-            "expected_nan": int(np.isnan(target).sum()),
-            "expected_inf": int(np.isinf(target).sum()),
-            "actual_nan": int(np.isnan(values).sum()),
-            "actual_inf": int(np.isinf(values).sum()),
-        }
     out = clash if allowed is None else clash | (largest > allowed)
     failed = out
     decided: dict[str, Any] = {}
@@ -82,7 +54,7 @@ def measure_output(
         changed, decided = _compare_decisions(expected, actual, difference.reshape(expected.shape), decision, noise)
         failed = out | changed
     statistics = OutputStatistics(
-        rows=rows,
+        rows=len(expected),
         values=expected.size,
         clashes=int(clash.sum()),
         max_abs_diff=float(largest.max(initial=0.0)),
@@ -92,6 +64,41 @@ def measure_output(
         **decided,
     )
     return statistics, RowVerdicts(failed, clash, largest)
+
+
+def _measure_exact(expected: Array, actual: Array) -> tuple[OutputStatistics, RowVerdicts]:
+    """Compares values that must be equal."""
+    differs = (expected != actual).reshape(len(expected), -1).any(axis=1)
+    error = differs.astype(np.float64)
+    statistics = OutputStatistics(
+        rows=len(expected),
+        values=expected.size,
+        max_abs_diff=float(error.max(initial=0.0)),
+        errors=Histogram.of(error),
+        out_of_tolerance=int(differs.sum()),
+    )
+    return statistics, RowVerdicts(differs, np.zeros(len(expected), bool), error)
+
+
+def _differences(expected: Array, actual: Array) -> tuple[Array, Array, dict[str, int]]:
+    """Returns absolute differences `(rows, values)`, 0 for what is not finite; which rows clash; the counts of it."""
+    rows = len(expected)
+    target = expected.astype(np.float64, copy=False).reshape(rows, -1)
+    values = actual.astype(np.float64, copy=False).reshape(rows, -1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        difference = values - target
+    np.abs(difference, out=difference)
+    if np.isfinite(difference.max(initial=0.0)):  # a NaN is the largest of all
+        return difference, np.zeros(rows, bool), {}
+    bad = ~np.isfinite(difference)
+    same = (values == target) | (np.isnan(values) & np.isnan(target))
+    counts = {
+        "expected_nan": int(np.isnan(target).sum()),
+        "expected_inf": int(np.isinf(target).sum()),
+        "actual_nan": int(np.isnan(values).sum()),
+        "actual_inf": int(np.isinf(values).sum()),
+    }
+    return np.where(bad, 0.0, difference), (bad & ~same).any(axis=1), counts
 
 
 def _compare_decisions(
