@@ -4,6 +4,7 @@ What Keras' own export changes to let it run with NumPy 2 stays changed, as it d
 """
 
 import contextlib
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -65,7 +66,7 @@ def convert_graph(
         Exception: Whatever else comes to the libraries' hand.
     """
     import tensorflow as tf
-    from tf2onnx import optimizer, tfonnx
+    from tf2onnx import tfonnx
 
     with _LOCK, repaired(handlers), _collected_failures() as failures:
         try:
@@ -81,7 +82,7 @@ def convert_graph(
                     tensors_to_rename=dict(names),
                 )
             if not failures:
-                return optimizer.optimize_graph(converted, catch_errors=False, optimizers=_optimizers()).make_model("")
+                return _optimized(converted).make_model("")
         except Exception as error:
             if not failures:
                 raise
@@ -110,12 +111,28 @@ def _rewriter(markers: Sequence[Marker]) -> Callable[[Any, list[Any]], list[Any]
     return mark
 
 
-def _optimizers() -> dict[str, Any]:
-    """Returns tf2onnx's optimizers without those that choose by hash or by stopwatch what an export repeats exactly."""
+def _optimized(graph: Any) -> Any:
+    """Returns a graph that tf2onnx's optimizers find nothing to do in.
+
+    Two are left out, which choose by hash or by stopwatch what an export repeats exactly. tf2onnx' own loop also counts
+    and writes all nodes before and after each optimizer, which takes longer than many of them.
+    """
     from tf2onnx.optimizer import _get_optimizers
 
     left_out = ("merge_duplication", "einsum_optimizer")
-    return {name: optimizer for name, optimizer in _get_optimizers().items() if name not in left_out}
+    kinds = [kind for name, kind in _get_optimizers().items() if name not in left_out]
+    for turn in itertools.count():
+        is_any = False
+        for kind in kinds:
+            optimizer = kind()
+            optimizer.opt_iteration = turn
+            graph = optimizer._optimize(graph)
+            graph.delete_unused_nodes(graph.outputs)
+            is_any |= optimizer.graph_been_opt
+        if not is_any:
+            break
+    graph.topological_sort(graph.get_nodes())
+    return graph
 
 
 @contextlib.contextmanager

@@ -80,7 +80,7 @@ def _measure_exact(expected: Array, actual: Array) -> tuple[OutputStatistics, Ro
     return statistics, RowVerdicts(differs, np.zeros(len(expected), bool), error)
 
 
-def _differences(expected: Array, actual: Array) -> tuple[Array, Array, dict[str, int]]:
+def _differences(expected: Array, actual: Array) -> tuple[Array, Array, dict[str, Any]]:
     """Returns absolute differences `(rows, values)`, 0 for what is not finite; which rows clash; the counts of it."""
     rows = len(expected)
     target = expected.astype(np.float64, copy=False).reshape(rows, -1)
