@@ -40,8 +40,13 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+_OTHERS = {"BLIP2Seq2SeqLM": "BLIP2Backbone of Flan-T5"}  # the backbone of a task that does not take the plain one
+
+
 def _backbone(name: str) -> Recipe:
     """Returns the recipe of the backbone that a task is made for."""
+    if name in _OTHERS:
+        return BACKBONES[_OTHERS[name]]
     wanted = getattr(keras_hub.models, name).backbone_cls
     return next(r for n, r in BACKBONES.items() if " " not in n and getattr(keras_hub.models, n) is wanted)
 

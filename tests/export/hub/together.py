@@ -87,8 +87,8 @@ def clip(family: str, **config: Any) -> Any:
     return _model(f"{family}Backbone", vision_encoder=vision, text_encoder=text, **config)
 
 
-def blip2() -> Any:
-    """Returns BLIP-2 with OPT."""
+def blip2(language: str, **config: Any) -> Any:
+    """Returns BLIP-2 with a language model, OPT or Flan-T5."""
     hub = keras_hub.models
     vision = hub.BLIP2VisionEncoder(
         image_size=_SIZE,
@@ -101,7 +101,7 @@ def blip2() -> Any:
         layer_norm_epsilon=1e-6,
         initializer_range=0.02,
     )
-    return hub.BLIP2Backbone(vision, _qformer(), hub.BLIP2CustomOPT(**_LANGUAGE, max_sequence_length=512))
+    return hub.BLIP2Backbone(vision, _qformer(), _model(language, **_LANGUAGE, **config))
 
 
 _LANGUAGE = texts.CONFIGS["Bart"] | {"num_query_tokens": 3, "qformer_hidden_dim": 8, "dropout": 0.0}
@@ -219,7 +219,8 @@ def stable_diffusion() -> Any:
 
 
 BACKBONES = {
-    "BLIP2Backbone": Recipe(blip2),
+    "BLIP2Backbone": Recipe(functools.partial(blip2, "BLIP2CustomOPT", max_sequence_length=512)),
+    "BLIP2Backbone of Flan-T5": Recipe(functools.partial(blip2, "BLIP2FlanT5")),
     "CLIPBackbone": Recipe(functools.partial(clip, "CLIP", projection_dim=8)),
     "FluxBackbone": Recipe(
         _made(
