@@ -3,6 +3,7 @@
 No dynamic size was traced, and the values are drawn. No rounding fails this test; the parity check is finer.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from keras_pe.export.errors import (
     RuntimeRefusedError,
 )
 from keras_pe.export.formats import Format
+from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.precision import half_dtypes
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.model.vocabulary import draw_texts, draw_words, known_words
 from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 
@@ -32,7 +35,6 @@ _TOLERANCE = 1e-3
 _LOW_PRECISION_TOLERANCE = 5e-2
 _SMALL = 1e-2
 _ROUNDING = 2.0**-20  # of an input: some roundings of float32, as other orders of a sum make them
-_TEXTS = ("", "a", "The cat sat.", "\u00fc")
 _FILL = 1e6  # A larger value, such as a mask's -1e9, is no measure for those beside it.
 
 
@@ -105,13 +107,14 @@ def check_agreement(
     import tensorflow as tf
 
     model = layers[0]
+    words = known_words(layers)
     fault: str | None = None
     sizes = [signature.sizes, signature.other_sizes()]
     for number, zeros in enumerate(map(signature.example, sizes if sizes[0] != sizes[1] else sizes[:1])):
         for seed, compiled in enumerate((lambda call: call, lambda call: tf.function(call, autograph=False))):
             try:
                 with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
-                    results, truths = _run_both(run, _keras(model, signature, compiled), _draws(zeros, seed))
+                    results, truths = _run_both(run, _keras(model, signature, compiled), _draws(zeros, seed, words))
             except ExportError:
                 raise
             except Exception:  # whatever the layers raise; with the first sizes the model is known to run
@@ -141,7 +144,7 @@ def _is_noise(model: Any, layers: Sequence[Any], signature: Signature, zeros: Ma
 def _images(zeros: Mapping[str, Any]) -> Arrays:
     """Returns inputs of the same shapes and types, numbers as pixels have them."""
     rng = np.random.default_rng(0)
-    drawn, _ = _draws(zeros, 0)
+    drawn, *_ = _draws(zeros, 0, ())
     return {
         name: rng.uniform(0, 255, array.shape).astype(array.dtype) if array.dtype.kind == "f" else array
         for name, array in drawn.items()
@@ -190,25 +193,28 @@ def find_fault(
         return f"it returns {sorted(results)}, the model {sorted(truths)}."
     is_low_precision = half_dtypes(layers) or any(getattr(layer, "quantization_mode", None) for layer in layers)
     tolerance = _LOW_PRECISION_TOLERANCE if is_low_precision else _TOLERANCE
-    faults = (_fault(spec, results[spec.name], truths[spec.name], tolerance) for spec in signature.outputs)
+    is_exact = all(spec.dtype == "string" for spec in signature.inputs)
+    faults = (_fault(spec, results[spec.name], truths[spec.name], tolerance, is_exact) for spec in signature.outputs)
     return next((fault for fault in faults if fault), None)
 
 
 def draw(model: Any, signature: Signature, zeros: Mapping[str, Any], seed: int) -> tuple[Arrays, Arrays]:
     """Returns inputs and what Keras returns for them: of drawn values, or of zeros if the model takes no others."""
     keras = _keras(model, signature)
-    values, plain = _draws(zeros, seed)
-    try:
-        return values, keras(values)
-    except Exception:  # whatever the layers raise
-        return plain, keras(plain)
+    *drawn, plain = _draws(zeros, seed, known_words(all_layers(model)))
+    for values in drawn:
+        with contextlib.suppress(Exception):  # whatever the layers raise
+            return values, keras(values)
+    return plain, keras(plain)
 
 
-def _draws(zeros: Mapping[str, Any], seed: int) -> tuple[Arrays, Arrays]:
-    """Returns inputs of drawn values and, for a model that takes no others, of zeros."""
+def _draws(zeros: Mapping[str, Any], seed: int, words: Sequence[str]) -> list[Arrays]:
+    """Returns inputs of drawn values, then, for a model that takes no others, of known words, and of zeros."""
     rng = np.random.default_rng(seed)
     plain = {name: np.asarray(array) for name, array in zeros.items()}
-    return {name: _values(array, rng) for name, array in plain.items()}, plain
+    values = {name: _values(array, rng, words) for name, array in plain.items()}
+    texts = {name: draw_words(words, array.shape, rng) for name, array in plain.items() if array.dtype.kind in "OSU"}
+    return [values, *([values | texts] if texts and words else []), plain]
 
 
 def _keras(
@@ -229,20 +235,23 @@ def _keras(
     return called
 
 
-def _values(zeros: Array, rng: np.random.Generator) -> Array:
-    """Returns values of the same shape and type; of integers 0 and 1, which every vocabulary has; of strings a few."""
+def _values(zeros: Array, rng: np.random.Generator, words: Sequence[str]) -> Array:
+    """Returns values of the same shape and type; of integers 0 and 1, which every vocabulary has; texts of words."""
     if zeros.dtype.kind in "biu":
         return rng.integers(0, 2, zeros.shape).astype(zeros.dtype)
     if zeros.dtype.kind in "OSU":
-        return rng.choice(np.array(_TEXTS, object), zeros.shape)
+        return draw_texts(words, zeros.shape, rng)
     return rng.normal(size=zeros.shape).astype(zeros.dtype)
 
 
-def _fault(spec: TensorInfo, result: Array, truth: Array, tolerance: float) -> str | None:
+def _fault(spec: TensorInfo, result: Array, truth: Array, tolerance: float, is_exact: bool) -> str | None:
+    """Returns what is wrong with an output; `is_exact` where no rounding of an input can have moved an integer."""
     if result.shape != truth.shape:
         return f"output {spec.name!r} has the shape {result.shape}, in Keras {truth.shape}."
     if "float" not in spec.dtype:  # an index may change where two values are all but equal
-        return None
+        is_compared = is_exact and spec.dtype != "string"
+        count = int((result != truth).sum()) if is_compared else 0
+        return f"output {spec.name!r} differs from Keras' in {count} of {truth.size} numbers." if count else None
     result, truth = result.astype(np.float64), truth.astype(np.float64)
     size = np.abs(truth)
     finite = np.isfinite(truth)

@@ -44,11 +44,11 @@ class FlatModel:
         return [result for _, result in leaves(self.call(arrays))]
 
 
-def zeros(shape: StaticShape, dtype: str) -> Any:
-    """Returns zeros as tensors of the backend, empty strings where it knows strings."""
+def zeros(shape: StaticShape, dtype: str, words: int = 0) -> Any:
+    """Returns zeros as tensors of the backend, where it knows strings texts of so many words."""
     import keras
 
     if dtype != "string":
         return keras.ops.zeros(shape, dtype)
-    texts = np.full(shape, "", object)
+    texts = np.full(shape, " ".join("a" * words), object)
     return keras.ops.convert_to_tensor(texts) if keras.backend.backend() == "tensorflow" else texts

@@ -51,16 +51,22 @@ class Probe:
         return self._inference is not None
 
     def measure(self, shapes: Sequence[StaticShape]) -> list[StaticShape]:
-        """Returns the shapes of the outputs: what cannot be inferred comes from a call."""
+        """Returns the shapes of the outputs: what cannot be inferred comes from a call.
+
+        Texts have more words then than any dimension has entries: what counts the words is no dimension.
+        """
         inferred = self._infer(shapes) if self.infers else [None]
         if all(shape is not None and None not in shape for shape in inferred):
             return inferred  # type: ignore[return-value]  # no size is None
+        words = 1 + 2 * max((size for shape in shapes for size in shape), default=0)
+        arrays = self._zeros(shapes, words)
         if isinstance(self._inference, GraphShapes):
-            return shapes_of(self._inference.run(self._zeros(shapes)))
-        return shapes_of(self.call(shapes))
+            return shapes_of(self._inference.run(arrays))
+        with state_left_alone():
+            return shapes_of(self._model.call(arrays))
 
-    def _zeros(self, shapes: Sequence[StaticShape]) -> list[Any]:
-        return [zeros(shape, dtype) for shape, dtype in zip(shapes, self._model.dtypes, strict=True)]
+    def _zeros(self, shapes: Sequence[StaticShape], words: int = 0) -> list[Any]:
+        return [zeros(shape, dtype, words) for shape, dtype in zip(shapes, self._model.dtypes, strict=True)]
 
     def _infer(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
         """Returns the shapes of the outputs without running the model."""

@@ -11,6 +11,7 @@ from keras_pe.export.onnx import opsets
 from keras_pe.export.onnx.handlers import all_handlers
 from keras_pe.export.onnx.inlining import inline
 from keras_pe.export.onnx.refusals import refuse_complex_arguments, unsupported
+from keras_pe.export.onnx.splitting import at_version, text_handlers
 from keras_pe.export.onnx.tables import lookup_handlers
 from keras_pe.export.onnx.tf2onnx_door import FailedError, convert_graph
 
@@ -21,8 +22,6 @@ def convert(trace: Trace, signature: Signature, opset: int, model: Any) -> Any:
     Raises:
         UnsupportedError: If an operator has no ONNX form.
     """
-    import onnx.version_converter
-
     from keras_pe.export.onnx.handlers.complex_numbers import mark_complex  # imports tf2onnx
     from keras_pe.export.onnx.handlers.texts import mark_texts
 
@@ -37,10 +36,10 @@ def convert(trace: Trace, signature: Signature, opset: int, model: Any) -> Any:
             trace.outputs,
             opset=min(opset, opsets.WRITTEN[-1]),
             names=names,
-            handlers={**all_handlers(), **lookup_handlers(trace)},
+            handlers={**all_handlers(), **lookup_handlers(trace), **text_handlers(opset)},
             markers=[mark_complex, mark_texts],
         )
-        return proto if opset in opsets.WRITTEN else onnx.version_converter.convert_version(proto, opset)
+        return proto if opset in opsets.WRITTEN else at_version(proto, opset)
     except FailedError as error:
         raise unsupported(error.failures, trace, model) from error
     except Exception as error:  # the libraries raise whatever comes to hand

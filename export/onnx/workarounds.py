@@ -6,7 +6,10 @@ _LENGTH = "Export with opset_version=17 or later, or give the transformed axis a
 _LINEAR_ALGEBRA = "ONNX has no decompositions: precompute it where it is of weights, or leave it to the caller."
 _IMAGE = "Leave this preparation of images to the caller."
 _HASH = "ONNX has no such hash: take StringLookup or IntegerLookup with a vocabulary, or leave it to the caller."
-_TEXT = "Leave the vocabulary and the splitting to the caller, and let the model take the integers."
+_TEXT = (
+    "Export with opset_version=20 or later, which can lower texts, strip their punctuation and split them at white "
+    "space. Leave any other preparation of texts to the caller, and let the model take the integers."
+)
 
 _BY_OPERATOR = {
     **dict.fromkeys(("FFT", "FFT2D", "IFFT", "IFFT2D", "IRFFT", "RFFT"), _LENGTH),
@@ -26,7 +29,18 @@ _BY_OPERATOR = {
     **dict.fromkeys(("SelfAdjointEigV2", "Svd"), _LINEAR_ALGEBRA),
     **dict.fromkeys(("AdjustContrastv2", "ImageProjectiveTransformV3", "ScaleAndTranslate"), _IMAGE),
     **dict.fromkeys(
-        ("LookupTableFindV2", "RaggedTensorToTensor", "StaticRegexReplace", "StringLower", "StringSplitV2"), _TEXT
+        (
+            "LookupTableFindV2",
+            "RaggedBincount",
+            "RaggedTensorToTensor",
+            "StaticRegexReplace",
+            "StringLower",
+            "StringNGrams",
+            "StringSplitV2",
+            "UnicodeDecode",
+            "UnicodeEncode",
+        ),
+        _TEXT,
     ),
     **dict.fromkeys(("SparseCross", "SparseCrossHashed", "StringToHashBucketFast", "StringToHashBucketStrong"), _HASH),
     "Bitcast": "Only the sign bit can be had, with keras.ops.signbit.",

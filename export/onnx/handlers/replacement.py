@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 from tf2onnx import utils
 from tf2onnx.onnx_opset.math import CumProd, Einsum
 from tf2onnx.onnx_opset.nn import CTCGreedyDecoder, get_shape_from_const_or_concat
@@ -98,6 +99,35 @@ class Replacement:
     def emit_ml(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Writes one node of ONNX's second domain, whose operators take texts, and returns the name of its output."""
         return str(self._graph.make_node(operator, list(inputs), attr=attributes, domain=opsets.ML_DOMAIN).output[0])
+
+    def emit_text(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> list[str]:
+        """Writes one node of a later opset, whose operators split and join texts, and returns what it returns."""
+        options = {"attr": attributes, "output_count": outputs, "domain": opsets.TEXTS_DOMAIN}
+        return list(self._graph.make_node(operator, list(inputs), **options).output)
+
+    def emit_joined(self, start: str, parts: str, rank: int) -> str:
+        """Writes a loop over the last axis of texts, which joins them to the start, and returns its result's name.
+
+        It is no Scan: in one, ONNX Runtime's StringConcat adds to the texts that its buffer held two steps before.
+
+        Args:
+            start: Texts of this rank.
+            parts: Texts with one axis more.
+            rank: The rank of the start and of the result.
+        """
+        body = self._graph.create_new_graph_with_same_config()
+        body.parent_graph = self._graph
+        step, go_on, state = (utils.make_name(name) for name in ("step", "go_on", "joined"))
+        body.add_graph_input(step, TensorProto.INT64, [])
+        body.add_graph_input(go_on, TensorProto.BOOL, [])
+        body.add_graph_input(state, TensorProto.STRING, [-1] * rank)
+        part = body.make_node("Gather", [parts, step], attr={"axis": -1}).output[0]
+        joined = body.make_node("StringConcat", [state, part], domain=opsets.TEXTS_DOMAIN).output[0]
+        body.add_graph_output(body.make_node("Identity", [go_on]).output[0], TensorProto.BOOL, [])
+        body.add_graph_output(joined, TensorProto.STRING, [-1] * rank)
+        count = self.emit("Gather", self.emit("Shape", parts), self.constant(-1, "int64"))
+        inputs = [count, self.constant(True, "bool"), start]
+        return str(self._graph.make_node("Loop", inputs, branches={"body": body}).output[0])
 
     def constant(self, value: Any, dtype: Any) -> str:
         """Writes a constant and returns its name."""

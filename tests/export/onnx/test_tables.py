@@ -84,11 +84,3 @@ def test_a_hash_is_refused_by_name_with_the_way_out(layer: Any, operator: str, t
     with pytest.raises(UnsupportedError, match="ONNX has no such hash: take StringLookup or") as caught:
         export_onnx(_model(layer, "string"), tmp_path / "m.onnx")
     assert (caught.value.layer, caught.value.operator) == (layer.name, operator)
-
-
-def test_the_splitting_of_texts_is_refused_by_name(tmp_path: Path) -> None:
-    x = keras.Input((1,), dtype="string", name="x")
-    model = keras.Model(x, layers.TextVectorization(vocabulary=["a"], name="words")(x))
-    with pytest.raises(UnsupportedError, match="Leave the vocabulary and the splitting to the caller") as caught:
-        export_onnx(model, tmp_path / "m.onnx")
-    assert caught.value.layer == "words"
