@@ -49,7 +49,7 @@ def _strange(words: Sequence[str], rng: np.random.Generator) -> str:
 
 
 def _word(words: Sequence[str], rng: np.random.Generator) -> str:
-    return words[rng.integers(len(words))] if words else _strange(words, rng)
+    return words[int(rng.integers(len(words)))] if words else _strange(words, rng)
 
 
 def _sentence(words: Sequence[str], rng: np.random.Generator) -> str:
