@@ -12,7 +12,7 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_pe.layouts import Layout, assemble
-from keras_pe.lookup import Table, guarded, take
+from keras_pe.lookup import Table, guarded, row_or_guard, take
 from keras_pe.timescales import Float64Array
 
 WHOLE = (1, 2**8, 2**16)  # units of the digits of a whole position: 8 bits, 8 bits, and the rest
@@ -41,7 +41,7 @@ class FractionalEncoding:
         self._rates = Table(rates.astype(dtype))
         self._leading = [Table(each.astype(dtype)) for each in leading]
         self._trailing = [Table(each.astype(dtype)) for each in (rates / (2 * np.pi), *trailing)]
-        self._one_row = Table(guarded(np.zeros((1, 1), dtype)))
+        self._one_row, self._zero = Table(guarded(np.zeros((1, 1), dtype))), Table(np.zeros(1, "int32"))
 
     def at(self, whole: Any, nearest: Any, fraction: Any) -> Any:
         """Returns the signal at `nearest + fraction`: `(*nearest.shape, channels)`.
@@ -55,7 +55,8 @@ class FractionalEncoding:
         nearest = ops.where(inside, nearest, 0) + self._start_index
         # Adds nothing, and fails where a position is out of reach.
         fraction = ops.cast(fraction, self._dtype)
-        fraction = ops.expand_dims(fraction, -1) + take(self._one_row.tensor(), ops.where(inside, 0, 2))
+        row = row_or_guard(ops.where(inside, 0, 1), self._zero)
+        fraction = ops.expand_dims(fraction, -1) + take(self._one_row.tensor(), row)
         if self._dtype == "float64":
             angles = ops.cast(ops.expand_dims(nearest, -1), "float64") + fraction
             angles = angles * self._rates.tensor()

@@ -59,11 +59,15 @@ class Table:
         return self._tensors[device]
 
 
-def guarded(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Returns a table with a last row of NaN: what is read past the end by a runtime that does not check.
+def _torch_tensor(rows: npt.NDArray[Any]) -> Any:
+    import torch
 
-    An index past the end is an error on a CPU. XLA and WebGPU take the last row instead.
-    """
+    with torch.inference_mode(False):  # what is made in inference mode cannot be trained through
+        return torch.from_numpy(rows)
+
+
+def guarded(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Returns a table with a last row of NaN: what a runtime that does not check its indices is to read."""
     return np.concatenate([rows, np.full((1, *rows.shape[1:]), np.nan, rows.dtype)])
 
 
@@ -76,30 +80,42 @@ def take(table: Any, rows: Any, xp: ModuleType = ops) -> Any:
     return xp.take(table, rows, axis=0)
 
 
-def take_rows(table: Any, rows: Any, count: int) -> Any:
+def take_rows(table: Any, rows: Any, count: int, zeros: Table | None = None) -> Any:
     """Returns `table[rows]`, `(..., columns)`, and fails where a row is not among the first `count`.
 
-    A negative index counts from the end in some runtimes: it is pointed past the end, where all of them refuse.
+    A negative index counts from the end in some runtimes: it is pointed past the end, where those that check refuse.
+
+    Args:
+        table: The rows.
+        rows: Which.
+        count: How many there are.
+        zeros: As many 0, of int32, where the table is guarded.
     """
-    return take(table, ops.where(ops.logical_and(rows >= 0, rows < count), rows, table.shape[0]))
+    rows = ops.where(ops.logical_and(rows >= 0, rows < count), rows, count)
+    return take(table, rows if zeros is None else row_or_guard(rows, zeros))
 
 
-def rows_from(table: Any, length: Any, start: Any, count: int) -> Any:
-    """Returns `table[start : start + length]`, `(length, columns)`, and fails past the first `count` rows."""
+def row_or_guard(rows: Any, zeros: Table) -> Any:
+    """Returns `rows`, and fails where one is the first past the end: that of NaN in a table that is guarded.
+
+    An index past the end is an error on a CPU. XLA and WebGPU take the last row instead, the older WebGPU takes 0: so
+    what may be past the end is read among as many zeros, and where that does not fail the row of NaN is there to read.
+    """
+    return rows + take(zeros.tensor(), rows)
+
+
+def rows_from(table: Any, length: Any, start: Any, count: int, zeros: Table | None = None) -> Any:
+    """Returns `table[start : start + length]`, `(length, columns)`, and fails past the first `count` rows.
+
+    `zeros` is as in `take_rows`.
+    """
     known = known_length(length)
     if start is not None or (known is None and keras.config.backend() != "tensorflow"):
         positions = count_up(length)
-        return take_rows(table, positions if start is None else positions + start, count)
+        return take_rows(table, positions if start is None else positions + start, count, zeros)
     # TensorFlow checks the size of a slice, but ONNX's Slice returns what there is, and a single row would then be
     # broadcast: there the reshape refuses. (TensorFlow itself optimizes the reshape away.)
     columns = table.shape[-1]
     # Of a guarded table too few rows are left from the third on.
     first = 0 if known is not None or table.shape[0] == count else ops.where(length <= count, 0, 2)
     return ops.reshape(ops.slice(ops.convert_to_tensor(table), (first, 0), (length, columns)), (length, columns))
-
-
-def _torch_tensor(rows: npt.NDArray[Any]) -> Any:
-    import torch
-
-    with torch.inference_mode(False):  # what is made in inference mode cannot be trained through
-        return torch.from_numpy(rows)

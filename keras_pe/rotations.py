@@ -26,7 +26,6 @@ LIMIT = 2**24  # positions are exact from -LIMIT to LIMIT - 1
 # A position is `unit + UNITS * (middle + MIDDLES * top)`. Where negative ones are in reach, `middle` and `top` may be
 # negative: a sine is odd and a cosine even, so that their tables are half as long.
 UNITS, MIDDLES = 512, 256
-NOWHERE = 2**20  # a block that no table holds
 MOST_READY_ROWS = 8_192  # of a range that is called eagerly: 16 MiB at 512 channels are enough
 
 Rotation = tuple[Any, Any]  # sines and cosines, (..., timescales) each
@@ -48,8 +47,12 @@ class ComposedEncoding:
         tops = np.arange(max(-self._first_top, last_top) + 1)
         self._first_top_row, self._has_tops = len(middles), len(tops) > 1
         blocks = np.concatenate([middles, tops * MIDDLES]) if self._has_tops else middles
-        coarse = guarded(exact_rotations(blocks * UNITS, timescales).astype(dtype))
-        self._sin, self._cos = (Table(np.ascontiguousarray(half)) for half in split(coarse))
+        sin, cos = (np.ascontiguousarray(half) for half in split(exact_rotations(blocks * UNITS, timescales)))
+        # A position out of reach gets the row of NaN among the cosines, and among the sines one past the end: what
+        # checks its indices refuses, and whatever is read elsewhere, the composition is not a number.
+        self._sin, self._cos = Table(sin.astype(dtype)), Table(guarded(cos.astype(dtype)))
+        beyond = -len(tops) if self._half else len(tops)
+        self._nowhere = (beyond - self._first_top) * MIDDLES if self._has_tops else len(middles)
         # The first rows of a range are rows of this table.
         self._units = Table(exact_rotations(start_index + np.arange(UNITS), timescales).astype(dtype))
         self._ready = Table(np.zeros((0, channels), dtype))
@@ -69,7 +72,7 @@ class ComposedEncoding:
         """Returns the signal at integer positions: `(*positions.shape, channels)`."""
         inside = ops.logical_and(positions >= self._low, positions < self._high)
         blocks, units = divide(ops.where(inside, positions, 0) + self._zero_block * UNITS, UNITS)
-        blocks = ops.where(inside, blocks, NOWHERE)
+        blocks = ops.where(inside, blocks, self._nowhere)
 
         def composed() -> Any:
             # The table is split, not the rows taken of it, which are most often more. Here, not before the condition:
@@ -127,7 +130,7 @@ class ComposedEncoding:
         count = -(-length // UNITS) if isinstance(length, int) else divide(length + (UNITS - 1), UNITS)[0]
         if start is None:
             blocks = self._zero_block + ops.arange(count, dtype="int32")
-            blocks = ops.where(length <= self._high, blocks, NOWHERE)
+            blocks = ops.where(length <= self._high, blocks, self._nowhere)
             return self._compose_blocks(self._rotations(blocks), count, ops)[:length]
         count, start = count + 1, ops.convert_to_tensor(start, dtype="int32")
         inside = ops.logical_and(start >= self._low, start <= self._high - length)
@@ -135,7 +138,7 @@ class ComposedEncoding:
         # The last block may be one more than is needed, and out of reach.
         last = (self._high - 1) // UNITS + self._zero_block
         blocks = ops.minimum(first + ops.arange(count, dtype="int32"), last)
-        blocks = ops.where(inside, blocks, NOWHERE)
+        blocks = ops.where(inside, blocks, self._nowhere)
         signal = self._compose_blocks(self._rotations(blocks), count, ops)
         return ops.slice(signal, (skipped, 0), (length, self._channels))
 
@@ -198,7 +201,7 @@ class ComposedEncoding:
 
 
 def divide(numbers: Any, divisor: int) -> tuple[Any, Any]:
-    """Returns quotients, rounded down, and remainders of int32 tensors, none negative, and a power of two."""
+    """Returns quotients and remainders of int32 tensors and a power of two; what is negative is a multiple of it."""
     if keras.config.backend() == "jax":
         import jax
 

@@ -19,11 +19,12 @@ class TabulatedEncoding:
         rows = exact_rotations(start_index + np.arange(max_length), timescales).astype(dtype)
         self._max_length = max_length
         self._table = Table(guarded(assemble(*split(rows), channels, layout)))
+        self._zeros = Table(np.zeros(max_length, "int32"))
 
     def range(self, length: Any, start: Any = None) -> Any:
         """Returns the signal at `start`, an integer scalar or None for 0, and on: `(length, channels)`."""
-        return rows_from(self._table.tensor(), length, start, self._max_length)
+        return rows_from(self._table.tensor(), length, start, self._max_length, self._zeros)
 
     def at(self, positions: Any) -> Any:
         """Returns the signal at integer positions: `(*positions.shape, channels)`."""
-        return take_rows(self._table.tensor(), positions, self._max_length)
+        return take_rows(self._table.tensor(), positions, self._max_length, self._zeros)
