@@ -59,7 +59,9 @@ def clone_with(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
     """
     import keras
 
-    classes = {type(layer).__name__: type(layer) for layer in all_layers(model)}
+    # Keras finds its own classes by their modules: by name its layer `Add` would stand for its operation `Add` as well.
+    own = {type(layer) for layer in all_layers(model)}
+    classes = {each.__name__: each for each in own if each.__module__.partition(".")[0] != "keras"}
     try:
         with named_functions(model) as functions:
             config = keras.saving.serialize_keras_object(model)

@@ -26,6 +26,13 @@ def test_functions_keep_the_names_that_they_were_written_among() -> None:
     np.testing.assert_allclose(again(values), 9 * values**2 @ kernel + bias, rtol=1e-13, atol=1e-13)
 
 
+def test_a_layer_and_an_operation_of_one_name_stay_apart() -> None:
+    x = keras.Input((4,))
+    model = keras.Model(x, keras.layers.Add()([x, x + 3.0]))
+    values = np.random.default_rng(0).normal(size=(3, 4))
+    np.testing.assert_allclose(with_dtype(model, "float64")(values), 2 * values + 3, rtol=1e-15)
+
+
 def test_a_model_writes_its_code_again_afterwards() -> None:
     layer = keras.layers.Lambda(lambda x: x)
     model = keras.Sequential([keras.Input((4,)), layer])

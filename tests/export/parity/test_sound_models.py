@@ -15,17 +15,11 @@ FAMILIES = (  # the smallest of each
 )
 APPLICATIONS = [(name, kind) for name in FAMILIES for kind in applications.TRIALS]
 SAMPLE = {("MobileNet", "free"), "Bert", "Gemma"}  # the slow run takes these
-# Keras adds numbers in it that its own configuration does not hold, so that it cannot be made again in float64, and
-# rounding alone exceeds the tolerance by dtype.
-FALSE_ALARMS = {("MobileNetV3Small", "fixed"): "cannot be made again in float64"}
 
 
 def _sampled(cases):
     """Marks what the slow run leaves out: the whole takes an hour."""
-    marks = {each: [pytest.mark.slow if each in SAMPLE else pytest.mark.exhaustive] for each in cases}
-    for each in FALSE_ALARMS.keys() & marks:
-        marks[each].append(pytest.mark.xfail(reason=FALSE_ALARMS[each]))
-    return [pytest.param(each, marks=marks[each]) for each in cases]
+    return [pytest.param(each, marks=pytest.mark.slow if each in SAMPLE else pytest.mark.exhaustive) for each in cases]
 
 
 def _assert_no_alarm(model, path, artifacts=(), runtimes=()):
