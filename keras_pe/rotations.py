@@ -51,8 +51,8 @@ class ComposedEncoding:
         # A position out of reach gets the row of NaN among the cosines, and among the sines one past the end: what
         # checks its indices refuses, and whatever is read elsewhere, the composition is not a number.
         self._sin, self._cos = Table(sin.astype(dtype)), Table(guarded(cos.astype(dtype)))
-        beyond = -len(tops) if self._half else len(tops)
-        self._nowhere = (beyond - self._first_top) * MIDDLES if self._has_tops else len(middles)
+        self._above = (len(tops) - self._first_top) * MIDDLES if self._has_tops else len(middles)
+        self._nowhere = -(len(tops) + self._first_top) * MIDDLES if self._half else self._above
         # The first rows of a range are rows of this table.
         self._units = Table(exact_rotations(start_index + np.arange(UNITS), timescales).astype(dtype))
         self._ready = Table(np.zeros((0, channels), dtype))
@@ -127,11 +127,11 @@ class ComposedEncoding:
 
     def _graph_range(self, start: Any, length: Any) -> Any:
         """Returns the signal of a range whose start or length only the graph knows."""
-        count = -(-length // UNITS) if isinstance(length, int) else divide(length + (UNITS - 1), UNITS)[0]
         if start is None:
-            blocks = self._zero_block + ops.arange(count, dtype="int32")
-            blocks = ops.where(length <= self._high, blocks, self._nowhere)
-            return self._compose_blocks(self._rotations(blocks), count, ops)[:length]
+            blocks = quotient(ops.arange(0, length, UNITS, dtype="int32"), UNITS) + self._zero_block
+            blocks = ops.where(length <= self._high, blocks, self._above)
+            return self._compose_blocks(self._rotations(blocks, from_zero=True), None, ops)[:length]
+        count = -(-length // UNITS) if isinstance(length, int) else divide(length + (UNITS - 1), UNITS)[0]
         count, start = count + 1, ops.convert_to_tensor(start, dtype="int32")
         inside = ops.logical_and(start >= self._low, start <= self._high - length)
         first, skipped = divide(ops.where(inside, start, 0) + self._zero_block * UNITS, UNITS)
@@ -144,6 +144,8 @@ class ComposedEncoding:
 
     def _compose_blocks(self, starts: Rotation, count: Any, xp: ModuleType) -> Any:
         """Returns whole blocks, `(count * UNITS, channels)`, from the rotations of their first positions.
+
+        The count need not be known, and is not an integer then.
 
         The addition theorem for rows as they are laid out: beside a sine stands its cosine, and the other way round.
         """
@@ -158,37 +160,42 @@ class ComposedEncoding:
         signal = laid_out * row(cos, cos) + row(unit_cos, unit_sin) * row(sin, -sin)
         return xp.reshape(signal, (count * UNITS if isinstance(count, int) else -1, self._channels))
 
-    def _rotations(self, blocks: Any, xp: ModuleType = ops, may_skip: bool = False) -> Rotation:
+    def _rotations(
+        self, blocks: Any, xp: ModuleType = ops, *, may_skip: bool = False, from_zero: bool = False
+    ) -> Rotation:
         """Returns the rotations of the first positions of blocks: `(*blocks.shape, timescales)`.
 
         Args:
             blocks: Their numbers, counted from the lowest.
             xp: NumPy, or `keras.ops`.
             may_skip: Whether a condition spares the second digit where it is 0: for few blocks it costs more.
+            from_zero: Whether none holds negative positions.
         """
         sin, cos = ((each.rows if xp is np else each.tensor()) for each in (self._sin, self._cos))
         count = sin.shape[0]
         # A sine is odd: those of negative digits follow, with the other sign.
-        sin = xp.concatenate([sin, -sin]) if self._half else sin
+        odd = xp.concatenate([sin, -sin]) if self._half else None
 
-        def digit(digits: Any, first_row: int) -> Rotation:
-            rows = xp.abs(digits) if self._half else digits
-            rows = rows + first_row if first_row else rows
-            signed = xp.where(digits < 0, rows + count, rows) if self._half else rows
-            return take(sin, signed, xp), take(cos, rows, xp)
+        def plain(rows: Any) -> Rotation:
+            return take(sin, rows, xp), take(cos, rows, xp)
+
+        def signed(digits: Any, first_row: int = 0) -> Rotation:
+            rows = xp.abs(digits) + first_row if first_row else xp.abs(digits)
+            return take(odd, xp.where(digits < 0, rows + count, rows), xp), take(cos, rows, xp)
 
         if not self._has_tops:
-            return digit(blocks, 0)
+            return signed(blocks) if self._half else plain(blocks)
         tops, middles = divmod(blocks, MIDDLES) if xp is np else divide(blocks, MIDDLES)
-        tops = tops + self._first_top
-        rotation = digit(middles - self._half, 0)
+        rotation = signed(middles - self._half) if self._half else plain(middles)
 
         def composed() -> Rotation:
-            return compose(digit(tops, self._first_top_row), rotation)
+            if from_zero or not self._half:
+                return compose(plain(tops + (self._first_top + self._first_top_row)), rotation)
+            return compose(signed(tops + self._first_top, self._first_top_row), rotation)
 
         if not may_skip:
             return composed()
-        chosen: Rotation = choose(xp.all(tops == 0), lambda: rotation, composed)
+        chosen: Rotation = choose(xp.all(tops == -self._first_top), lambda: rotation, composed)
         return chosen
 
     def _is_laid_out(self) -> bool:
@@ -208,10 +215,17 @@ def divide(numbers: Any, divisor: int) -> tuple[Any, Any]:
         # Keras' export to ONNX on JAX knows no remainder of a length that is not known.
         quotients = jax.lax.div(numbers, jax.numpy.int32(divisor))
         return quotients, numbers - quotients * divisor
-    # ONNX rounds the quotient of integers to zero, and rounding it down takes many operators. That of floats is exact:
-    # what is divided is a multiple of the divisor, and has few digits.
     rest = ops.mod(numbers, divisor)
-    return ops.cast(ops.cast(numbers - rest, "float32") * (1 / divisor), "int32"), rest
+    return quotient(numbers - rest, divisor), rest
+
+
+def quotient(multiples: Any, divisor: int) -> Any:
+    """Returns the quotients of int32 multiples of a power of two.
+
+    ONNX rounds the quotient of integers to zero, and rounding it down takes many operators. That of floats is exact:
+    a multiple has few digits.
+    """
+    return ops.cast(ops.cast(multiples, "float32") * (1 / divisor), "int32")
 
 
 def compose(one: Rotation, other: Rotation) -> Rotation:
