@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_pe import SinusoidalPositionEncoding
 from keras_pe.lookup import Table, guarded, rows_from, take, take_rows
+from keras_pe.rotations import LIMIT, ComposedEncoding
 
 ROWS = np.arange(8, dtype="float32").reshape(4, 2)
 ZEROS = Table(np.zeros(len(ROWS), "int32"))
@@ -60,3 +61,20 @@ def test_a_length_that_only_the_graph_knows_is_checked(rows: np.ndarray, length:
     else:
         with pytest.raises(tf.errors.InvalidArgumentError):
             graph(length)
+
+
+@pytest.mark.slow
+@on_tensorflow
+def test_a_range_past_the_last_position_fails_in_a_graph_and_is_not_a_number_in_xla() -> None:
+    import tensorflow as tf
+
+    encoding = ComposedEncoding(np.ones(1), 2, "concatenated", 0, "float32", -LIMIT, LIMIT)
+    spec = [tf.TensorSpec([], tf.int32)]
+    for jit_compile in (False, True):
+        graph = tf.function(lambda length: encoding.range(length), spec, jit_compile=jit_compile)
+        assert np.isfinite(graph(LIMIT)).all()
+        if jit_compile:
+            assert np.isnan(graph(LIMIT + 1)).all()
+        else:
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                graph(LIMIT + 1)
