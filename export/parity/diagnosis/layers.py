@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from keras_pe.export.parity.diagnosis.alignment import Match, Tensors, in_layout
+from keras_pe.export.parity.diagnosis.folding import is_foldable
 from keras_pe.export.parity.diagnosis.probe import FAILURES, LayerFault
 from keras_pe.export.parity.diagnosis.taps import Tap, record_taps
 from keras_pe.export.parity.references.keras import KerasReference
@@ -55,6 +56,22 @@ def trace_faults(runner: Runner, reference: KerasReference, expectation: Expecta
         return _Walk(runner, expectation, taps).trace() if taps else Trace()
     except FAILURES as error:
         return Trace(refusal=error)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a layer's output may be.
+
+    Attributes:
+        match: The tensor.
+        gained: How many layers agree once Keras' output is there, the layer itself among them; 1000 more where all
+            outputs of the artifact do.
+        others: The same without the layer itself.
+    """
+
+    match: Match
+    gained: int
+    others: int
 
 
 class _Walk:
@@ -150,7 +167,29 @@ class _Walk:
 
     def _replace(self, tap: Tap) -> bool:
         """Puts Keras' output in the place of the tensor that should hold it; False where no tensor can be found."""
-        best: tuple[int, str, Match] | None = None
+        found = self._place(tap)
+        if found is None or not found.others:
+            after = self._folded_after(tap)
+            place = None if after is None else self._place(after)
+            if after is not None and place is not None and place.others:
+                fault = LayerFault(tap.call, tap.index, place.match.tensor, None, tap.tolerance, after.call)
+                return self._put(tap, fault, after.output, place.match)
+        if found is None:
+            self._faults.append((tap, LayerFault(tap.call, tap.index, None, None, tap.tolerance)))
+            return False
+        actual = self._tensors.in_shape(found.match, tap.output.shape)
+        fault = LayerFault(tap.call, tap.index, found.match.tensor, actual, tap.tolerance)
+        return self._put(tap, fault, tap.output, found.match)
+
+    def _put(self, tap: Tap, fault: LayerFault, output: Array, match: Match) -> bool:
+        self._faults.append((tap, fault))
+        self._replaced[match.tensor] = in_layout(output, match)
+        self._read()
+        return True
+
+    def _place(self, tap: Tap) -> _Place | None:
+        """Returns the tensor in whose place Keras' output mends most of what comes after; None where none does."""
+        best: _Place | None = None
         for match in self._candidates(tap):
             given = in_layout(tap.output, match)
             try:
@@ -160,23 +199,24 @@ class _Walk:
             except FAILURES:
                 continue
             tensors = Tensors({**self._expectation.case.inputs, **arrays})
-            gained = sum(
-                self._matches[each.number] is None and self._match(each, tensors) is not None for each in self._taps
-            )
-            gained += 1000 * self._outputs_pass(tensors)[2]
-            if best is None or gained > best[0]:
-                best = (gained, match.tensor, match)
-            if gained >= 1000:
+            gained = {
+                each.number
+                for each in self._taps
+                if self._matches[each.number] is None and self._match(each, tensors) is not None
+            }
+            mended = 1000 * self._outputs_pass(tensors)[2]
+            place = _Place(match, len(gained) + mended, len(gained - {tap.number}) + mended)
+            if place.gained and (best is None or place.gained > best.gained):
+                best = place
+            if mended:
                 break
-        if best is None or best[0] == 0:
-            self._faults.append((tap, LayerFault(tap.call, tap.index, None, None, tap.tolerance)))
-            return False
-        _, tensor, match = best
-        fault = LayerFault(tap.call, tap.index, tensor, self._tensors.in_shape(match, tap.output.shape), tap.tolerance)
-        self._faults.append((tap, fault))
-        self._replaced[tensor] = in_layout(tap.output, match)
-        self._read()
-        return True
+        return best
+
+    def _folded_after(self, tap: Tap) -> Tap | None:
+        """Returns the normalization after a layer that an exporter may have folded into its weights."""
+        after = [self._taps[number] for number in self._consumers.get(tap.number, [])]
+        is_apart = len(after) != 1 or bool(self._named(tap)) or self._matches[after[0].number] is not None
+        return None if is_apart or not is_foldable(tap.call.layer, after[0].call.layer) else after[0]
 
     def _candidates(self, tap: Tap) -> list[Match]:
         """Returns the tensors that may hold a layer's output: those named for it, after it, then the nearest."""
@@ -217,7 +257,8 @@ class _Walk:
             return LayerResult(path, None, float("inf"), tap.tolerance, differs=False)
         known = fault.tensor if fault is not None else None if mended is None else mended.tensor
         named = {known} if known else self._named(tap)
-        held = next(iter(tensors.sized(named, tap.output)), None)
+        output = fault.folded.outputs[0] if fault is not None and fault.folded is not None else tap.output
+        held = next(iter(tensors.sized(named, output)), None)
         tensor, difference = (None, float("inf")) if held is None else (held.tensor, held.difference)
         return LayerResult(path, tensor, difference, tap.tolerance, True, originates_here=fault is not None)
 

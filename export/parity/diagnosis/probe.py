@@ -28,6 +28,8 @@ class LayerFault:
         tensor: The artifact's tensor that holds it; None where none was found.
         actual: What that tensor held, in the shape of Keras' output; None where it has no such values.
         tolerance: What is allowed.
+        folded: The normalization that an exporter has folded into the layer's weights: the tensor holds its output, and
+            the layer's own is nowhere.
     """
 
     call: LayerCall
@@ -35,6 +37,7 @@ class LayerFault:
     tensor: str | None
     actual: Array | None
     tolerance: float
+    folded: LayerCall | None = None
 
     @property
     def expected(self) -> Array:

@@ -1,15 +1,16 @@
 """The weights of the artifact beside the model's, one by one: most faults are seen there, and nothing has to run."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.model.recording import layer_paths
 from keras_pe.export.model.recurrent_weights import OPERATORS, packed
-from keras_pe.export.parity.diagnosis.relations import describe_change, describe_quantized
+from keras_pe.export.parity.diagnosis.folding import folded_weights
+from keras_pe.export.parity.diagnosis.relations import describe_change, describe_quantized, is_same
 from keras_pe.export.parity.results import Array
 from keras_pe.export.runtimes.runtime import Arrays
 
@@ -38,7 +39,7 @@ class WeightFault:
     is_named: bool = False
 
 
-def compare_weights(model: Any, constants: Arrays) -> list[WeightFault]:
+def compare_weights(model: Any, constants: Arrays, folded: Iterable[tuple[Any, Any]] = ()) -> list[WeightFault]:
     """Returns the weights that differ, in the model's order.
 
     A constant is taken for a weight by its name, as in this package's files, or else by its content. A weight may be
@@ -47,6 +48,7 @@ def compare_weights(model: Any, constants: Arrays) -> list[WeightFault]:
     Args:
         model: The Keras model.
         constants: The floating-point constants of the artifact, by name.
+        folded: Layers, each with the normalization that is folded into its weights.
     """
     weights = {v.path: _numpy(v) for v in model.variables if _is_float(v)}
     owners = owners_of(model)
@@ -59,9 +61,15 @@ def compare_weights(model: Any, constants: Arrays) -> list[WeightFault]:
         for path in weights
         if path in named and (found := _change(path, weights, constants[path])) is not None
     ]
-    as_stored = weights | _packed(model)
-    missing = {path: as_stored[path] for path in weights if path not in named}
-    return faults + list(_by_content(missing, free, layer_of))
+    changed, gone = folded_weights(folded)
+    as_stored = weights | _packed(model) | changed
+    missing = {path: as_stored[path] for path in weights if path not in named | gone}
+    found_by_content = _by_content(missing, free, layer_of, changed)
+    return faults + [_said_of_folded(fault) if fault.weight in changed else fault for fault in found_by_content]
+
+
+def _said_of_folded(fault: WeightFault) -> WeightFault:
+    return replace(fault, evidence=f"{fault.evidence} Both with the normalization after it folded into it.")
 
 
 def _packed(model: Any) -> Arrays:
@@ -95,8 +103,13 @@ def _change(path: str, weights: Mapping[str, Array], actual: Array) -> tuple[str
     return found
 
 
-def _by_content(weights: Mapping[str, Array], constants: Arrays, layer_of: Mapping[str, str]) -> Iterator[WeightFault]:
-    """Yields the weights whose content no constant has, with the constant that is most like them."""
+def _by_content(
+    weights: Mapping[str, Array], constants: Arrays, layer_of: Mapping[str, str], computed: Container[str]
+) -> Iterator[WeightFault]:
+    """Yields the weights whose content no constant has, with the constant that is most like them.
+
+    Those that are `computed` an exporter has rounded in its own way.
+    """
     unused: dict[int, list[str]] = {}
     for name, array in constants.items():
         unused.setdefault(array.size, []).append(name)
@@ -105,7 +118,8 @@ def _by_content(weights: Mapping[str, Array], constants: Arrays, layer_of: Mappi
     for path, array in weights.items():
         values = np.sort(array, axis=None)
         names = unused.get(array.size, [])
-        same = next((name for name in names if np.array_equal(sorted_values[name], values)), None)
+        is_equal = is_same if path in computed else np.array_equal
+        same = next((name for name in names if is_equal(sorted_values[name], values)), None)
         if same is None:
             lost.append(path)
         elif array.size > 1 and np.ptp(array) > 0:

@@ -28,7 +28,8 @@ def weights_at_fault(probe: Probe) -> list[Finding]:
     if not constants:
         return []
     at_fault = {fault.layer for fault in probe.faults}
-    differing = compare_weights(probe.reference.model, constants)
+    folded = [(fault.call.layer, fault.folded.layer) for fault in probe.faults if fault.folded is not None]
+    differing = compare_weights(probe.reference.model, constants, folded)
     inside = [each for each in differing if any(_is_within(each.layer, layer) for layer in at_fault)]
     telling = inside or [each for each in differing if each.is_certain and (each.is_named or not probe.faults)]
     return _as_findings(telling)

@@ -1,0 +1,49 @@
+"""A normalization that an exporter has folded into the layer before it: at inference both are one affine map."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.parity.results import Array
+from keras_pe.export.runtimes.runtime import Arrays
+
+
+def is_foldable(layer: Any, after: Any) -> bool:
+    """Whether exporters fold the second layer into the weights of the first."""
+    import keras
+
+    layers = keras.layers
+    kinds = layers.Conv1D, layers.Conv2D, layers.Conv3D, layers.DepthwiseConv1D, layers.DepthwiseConv2D, layers.Dense
+    is_linear = isinstance(layer, kinds) and layer.activation is keras.activations.linear
+    return is_linear and isinstance(after, layers.BatchNormalization)
+
+
+def folded_weights(pairs: Iterable[tuple[Any, Any]]) -> tuple[Arrays, set[str]]:
+    """Returns the weights as they stand in an artifact, and the paths of those that do not stand there any more.
+
+    Args:
+        pairs: Layers, each with the normalization that was folded into it. They are those of `is_foldable`.
+    """
+    stored: Arrays = {}
+    gone: set[str] = set()
+    for layer, norm in pairs:
+        scale = 1.0 / np.sqrt(_array(norm.moving_variance) + norm.epsilon)
+        scale = scale * _array(norm.gamma) if norm.scale else scale
+        bias = _array(layer.bias) if layer.bias is not None else 0.0
+        shift = (bias - _array(norm.moving_mean)) * scale + (_array(norm.beta) if norm.center else 0.0)
+        kernel = _array(layer.kernel)
+        # The channels that leave are last; those of a depthwise convolution are last two.
+        own = scale.reshape(kernel.shape[-2:]) if kernel.shape[-1] != scale.size else scale
+        stored[layer.kernel.path] = (kernel * own).astype(np.float32)
+        gone |= {variable.path for variable in norm.variables}
+        kept = layer.bias if layer.bias is not None else norm.beta if norm.center else norm.moving_mean
+        stored[kept.path] = shift.astype(np.float32)
+    return stored, gone - stored.keys()
+
+
+def _array(variable: Any) -> Array:
+    import keras
+
+    array: Array = keras.ops.convert_to_numpy(variable.value).astype(np.float64)
+    return array
