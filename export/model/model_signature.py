@@ -11,8 +11,11 @@ from keras_pe.export.model.declared import declared_arguments, output_names, spe
 from keras_pe.export.model.dimensions import Shape, unnamed_lengths
 from keras_pe.export.model.names import sanitize, unique
 from keras_pe.export.model.nesting import leaves, map_leaves
+from keras_pe.export.model.probing import asks_for_a_value
 from keras_pe.export.model.signature import Signature
 from keras_pe.protocols import Model
+
+_AS_NUMBERS = "Python asks for a number in a tensor there: compute with keras.ops, or set it before the export."
 
 
 def model_signature(
@@ -66,7 +69,7 @@ def model_signature(
         raise UnknownSizesError(
             f"{rule}: {model.name!r} cannot be called on zeros of the shapes "
             f"{', '.join(f'{name} {shape}' for name, shape in zip(names, shapes, strict=True))}. {error}. "
-            f"If it takes certain sizes only, {_way_out(shapes)}."
+            f"{_AS_NUMBERS if asks_for_a_value(error.__cause__) else _as_sizes(shapes)}"
         ) from error.__cause__
     _check_sizes(model.name, given, answer, dtypes)
     named = [TensorInfo(*spec) for spec in zip(plain, answer.dimensions.shapes, dtypes, strict=True)]
@@ -83,12 +86,13 @@ def model_signature(
     )
 
 
-def _way_out(shapes: Sequence[Shape]) -> str:
-    """Returns how sizes are given that were not found."""
+def _as_sizes(shapes: Sequence[Shape]) -> str:
+    """Returns how sizes are given that were not found, in a sentence."""
     named = [dim for shape in shapes for dim in shape if isinstance(dim, str) and not dim.startswith("batch")]
     names = dict.fromkeys([*named, *unnamed_lengths(shapes)])
     fixed = "fixed in `input_signature`"
-    return f"give them: sizes={dict.fromkeys(names, (64, 128))}, or {fixed}" if names else f"give them {fixed}"
+    given = f"give them: sizes={dict.fromkeys(names, (64, 128))}, or {fixed}" if names else f"give them {fixed}"
+    return f"If it takes certain sizes only, {given}."
 
 
 def _check_sizes(model: str, given: Mapping[str, Sequence[int]], answer: Answer, dtypes: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.model.calling import FlatModel, zeros
 from keras_pe.export.model.dimensions import StaticShape
 from keras_pe.export.model.nesting import leaves
@@ -24,13 +25,19 @@ class Probe:
         self.cause: Exception | None = None
 
     def takes(self, shapes: Sequence[StaticShape]) -> bool:
-        """Returns whether the layers take these shapes, as far as shapes tell."""
+        """Returns whether the layers take these shapes, as far as shapes tell.
+
+        Raises:
+            UnknownSizesError: If they ask for a number in a tensor, which no size gives.
+        """
         asked = tuple(shapes)
         if asked not in self._taken:
             try:
                 self._infer(shapes)
             except Exception as error:  # whatever the layers raise
                 self.cause = self.cause or error
+                if asks_for_a_value(error):
+                    raise UnknownSizesError from error
                 self._taken[asked] = False
             else:
                 self._taken[asked] = True
@@ -83,6 +90,11 @@ class Probe:
             except Exception as error:  # a layer may raise anything where a size is not known
                 self.cause = error
         return SymbolicShapes(self._model)
+
+
+def asks_for_a_value(error: BaseException | None) -> bool:
+    """Whether an error says that Python was to find a number in a tensor that has none yet, as TensorFlow words it."""
+    return "symbolic" in str(error).lower()
 
 
 def shapes_of(results: Any) -> list[StaticShape]:

@@ -20,6 +20,7 @@ def repaired(handlers: Handlers) -> Iterator[None]:
     from tf2onnx import tf_loader, tfonnx
     from tf2onnx.handler import tf_op
     from tf2onnx.optimizer import back_to_back_optimizer
+    from tf2onnx.optimizer.reshape_optimizer import ReshapeOptimizer
     from tf2onnx.optimizer.transpose_optimizer import TransposeOptimizer
 
     repair_tf2onnx()
@@ -35,6 +36,8 @@ def repaired(handlers: Handlers) -> Iterator[None]:
         move = TransposeOptimizer._handle_nhwc_tranpose
         stack.enter_context(_attribute(TransposeOptimizer, "_handle_nhwc_tranpose", _moved_within_graph(move)))
         stack.enter_context(_attribute(TransposeOptimizer, "_optimize_at_current_graph_level", _moved_in_turn))
+        reshape = ReshapeOptimizer._optimize_reshape
+        stack.enter_context(_attribute(ReshapeOptimizer, "_optimize_reshape", _squeezed_outputs(reshape)))
         read = tf_loader.tflist_to_onnx
         stack.enter_context(_attribute(tf_loader, "tflist_to_onnx", _with_shapes_of_branches(read)))
         add = TransposeOptimizer._add_handler
@@ -178,6 +181,36 @@ def _with_shapes_of_branches(read: Callable[..., tuple[Any, ...]]) -> Callable[.
         return (*others, shapes)
 
     return read_graph
+
+
+def _squeezed_outputs(optimize: Callable[[Any, Any, Any], bool]) -> Callable[[Any, Any, Any], bool]:
+    """Returns from the graph what a Reshape is squeezed to.
+
+    tf2onnx writes some Reshapes with axes too many and a Squeeze behind, for those that read it. A result of the graph
+    is read by none, and would stay as it is.
+    """
+    from tf2onnx import utils
+
+    def optimize_reshape(optimizer: Any, node: Any, graph: Any) -> bool:
+        (output,) = node.output
+        before = {reader.name for reader in graph.find_output_consumers(output)}
+        is_optimized = optimize(optimizer, node, graph)
+        added = [reader for reader in graph.find_output_consumers(output) if reader.name not in before]
+        if output in graph.outputs:
+            for squeeze in added:
+                inner, squeezed = utils.make_name(node.name), squeeze.output[0]
+                shapes = graph.get_shape(output), graph.get_shape(squeezed)
+                dtype = graph.get_dtype(output)
+                node.output = [inner]
+                graph.replace_inputs(squeeze, [inner, *squeeze.input[1:]])
+                squeeze.output = [output]
+                graph.replace_all_inputs(squeezed, output)
+                for name, shape in zip((inner, output), shapes, strict=True):
+                    graph.set_shape(name, shape)
+                    graph.set_dtype(name, dtype)
+        return is_optimized
+
+    return optimize_reshape
 
 
 def _biases_of_channels(join: Callable[[Any, Any, Any], bool]) -> Callable[[Any, Any, Any], bool]:

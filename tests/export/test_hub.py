@@ -87,4 +87,4 @@ def test_no_backbone_is_missing() -> None:
 def test_few_are_refused() -> None:
     refused = [[n for n, recipe in table.items() if recipe.refused and " " not in n] for table in (BACKBONES, TASKS)]
     assert len(refused[0]) <= 2
-    assert len(refused[1]) <= 2
+    assert len({getattr(keras_hub.models, name).backbone_cls for name in refused[1]}) <= 2  # some have three tasks

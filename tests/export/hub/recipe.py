@@ -19,6 +19,7 @@ class Recipe:
         make: Returns the model, with random weights.
         below: What an integer input stays below, by its name: a number, or a dimension's name. Token ids stay below
             `VOCABULARY`, others below 2.
+        shares: Float inputs that are shares of an image, from 0 to 1, by name.
         sizes: The sizes given to the export, where it cannot find them.
         signature: The `input_signature` of the export, where the model does not know it.
         refused: For a model that has no ONNX form: what the refusal must say.
@@ -27,6 +28,7 @@ class Recipe:
 
     make: Callable[[], Any]
     below: Mapping[str, int | str] = field(default_factory=dict)
+    shares: tuple[str, ...] = ()
     sizes: Mapping[str, tuple[int, ...]] | None = None
     signature: Any = None
     refused: str | None = None
@@ -40,6 +42,8 @@ class Recipe:
 
     def _array(self, spec: TensorInfo, sizes: Mapping[str, int], rng: np.random.Generator) -> np.ndarray:
         shape = [sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape]
+        if spec.name in self.shares:
+            return rng.uniform(size=shape).astype(spec.dtype)
         if spec.dtype.startswith("float"):
             return rng.normal(size=shape).astype(spec.dtype)
         if spec.name.endswith("indices"):

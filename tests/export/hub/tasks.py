@@ -1,5 +1,6 @@
 """keras-hub's tasks, each over its small backbone."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,7 +30,9 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "HGNetV2ImageClassifier": _CLASSES | {"preprocessor": None},
     "MobileNetImageClassifier": _CLASSES | {"num_features": 16},
     "MobileNetV5ImageClassifier": _CLASSES | {"head_hidden_size": 16},
-    "PARSeqCausalLM": {"preprocessor": None},
+    "PARSeqCausalLM": {
+        "preprocessor": keras_hub.models.PARSeqCausalLMPreprocessor(tokenizer=keras_hub.tokenizers.PARSeqTokenizer())
+    },
     "PaliGemmaCausalLM": {"preprocessor": None},
     "SAM3PromptableConceptImageSegmenter": {},
     "SAMImageSegmenter": {},
@@ -40,6 +43,9 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+# Of an encoded image of 4 x 4: a mask, which only the task adds to it, has four times its sides.
+_SIZES = {"SAMImageSegmenter": {"length_2": (1,), "height_2": (16,), "width": (16,)}}
+_REFUSED = {"Gemma4AssistantCausalLM": ("cannot be called standalone", "cannot be called standalone")}
 _OTHERS = {"BLIP2Seq2SeqLM": "BLIP2Backbone of Flan-T5"}  # the backbone of a task that does not take the plain one
 
 
@@ -58,8 +64,15 @@ def _task(name: str, backbone: Callable[[], Any]) -> Any:
 
 def _recipe(name: str) -> Recipe:
     own = _backbone(name)
-    below = {**own.below, "mask_positions": "length"}
-    return Recipe(functools.partial(_task, name, own.make), below, own.sizes, own.signature)
+    refused, in_keras = _REFUSED.get(name, (own.refused, own.in_keras))
+    return dataclasses.replace(
+        own,
+        make=functools.partial(_task, name, own.make),
+        below={**own.below, "mask_positions": "length"},
+        sizes=_SIZES.get(name, own.sizes),
+        refused=refused,
+        in_keras=in_keras,
+    )
 
 
 def names() -> list[str]:

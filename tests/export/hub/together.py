@@ -191,8 +191,8 @@ def sam3() -> Any:
     )
 
 
-def stable_diffusion() -> Any:
-    """Returns Stable Diffusion 3."""
+def stable_diffusion(steps: int | None = 4) -> Any:
+    """Returns Stable Diffusion 3, its scheduler set to a number of steps as in keras-hub's own generation, or not."""
     from keras_hub.src.models.vae.vae_backbone import VAEBackbone  # it is not in the public face
 
     hub = keras_hub.models
@@ -203,7 +203,7 @@ def stable_diffusion() -> Any:
         decoder_num_blocks=[1, 1, 1, 1],
     )
     text = texts.CLIP_TEXT | {"intermediate_output_index": 0}
-    return hub.StableDiffusion3Backbone(
+    model = hub.StableDiffusion3Backbone(
         mmdit_patch_size=2,
         mmdit_hidden_dim=16,
         mmdit_num_layers=2,
@@ -216,6 +216,9 @@ def stable_diffusion() -> Any:
         clip_g=hub.CLIPTextEncoder(**text, intermediate_activation="gelu", name="clip_g"),
         image_shape=(64, 64, 3),
     )
+    if steps:
+        model.configure_scheduler(steps)
+    return model
 
 
 BACKBONES = {
@@ -275,13 +278,17 @@ BACKBONES = {
             vit_num_layers=2,
         )
     ),
-    "SAM3PromptableConceptBackbone": Recipe(sam3),
+    "SAM3PromptableConceptBackbone": Recipe(sam3, shares=("boxes",)),
     "SAMBackbone": Recipe(sam),
     "SigLIPBackbone": Recipe(
         functools.partial(clip, "SigLIP"),
         signature={"images": keras.InputSpec(shape=(None, *_SHAPE)), "token_ids": keras.InputSpec(shape=(None, 64))},
     ),
-    "StableDiffusion3Backbone": Recipe(stable_diffusion),
+    "StableDiffusion3Backbone": Recipe(
+        stable_diffusion,
+        refused="'distribution_sampler' draws random numbers",  # which encodes the image
+        in_keras="The model provided has never called",
+    ),
     "VideoPrismBackbone": Recipe(
         _made(
             "VideoPrismBackbone",

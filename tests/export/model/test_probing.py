@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 from keras import layers, ops
 
@@ -125,6 +126,21 @@ def test_a_model_of_images_that_takes_no_size_is_told_to_give_heights_and_widths
     hint = re.escape("sizes={'height': (64, 128), 'width': (64, 128)}")
     with pytest.raises(UnknownSizesError, match=f"not at this size.* {hint}"):
         model_signature(images(Never(name="y")))
+
+
+def test_a_model_that_looks_into_a_tensor_is_told_so_without_a_search_for_sizes() -> None:
+    asked: list[Any] = []
+
+    class Looking(keras.Model):
+        def call(self, x: Any) -> Any:
+            asked.append(x)
+            return x * int(ops.max(x))
+
+    model = Looking()
+    model(np.ones((1, 3, 4), "float32"))
+    with pytest.raises(UnknownSizesError, match="Python asks for a number in a tensor there"):
+        model_signature(model, keras.InputSpec(shape=(None, None, 4), dtype="float32"))
+    assert len(asked) < 10
 
 
 def test_sizes_of_the_caller_are_those_that_are_used() -> None:

@@ -8,11 +8,13 @@ from typing import Any
 
 import keras
 import numpy as np
+import onnx.parser
 import onnxruntime as ort
 import pytest
 
 from keras_pe.export import UnsupportedError, export_onnx
 from keras_pe.export.onnx.handlers import all_handlers
+from keras_pe.export.onnx.tf2onnx_repairs import repaired
 from tests.export.onnx.exported import opened
 
 ROOT = Path(__file__).parents[3] / "export"
@@ -112,3 +114,26 @@ def test_a_branch_knows_the_ranks_of_what_it_takes(tmp_path: Path) -> None:
         inputs = [rng.normal(size=shape).astype("float32") for shape in ((2, height, 6, 3), (2, 3))]
         # sums of at most 36 terms of about 1
         np.testing.assert_allclose(run(inputs)[0], np.asarray(function(*inputs)), rtol=0, atol=1e-5)
+
+
+def test_a_result_that_is_reshaped_through_one_axis_more_has_its_own_shape() -> None:
+    from tf2onnx.graph import GraphUtil
+    from tf2onnx.optimizer.identity_optimizer import IdentityOptimizer
+    from tf2onnx.optimizer.reshape_optimizer import ReshapeOptimizer
+
+    text = """<ir_version: 9, opset_import: ["": 18]>
+        g (float[b, 1, h, w] x) => (float[b, h, w, 1] y) {
+            sizes = Shape(x)
+            places = Constant<value = int64[3] {0, 2, 3}>()
+            one = Constant<value = int64[1] {1}>()
+            some = Gather(sizes, places)
+            all = Concat<axis = 0>(some, one)
+            y = Reshape(x, all) }"""
+    x = np.arange(24, dtype="float32").reshape(2, 1, 3, 4)
+    with repaired({}):
+        graph = GraphUtil.create_graph_from_onnx_model(onnx.parser.parse_model(text))
+        for optimizer in (IdentityOptimizer(), ReshapeOptimizer()):  # the first leaves nothing behind the Reshape
+            graph = optimizer._optimize(graph)
+        model = graph.make_model("")
+    (y,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_array_equal(y, x.reshape(2, 3, 4, 1))
