@@ -73,9 +73,10 @@ _ONE_IMAGE_IN_PATCHES = {name: spec for name, spec in _ONE_IMAGE.items() if name
 }
 
 
-# SAM 3 looks at its boxes within a branch, where no size is inferred: that there is a label for each must be said.
+# SAM 3 looks at its boxes within a branch, where no size is inferred: that there is a label for each must be said. Its
+# mask of boxes is added to one of images by images: keras-hub 0.32 runs it on one image, or on one more than boxes.
 _BOXES_WITH_LABELS = {
-    name: TensorInfo(name, ("batch", *shape), dtype)
+    name: TensorInfo(name, (1, *shape), dtype)
     for name, shape, dtype in (
         ("pixel_values", (56, 56, 3), "float32"),
         ("token_ids", ("length",), "int32"),
@@ -197,7 +198,9 @@ def sam3() -> Any:
             global_attn_indexes=[1],
             **common,
         ),
-        text_encoder=layers.SAM3TextEncoder(vocabulary_size=VOCABULARY, embedding_dim=16, num_layers=2, **common),
+        text_encoder=layers.SAM3TextEncoder(
+            vocabulary_size=VOCABULARY, embedding_dim=16, num_layers=2, max_sequence_length=64, **common
+        ),
         geometry_encoder=layers.SAM3GeometryEncoder(num_layers=1, roi_size=3, **common),
         detr_encoder=layers.SAM3DetrEncoder(num_layers=1, **common),
         detr_decoder=layers.SAM3DetrDecoder(image_shape=shape, patch_size=14, num_layers=1, num_queries=5, **common),
