@@ -96,6 +96,7 @@ def test_a_thread_that_imports_keras_with_a_loader_of_the_old_kind_registers_the
     assert run(code) == "True"
 
 
+@pytest.mark.slow
 def test_keras_pe_that_is_imported_while_a_thread_imports_keras_waits_for_it() -> None:
     code = (
         "import sys, threading\n"

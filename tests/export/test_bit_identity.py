@@ -37,7 +37,7 @@ def exported(config: dict[str, Any], folder: Path) -> tuple[keras.Model, Any, li
 
 @pytest.mark.parametrize("layout", ["concatenated", "interleaved"])
 @pytest.mark.parametrize("max_length", [None, LONGEST])
-@pytest.mark.parametrize("start_index", [0, 37])
+@pytest.mark.parametrize("start_index", [0, pytest.param(37, marks=pytest.mark.slow)])
 def test_ranges_are_the_same_bits_everywhere(
     tmp_path: Path, layout: str, max_length: int | None, start_index: int
 ) -> None:
@@ -57,7 +57,9 @@ def test_ranges_are_the_same_bits_everywhere(
             np.testing.assert_array_equal(each.run(None, {"x": x})[0], eager)
 
 
-@pytest.mark.parametrize("config", [{}, {"start_index": 37}, {"start_index": -1_000_000}])
+@pytest.mark.parametrize(
+    "config", [{}, pytest.param({"start_index": 37}, marks=pytest.mark.slow), {"start_index": -1_000_000}]
+)
 def test_given_positions_and_starts_are_the_same_bits_everywhere(tmp_path: Path, config: dict[str, Any]) -> None:
     x = keras.Input((None, CHANNELS), name="x")
     positions = keras.Input((None,), dtype="int32", name="positions")
@@ -83,7 +85,7 @@ def test_given_positions_and_starts_are_the_same_bits_everywhere(tmp_path: Path,
 
 
 @pytest.mark.parametrize("combine", ["add", "replace", "concatenate"])
-@pytest.mark.parametrize(("max_length", "length"), [(5, 6), (5, 500)])
+@pytest.mark.parametrize(("max_length", "length"), [(5, 6), pytest.param(5, 500, marks=pytest.mark.slow)])
 def test_an_input_longer_than_the_table_fails_in_every_artifact(
     tmp_path: Path, combine: str, max_length: int, length: int
 ) -> None:
