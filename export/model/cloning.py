@@ -74,8 +74,11 @@ def clone_with(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
         raise ValueError(f"{model.name!r} cannot be made again from its configuration: {first_line(error)}.") from error
     if [v.shape for v in again.variables] != [v.shape for v in model.variables]:
         raise ValueError(f"{model.name!r} has other weights when it is made again from its configuration.")
-    for mine, theirs in zip(again.variables, model.variables, strict=True):
-        mine.assign(keras.ops.cast(theirs, mine.dtype))
+    try:
+        for mine, theirs in zip(again.variables, model.variables, strict=True):
+            mine.assign(keras.ops.cast(theirs, mine.dtype))
+    except Exception as error:  # each backend has its own where memory ends
+        raise ValueError(f"{model.name!r} cannot have its weights twice: {first_line(error)}.") from error
     return again
 
 
