@@ -21,7 +21,8 @@ from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.model_signature import model_signature
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.runtimes.runtime import Arrays
-from keras_pe.export.smoke_test import draw, find_fault
+from keras_pe.export.smoke_test import draw
+from keras_pe.export.smoke_verdict import find_fault
 
 _SERVE = "from keras_pe.export.handover import serve; serve()"
 

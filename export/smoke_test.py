@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.errors import (
     DisagreementError,
     ExportError,
@@ -20,23 +19,18 @@ from keras_pe.export.errors import (
 )
 from keras_pe.export.formats import Format
 from keras_pe.export.model.keras_internals import all_layers
-from keras_pe.export.model.precision import half_dtypes
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.model.state import state_left_alone
-from keras_pe.export.model.vocabulary import draw_texts, draw_words, known_words
-from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec
+from keras_pe.export.model.vocabulary import known_words
+from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
+from keras_pe.export.smoke_inputs import draws, images
+from keras_pe.export.smoke_verdict import find_fault
 
 TIMEOUT = 600.0  # seconds for one run on small arrays
 
-# Of an output's largest value, or of _SMALL where that is less. What is converted wrongly is off by more, rounding by
-# less, even through a hundred layers. A rounding to float16 or int8 on the way weighs 2**-11 or 2**-8 each time.
-_TOLERANCE = 1e-3
-_LOW_PRECISION_TOLERANCE = 5e-2
-_SMALL = 1e-2
 _ROUNDING = 2.0**-20  # of an input: some roundings of float32, as other orders of a sum make them
 _LOOKS = 4  # at how far such roundings move an answer: one of them may be lucky
-_FILL = 1e6  # A larger value, such as a mask's -1e9, is no measure for those beside it.
 
 
 def check_artifact(
@@ -115,7 +109,7 @@ def check_agreement(
         for seed, compiled in enumerate((lambda call: call, lambda call: tf.function(call, autograph=False))):
             try:
                 with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
-                    results, truths = _run_both(run, _keras(model, signature, compiled), _draws(zeros, seed, words))
+                    results, truths = _run_both(run, _keras(model, signature, compiled), draws(zeros, seed, words))
             except ExportError:
                 raise
             except Exception:  # whatever the layers raise; with the first sizes the model is known to run
@@ -126,8 +120,8 @@ def check_agreement(
             if fault is None:
                 break
         if fault and _is_noise(model, layers, signature, zeros):
-            images = _images(zeros)
-            fault = find_fault(run(images), _keras(model, signature)(images), layers, signature)
+            pixels = images(zeros)
+            fault = find_fault(run(pixels), _keras(model, signature)(pixels), layers, signature)
         if fault:
             raise DisagreementError(format, model.name, fault)
 
@@ -150,24 +144,14 @@ def _is_noise(model: Any, layers: Sequence[Any], signature: Signature, zeros: Ma
     return any(map(is_moved, range(_LOOKS)))
 
 
-def _images(zeros: Mapping[str, Any]) -> Arrays:
-    """Returns inputs of the same shapes and types, numbers as pixels have them."""
-    rng = np.random.default_rng(0)
-    drawn, *_ = _draws(zeros, 0, ())
-    return {
-        name: rng.uniform(0, 255, array.shape).astype(array.dtype) if array.dtype.kind == "f" else array
-        for name, array in drawn.items()
-    }
-
-
 def _run_both(
-    run: Callable[[Arrays], Arrays], keras: Callable[[Arrays], Arrays], draws: Sequence[Arrays]
+    run: Callable[[Arrays], Arrays], keras: Callable[[Arrays], Arrays], drawn: Sequence[Arrays]
 ) -> tuple[Arrays, Arrays]:
     """Returns what an artifact and Keras return for the first inputs that Keras takes.
 
     The artifact comes first: an operator that ends its process, which is a child, would end this one in Keras as well.
     """
-    for number, inputs in enumerate(draws):
+    for number, inputs in enumerate(drawn):
         refusal = None
         try:
             results = run(inputs)
@@ -178,7 +162,7 @@ def _run_both(
         try:
             truths = keras(inputs)
         except Exception:  # whatever the layers raise
-            if number == len(draws) - 1:
+            if number == len(drawn) - 1:
                 raise
             continue
         if refusal is not None:
@@ -187,43 +171,14 @@ def _run_both(
     return results, truths
 
 
-def find_fault(
-    results: Mapping[str, Array], truths: Mapping[str, Array], layers: Sequence[Any], signature: Signature
-) -> str | None:
-    """Returns what is wrong with results, in a sentence, None where nothing is.
-
-    Args:
-        results: By the name of the output.
-        truths: What Keras returns.
-        layers: The model, then every layer in it, whose precision decides the tolerance.
-        signature: The model's.
-    """
-    if set(results) != set(truths):
-        return f"it returns {sorted(results)}, the model {sorted(truths)}."
-    is_low_precision = half_dtypes(layers) or any(getattr(layer, "quantization_mode", None) for layer in layers)
-    tolerance = _LOW_PRECISION_TOLERANCE if is_low_precision else _TOLERANCE
-    is_exact = all(spec.dtype == "string" for spec in signature.inputs)
-    faults = (_fault(spec, results[spec.name], truths[spec.name], tolerance, is_exact) for spec in signature.outputs)
-    return next((fault for fault in faults if fault), None)
-
-
 def draw(model: Any, signature: Signature, zeros: Mapping[str, Any], seed: int) -> tuple[Arrays, Arrays]:
     """Returns inputs and what Keras returns for them: of drawn values, or of zeros if the model takes no others."""
     keras = _keras(model, signature)
-    *drawn, plain = _draws(zeros, seed, known_words(all_layers(model)))
+    *drawn, plain = draws(zeros, seed, known_words(all_layers(model)))
     for values in drawn:
         with contextlib.suppress(Exception):  # whatever the layers raise
             return values, keras(values)
     return plain, keras(plain)
-
-
-def _draws(zeros: Mapping[str, Any], seed: int, words: Sequence[str]) -> list[Arrays]:
-    """Returns inputs of drawn values, then, for a model that takes no others, of known words, and of zeros."""
-    rng = np.random.default_rng(seed)
-    plain = {name: np.asarray(array) for name, array in zeros.items()}
-    values = {name: _values(array, rng, words) for name, array in plain.items()}
-    texts = {name: draw_words(words, array.shape, rng) for name, array in plain.items() if array.dtype.kind in "OSU"}
-    return [values, *([values | texts] if texts and words else []), plain]
 
 
 def _keras(
@@ -242,33 +197,3 @@ def _keras(
         return {name: keras.ops.convert_to_numpy(truth) for name, truth in truths.items()}
 
     return called
-
-
-def _values(zeros: Array, rng: np.random.Generator, words: Sequence[str]) -> Array:
-    """Returns values of the same shape and type; of integers 0 and 1, which every vocabulary has; texts of words."""
-    if zeros.dtype.kind in "biu":
-        return rng.integers(0, 2, zeros.shape).astype(zeros.dtype)
-    if zeros.dtype.kind in "OSU":
-        return draw_texts(words, zeros.shape, rng)
-    return rng.normal(size=zeros.shape).astype(zeros.dtype)
-
-
-def _fault(spec: TensorInfo, result: Array, truth: Array, tolerance: float, is_exact: bool) -> str | None:
-    """Returns what is wrong with an output; `is_exact` where no rounding of an input can have moved an integer."""
-    if result.shape != truth.shape:
-        return f"output {spec.name!r} has the shape {result.shape}, in Keras {truth.shape}."
-    if "float" not in spec.dtype:  # an index may change where two values are all but equal
-        is_compared = is_exact and spec.dtype != "string"
-        count = int((result != truth).sum()) if is_compared else 0
-        return f"output {spec.name!r} differs from Keras' in {count} of {truth.size} numbers." if count else None
-    result, truth = result.astype(np.float64), truth.astype(np.float64)
-    size = np.abs(truth)
-    finite = np.isfinite(truth)
-    largest = np.max(size, where=finite & (size < _FILL), initial=_SMALL)
-    with np.errstate(invalid="ignore"):  # infinity less infinity, which is not finite in Keras
-        error = np.abs(result - truth)
-    wrong = finite & ~(error <= tolerance * np.maximum(size, largest))  # NaN too
-    if not wrong.any():
-        return None
-    worst = np.max(error, where=wrong, initial=0.0)
-    return f"output {spec.name!r} differs from Keras' by {worst:.2g}, where the largest value is {largest:.2g}."

@@ -57,6 +57,8 @@ TESTED_BY = {
     "export.runtimes.onnx_reference": "export/parity/test_named_runtimes.py",
     "export.runtimes.openvino": "export/parity/test_named_runtimes.py",
     "export.runtimes.served": "export/runtimes/served/test_open_inference.py",
+    "export.smoke_inputs": "export/test_smoke_test.py",
+    "export.smoke_verdict": "export/test_smoke_test.py",
     "fractional": "layers/test_sinusoidal_position_encoding.py",
     "layers": "layers/test_sinusoidal_position_encoding.py",
     "layers.reach": "layers/test_call_arguments.py",
