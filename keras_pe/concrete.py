@@ -7,12 +7,14 @@ that a trace only saw once is frozen into the graph, and wrong at the next size:
 import contextlib
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
 import numpy.typing as npt
 from keras import ops
+
+_Result = TypeVar("_Result")
 
 
 def known_length(length: Any) -> int | None:
@@ -59,6 +61,16 @@ def is_eager() -> bool:
 
         return bool(tf.executing_eagerly())
     return keras.config.backend() == "torch" and not torch_is_tracing()
+
+
+def outside_of_traces(function: Callable[..., _Result]) -> Callable[..., _Result]:
+    """Returns the function as one that TorchDynamo calls instead of tracing it: it would trace NumPy as PyTorch."""
+    if keras.config.backend() != "torch":
+        return function
+    import torch
+
+    decorated: Callable[..., _Result] = torch.compiler.disable(function)
+    return decorated
 
 
 def choose(condition: Any, special: Callable[[], Any], general: Callable[[], Any]) -> Any:

@@ -19,6 +19,7 @@ class Table:
 
     def __init__(self, rows: npt.NDArray[Any]) -> None:
         self.rows = rows
+        self.shape = rows.shape  # TorchDynamo would make a tensor of the array to look at its shape
         self._tensors: dict[Any, Any] = {}
         # TorchDynamo would trace the conversion of an array, but takes a tensor as it is.
         self._host = _torch_tensor(rows) if keras.config.backend() == "torch" else None

@@ -77,7 +77,7 @@ class ComposedEncoding:
         def composed() -> Any:
             # The table is split, not the rows taken of it, which are most often more. Here, not before the condition:
             # what an export finds outside of it, it stores beside the table.
-            shape = self._units.rows.shape[0], self._units.rows.shape[1] // 2
+            shape = self._units.shape[0], self._units.shape[1] // 2
             halves = (ops.slice(self._units.tensor(), (0, column), shape) for column in (0, shape[1]))
             unit_sin, unit_cos = (take(half, units) for half in halves)
             rotation = compose(self._rotations(blocks, may_skip=True), (unit_sin, unit_cos))
@@ -113,7 +113,7 @@ class ComposedEncoding:
         if start < 0 or start + length > MOST_READY_ROWS or not is_eager():
             return self._seen_blocks(start, length, ops)
         ready = self._ready  # another thread may put another one in its place meanwhile
-        if start + length > len(ready.rows):
+        if start + length > ready.shape[0]:
             # Twice as many each time, so that a length that grows step by step costs little.
             rows = min(2 ** (start + length - 1).bit_length(), self._high)
             self._ready = ready = Table(self._seen_blocks(0, rows, np))
@@ -200,7 +200,7 @@ class ComposedEncoding:
 
     def _is_laid_out(self) -> bool:
         """Whether the rows of the units are a signal already."""
-        return self._layout == "concatenated" and self._channels == self._units.rows.shape[-1]
+        return self._layout == "concatenated" and self._channels == self._units.shape[-1]
 
     def _laid_out(self, rows: Any) -> Any:
         """Lays sines and cosines of units out as a signal."""

@@ -7,6 +7,7 @@ from typing import Any, Never
 import keras
 from keras import ops
 
+from keras_pe.concrete import outside_of_traces
 from keras_pe.encodings import AxisConfiguration, AxisEncoding, shared_encoding
 from keras_pe.layers.base import Combine, PositionLayer
 from keras_pe.layers.call_arguments import Positions, Shape, check_start_index, count_axes, per_axis, plain
@@ -137,18 +138,22 @@ class SinusoidalPositionEncoding(PositionLayer):
         """Returns the encoding of each axis, made when a call first needs so many: no call decides for later ones."""
         key = axes, self._signal_dtype
         if key not in self._made.encodings:
-            block = block_width(self._channels, axes)
-            scales = resolve_timescales(
-                block, self.min_timescale, self.max_timescale, endpoint=self.endpoint, timescales=self.timescales
-            )
-            starts = per_axis(self.start_index, axes, "start_index")
-            bounds = per_axis(self.max_length, axes, "max_length")
-            self._made.encodings[key] = [
-                shared_encoding(AxisConfiguration(tuple(scales), block, self.layout, start, bound, self._signal_dtype))
-                for start, bound in zip(starts, bounds, strict=True)
-            ]
+            self._made.encodings[key] = self._make_encodings(*key)
         encodings: list[AxisEncoding] = self._made.encodings[key]
         return encodings
+
+    @outside_of_traces
+    def _make_encodings(self, axes: int, dtype: str) -> list[AxisEncoding]:
+        block = block_width(self._channels, axes)
+        scales = resolve_timescales(
+            block, self.min_timescale, self.max_timescale, endpoint=self.endpoint, timescales=self.timescales
+        )
+        starts = per_axis(self.start_index, axes, "start_index")
+        bounds = per_axis(self.max_length, axes, "max_length")
+        return [
+            shared_encoding(AxisConfiguration(tuple(scales.tolist()), block, self.layout, start, bound, dtype))
+            for start, bound in zip(starts, bounds, strict=True)
+        ]
 
     def _signal_of_axis(self, axis: int, axes: int, length: Any, positions: Positions | None) -> Any:
         encoding = self._encodings(axes)[axis]

@@ -92,6 +92,17 @@ class TestPyTorch:
         compiled = torch.compile(built(), fullgraph=True, backend="aot_eager")
         assert_right_at_every_length(lambda x: compiled(torch.tensor(x)).numpy(), (5, 512, 700, 1500))
 
+    @pytest.mark.parametrize("max_length", [None, 2000])
+    @pytest.mark.parametrize("is_built", [True, False])
+    def test_it_compiles_for_inference(self, is_built: bool, max_length: int | None) -> None:
+        import torch
+
+        # Where TorchDynamo meets an array of NumPy, its guard of that fails in inference mode.
+        layer = built(max_length=max_length) if is_built else SinusoidalPositionEncoding(max_length=max_length)
+        compiled = torch.compile(layer, dynamic=True, backend="aot_eager")
+        with torch.inference_mode():
+            assert_right_at_every_length(lambda x: compiled(torch.tensor(x)).numpy(), (5, 512, 700, 1500))
+
 
 @on_jax
 class TestJAX:
