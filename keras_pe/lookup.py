@@ -78,6 +78,8 @@ def take(table: Any, rows: Any, xp: ModuleType = ops) -> Any:
         import tensorflow as tf
 
         return tf.gather(ops.convert_to_tensor(table), rows)
+    if xp is ops and keras.config.backend() == "torch" and len(table.shape) == 1:
+        return table[rows]  # Keras' way is unknown to PyTorch's older exporter to ONNX
     return xp.take(table, rows, axis=0)
 
 
