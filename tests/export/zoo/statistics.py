@@ -1,8 +1,8 @@
 """Statistics as training leaves them: of fresh ones a normalization does next to nothing, and hides what is wrong."""
 
 import contextlib
-from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import keras
 import numpy as np
@@ -37,19 +37,9 @@ def as_trained_on(model: Any, inputs: np.ndarray) -> Any:
     if normalizations:
         with contextlib.ExitStack() as stack:
             for layer in normalizations:
-                stack.enter_context(_attribute(layer, "momentum", 0.0))
+                stack.enter_context(mock.patch.object(layer, "momentum", 0.0))
             for layer in model._flatten_layers():
                 if isinstance(layer, keras.layers.Dropout):
-                    stack.enter_context(_attribute(layer, "rate", 0.0))
+                    stack.enter_context(mock.patch.object(layer, "rate", 0.0))
             model(inputs, training=True)
     return model
-
-
-@contextlib.contextmanager
-def _attribute(layer: Any, name: str, value: float) -> Iterator[None]:
-    before = getattr(layer, name)
-    setattr(layer, name, value)
-    try:
-        yield
-    finally:
-        setattr(layer, name, before)
