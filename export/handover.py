@@ -9,7 +9,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +58,10 @@ def export_elsewhere(
     stage = options.pop("progress", None) or (lambda name: None)
     stage("signature")
     signature = model_signature(model, options.pop("input_signature", None), sizes=options.pop("sizes", None))
-    modules = _modules(model, format)
+    layers = all_layers(model)
+    modules = _modules(layers, format)
     # Two draws: a value next to where a function jumps may fall on either side.
-    samples = [draw(model, signature, signature.example(), seed) for seed in range(2)]
+    samples = [draw(layers, signature, signature.example(), seed) for seed in range(2)]
     stage("hand over")
     with tempfile.TemporaryDirectory() as folder:
         saved, job, answer = (Path(folder) / name for name in ("model.keras", "job", "answer"))
@@ -79,21 +80,21 @@ def export_elsewhere(
     return artifact  # type: ignore[no-any-return]
 
 
-def _modules(model: Any, format: Format) -> list[str]:
-    """Returns the modules that define the model's layers, Keras' own aside.
+def _modules(layers: Sequence[Any], format: Format) -> list[str]:
+    """Returns the modules that define the model, which comes first, and its layers, Keras' own aside.
 
     Raises:
         UnsupportedError: If a class is known in this process only.
     """
     modules = []
-    for layer in all_layers(model):
+    for layer in layers:
         module, name = type(layer).__module__, type(layer).__qualname__
         if module.partition(".")[0] == "keras":
             continue
         if module == "__main__" or "<locals>" in name:
             raise UnsupportedError(
                 format,
-                model.name,
+                layers[0].name,
                 f"its layer {layer.name!r} ({name}) is known in this process only, and the model must be loaded in "
                 "another, on the TensorFlow backend. Put the class into a module, registered with "
                 "keras.saving.register_keras_serializable(), or set KERAS_BACKEND=tensorflow here.",

@@ -18,7 +18,6 @@ from keras_pe.export.errors import (
     RuntimeRefusedError,
 )
 from keras_pe.export.formats import Format
-from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.model.vocabulary import known_words
@@ -119,17 +118,17 @@ def check_agreement(
             fault = find_fault(results, truths, layers, signature)
             if fault is None:
                 break
-        if fault and _is_noise(model, layers, signature, zeros):
+        if fault and _is_noise(layers, signature, zeros):
             pixels = images(zeros)
             fault = find_fault(run(pixels), _keras(model, signature)(pixels), layers, signature)
         if fault:
             raise DisagreementError(format, model.name, fault)
 
 
-def _is_noise(model: Any, layers: Sequence[Any], signature: Signature, zeros: Mapping[str, Any]) -> bool:
+def _is_noise(layers: Sequence[Any], signature: Signature, zeros: Mapping[str, Any]) -> bool:
     """Whether Keras' own answer to drawn values fails the comparison with itself once these are rounded elsewhere."""
-    inputs, truths = draw(model, signature, zeros, 0)
-    keras = _keras(model, signature)
+    inputs, truths = draw(layers, signature, zeros, 0)
+    keras = _keras(layers[0], signature)
 
     def is_moved(seed: int) -> bool:
         rng = np.random.default_rng(seed)
@@ -171,10 +170,10 @@ def _run_both(
     return results, truths
 
 
-def draw(model: Any, signature: Signature, zeros: Mapping[str, Any], seed: int) -> tuple[Arrays, Arrays]:
+def draw(layers: Sequence[Any], signature: Signature, zeros: Mapping[str, Any], seed: int) -> tuple[Arrays, Arrays]:
     """Returns inputs and what Keras returns for them: of drawn values, or of zeros if the model takes no others."""
-    keras = _keras(model, signature)
-    *drawn, plain = draws(zeros, seed, known_words(all_layers(model)))
+    keras = _keras(layers[0], signature)
+    *drawn, plain = draws(zeros, seed, known_words(layers))
     for values in drawn:
         with contextlib.suppress(Exception):  # whatever the layers raise
             return values, keras(values)
