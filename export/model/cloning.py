@@ -1,6 +1,7 @@
 """The same model again, with the same weights and one thing about its layers changed."""
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -54,6 +55,9 @@ def clone_with(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
         change: Called with each serialized object in the configuration, a dict with "class_name" and "config", which it
             may edit.
 
+    What the model's layers warn of when they are made, they have warned of before: a warning is no refusal, though a
+    suite of tests may make an error of it.
+
     Raises:
         ValueError: If the model cannot be made again, or has other weights then.
     """
@@ -63,13 +67,15 @@ def clone_with(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
     own = {type(layer) for layer in all_layers(model)}
     classes = {each.__name__: each for each in own if each.__module__.partition(".")[0] != "keras"}
     try:
-        with named_functions(model) as functions:
-            config = keras.saving.serialize_keras_object(model)
-        _walk(config, change)
-        with keras.saving.custom_object_scope(classes | functions):
-            again = keras.saving.deserialize_keras_object(config)
-        if not again.built:
-            again.build_from_config(model.get_build_config())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with named_functions(model) as functions:
+                config = keras.saving.serialize_keras_object(model)
+            _walk(config, change)
+            with keras.saving.custom_object_scope(classes | functions):
+                again = keras.saving.deserialize_keras_object(config)
+            if not again.built:
+                again.build_from_config(model.get_build_config())
     except Exception as error:  # any layer's constructor may refuse
         raise ValueError(f"{model.name!r} cannot be made again from its configuration: {first_line(error)}.") from error
     if [v.shape for v in again.variables] != [v.shape for v in model.variables]:

@@ -1,5 +1,7 @@
 """The same model again in another precision, whatever its layers' code refers to."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -38,6 +40,18 @@ def test_a_model_writes_its_code_again_afterwards() -> None:
     model = keras.Sequential([keras.Input((4,)), layer])
     with_dtype(model, "float64")
     assert layer.get_config()["function"]["class_name"] == "__lambda__"
+
+
+def test_a_warning_is_no_refusal_though_it_be_an_error_elsewhere() -> None:
+    class Whimsical(keras.layers.Dense):
+        def build(self, input_shape: tuple[int | None, ...]) -> None:
+            warnings.warn("built on a whim", UserWarning, stacklevel=2)
+            super().build(input_shape)
+
+    with pytest.warns(UserWarning, match="whim"):
+        model = keras.Sequential([keras.Input((4,)), Whimsical(3)])
+    values = np.random.default_rng(0).normal(size=(3, 4))
+    assert with_dtype(model, "float64")(values).dtype == "float64"
 
 
 def test_a_layer_that_cannot_be_made_again_is_the_reason() -> None:
