@@ -31,6 +31,8 @@ def render(report: ParityReport) -> str:
 def _runtime(report: ParityReport, result: RuntimeResult) -> TestSuite:
     name = f"{result.runtime} {result.artifact}".strip()
     suite = TestSuite(xml_text(name))
+    if result.names:
+        suite.add_property("names", xml_text(_naming(result)))
     for case in result.cases:
         suite.add_testcase(_case(report, result, case))
     if result.status != "compared":
@@ -53,8 +55,13 @@ def _case(report: ParityReport, result: RuntimeResult, case: CaseResult) -> Test
     causes = [
         f"{label}: {sentence}" for label, sentence in text.statements(report, Group((result,))) if label != "worst"
     ]
-    failure.text = xml_text("\n".join([*causes, *said]))
+    names = [_naming(result)] if result.names else []  # a wrong guess here would be the failure
+    failure.text = xml_text("\n".join([*causes, *said, *names]))
     return _test(name, case.name, failure)
+
+
+def _naming(result: RuntimeResult) -> str:
+    return text.naming(result.artifact or result.runtime, result)
 
 
 def _test(suite: str, name: str, *outcome: Failure | Error | Skipped) -> TestCase:

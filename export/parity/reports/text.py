@@ -97,19 +97,16 @@ def remarks(report: ParityReport) -> list[str]:
 
 def namings(report: ParityReport) -> list[str]:
     """Returns a sentence for each artifact that calls its inputs or outputs otherwise: which was taken for which."""
-    said = dict.fromkeys(
-        f"{group.artifact or group.name} has other names than the model: "
-        + ", ".join(f"{each.kind} {each.model!r} is {each.artifact!r} there" for each in group.first.names)
-        + _told_by(group.first)
-        for group in group_results(report)
-        if group.first.names
-    )
-    return list(said)
+    groups = [group for group in group_results(report) if group.first.names]
+    return list(dict.fromkeys(naming(group.artifact or group.name, group.first) for group in groups))
 
 
-def _told_by(result: RuntimeResult) -> str:
+def naming(artifact: str, result: RuntimeResult) -> str:
+    """Returns which of an artifact's names was taken for which of the model's, and what told so."""
+    pairs = ", ".join(f"{each.kind} {each.model!r} is {each.artifact!r} there" for each in result.names)
     by_order = " and ".join(repr(each.model) for each in result.names if each.by_order)
-    return "; by type and shape" + (f", {by_order} by order alone" if by_order else "")
+    order = f", {by_order} by order alone" if by_order else ""
+    return f"{artifact} has other names than the model: {pairs}; by type and shape{order}"
 
 
 def placements(report: ParityReport) -> list[str]:

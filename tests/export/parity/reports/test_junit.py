@@ -1,10 +1,14 @@
 """JUnit XML: read back by a parser, it fails exactly where the check does."""
 
+import dataclasses
+
 import pytest
 from junitparser import Error, Failure, JUnitXml, Skipped
 
 from keras_pe.export.parity.reports.junit import render
-from tests.export.parity.reports.samples import ALL, FAILING, PASSING
+from keras_pe.export.parity.reports.text import naming
+from keras_pe.export.parity.results import NameMatch
+from tests.export.parity.reports.samples import ALL, ARTIFACT, FAILING, PASSING
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -36,3 +40,18 @@ def test_a_failure_says_how_far_out_it_is_and_why():
     assert "cause: wrong layout in layer" in failure.text
     crashed = [test for suite in document for test in suite if isinstance(next(iter(test.result), None), Error)]
     assert [test.name for test in crashed] == ["crashed"]
+
+
+@pytest.mark.parametrize("report", [PASSING, FAILING], ids=["passed", "failed"])
+def test_names_that_were_matched_are_said_whether_it_passed_or_not(report):
+    names = (NameMatch("input", "x", "args_0", by_order=False), NameMatch("output", "encoding", "Identity", True))
+    first = dataclasses.replace(report.results[0], names=names)
+    sentence = naming(ARTIFACT, first)
+    report = dataclasses.replace(report, results=(first, *report.results[1:]))
+    document = JUnitXml.fromstring(render(report).encode())
+    said = [{each.name: each.value for each in suite.properties()} for suite in document]
+    assert said == [{"names": sentence}] + [{}] * (len(said) - 1)
+    assert "output 'encoding' is 'Identity' there; by type and shape, 'encoding' by order alone" in sentence
+    failures = [r.text for test in next(iter(document)) for r in test.result if isinstance(r, Failure)]
+    assert bool(failures) is not report.passed
+    assert all(sentence in text for text in failures)
