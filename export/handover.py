@@ -21,8 +21,10 @@ from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.model_signature import model_signature
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.runtimes.runtime import Arrays
+from keras_pe.export.smoke_keras import as_function
+from keras_pe.export.smoke_rounding import RoundingJudge, Verdict
 from keras_pe.export.smoke_test import draw
-from keras_pe.export.smoke_verdict import find_fault
+from keras_pe.export.smoke_verdict import find_differences
 
 _SERVE = "from keras_pe.export.handover import serve; serve()"
 
@@ -164,14 +166,13 @@ def serve() -> None:
 
 def _compare(model: Any, signature: Signature, samples: list[tuple[Arrays, Arrays]], format: Format) -> None:
     """Raises DisagreementError unless the loaded model returns what the caller's own returned."""
-    import keras
-
     layers = all_layers(model)
-    fault: str | None = None
+    judge = RoundingJudge(layers, signature)
+    call = as_function(model, signature)
     for inputs, outputs in samples:
-        tensors = {name: keras.ops.convert_to_tensor(array) for name, array in inputs.items()}
-        results = {name: keras.ops.convert_to_numpy(x) for name, x in signature.call(model, tensors).items()}
-        fault = find_fault(results, outputs, layers, signature)
-        if fault is None:
+        answers = call(inputs)
+        differences = find_differences(answers, outputs, layers, signature)
+        if judge.judge(differences, inputs, outputs, answers) is Verdict.ROUNDING:
             return
-    raise DisagreementError(format, model.name, f"loaded on the TensorFlow backend it is another: {fault}")
+    reason = f"loaded on the TensorFlow backend it is another: {differences[0].said}"
+    raise DisagreementError(format, model.name, reason)

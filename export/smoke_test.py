@@ -19,17 +19,15 @@ from keras_pe.export.errors import (
 )
 from keras_pe.export.formats import Format
 from keras_pe.export.model.signature import Signature
-from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.model.vocabulary import known_words
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 from keras_pe.export.smoke_inputs import draws, images
-from keras_pe.export.smoke_verdict import find_fault
+from keras_pe.export.smoke_keras import as_function
+from keras_pe.export.smoke_rounding import RoundingJudge, Verdict
+from keras_pe.export.smoke_verdict import Difference, find_differences
 
 TIMEOUT = 600.0  # seconds for one run on small arrays
-
-_ROUNDING = 2.0**-20  # of an input: some roundings of float32, as other orders of a sum make them
-_LOOKS = 4  # at how far such roundings move an answer: one of them may be lucky
 
 
 def check_artifact(
@@ -41,6 +39,7 @@ def check_artifact(
     *,
     spec: RuntimeSpec | None = None,
     is_repeatable: bool = True,
+    judge: RoundingJudge | None = None,
 ) -> None:
     """Opens an artifact, compares its inputs with the model's, and runs it beside the model.
 
@@ -52,6 +51,7 @@ def check_artifact(
         format: For the error.
         spec: The runtime, where the process has started with another one.
         is_repeatable: Whether two calls on the same inputs are alike. Otherwise the artifact is run alone.
+        judge: Of small differences, where one has been made for this model.
 
     Raises:
         InvalidArtifactError: If it does not open or run, or takes anything else than the model.
@@ -74,26 +74,32 @@ def check_artifact(
         return checked("opens it and does not run it", runner.run, inputs)  # type: ignore[no-any-return]
 
     if is_repeatable:
-        check_agreement(run, layers, signature, format)
+        check_agreement(run, layers, signature, format, judge)
     else:
         run({name: np.asarray(array) for name, array in signature.example().items()})
 
 
 def check_agreement(
-    run: Callable[[Arrays], Arrays], layers: Sequence[Any], signature: Signature, format: Format
+    run: Callable[[Arrays], Arrays],
+    layers: Sequence[Any],
+    signature: Signature,
+    format: Format,
+    judge: RoundingJudge | None = None,
 ) -> None:
     """Compares the shapes of what an artifact returns with Keras, and the floating-point numbers, at two sizes.
 
     A comparison that fails is made once more, with other values and with Keras in a `tf.function`: a value next to
-    where a function jumps may fall on either side, and there are layers that do something else in a graph. Where a
-    rounding of its inputs moves Keras' own answer as far, values of both signs tell nothing of the model, and those
-    of images are drawn: a network that was trained on pixels may be noise elsewhere.
+    where a function jumps may fall on either side, and there are layers that do something else in a graph. What still
+    differs may be Keras' own rounding, which is told by the model in float64. Where rounding drowns the answer, values
+    of both signs tell nothing of the model, and those of images are drawn: a network that was trained on pixels may be
+    noise elsewhere.
 
     Args:
         run: Runs the artifact, and raises whatever it raises.
         layers: The model as it was exported, then every layer in it.
         signature: Its signature.
         format: For the error.
+        judge: Of small differences, where one has been made for this model.
 
     Raises:
         DisagreementError: If both comparisons fail, or the outputs have other names.
@@ -101,52 +107,44 @@ def check_agreement(
     import tensorflow as tf
 
     model = layers[0]
+    judge = judge or RoundingJudge(layers, signature)
     words = known_words(layers)
-    fault: str | None = None
     sizes = [signature.sizes, signature.other_sizes()]
     for number, zeros in enumerate(map(signature.example, sizes if sizes[0] != sizes[1] else sizes[:1])):
+        differences: list[Difference] = []
         for seed, compiled in enumerate((lambda call: call, lambda call: tf.function(call, autograph=False))):
             try:
                 with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
-                    results, truths = _run_both(run, _keras(model, signature, compiled), draws(zeros, seed, words))
+                    compared = _run_both(run, as_function(model, signature, compiled), draws(zeros, seed, words))
             except ExportError:
                 raise
             except Exception:  # whatever the layers raise; with the first sizes the model is known to run
                 if number == seed == 0:
                     raise
                 break
-            fault = find_fault(results, truths, layers, signature)
-            if fault is None:
+            differences = find_differences(*compared[1:], layers, signature)
+            if not differences:
                 break
-        if fault and _is_noise(layers, signature, zeros):
-            pixels = images(zeros)
-            fault = find_fault(run(pixels), _keras(model, signature)(pixels), layers, signature)
-        if fault:
-            raise DisagreementError(format, model.name, fault)
-
-
-def _is_noise(layers: Sequence[Any], signature: Signature, zeros: Mapping[str, Any]) -> bool:
-    """Whether Keras' own answer to drawn values fails the comparison with itself once these are rounded elsewhere."""
-    inputs, truths = draw(layers, signature, zeros, 0)
-    keras = _keras(layers[0], signature)
-
-    def is_moved(seed: int) -> bool:
-        rng = np.random.default_rng(seed)
-        moved = {
-            name: (array * (1 + _ROUNDING * rng.choice((-1, 1), array.shape))).astype(array.dtype)
-            if array.dtype.kind == "f"
-            else array
-            for name, array in inputs.items()
-        }
-        return find_fault(keras(moved), truths, layers, signature) is not None
-
-    return any(map(is_moved, range(_LOOKS)))
+        if not differences:
+            continue
+        with tf.device("/cpu:0"):
+            verdict = judge.judge(differences, *compared)
+            if verdict is Verdict.UNKNOWN:
+                pixels = images(zeros)
+                compared = pixels, run(pixels), as_function(model, signature)(pixels)
+                differences = find_differences(*compared[1:], layers, signature)
+                verdict = judge.judge(differences, *compared)
+        if verdict is not Verdict.ROUNDING:
+            reason = differences[0].said
+            if verdict is Verdict.UNKNOWN:
+                reason += " Rounding moves Keras' own answer as far, so that no comparison tells anything."
+            raise DisagreementError(format, model.name, reason)
 
 
 def _run_both(
     run: Callable[[Arrays], Arrays], keras: Callable[[Arrays], Arrays], drawn: Sequence[Arrays]
-) -> tuple[Arrays, Arrays]:
-    """Returns what an artifact and Keras return for the first inputs that Keras takes.
+) -> tuple[Arrays, Arrays, Arrays]:
+    """Returns the first inputs that Keras takes, and what an artifact and Keras return for them.
 
     The artifact comes first: an operator that ends its process, which is a child, would end this one in Keras as well.
     """
@@ -167,32 +165,14 @@ def _run_both(
         if refusal is not None:
             raise refusal
         break
-    return results, truths
+    return inputs, results, truths
 
 
 def draw(layers: Sequence[Any], signature: Signature, zeros: Mapping[str, Any], seed: int) -> tuple[Arrays, Arrays]:
     """Returns inputs and what Keras returns for them: of drawn values, or of zeros if the model takes no others."""
-    keras = _keras(layers[0], signature)
+    keras = as_function(layers[0], signature)
     *drawn, plain = draws(zeros, seed, known_words(layers))
     for values in drawn:
         with contextlib.suppress(Exception):  # whatever the layers raise
             return values, keras(values)
     return plain, keras(plain)
-
-
-def _keras(
-    model: Any, signature: Signature, compiled: Callable[..., Any] = lambda call: call
-) -> Callable[[Arrays], Arrays]:
-    """Returns the model as a function of named arrays, which leaves its state alone."""
-    import keras
-
-    @compiled
-    def call(arrays: Mapping[str, Any]) -> Any:
-        with state_left_alone():
-            return signature.call(model, arrays)
-
-    def called(inputs: Arrays) -> Arrays:
-        truths = call({name: keras.ops.convert_to_tensor(array) for name, array in inputs.items()})
-        return {name: keras.ops.convert_to_numpy(truth) for name, truth in truths.items()}
-
-    return called

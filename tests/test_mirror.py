@@ -58,6 +58,7 @@ TESTED_BY = {
     "export.runtimes.openvino": "export/parity/test_named_runtimes.py",
     "export.runtimes.served": "export/runtimes/served/test_open_inference.py",
     "export.smoke_inputs": "export/test_smoke_test.py",
+    "export.smoke_keras": "export/test_smoke_test.py",
     "export.smoke_verdict": "export/test_smoke_test.py",
     "fractional": "layers/test_sinusoidal_position_encoding.py",
     "layers": "layers/test_sinusoidal_position_encoding.py",

@@ -11,6 +11,7 @@ from keras_pe.export.model.signature import Signature
 from keras_pe.export.runtimes.optimizations import RULES, RULES_TOGETHER, applied_optimizations
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
+from keras_pe.export.smoke_rounding import RoundingJudge
 from keras_pe.export.smoke_test import TIMEOUT, check_artifact
 
 
@@ -27,13 +28,14 @@ def find_fault(file: Path, spec: RuntimeSpec, layers: Sequence[Any], signature: 
     def agrees(**options: Any) -> bool:
         with Worker(replace(spec, options={**spec.options, **options}), TIMEOUT) as worker:
             try:
-                check_artifact(file, worker, layers, signature, Format.ONNX)
+                check_artifact(file, worker, layers, signature, Format.ONNX, judge=judge)
             except ExportError:
                 return False
             version.append(worker.version)
             return True
 
     version: list[str] = []
+    judge = RoundingJudge(layers, signature)  # which makes the model again once
     if not agrees(level="disabled"):
         return None
     left_out = list(spec.options.get("disabled_optimizers", ()))

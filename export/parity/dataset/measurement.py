@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.model.rounding import MAX_FACTOR, noise_floor
 from keras_pe.export.parity.dataset.batching import Batch
 from keras_pe.export.parity.dataset.job import OutputRule
 from keras_pe.export.parity.dataset.sources.source import Shard
@@ -15,7 +16,6 @@ from keras_pe.export.parity.dataset.statistics.runtime import WORST, RuntimeStat
 from keras_pe.export.parity.dataset.statistics.worst import Severity, WorstRow
 from keras_pe.export.parity.dataset.target import Answer
 from keras_pe.export.parity.results import Array
-from keras_pe.export.parity.verdict.tolerance import MAX_FACTOR, noise_floor
 from keras_pe.export.runtimes.runtime import Arrays
 
 Truth = Callable[[Mapping[str, Array]], Arrays]

@@ -16,13 +16,13 @@ from keras_pe.export.model.cloning import with_dtype
 from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.model_signature import model_signature
 from keras_pe.export.model.precision import half_dtypes
+from keras_pe.export.model.rounding import noise_floor
 from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.parity.inputs.cases import Case
 from keras_pe.export.parity.inputs.input_roles import Role, find_roles
 from keras_pe.export.parity.references.reference import Expectation
 from keras_pe.export.parity.results import Array
 from keras_pe.export.parity.stopwatch import Stopwatch
-from keras_pe.export.parity.verdict.tolerance import noise_floor
 from keras_pe.export.runtimes.runtime import Arrays
 
 _SAMPLES = 3  # of rounding errors, where one run may have been lucky

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from keras_pe.export.model.rounding import MAX_FACTOR, noise_floor
 from keras_pe.export.parity.results import Array, Comparison
-from keras_pe.export.parity.verdict.tolerance import MAX_FACTOR, epsilon, flat_tolerance, is_float, noise_floor
+from keras_pe.export.parity.verdict.tolerance import epsilon, flat_tolerance, is_float
 
 
 def compare_outputs(

@@ -1,18 +1,9 @@
-"""How far two runtimes may be apart: a small factor over Keras' own error where it is known, else by the dtype."""
+"""How far two runtimes may be apart where Keras' own error is not known: a share of the largest value, by dtype."""
 
 import numpy as np
 
+from keras_pe.export.model.rounding import EPSILON
 from keras_pe.export.parity.results import Array
-
-MAX_FACTOR = 8.0
-"""A runtime passes while its error is at most this many times the noise floor.
-
-Two sound float32 runtimes add the same terms in another order. Over the sound models of the test suite the largest
-factor seen stays under half of this, and a weight that is off by 1e-3 gives thousands.
-"""
-
-_LEAST_ULPS = 4
-"""The noise floor is at least this many units of the largest value: Keras may be right by luck in a small case."""
 
 RELATIVE = {"float64": 1e-12, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
 """What is allowed without a float64 rebuild, as a share of the largest magnitude of the output (at least 1).
@@ -21,28 +12,10 @@ float32: a hundred roundings' worth; float16 and bfloat16: four units in the las
 must be equal.
 """
 
-_EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-
 
 def is_float(dtype: np.dtype) -> bool:
     """Whether the type is a float of any kind; bfloat16 is not one to NumPy."""
-    return dtype.name in _EPSILON
-
-
-def noise_floor(expected: Array, truth: Array) -> float:
-    """Returns the error that Keras itself makes: the largest `|expected - truth|`, or a few units of rounding.
-
-    Args:
-        expected: Keras' output in the model's own precision.
-        truth: The same from the float64 rebuild.
-    """
-    wide = expected.astype(np.float64)
-    finite = np.isfinite(truth) & np.isfinite(wide)
-    if not finite.any():
-        return 0.0
-    error = np.abs(wide[finite] - truth[finite]).max()
-    unit = min(_EPSILON[expected.dtype.name], _EPSILON["float32"])  # half-precision models export through float32
-    return float(max(error, _LEAST_ULPS * unit * np.abs(truth[finite]).max()))
+    return dtype.name in EPSILON
 
 
 def flat_tolerance(expected: Array) -> float:
@@ -56,4 +29,4 @@ def flat_tolerance(expected: Array) -> float:
 
 def epsilon(dtype: np.dtype) -> float:
     """Returns the distance from 1 to the next larger value of the type."""
-    return _EPSILON[dtype.name]
+    return EPSILON[dtype.name]
