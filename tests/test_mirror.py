@@ -26,6 +26,7 @@ TESTED_BY = {
     "export.model.declared": "export/model/test_signature.py",
     "export.model.recording": "export/parity/inputs/test_roles.py",
     "export.model.recurrent_weights": "export/onnx/test_recurrences.py",
+    "export.model.rounding": "export/parity/verdict/test_compare.py",
     "export.model.shape_inference": "export/model/test_probing.py",
     "export.onnx": "export/onnx/test_exporter.py",
     "export.onnx.finishing.pads": "export/onnx/finishing/test_optimizations.py",

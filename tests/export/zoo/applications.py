@@ -53,7 +53,7 @@ TRIALS = {
 # that the normalizations stretch by at most a few times: far below this, as is ONNX Runtime's other order of the sums.
 TOLERANCE = 2e-4
 OWN_ERRORS = 8  # times Keras' own error, as in the parity check
-COARSE = 0.02  # of the largest value: an error of that size says nothing of the model
+COARSE = 0.05  # of the largest value, as before publishing: an error of that size says nothing of the model
 
 
 def build(name: str, kind: str) -> keras.Model:
