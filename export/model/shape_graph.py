@@ -1,14 +1,22 @@
 """The part of a traced graph that the shapes in it depend on: small, so that it can be asked often."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
+
+# Operators that return the shape that their arguments have together, in their dtype.
+_ELEMENTWISE = """
+    Abs Add AddV2 BiasAdd Div DivNoNan Elu Erf Exp Expm1 Floor Identity LeakyRelu Log Log1p LogicalAnd LogicalNot
+    LogicalOr LogSoftmax Maximum Minimum Mul MulNoNan Neg Pow RealDiv Reciprocal Relu Relu6 Rsqrt Selu Sigmoid Softmax
+    Softplus Softsign Sqrt Square SquaredDifference StopGradient Sub Tanh
+"""
+_KEEPING_SHAPE = frozenset(_ELEMENTWISE.split())
 
 
 def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str]) -> Any:
     """Returns a `GraphDef` with all that depends on the inputs, and what those shapes follow from.
 
     Numbers that are computed of weights alone become placeholders, one of each shape: they say nothing about a size.
-    Equal constants become one.
+    Equal constants become one. What has the shape of the one tensor that it is computed from, is that tensor.
 
     Args:
         graph: A `tf.Graph` in which weights are placeholders.
@@ -24,6 +32,8 @@ def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str]) -
         name, sources = operator.name, {tensor.op.name for tensor in operator.inputs}
         if name in followers or not sources.isdisjoint(followers):
             followers.add(name)
+            if name not in outputs and (source := _of_the_same_shape(operator, followers, merged)):
+                merged[name] = source
         elif operator.type == "Placeholder" or not sources.isdisjoint(weights):
             weights.add(name)
             if name not in outputs and _is_number_of_known_shape(operator.outputs):
@@ -45,7 +55,7 @@ def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str]) -
             read = (source.removesuffix(":0") for source in node.input if not source.startswith("^"))
             node.input[:] = [merged.get(source, source) for source in read]
             node.attr.pop("_class", None)  # may name an operator that goes
-    needed = _needed(definition, [*followers, *outputs])
+    needed = _needed(definition, [*(followers - merged.keys()), *outputs])
     part = tf.compat.v1.GraphDef(library=definition.library, versions=definition.versions)
     part.node.extend(node for node in definition.node if node.name in needed)
     return part
@@ -61,6 +71,35 @@ def _needed(definition: Any, names: Iterable[str]) -> set[str]:
             needed.add(name)
             waiting += sources[name]
     return needed
+
+
+def _of_the_same_shape(operator: Any, followers: Collection[str], merged: Mapping[str, str]) -> str | None:
+    """Returns the name of the tensor that an operator's result has the shape of, whatever the sizes; None for most.
+
+    A result whose shape is known in full may hold sizes: it is left alone, since its numbers matter.
+    """
+    (result, *more) = operator.outputs or [None]
+    if operator.type not in _KEEPING_SHAPE or more or result.shape.rank is None or result.shape.is_fully_defined():
+        return None
+    names = {_named(x, merged): x for x in operator.inputs if x.op.name in followers}
+    others = [x.shape for x in operator.inputs if x.op.name not in followers]
+    ((name, source), *more) = names.items()
+    if more or source.shape.rank is None or not all(_broadcasts_into(shape, source.shape) for shape in others):
+        return None
+    return name
+
+
+def _named(tensor: Any, merged: Mapping[str, str]) -> str:
+    name = tensor.name.removesuffix(":0")
+    return merged.get(name, name)
+
+
+def _broadcasts_into(shape: Any, other: Any) -> bool:
+    """Whether a shape, broadcast to another, is that one, whatever the sizes that are not known."""
+    if not shape.is_fully_defined() or shape.rank > other.rank:
+        return False
+    last = other.as_list()[other.rank - shape.rank :]
+    return all(size in (1, own) for size, own in zip(shape.as_list(), last, strict=True))
 
 
 def _is_number_of_known_shape(tensors: Any) -> bool:
