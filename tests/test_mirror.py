@@ -9,7 +9,6 @@ TESTED_BY = {
     "__main__": "test_structure.py",
     "cli.demo": "demo/test_run.py",
     "cli.group": "cli/test_errors.py",
-    "cli.quiet": "cli/test_export.py",
     "cli.sizes": "cli/test_export.py",
     "cli.table_file": "cli/test_identify.py",
     "concrete": "layers/test_sinusoidal_position_encoding.py",

@@ -4,7 +4,8 @@ Three models are saved, exported and checked, each by the command in a fresh pro
 ONNX and as a SavedModel, a Transformer of 200 MiB as ONNX, and a Dense layer, whose memory is that of the libraries.
 Memory is what all processes hold together at the worst moment, pages that several share counted once (Linux' PSS). A
 look at it slows the check, so a second run is watched, and the first is timed. Of a large model the memory of the
-libraries is taken off, and the model itself.
+libraries is taken off, and the model itself. Beside it stands what importing Keras takes by itself, just before: on a
+busy machine only the ratio of the two tells anything.
 
     python -m benchmarks.exporter.check_cost [demonstration | large]...
 """
@@ -43,7 +44,10 @@ MODELS: dict[str, Callable[[], keras.Model]] = {"demonstration": build_forecaste
 
 
 def measure(build_model: Callable[[], keras.Model], with_saved_model: bool) -> dict[str, Any]:
-    """Returns the cost of one check: seconds, processor seconds, peak bytes, bytes of weights, and the stages."""
+    """Returns the cost of one check: seconds, processor seconds, peak bytes, bytes of weights, and the stages.
+
+    With them stands what the import of Keras takes by itself.
+    """
     keras.utils.set_random_seed(0)
     with tempfile.TemporaryDirectory() as folder:
         model, path = build_model(), Path(folder) / "model.keras"
@@ -52,7 +56,7 @@ def measure(build_model: Callable[[], keras.Model], with_saved_model: bool) -> d
         artifacts = [export_onnx(model, path.with_suffix(".onnx")).path]
         if with_saved_model:
             artifacts.append(export_saved_model(model, path.with_suffix("")).path)
-        cost = _run([path, *artifacts], is_watched=False)
+        cost = {"import": _import_seconds(), **_run([path, *artifacts], is_watched=False)}
         return {"weights": nbytes, **cost, "peak": _run([path, *artifacts], is_watched=True)["peak"]}
 
 
@@ -65,6 +69,13 @@ def main() -> None:
         if name == "large":
             cost["times_its_weights"] = round((cost["peak"] - libraries) / cost["weights"] - 1, 2)
         print(json.dumps({"model": name, **cost}), flush=True)
+
+
+def _import_seconds() -> float:
+    """Returns what a process takes that imports Keras, and does nothing else."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import keras"], check=True, capture_output=True)
+    return round(time.perf_counter() - start, 2)
 
 
 def _run(paths: list[Path], is_watched: bool) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import sys
 import time
 from typing import Any, BinaryIO
 
+from keras_pe.export.dependencies import lasting_imports
 from keras_pe.export.errors import RuntimeDiedError, RuntimeRefusedError
 
 _OPTIONAL = ("intermediates", "weights", "float_dtypes", "metadata")
@@ -19,7 +20,8 @@ def main() -> None:
     os.dup2(2, 1)
     requests = sys.stdin.buffer
     try:
-        _find(sys.argv[1])
+        with lasting_imports():
+            _find(sys.argv[1])
     except Exception as error:
         _send(answers, "refused", _describe(error))
         return

@@ -16,7 +16,6 @@ _TIMEOUT = 3600.0  # seconds for one answer: a conversion of 2 GiB of weights ta
 _KEPT = 60.0  # seconds for which a process that nobody borrows is kept: it holds half a GiB
 _ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "-1",  # a GPU may multiply float32 with ten bits, and its memory is the caller's
-    "TF_USE_LEGACY_KERAS": "1",  # spares the import of Keras, a third of TensorFlow's: what runs here has no layers
 }
 
 

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+# Spares the import of Keras, a third of TensorFlow's: what runs here has no layers.
+os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+
 import tensorflow as tf
 
 from keras_pe.export.artifact import TensorInfo
