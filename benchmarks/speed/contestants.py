@@ -9,7 +9,8 @@ import numpy as np
 from keras import ops
 
 from benchmarks.speed.scenarios import LONGEST, Arrays, Scenario
-from keras_pe.rotations import UNITS
+from keras_pe.lookup import take
+from keras_pe.rotations import MIDDLES, UNITS, compose
 
 ALL = frozenset(("range", "static", "positions", "start", "starts"))
 
@@ -45,19 +46,45 @@ class ReadyRows(Contestant):
 
 
 class OneComposition(Contestant):
-    """What a long range cannot go below without a sine or a longer table: products, their sum, and what is cut off."""
+    """What the addition theorem cannot go below: look-ups, products, sums, and what is cut off; no digits, no checks.
+
+    A start that only the graph knows lies within a block: a range from it needs one block more, and is cut out of them.
+    """
 
     def inputs(self, scenario: Scenario, batch: int, length: int) -> Arrays:
-        """Returns the inputs, the rows of one block, and the rotations of all blocks."""
-        x = scenario.inputs(batch, length)["x"]
-        block, blocks = np.ones((UNITS, x.shape[-1]), "float32"), np.ones((-(-length // UNITS), x.shape[-1]), "float32")
-        return {"x": x, "units": block, "swapped": block, "cos": blocks, "sin": blocks}
+        """Returns the inputs, the rows of one block and the rotations of blocks, and which of them are asked for."""
+        asked = scenario.inputs(batch, length)
+        width = asked["x"].shape[-1]
+        if scenario.name == "positions":
+            tables = {name: np.ones((rows, width // 2), "float32") for name, rows in _TABLES.items()}
+            blocks, units = np.divmod(asked["positions"], UNITS)
+            return {"x": asked["x"], **tables, "blocks": blocks, "units": units}
+        count = -(-length // UNITS) + (scenario.name == "start")
+        rotations = {name: np.ones((count, width), "float32") for name in ("cos", "sin")}
+        block = {name: np.ones((UNITS, width), "float32") for name in ("units", "swapped")}
+        skipped = {"skipped": asked["start"]} if scenario.name == "start" else {}
+        return {"x": asked["x"], **block, **rotations, **skipped}
 
 
-def one_composition(x: Any, units: Any, swapped: Any, cos: Any, sin: Any) -> Any:
+_TABLES = {"sin": MIDDLES, "cos": MIDDLES, "unit_sin": UNITS, "unit_cos": UNITS}
+
+
+def one_composition(x: Any, **operands: Any) -> Any:
     """The addition theorem, all its operands ready."""
-    signal = units * ops.expand_dims(cos, 1) + swapped * ops.expand_dims(sin, 1)
-    return x + ops.reshape(signal, (-1, x.shape[-1]))[: ops.shape(x)[1]]
+    return x + (_looked_up(**operands) if "blocks" in operands else _of_blocks(*ops.shape(x)[1:], **operands))
+
+
+def _of_blocks(length: Any, width: int, units: Any, swapped: Any, cos: Any, sin: Any, skipped: Any = None) -> Any:
+    rows = ops.reshape(units * ops.expand_dims(cos, 1) + swapped * ops.expand_dims(sin, 1), (-1, width))
+    return rows[:length] if skipped is None else ops.slice(rows, (skipped, 0), (length, width))
+
+
+def _looked_up(sin: Any, cos: Any, unit_sin: Any, unit_cos: Any, blocks: Any, units: Any) -> Any:
+    one, other = (
+        (take(sine, rows), take(cosine, rows))
+        for sine, cosine, rows in ((sin, cos, blocks), (unit_sin, unit_cos, units))
+    )
+    return ops.concatenate(compose(one, other), axis=-1)
 
 
 def tensor2tensor(x: Any, positions: Any = None, start: Any = None) -> Any:
@@ -103,6 +130,6 @@ CONTESTANTS = (
     Contestant("keras-hub", _keras_hub, ALL - {"starts"}),
     Contestant("keras_pe", ours),
     Contestant("keras_pe, max_length", lambda: ours(max_length=LONGEST)),
-    OneComposition("one composition", lambda: one_composition, frozenset(("range",)), layer=False),
+    OneComposition("one composition", lambda: one_composition, frozenset(("range", "positions", "start")), layer=False),
     ReadyRows("ready rows", lambda: lambda x, ready: ops.add(x, ready), layer=False),
 )

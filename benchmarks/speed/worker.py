@@ -1,4 +1,4 @@
-"""Measures the contestants in one runtime, in this process, and prints the seconds as JSON: `run.py` starts it."""
+"""Measures the contestants in one runtime, in this process, and prints the seconds as JSON."""
 
 import argparse
 import importlib
