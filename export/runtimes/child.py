@@ -5,7 +5,10 @@ import os
 import pickle
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, BinaryIO
+
+import numpy as np
 
 from keras_pe.export.dependencies import lasting_imports
 from keras_pe.export.errors import RuntimeDiedError, RuntimeRefusedError
@@ -26,7 +29,7 @@ def main() -> None:
         _send(answers, "refused", _describe(error))
         return
     _send(answers, "ready", None)
-    runtime: Any = None
+    session = _Session()
     while True:
         try:
             request, arguments = pickle.load(requests)
@@ -34,19 +37,7 @@ def main() -> None:
             return
         start = time.perf_counter()
         try:
-            if request == "load":
-                runtime = None  # the one before makes room
-                factory, path, options = arguments
-                runtime = _find(factory)(path, **options)
-                capabilities = frozenset(_OPTIONAL).intersection(dir(runtime))
-                providers = dict(getattr(runtime, "providers", {}))
-                answer: Any = (runtime.inputs, runtime.version, providers, capabilities)
-            elif request == "unload":
-                answer = runtime = None
-            elif request == "run_all":
-                answer = [runtime.run(inputs) for inputs in arguments[0]]
-            else:
-                answer = getattr(runtime, request)(*arguments)
+            answer = session.answer(request, arguments)
         except RuntimeDiedError as error:  # what it has started is gone, though this process is not
             _send(answers, "died", str(error))
         except RuntimeRefusedError as error:  # in the words of the runtime that it drives
@@ -55,6 +46,39 @@ def main() -> None:
             _send(answers, "refused", _describe(error))
         else:
             _send(answers, "ok", (answer, time.perf_counter() - start))
+        answer = None  # it may be large, and the next request long in coming
+
+
+class _Session:
+    """The artifact that is loaded, and its weights once they are asked for."""
+
+    def __init__(self) -> None:
+        self._runtime: Any = None
+        self._weights: Mapping[str, Any] = {}
+
+    def answer(self, request: str, arguments: tuple[Any, ...]) -> Any:
+        own: dict[str, Callable[..., Any]] = {"load": self._load, "unload": self._unload, "run_all": self._run_all}
+        own |= {"weights": self._name_weights, "weight": self._weight}
+        return own[request](*arguments) if request in own else getattr(self._runtime, request)(*arguments)
+
+    def _load(self, factory: str, path: str, options: Mapping[str, Any]) -> Any:
+        self._unload()  # the one before makes room
+        self._runtime = runtime = _find(factory)(path, **options)
+        capabilities = frozenset(_OPTIONAL).intersection(dir(runtime))
+        return runtime.inputs, runtime.version, dict(getattr(runtime, "providers", {})), capabilities
+
+    def _unload(self) -> None:
+        self._runtime, self._weights = None, {}
+
+    def _run_all(self, batches: Sequence[Mapping[str, Any]]) -> list[Any]:
+        return [self._runtime.run(inputs) for inputs in batches]
+
+    def _name_weights(self) -> list[str]:
+        self._weights = self._runtime.weights()
+        return list(self._weights)
+
+    def _weight(self, name: str) -> Any:
+        return np.asarray(self._weights[name])
 
 
 def _find(factory: str) -> Any:

@@ -54,7 +54,7 @@ class InProcessRunner:
     def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
         raise RuntimeRefusedError("a compiled model cannot be read inside")
 
-    def weights(self) -> Arrays:
+    def weights(self) -> Mapping[str, Array]:
         return {}
 
     def float_dtypes(self) -> tuple[str, ...]:

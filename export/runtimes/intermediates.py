@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
+from keras_pe.export.runtimes.lazy_arrays import LazyArrays
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -61,13 +62,23 @@ class InspectedModel:
         serialized: bytes = model.SerializeToString()
         return serialized
 
-    def weights(self) -> Arrays:
-        """Returns the constants of the graph and of the bodies in it, the empty ones aside."""
-        return {
-            tensor.name: numpy_helper.to_array(tensor, str(self._path.parent))
+    def weights(self) -> Mapping[str, Array]:
+        """Returns the constants of the graph and of the bodies in it, the empty ones aside; each is read when asked."""
+        tensors = {
+            tensor.name: tensor
             for tensor in _constants(self._model.graph)
             if tensor.data_type in _NUMBERS and 0 not in tensor.dims
         }
+        return LazyArrays(tensors, lambda name: self._stored(tensors[name]))
+
+    def _stored(self, tensor: onnx.TensorProto) -> Array:
+        """Returns a constant; of a file beside the model only the pages that are looked at are read."""
+        if not external_data_helper.uses_external_data(tensor):
+            return numpy_helper.to_array(tensor)
+        place = external_data_helper.ExternalDataInfo(tensor)
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+        shape = tuple(tensor.dims)
+        return np.memmap(self._path.parent / place.location, dtype, "r", int(place.offset or 0), shape)
 
     def float_dtypes(self) -> tuple[str, ...]:
         """Returns the floating-point types of what is computed."""

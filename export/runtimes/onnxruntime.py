@@ -84,7 +84,7 @@ class OnnxRuntime:
         values = self._inner_session.run(names, self._inspected.feeds(inputs, replaced))
         return dict(zip(names, values, strict=True))
 
-    def weights(self) -> Arrays:
+    def weights(self) -> Mapping[str, Array]:
         return self._inspected.weights()
 
     def float_dtypes(self) -> tuple[str, ...]:

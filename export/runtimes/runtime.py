@@ -54,8 +54,8 @@ class InspectableRuntime(Runtime, Protocol):
         """
         ...
 
-    def weights(self) -> Arrays:
-        """Returns the constants that are stored in the artifact, by name."""
+    def weights(self) -> Mapping[str, Array]:
+        """Returns the constants that are stored in the artifact, by name; the mapping may read each when asked."""
         ...
 
     def float_dtypes(self) -> tuple[str, ...]:

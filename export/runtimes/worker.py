@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
+from keras_pe.export.runtimes.lazy_arrays import LazyArrays
 from keras_pe.export.runtimes.names import Names
 from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec
 
@@ -133,9 +134,10 @@ class Worker:
         arrays, _ = self._ask("intermediates", self.names.given(inputs), self.names.replaced(replaced))
         return self.names.returned(arrays)
 
-    def weights(self) -> Arrays:
-        """See `InspectableRuntime`; nothing where the runtime does not tell."""
-        return dict(self._ask("weights")[0]) if "weights" in self.capabilities else {}
+    def weights(self) -> Mapping[str, Array]:
+        """See `InspectableRuntime`; nothing where the runtime does not tell. Each comes when it is asked for."""
+        names = self._ask("weights")[0] if "weights" in self.capabilities else []
+        return LazyArrays(names, lambda name: self._ask("weight", name)[0])
 
     def float_dtypes(self) -> tuple[str, ...]:
         """See `InspectableRuntime`; nothing where the runtime does not tell."""

@@ -13,6 +13,7 @@ _HALF_A_STEP = 0.6  # of a scale: half of it is rounding, and the scale is fitte
 _FEW = 0.02  # of the values, but at least one
 _ON_ONE_SCALE = 8  # values at least: fewer may be on a grid by chance
 _STORED_ON_ONE_SCALE = 4  # integers that are there to be seen fit by chance far less often
+_AT_ONCE = 2**24  # values that are widened together; several copies of them are taken
 _REACH = 16  # rows by which rows are looked for elsewhere
 
 
@@ -27,6 +28,8 @@ def describe_change(expected: Array, actual: Array) -> tuple[str, str] | None:
     """
     if np.array_equal(expected, actual):
         return None  # before they are widened: a large table takes twice its memory then, and most are equal
+    if expected.shape == actual.shape and expected.size > _AT_ONCE:
+        return _change_of_large(expected, actual)
     one, other = expected.astype(np.float64), actual.astype(np.float64)
     if one.shape != other.shape:
         return _reshaped(one, other)
@@ -77,6 +80,25 @@ def describe_quantized(expected: Array, stored: Array) -> tuple[str, str] | None
     return None
 
 
+def _change_of_large(one: Array, other: Array) -> tuple[str, str] | None:
+    """Returns the change of an array that does not fit widened: what has happened to the first rows that differ."""
+    if len(one) == 1:
+        return describe_change(one[0], other[0])
+    for axes in _orders(one.ndim):
+        if one.transpose(axes).shape == other.shape and np.array_equal(one.transpose(axes), other):
+            return _transposed(axes)
+    count = max(1, _AT_ONCE * len(one) // one.size)
+    parts = [slice(start, min(start + count, len(one))) for start in range(0, len(one), count)]
+    differing = [rows for rows in parts if not np.array_equal(one[rows], other[rows])]
+    for rows in differing:  # one that has NaN where it should is no change
+        found = describe_change(one[rows], other[rows])
+        if found is not None:
+            where = f"Rows {rows.start:,} to {rows.stop - 1:,} of {len(one):,} are the first that differ"
+            rest = f"{len(differing):,} of {len(parts):,} such parts differ."
+            return found[0], f"{where}; of these, counted from the first: {found[1]} {rest}"
+    return None
+
+
 def is_same(one: Array, other: Array) -> bool:
     """Whether two arrays of one shape are the same but for rounding."""
     return bool(np.abs(one - other).max(initial=0.0) <= _ROUNDING * np.abs(one).max(initial=0.0))
@@ -85,7 +107,7 @@ def is_same(one: Array, other: Array) -> bool:
 def _reshaped(one: Array, other: Array) -> tuple[str, str]:
     for axes in itertools.permutations(range(one.ndim)):
         if one.transpose(axes).shape == other.shape and is_same(one.transpose(axes), other):
-            return "transposed axes", f"Its axes stand as {list(axes)}."
+            return _transposed(axes)
     return "other shape", f"Its shape is {other.shape} instead of {one.shape}."
 
 
@@ -144,11 +166,20 @@ def _offset(one: Array, other: Array) -> tuple[str, str] | None:
     return None
 
 
+def _orders(ndim: int) -> list[tuple[int, ...]]:
+    """Returns every order of axes but their own."""
+    return list(itertools.permutations(range(ndim)))[1:] if ndim <= 5 else []
+
+
+def _transposed(axes: tuple[int, ...]) -> tuple[str, str]:
+    return "transposed axes", f"Its axes stand as {list(axes)}."
+
+
 def _turned(one: Array, other: Array) -> tuple[str, str] | None:
-    for axes in list(itertools.permutations(range(one.ndim)))[1:] if one.ndim <= 5 else []:
+    for axes in _orders(one.ndim):
         turned = one.transpose(axes)
         if turned.shape == other.shape and is_same(turned, other):
-            return "transposed axes", f"Its axes stand as {list(axes)}."
+            return _transposed(axes)
     for count in range(1, one.ndim + 1):
         for axes in itertools.combinations(range(one.ndim), count):
             if is_same(np.flip(one, axes), other):

@@ -1,5 +1,6 @@
 """The weights of the artifact beside the model's, one by one: most faults are seen there, and nothing has to run."""
 
+import hashlib
 import itertools
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,9 +13,11 @@ from keras_pe.export.model.recurrent_weights import OPERATORS, packed
 from keras_pe.export.parity.diagnosis.folding import folded_weights
 from keras_pe.export.parity.diagnosis.relations import describe_change, describe_quantized, is_same
 from keras_pe.export.parity.results import Array
+from keras_pe.export.runtimes.lazy_arrays import LazyArrays
 from keras_pe.export.runtimes.runtime import Arrays
 
 _UNRELATED = ("changed values", "other shape")
+_AT_ONCE = 2**22  # numbers that are widened at a time
 _ALIKE = 0.9  # cosine of a weight and what has become of it, where nothing else tells that they belong together
 
 
@@ -39,32 +42,37 @@ class WeightFault:
     is_named: bool = False
 
 
-def compare_weights(model: Any, constants: Arrays, folded: Iterable[tuple[Any, Any]] = ()) -> list[WeightFault]:
+def compare_weights(
+    model: Any, constants: Mapping[str, Array], folded: Iterable[tuple[Any, Any]] = ()
+) -> list[WeightFault]:
     """Returns the weights that differ, in the model's order.
 
     A constant is taken for a weight by its name, as in this package's files, or else by its content. A weight may be
-    missing without a fault: an exporter may have folded it into another.
+    missing without a fault: an exporter may have folded it into another. Few are looked at at a time, since the weights
+    of a large model do not fit into memory once more.
 
     Args:
         model: The Keras model.
-        constants: The floating-point constants of the artifact, by name.
+        constants: The numeric constants of the artifact, by name.
         folded: Layers, each with the normalization that is folded into its weights.
     """
-    weights = {v.path: _numpy(v) for v in model.variables if _is_float(v)}
+    variables = {v.path: v for v in model.variables if _is_float(v)}
     owners = owners_of(model)
-    paths = {id(v): v.path for v in model.variables}
-    layer_of = {paths[key]: layer for key, layer in owners.items() if key in paths}
-    named = {path for path in weights if path in constants}
-    free = {name: array for name, array in constants.items() if name not in named}
+    layer_of = {path: owners.get(id(variable), "") for path, variable in variables.items()}
+    named = {path for path in variables if path in constants}
     faults = [
-        WeightFault(layer_of.get(path, ""), path, *found, is_certain=True, is_named=True)
-        for path in weights
-        if path in named and (found := _change(path, weights, constants[path])) is not None
+        WeightFault(layer_of[path], path, *found, is_certain=True, is_named=True)
+        for path in variables
+        if path in named and (found := _change(path, variables, constants[path])) is not None
     ]
     changed, gone = folded_weights(folded)
-    as_stored = weights | _packed(model) | changed
-    missing = {path: as_stored[path] for path in weights if path not in named | gone}
-    found_by_content = _by_content(missing, free, layer_of, changed)
+    missing = [path for path in variables if path not in named | gone]
+    if not missing:
+        return faults
+    others = _packed(model) | changed
+    stored = LazyArrays(missing, lambda path: others[path] if path in others else _numpy(variables[path]))
+    free = LazyArrays([name for name in constants if name not in named], constants.__getitem__)
+    found_by_content = _by_content(stored, free, layer_of, changed)
     return faults + [_said_of_folded(fault) if fault.weight in changed else fault for fault in found_by_content]
 
 
@@ -93,54 +101,68 @@ def owners_of(model: Any) -> dict[int, str]:
     return owners
 
 
-def _change(path: str, weights: Mapping[str, Array], actual: Array) -> tuple[str, str] | None:
-    found = describe_change(weights[path], actual)
+def _change(path: str, variables: Mapping[str, Any], actual: Array) -> tuple[str, str] | None:
+    found = describe_change(_numpy(variables[path]), actual)
     if found is None or found[0] not in _UNRELATED:
         return found
-    for other, array in weights.items():
-        if other != path and array.shape == actual.shape and array.size > 1 and np.array_equal(array, actual):
+    for other, variable in variables.items():
+        is_alike = other != path and tuple(variable.shape) == actual.shape and actual.size > 1
+        if is_alike and np.array_equal(_numpy(variable), actual):
             return "another weight", f"It holds the values of {other!r}."
     return found
 
 
 def _by_content(
-    weights: Mapping[str, Array], constants: Arrays, layer_of: Mapping[str, str], computed: Container[str]
+    weights: Mapping[str, Array], constants: Mapping[str, Array], layer_of: Mapping[str, str], computed: Container[str]
 ) -> Iterator[WeightFault]:
     """Yields the weights whose content no constant has, with the constant that is most like them.
 
     Those that are `computed` an exporter has rounded in its own way.
     """
     unused: dict[int, list[str]] = {}
+    contents: dict[str, bytes] = {}
     for name, array in constants.items():
         unused.setdefault(array.size, []).append(name)
-    sorted_values = {name: np.sort(array, axis=None) for name, array in constants.items()}
-    lost = []
+        contents[name] = _content(np.sort(array, axis=None))
+    lost: dict[str, tuple[int, ...]] = {}
     for path, array in weights.items():
-        values = np.sort(array, axis=None)
         names = unused.get(array.size, [])
-        is_equal = is_same if path in computed else np.array_equal
-        same = next((name for name in names if is_equal(sorted_values[name], values)), None)
+        values = np.sort(array, axis=None)
+        if path in computed:
+            same = next((name for name in names if is_same(np.sort(constants[name], axis=None), values)), None)
+        else:
+            own = _content(values)
+            same = next((name for name in names if contents[name] == own), None)
         if same is None:
-            lost.append(path)
+            lost[path] = array.shape
         elif array.size > 1 and np.ptp(array) > 0:
             names.remove(same)
-    for path in lost:
-        names = unused.get(weights[path].size, [])
-        found = _quantized(weights[path], constants, names) or _nearest(weights[path], constants, names)
-        if found is None and [weights[other].shape for other in lost].count(weights[path].shape) == 1:
-            found = _only_one(weights[path], constants, names)
+    for path, shape in lost.items():
+        array = weights[path]
+        names = unused.get(array.size, [])
+        found = _quantized(array, constants, names) or _nearest(array, constants, names)
+        if found is None and list(lost.values()).count(shape) == 1:
+            found = _only_one(array, constants, names)
         if found is not None:
-            yield WeightFault(layer_of.get(path, ""), path, *found, is_certain=found[0] not in _UNRELATED)
+            yield WeightFault(layer_of[path], path, *found, is_certain=found[0] not in _UNRELATED)
 
 
-def _quantized(array: Array, constants: Arrays, names: Iterable[str]) -> tuple[str, str] | None:
+def _content(values: Array) -> bytes:
+    """Returns a short stand-in for numbers that are in order: equal numbers of any type have the same."""
+    digest = hashlib.sha256()
+    for start in range(0, values.size, _AT_ONCE):
+        digest.update((values[start : start + _AT_ONCE].astype(np.float64) + 0.0).tobytes())  # -0.0 is 0.0
+    return digest.digest()
+
+
+def _quantized(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> tuple[str, str] | None:
     """Returns what is said of a weight that one of the constants holds in integers."""
     stored = (constants[name] for name in names if constants[name].dtype.kind in "iu")
     forms = (turned for constant in stored for turned in _forms(constant, array.shape))
     return next((found for turned in forms if (found := describe_quantized(array, turned)) is not None), None)
 
 
-def _nearest(array: Array, constants: Arrays, names: Iterable[str]) -> tuple[str, str] | None:
+def _nearest(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> tuple[str, str] | None:
     """Returns what has happened to a weight, if the constant that is most like it is like it enough."""
     floats = (constants[name] for name in names if constants[name].dtype.kind not in "iu")
     best = max(
@@ -151,7 +173,7 @@ def _nearest(array: Array, constants: Arrays, names: Iterable[str]) -> tuple[str
     return None if best is None or best[0] < _ALIKE else describe_change(array, best[1])
 
 
-def _only_one(array: Array, constants: Arrays, names: Iterable[str]) -> tuple[str, str] | None:
+def _only_one(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> tuple[str, str] | None:
     """Returns what has happened to a weight if no other constant can be it."""
     fitting = [constants[name] for name in names if constants[name].shape == array.shape]
     return describe_change(array, fitting[0]) if len(fitting) == 1 else None
@@ -166,9 +188,14 @@ def _forms(constant: Array, shape: tuple[int, ...]) -> list[Array]:
 
 
 def _likeness(one: Array, other: Array) -> float:
-    a, b = one.astype(np.float64).ravel(), other.astype(np.float64).ravel()
-    lengths = np.linalg.norm(a) * np.linalg.norm(b)
-    return float(abs(a @ b) / lengths) if lengths > 0 else 0.0
+    """Returns the cosine between two arrays, of whatever sign."""
+    products = np.zeros(3)
+    rows = max(1, _AT_ONCE * len(one) // one.size) if one.ndim else 1
+    for start in range(0, len(one) if one.ndim else 1, rows):
+        a, b = (np.atleast_1d(x)[start : start + rows].astype(np.float64).ravel() for x in (one, other))
+        products += (a @ b, a @ a, b @ b)
+    lengths = np.sqrt(products[1] * products[2])
+    return float(abs(products[0]) / lengths) if lengths > 0 else 0.0
 
 
 def _is_float(variable: Any) -> bool:

@@ -2,6 +2,7 @@
 
 import contextlib
 import warnings
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from keras_pe.export.parity.results import Array
 from keras_pe.export.parity.stopwatch import Stopwatch
 from keras_pe.export.runtimes.runtime import Arrays
 
+_AT_ONCE = 2**22  # values that are nudged together: what that takes is several times their own memory
 _SAMPLES = 3  # of rounding errors, where one run may have been lucky
 
 
@@ -127,16 +129,16 @@ class KerasReference:
         for seed in range(_SAMPLES):
             rng = np.random.default_rng(seed)
             inputs = {name: _nudged(array, rng) for name, array in case.inputs.items()}
-            weights = [_nudged(np.asarray(_numpy(v)), rng) for v in model.trainable_variables]
-            results = []
-            for each in (model, self.float64_model):
-                values = zip(each.trainable_variables, weights, strict=True)
-                allowed = float64_allowed() if each is self.float64_model else contextlib.nullcontext()
-                with allowed, state_left_alone((v, _tensor(w, v.dtype)) for v, w in values):
-                    results.append(self.predict(each, inputs))
-            for name, truth in results[1].items():
+            weights = deque(_nudged(np.asarray(_numpy(v)), rng) for v in model.trainable_variables)
+            values = zip(model.trainable_variables, weights, strict=True)
+            with state_left_alone((v, _tensor(w, v.dtype)) for v, w in values):
+                narrow = self.predict(model, inputs)
+            variables = self.float64_model.trainable_variables
+            with float64_allowed(), state_left_alone((v, _tensor(weights.popleft(), v.dtype)) for v in variables):
+                wide = self.predict(self.float64_model, inputs)
+            for name, truth in wide.items():
                 if truth.dtype == "float64":
-                    floors[name] = max(floors.get(name, 0.0), noise_floor(results[0][name], truth))
+                    floors[name] = max(floors.get(name, 0.0), noise_floor(narrow[name], truth))
         return floors
 
     def predict(self, model: Any, inputs: Mapping[str, Any]) -> Arrays:
@@ -201,8 +203,11 @@ def _nudged(array: Array, rng: np.random.Generator) -> Array:
     """Returns floats that are off by up to a unit in the last place of float32; other values as they are."""
     if array.dtype.kind != "f":
         return array
-    nudged: Array = (array * (1 + 2.0**-23 * rng.uniform(-1, 1, array.shape))).astype(array.dtype)
-    return nudged
+    nudged = array.flatten()
+    for start in range(0, nudged.size, _AT_ONCE):
+        part = nudged[start : start + _AT_ONCE]
+        part[...] = part * (1 + 2.0**-23 * rng.uniform(-1, 1, part.shape))
+    return nudged.reshape(array.shape)
 
 
 def _numpy(variable: Any) -> Array:

@@ -20,16 +20,14 @@ def weights_at_fault(probe: Probe) -> list[Finding]:
     """Returns the weights that differ: those of the layers at fault, and others where their names leave no doubt."""
     if probe.reference.model is None or probe.result.status != "compared":
         return []
+    at_fault = {fault.layer for fault in probe.faults}
+    folded = [(fault.call.layer, fault.folded.layer) for fault in probe.faults if fault.folded is not None]
     try:
         constants = probe.runner.weights()
+        differing = compare_weights(probe.reference.model, constants, folded) if constants else []
     except FAILURES as error:
         probe.note("the weights in the artifact", error)
         return []
-    if not constants:
-        return []
-    at_fault = {fault.layer for fault in probe.faults}
-    folded = [(fault.call.layer, fault.folded.layer) for fault in probe.faults if fault.folded is not None]
-    differing = compare_weights(probe.reference.model, constants, folded)
     inside = [each for each in differing if any(_is_within(each.layer, layer) for layer in at_fault)]
     telling = inside or [each for each in differing if each.is_certain and (each.is_named or not probe.faults)]
     return _as_findings(telling)

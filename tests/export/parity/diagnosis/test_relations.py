@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from keras_pe.export.parity.diagnosis import relations
 from keras_pe.export.parity.diagnosis.relations import describe_change
 
 RNG = np.random.default_rng(3)
@@ -74,3 +75,21 @@ def test_an_array_as_it_was_is_no_change():
 def test_a_few_values_are_on_every_grid_by_chance_and_are_not_called_rounded():
     few = BIAS[:6]
     assert describe_change(few, few * np.linspace(1.001, 1.003, 6, dtype=np.float32))[0] == "changed values"
+
+
+@pytest.mark.parametrize(
+    ("change", "cause", "said"),
+    [
+        (lambda a: a * np.float32(1.5), "scaled values", "1.5 times"),
+        (lambda a: a.T, "transposed axes", "[1, 0]"),
+        (lambda a: _with(a, 40, a[40] + 1), "changed values", "Rows 40 to 41 of 64"),
+        (lambda a: _with(a, (slice(32, None), 3), 9.0), "changed values", "16 of 32 such parts"),
+        (lambda a: a.copy(), None, ""),
+    ],
+)
+def test_an_array_too_large_to_be_widened_is_told_from_its_first_rows_that_differ(change, cause, said, monkeypatch):
+    monkeypatch.setattr(relations, "_AT_ONCE", 128)
+    array = RNG.standard_normal((64, 64)).astype(np.float32)
+    found = describe_change(array, change(array))
+    assert (found and found[0]) == cause
+    assert said in (found or ("", ""))[1]
