@@ -53,6 +53,7 @@ TRIALS = {
 # that the normalizations stretch by at most a few times: far below this, as is ONNX Runtime's other order of the sums.
 TOLERANCE = 2e-4
 OWN_ERRORS = 8  # times Keras' own error, as in the parity check
+ATTEMPTS = 4  # at images that tell something
 COARSE = 0.05  # of the largest value, as before publishing: an error of that size says nothing of the model
 
 
@@ -81,20 +82,27 @@ def compare(model: keras.Model, run: Callable[[np.ndarray], np.ndarray], kind: s
     """Raises AssertionError unless what runs a model's file returns what the model does in every trial.
 
     A model that stretches rounding further is judged as the parity check judges: by its own error to the same model in
-    float64.
+    float64. Images to which it answers mostly noise tell nothing, and others are drawn.
     """
     for trial in TRIALS[kind]:
-        images = _images(trial)
-        expected, actual = np.asarray(model(images, training=False)), run(images)
-        largest = np.abs(expected).max()
-        assert 0 < largest < np.inf
-        allowed = TOLERANCE * largest
-        if not np.abs(actual - expected).max() <= allowed:
-            truth = np.asarray(with_dtype(model, "float64")(images.astype("float64"), training=False), "float32")
-            allowed, expected = OWN_ERRORS * np.abs(expected - truth).max(), truth
-            assert allowed < COARSE * largest
-        np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed, strict=True)
+        assert any(_agrees(model, run, _images(trial, attempt)) for attempt in range(ATTEMPTS)), "noise throughout"
 
 
-def _images(trial: tuple[int, int, int]) -> np.ndarray:
-    return np.random.default_rng(trial[0]).uniform(0, 255, (*trial, 3)).astype("float32")
+def _agrees(model: keras.Model, run: Callable[[np.ndarray], np.ndarray], images: np.ndarray) -> bool:
+    """Returns whether these images tell anything; raises AssertionError if they tell that there is a difference."""
+    expected, actual = np.asarray(model(images, training=False)), run(images)
+    largest = np.abs(expected).max()
+    assert 0 < largest < np.inf
+    allowed = TOLERANCE * largest
+    if not np.abs(actual - expected).max() <= allowed:
+        truth = np.asarray(with_dtype(model, "float64")(images.astype("float64"), training=False), "float32")
+        allowed, expected = OWN_ERRORS * np.abs(expected - truth).max(), truth
+        if not allowed < COARSE * largest:
+            return False
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=allowed, strict=True)
+    return True
+
+
+def _images(trial: tuple[int, int, int], attempt: int = 0) -> np.ndarray:
+    seed = trial[0] + 100 * attempt
+    return np.random.default_rng(seed).uniform(0, 255, (*trial, 3)).astype("float32")
