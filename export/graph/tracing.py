@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.export.graph.control_flow import convertible_control_flow
 from keras_pe.export.graph.time_steps import steps_as_rows
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.model.keras_internals import one_at_a_time
@@ -108,7 +109,7 @@ def trace(layers: Sequence[Any], signature: Signature) -> Trace:
         with recorded_symbols(model) as symbols:
             return tf.function(flat, input_signature=specs, autograph=False).get_concrete_function(), symbols
 
-    with one_at_a_time, steps_as_rows(layers):
+    with one_at_a_time, steps_as_rows(layers), convertible_control_flow():
         function, symbols = as_traceable(layers, traced)
     captured = [  # resources are frozen by the converter, and what TensorFlow has inlined already is no argument
         (inner, value)

@@ -84,6 +84,25 @@ def resizing_to_tensors() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def replaced_operations(operations: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+    """Gives `keras.ops` other implementations of core operations on TensorFlow, in this thread."""
+    from keras.src.backend.tensorflow import core
+
+    thread = threading.get_ident()
+
+    def chosen(own: Callable[..., Any], usual: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return (own if threading.get_ident() == thread else usual)(*args, **kwargs)
+
+    with one_at_a_time:
+        usual = {name: getattr(core, name) for name in operations}
+        vars(core).update({name: functools.partial(chosen, own, usual[name]) for name, own in operations.items()})
+        try:
+            yield
+        finally:
+            vars(core).update(usual)
+
+
+@contextlib.contextmanager
 def named_functions(model: Any) -> Iterator[dict[str, Callable[..., Any]]]:
     """Has a model's Lambda layers serialize their functions as names, which a custom object scope resolves.
 

@@ -49,7 +49,6 @@ _BY_OPERATOR = {
     "Erfinv": "Keep to functions with an elementary form.",
     "UnsortedSegmentMax": "Export with opset_version=18 or later.",
     "UnsortedSegmentMin": "Export with opset_version=18 or later.",
-    "_SwitchN": "Write keras.ops.switch as nested keras.ops.cond.",
 }
 
 

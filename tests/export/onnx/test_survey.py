@@ -57,7 +57,7 @@ def test_no_callable_of_keras_is_missing_from_the_table() -> None:
     assert {named[name] for name in table.LAYERS} | {named[name] for name in table.NO_LAYERS} == classes
 
 
-def test_479_of_515_callables_agree_in_at_least_one_row() -> None:
+def test_481_of_515_callables_agree_in_at_least_one_row() -> None:
     surveyed = {name.split()[0] for name in ROWS}
     refused = {name.split()[0] for name in REFUSED if name.split()[0] not in {row.split()[0] for row in AGREEING}}
-    assert (len(surveyed) - len(refused), len(surveyed)) == (479, 515)
+    assert (len(surveyed) - len(refused), len(surveyed)) == (481, 515)

@@ -20,8 +20,6 @@ REFUSED = {
     "trace dynamic": "no kernel of operator 'EyeLike'",
     "ctc_decode": "decode outside the model",
     "ctc_loss": "'Empty'",
-    "switch": "nested keras.ops.cond",
-    "scan": "'StatelessWhile'",
     "jvp": "'BroadcastGradientArgs'",
     "Hashing": "ONNX has no such hash",
     "HashedCrossing": "'SparseCross'",

@@ -1,0 +1,93 @@
+"""Loops and branches of `keras.ops` arrive as Keras runs them, and are Keras' own again afterwards."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import onnxruntime as ort
+import pytest
+from keras import ops
+from keras.src.backend.tensorflow import core
+
+from keras_pe.export import export_onnx
+
+SIZES = ((2, 5), (1, 1), (3, 19))  # batch and steps
+
+
+class Applying(keras.layers.Layer):
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def call(self, inputs: Any) -> Any:
+        return self.function(inputs)
+
+
+def assert_it_arrives(function: Callable[[Any], Any], folder: Path) -> None:
+    x = keras.Input((None, 4), name="x")
+    model = keras.Model(x, Applying(function)(x))
+    artifact = export_onnx(model, folder / "m.onnx")
+    session = ort.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
+    names = [spec.name for spec in artifact.outputs]
+    for batch, steps in SIZES:
+        values = np.random.default_rng(steps).normal(size=(batch, steps, 4)).astype("float32")
+        expected = keras.tree.flatten(model(values, training=False))
+        assert len(names) == len(expected)
+        for actual, truth in zip(session.run(names, {"x": values}), expected, strict=True):
+            # Some twenty steps, each of two roundings to 2**-24, of values of up to some ten.
+            np.testing.assert_allclose(actual, np.asarray(truth), rtol=0, atol=2e-5, strict=True)
+
+
+def step(carry: Any, row: Any) -> Any:
+    return carry * 0.5 + row, carry - row
+
+
+def scans(x: Any) -> Any:
+    """Over the rows in both directions, of one tensor and of two, and over none, as far as it is told."""
+    start, rows = ops.zeros_like(x[:, 0]), ops.transpose(x, (1, 0, 2))
+
+    def two_steps(carry: Any, row: Any) -> Any:
+        both = step(carry[0], row), step(carry[1], -row)
+        return (both[0][0], both[1][0]), (both[0][1], both[1][1])
+
+    results = (
+        ops.scan(step, start, rows),
+        ops.scan(step, start, rows, reverse=True),
+        *ops.scan(two_steps, (start, start + 1.0), rows, reverse=True),
+        ops.scan(lambda carry, _: (carry * 2.0, carry + 1.0), x, length=3),
+    )
+    return tuple(keras.tree.flatten(results))
+
+
+def test_a_scan_arrives_at_any_length(tmp_path: Path) -> None:
+    usual = core.scan
+    assert_it_arrives(scans, tmp_path)
+    assert core.scan is usual
+
+
+def switches(x: Any) -> Any:
+    branches = [lambda x: x + 1.0, lambda x: x * 2.0, lambda x: -x]
+    index = ops.cast(ops.sum(x) > 0, "int32")
+    return tuple(ops.switch(index + shift, branches, x) for shift in (-2, 0, 1, 5))  # below, within and beyond them
+
+
+def test_a_switch_takes_the_branch_that_is_nearest(tmp_path: Path) -> None:
+    assert_it_arrives(switches, tmp_path)
+
+
+def loops(x: Any) -> Any:
+    """Over as many steps as the input has, until its values are large, and over rows."""
+    return (
+        ops.fori_loop(0, ops.shape(x)[1], lambda i, y: y * 0.5 + x * ops.cast(i, "float32") / 20.0, x),
+        ops.while_loop(lambda y: ops.max(y) < 10.0, lambda y: (y * 1.5 + 1.0,), (x,))[0],
+        ops.cond(ops.sum(x) > 0, lambda: x * 2.0, lambda: x - 1.0),
+        ops.map(lambda row: row - ops.mean(row), x),
+        ops.vectorized_map(lambda row: ops.matmul(row, ops.transpose(row)), x),
+    )
+
+
+@pytest.mark.slow
+def test_other_loops_and_branches_arrive(tmp_path: Path) -> None:
+    assert_it_arrives(loops, tmp_path)
