@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_pe.composed import ComposedEncoding
+from keras_pe.digits import LIMIT
 from keras_pe.fractional import FractionalEncoding
 from keras_pe.layouts import Layout
-from keras_pe.rotations import LIMIT, ComposedEncoding
 from keras_pe.tables import TabulatedEncoding
 
 MOST_ROWS = 8_192  # of a table; a longer one is composed: 16 MiB at 512 channels are enough

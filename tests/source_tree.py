@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 ROOMS: dict[str, tuple[str, ...]] = {
     "the exact signal": ("timescales", "layouts", "signal"),
     "the package": ("lazy", "palette", "protocols", "registration", "tried_versions", "version"),
-    "rotations": ("rotations", "concrete", "lookup", "tables", "fractional", "encodings"),
+    "rotations": ("digits", "rotations", "concrete", "lookup", "composed", "tables", "fractional", "encodings"),
     "layers": ("layers",),
     "around the layers": ("tensor2tensor", "conventions", "plots", "shifts", "masks"),
     "keras_pe": ("",),

@@ -19,7 +19,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_pe import SinusoidalPositionEncoding, timing_signal
-from keras_pe.rotations import LIMIT, ComposedEncoding
+from keras_pe.composed import ComposedEncoding
+from keras_pe.digits import LIMIT
 from keras_pe.timescales import geometric_timescales
 
 CHANNELS = 512

@@ -9,8 +9,9 @@ import numpy as np
 from keras import ops
 
 from benchmarks.speed.scenarios import LONGEST, Arrays, Scenario
+from keras_pe.digits import MIDDLES, UNITS
 from keras_pe.lookup import take
-from keras_pe.rotations import MIDDLES, UNITS, compose
+from keras_pe.rotations import compose
 
 ALL = frozenset(("range", "static", "positions", "start", "starts"))
 

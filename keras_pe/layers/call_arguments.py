@@ -7,8 +7,8 @@ import numpy as np
 from keras import ops
 
 from keras_pe.concrete import count_up
+from keras_pe.digits import LIMIT
 from keras_pe.layers.reach import check_far
-from keras_pe.rotations import LIMIT
 
 Shape = tuple[int | None, ...]
 PerAxis = int | tuple[int, ...]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.concrete import visible
-from keras_pe.rotations import LIMIT
+from keras_pe.digits import LIMIT
 
 
 def check_far(argument: Any, name: str) -> None:

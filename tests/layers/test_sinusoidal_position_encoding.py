@@ -9,7 +9,7 @@ import pytest
 from keras import ops
 
 from keras_pe import SinusoidalPositionEncoding, timing_signal
-from keras_pe.rotations import LIMIT
+from keras_pe.digits import LIMIT
 from keras_pe.timescales import geometric_timescales
 from tests import golden
 from tests.layers.configurations import CONFIGURATIONS, EXACT, exact_signal, run
