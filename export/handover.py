@@ -21,10 +21,10 @@ from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.model_signature import model_signature
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.runtimes.runtime import Arrays
-from keras_pe.export.smoke_keras import as_function
-from keras_pe.export.smoke_rounding import RoundingJudge, Verdict
-from keras_pe.export.smoke_test import draw
-from keras_pe.export.smoke_verdict import find_differences
+from keras_pe.export.smoke_test.check import draw
+from keras_pe.export.smoke_test.differences import find_differences
+from keras_pe.export.smoke_test.reference import as_function
+from keras_pe.export.smoke_test.rounding import RoundingJudge, Verdict
 
 _SERVE = "from keras_pe.export.handover import serve; serve()"
 

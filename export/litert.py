@@ -24,7 +24,7 @@ from keras_pe.export.reading import description
 from keras_pe.export.reading.litert_file import METADATA
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.smoke_test import check_artifact
+from keras_pe.export.smoke_test.check import check_artifact
 from keras_pe.protocols import Model
 
 

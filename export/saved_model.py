@@ -23,7 +23,7 @@ from keras_pe.export.reading import description
 from keras_pe.export.reading.saved_model_folder import SIDECAR
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.smoke_test import check_artifact
+from keras_pe.export.smoke_test.check import check_artifact
 from keras_pe.protocols import Model
 
 

@@ -23,10 +23,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "graph": ("export.graph",),
     "publishing": ("export.publishing",),
     "runtimes": ("export.runtimes",),
-    "smoke test": (
-        "export.smoke_inputs", "export.smoke_keras", "export.smoke_verdict", "export.smoke_rounding",
-        "export.smoke_test", "export.handover",
-    ),
+    "smoke test": ("export.smoke_test", "export.handover"),
     "exporters": ("export.onnx", "export.saved_model", "export.litert", "export.litert_conversion"),
     "results": ("export.parity.results", "export.parity.reports", "export.parity.stopwatch"),
     "inputs": ("export.parity.inputs",),

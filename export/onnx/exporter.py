@@ -24,7 +24,7 @@ from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.metadata import describe
 from keras_pe.export.publishing.staging import publish_file, staging
 from keras_pe.export.runtimes.worker import Worker
-from keras_pe.export.smoke_test import TIMEOUT
+from keras_pe.export.smoke_test.check import TIMEOUT
 from keras_pe.protocols import Model
 
 SELF_CONTAINED = 2**31 - 2**26  # bytes of weights: protobuf ends at 2 GiB, and the graph needs room as well

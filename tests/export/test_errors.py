@@ -20,7 +20,7 @@ from keras_pe.export import (
     model_signature,
 )
 from keras_pe.export.model.keras_internals import all_layers
-from keras_pe.export.smoke_test import check_agreement
+from keras_pe.export.smoke_test.check import check_agreement
 
 
 def _model(function: Callable[[Any], Any]) -> keras.Model:

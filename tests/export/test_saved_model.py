@@ -18,7 +18,7 @@ from keras_pe.export.errors import InvalidArtifactError, TracingError
 from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.smoke_test import check_artifact
+from keras_pe.export.smoke_test.check import check_artifact
 
 
 class Counting(keras.layers.Layer):

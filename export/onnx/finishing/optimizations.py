@@ -11,8 +11,8 @@ from keras_pe.export.model.signature import Signature
 from keras_pe.export.runtimes.optimizations import RULES, RULES_TOGETHER, applied_optimizations
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
-from keras_pe.export.smoke_rounding import RoundingJudge
-from keras_pe.export.smoke_test import TIMEOUT, check_artifact
+from keras_pe.export.smoke_test.check import TIMEOUT, check_artifact
+from keras_pe.export.smoke_test.rounding import RoundingJudge
 
 
 def find_fault(file: Path, spec: RuntimeSpec, layers: Sequence[Any], signature: Signature) -> str | None:

@@ -17,7 +17,7 @@ from keras_pe.export.reading.onnx_file import read_without_weights
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
-from keras_pe.export.smoke_test import check_artifact
+from keras_pe.export.smoke_test.check import check_artifact
 
 # How ONNX Runtime says that it has no code for an operator in the element type it is asked in.
 _NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)\(\d+\) node with name '([^']*)'")

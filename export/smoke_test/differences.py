@@ -12,7 +12,7 @@ from keras_pe.export.model.signature import Signature
 from keras_pe.export.runtimes.runtime import Array
 
 # Of an output's largest value, or of _SMALL where that is less. What is converted wrongly is off by more, rounding by
-# less, even through a hundred layers; `smoke_rounding` has the last word on models that stretch it further. A rounding
+# less, even through a hundred layers; `rounding` has the last word on models that stretch it further. A rounding
 # to float16 or int8 on the way weighs 2**-11 or 2**-8 each time.
 _TOLERANCE = 1e-3
 _LOW_PRECISION_TOLERANCE = 5e-2

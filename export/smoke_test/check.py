@@ -22,10 +22,10 @@ from keras_pe.export.model.signature import Signature
 from keras_pe.export.model.vocabulary import known_words
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
-from keras_pe.export.smoke_inputs import draws, images
-from keras_pe.export.smoke_keras import as_function
-from keras_pe.export.smoke_rounding import RoundingJudge, Verdict
-from keras_pe.export.smoke_verdict import Difference, find_differences
+from keras_pe.export.smoke_test.differences import Difference, find_differences
+from keras_pe.export.smoke_test.inputs import draws, images
+from keras_pe.export.smoke_test.reference import as_function
+from keras_pe.export.smoke_test.rounding import RoundingJudge, Verdict
 
 TIMEOUT = 600.0  # seconds for one run on small arrays
 
@@ -106,39 +106,52 @@ def check_agreement(
     """
     import tensorflow as tf
 
-    model = layers[0]
     judge = judge or RoundingJudge(layers, signature)
-    words = known_words(layers)
     sizes = [signature.sizes, signature.other_sizes()]
     for number, zeros in enumerate(map(signature.example, sizes if sizes[0] != sizes[1] else sizes[:1])):
-        differences: list[Difference] = []
-        for seed, compiled in enumerate((lambda call: call, lambda call: tf.function(call, autograph=False))):
-            try:
-                with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
-                    compared = _run_both(run, as_function(model, signature, compiled), draws(zeros, seed, words))
-            except ExportError:
-                raise
-            except Exception:  # whatever the layers raise; with the first sizes the model is known to run
-                if number == seed == 0:
-                    raise
-                break
-            differences = find_differences(*compared[1:], layers, signature)
-            if not differences:
-                break
-        if not differences:
-            continue
-        with tf.device("/cpu:0"):
-            verdict = judge.judge(differences, *compared)
+        with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
+            # With the first sizes the model is known to run.
+            differences, compared = _compared(run, layers, signature, zeros, must_run=number == 0)
+            verdict = judge.judge(differences, *compared) if differences else Verdict.ROUNDING
             if verdict is Verdict.UNKNOWN:
                 pixels = images(zeros)
-                compared = pixels, run(pixels), as_function(model, signature)(pixels)
+                compared = pixels, run(pixels), as_function(layers[0], signature)(pixels)
                 differences = find_differences(*compared[1:], layers, signature)
                 verdict = judge.judge(differences, *compared)
         if verdict is not Verdict.ROUNDING:
             reason = differences[0].said
             if verdict is Verdict.UNKNOWN:
                 reason += " Rounding moves Keras' own answer as far, so that no comparison tells anything."
-            raise DisagreementError(format, model.name, reason)
+            raise DisagreementError(format, layers[0].name, reason)
+
+
+def _compared(
+    run: Callable[[Arrays], Arrays],
+    layers: Sequence[Any],
+    signature: Signature,
+    zeros: Mapping[str, Any],
+    *,
+    must_run: bool,
+) -> tuple[list[Difference], tuple[Arrays, ...]]:
+    """Returns what differs both times, and the inputs, the artifact's results and Keras' answers of the last time."""
+    import tensorflow as tf
+
+    differences: list[Difference] = []
+    compared: tuple[Arrays, ...] = ()
+    words = known_words(layers)
+    for seed, compiled in enumerate((lambda call: call, lambda call: tf.function(call, autograph=False))):
+        try:
+            compared = _run_both(run, as_function(layers[0], signature, compiled), draws(zeros, seed, words))
+        except ExportError:
+            raise
+        except Exception:  # whatever the layers raise
+            if must_run and seed == 0:
+                raise
+            break
+        differences = find_differences(*compared[1:], layers, signature)
+        if not differences:
+            break
+    return differences, compared
 
 
 def _run_both(

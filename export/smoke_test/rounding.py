@@ -11,8 +11,8 @@ from keras_pe.export.model.cloning import with_dtype
 from keras_pe.export.model.rounding import MAX_FACTOR, noise_floor
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.runtimes.runtime import Array, Arrays
-from keras_pe.export.smoke_keras import as_function
-from keras_pe.export.smoke_verdict import Difference, largest_value, magnitudes
+from keras_pe.export.smoke_test.differences import Difference, largest_value, magnitudes
+from keras_pe.export.smoke_test.reference import as_function
 
 _LARGEST = 0.05  # of an output's largest value: nothing above this is called rounding, whatever Keras' own error
 _SAMPLES = 3  # of Keras' error, besides that for the inputs themselves: in a few numbers it may be small by luck

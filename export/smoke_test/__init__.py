@@ -1,0 +1,1 @@
+"""The artifact beside Keras, before it is published."""
