@@ -17,14 +17,13 @@ from keras_pe.export.model.precision import in_export_precision
 from keras_pe.export.onnx import opsets
 from keras_pe.export.onnx.conversion import convert
 from keras_pe.export.onnx.finishing.assembly import assemble
-from keras_pe.export.onnx.finishing.verification import check_file, check_graph, mapped_session
+from keras_pe.export.onnx.finishing.verification import check_file, check_graph
 from keras_pe.export.onnx.recurrences import traced_as_calls
 from keras_pe.export.onnx.writing import size, write_model
 from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.metadata import describe
 from keras_pe.export.publishing.staging import publish_file, staging
-from keras_pe.export.runtimes.worker import Worker
-from keras_pe.export.smoke_test.check import TIMEOUT
+from keras_pe.export.runtimes.lending import onnxruntime_process
 from keras_pe.protocols import Model
 
 SELF_CONTAINED = 2**31 - 2**26  # bytes of weights: protobuf ends at 2 GiB, and the graph needs room as well
@@ -94,7 +93,7 @@ def export_onnx(
     name = layers[0].name
     signature = model_signature(layers[0], input_signature, sizes=sizes)
     notes += signature.notes()
-    with Worker(mapped_session(), TIMEOUT) as runtime:  # it starts while the model is traced
+    with onnxruntime_process() as runtime:  # it starts while the model is traced
         stage("trace")
         try:
             with traced_as_calls(layers):

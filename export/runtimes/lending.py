@@ -1,4 +1,4 @@
-"""TensorFlow in a child process, lent to one export after the other: its import takes longer than a small export."""
+"""Runtimes in child processes, lent to one export after the other: starting one takes as long as a small export."""
 
 import atexit
 import contextlib
@@ -12,11 +12,21 @@ from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.worker import Worker
 
-_TIMEOUT = 3600.0  # seconds for one answer: a conversion of 2 GiB of weights takes minutes
-_KEPT = 60.0  # seconds for which a process that nobody borrows is kept: it holds half a GiB
-_ENVIRONMENT = {
-    "CUDA_VISIBLE_DEVICES": "-1",  # a GPU may multiply float32 with ten bits, and its memory is the caller's
-}
+_KEPT = 60.0  # seconds for which a process that nobody borrows is kept: TensorFlow's holds half a GiB
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What is lent: a runtime's name, the seconds that one answer may take, and variables for its process."""
+
+    runtime: str
+    timeout: float
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+# A conversion of 2 GiB of weights takes minutes. A GPU may multiply float32 with ten bits, and its memory is not ours.
+_TENSORFLOW = _Kind("tensorflow", 3600.0, (("CUDA_VISIBLE_DEVICES", "-1"),))
+_ONNXRUNTIME = _Kind("onnxruntime[all]", 600.0)
 
 
 @dataclass(frozen=True)
@@ -29,48 +39,63 @@ class _Kept:
 
 
 _lock = threading.Lock()
-_kept: dict[int, _Kept] = {}  # by the process that may borrow it: one that is forked from this one has its own
+# By the process that may borrow it: one that is forked from this one has its own.
+_kept: dict[tuple[int, _Kind], _Kept] = {}
 
 
-@contextlib.contextmanager
-def tensorflow_process() -> Iterator[Worker]:
+def tensorflow_process() -> contextlib.AbstractContextManager[Worker]:
     """Lends a process that has imported TensorFlow or is about to, without a GPU; it runs what its `load` is given.
 
     Afterwards it is kept for a minute, or until this process ends.
     """
-    worker = _take()
-    try:
-        yield worker
-    finally:
-        _give_back(worker)
+    return _lent(_TENSORFLOW)
+
+
+def onnxruntime_process() -> contextlib.AbstractContextManager[Worker]:
+    """Lends a process that has imported ONNX Runtime or is about to, in the same way."""
+    return _lent(_ONNXRUNTIME)
 
 
 @atexit.register
 def end() -> None:
-    """Ends the process that is kept, if there is one."""
-    kept = _pop()
+    """Ends the processes that are kept."""
+    for kind in (_TENSORFLOW, _ONNXRUNTIME):
+        _end(kind)
+
+
+@contextlib.contextmanager
+def _lent(kind: _Kind) -> Iterator[Worker]:
+    worker = _take(kind)
+    try:
+        yield worker
+    finally:
+        _give_back(kind, worker)
+
+
+def _end(kind: _Kind) -> None:
+    kept = _pop(kind)
     if kept is not None:
         kept.worker.close()
 
 
-def _pop() -> _Kept | None:
+def _pop(kind: _Kind) -> _Kept | None:
     with _lock:
-        kept = _kept.pop(os.getpid(), None)
+        kept = _kept.pop((os.getpid(), kind), None)
     if kept is not None:
         kept.timer.cancel()
     return kept
 
 
-def _take() -> Worker:
-    kept = _pop()
+def _take(kind: _Kind) -> Worker:
+    kept = _pop(kind)
     if kept is not None:
         if kept.worker.is_free and kept.paths == tuple(sys.path):
             return kept.worker
         kept.worker.close()
-    return Worker(find_runtimes("tensorflow")[0], _TIMEOUT, _ENVIRONMENT)
+    return Worker(find_runtimes([kind.runtime])[0], kind.timeout, dict(kind.environment))
 
 
-def _give_back(worker: Worker) -> None:
+def _give_back(kind: _Kind, worker: Worker) -> None:
     """Keeps the process, unless it cannot be lent again or another one is kept already."""
     try:
         if worker.is_free:
@@ -78,10 +103,10 @@ def _give_back(worker: Worker) -> None:
     except RuntimeFailedError:
         pass
     with _lock:
-        if worker.is_free and os.getpid() not in _kept:
-            timer = threading.Timer(_KEPT, end)
+        if worker.is_free and (os.getpid(), kind) not in _kept:
+            timer = threading.Timer(_KEPT, _end, [kind])
             timer.daemon = True
             timer.start()
-            _kept[os.getpid()] = _Kept(worker, tuple(sys.path), timer)
+            _kept[os.getpid(), kind] = _Kept(worker, tuple(sys.path), timer)
             return
     worker.close()

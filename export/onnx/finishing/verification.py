@@ -76,7 +76,7 @@ def check_file(file: Path, runner: Worker, layers: Sequence[Any], signature: Sig
     mapped = file.with_name(f"{file.name}.mapped")
     mapped.write_bytes(read_without_weights(file).SerializeToString())  # parsing them would hold a large model twice
     try:
-        check_artifact(mapped, runner, layers, signature, Format.ONNX)
+        check_artifact(mapped, runner, layers, signature, Format.ONNX, spec=mapped_session())
     except (DisagreementError, InvalidArtifactError) as error:
         missing = _NO_KERNEL.search(error.reason)
         if missing:

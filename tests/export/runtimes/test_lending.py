@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.errors import RuntimeDiedError
-from keras_pe.export.runtimes.lending import end, tensorflow_process
+from keras_pe.export.runtimes.lending import end, onnxruntime_process, tensorflow_process
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 
@@ -35,7 +35,7 @@ class Telling:
         return {
             "modules": np.array(["tensorflow" in sys.modules, "keras" in sys.modules]),
             "process": np.array([os.getpid()]),
-            "devices": np.array([os.environ["CUDA_VISIBLE_DEVICES"]]),
+            "devices": np.array([os.environ.get("CUDA_VISIBLE_DEVICES", "")]),
         }
 
 
@@ -54,6 +54,16 @@ def test_the_next_export_gets_the_same_process() -> None:
     assert told["modules"].tolist() == [True, False], "TensorFlow is there, and Keras is not needed"
     assert told["devices"].tolist() == ["-1"]
     with tensorflow_process() as second:
+        assert ask(second, "modules")["process"] == told["process"]
+
+
+def test_each_runtime_has_a_process_of_its_own() -> None:
+    end()
+    with onnxruntime_process() as first:
+        told = ask(first, "modules")
+    assert told["modules"].tolist() == [False, False]
+    with tensorflow_process() as other, onnxruntime_process() as second:
+        assert other is not first
         assert ask(second, "modules")["process"] == told["process"]
 
 
