@@ -49,10 +49,14 @@ TRIALS = {
     "fixed": ((1, SIDE, SIDE), (4, SIDE, SIDE), (5, SIDE, SIDE)),
     "free": ((2, 101, 147), (1, 128, 99), (3, 160, 224)),
 }
-# Their last layers see nine positions of a small image, too few for statistics that hold for larger ones: they stretch
-# these some ten thousand times, and rounding with them.
-STRETCHED = {(f"EfficientNetB{number}", "free") for number in (4, 5, 6, 7)}
-LARGE_IMAGES = (8, 160, 224)
+# What the statistics of a trained model are taken from. The last layers of the deep ones see nine positions of such an
+# image, too few for statistics that hold for others: they stretch these ten thousand times, and rounding with them.
+IMAGES = (8, SIDE, SIDE)
+MORE_IMAGES = {
+    **{(f"EfficientNetB{number}", "free"): (8, 160, 224) for number in (4, 5, 6, 7)},
+    **{(f"EfficientNetV2{size}", "free"): (8, 160, 224) for size in "ML"},
+    **{(f"EfficientNetV2{size}", "fixed"): (48, SIDE, SIDE) for size in "ML"},
+}
 # Of the largest value. Some hundreds of layers each round once, to 2**-24, and their errors add up like a random walk
 # that the normalizations stretch by at most a few times: far below this, as is ONNX Runtime's other order of the sums.
 TOLERANCE = 2e-4
@@ -78,8 +82,8 @@ def build(name: str, kind: str) -> keras.Model:
 
 def make(name: str, kind: str) -> keras.Model:
     """Returns the same with the statistics of a trained one."""
-    images = LARGE_IMAGES if (name, kind) in STRETCHED else (8, SIDE, SIDE)
-    model: keras.Model = as_trained_on(build(name, kind), _images(images))
+    images = _images(MORE_IMAGES.get((name, kind), IMAGES))
+    model: keras.Model = as_trained_on(build(name, kind), images)
     return model
 
 
