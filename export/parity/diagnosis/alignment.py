@@ -68,7 +68,10 @@ class Tensors:
         return sorted(self.sized(self._by_size.get(output.size, ()), output), key=lambda match: match.difference)
 
     def sized(self, names: Iterable[str], output: Array) -> list[Match]:
-        """Returns those of the named tensors that have the size of an output, in their order."""
+        """Returns those of the named tensors that have the size of an output, in their order.
+
+        One whose shape tells no layout stands there as it fits best; with as many channels as rows, in both.
+        """
         matches = []
         for name in names:
             if name in self.arrays and self.arrays[name].size == output.size:
@@ -78,8 +81,8 @@ class Tensors:
                     for first, values in _layouts(output)
                     if told in (None, first)
                 ]
-                fitting = [match for match in found if match is not None]
-                matches.append(min(fitting, key=lambda match: match.difference))
+                fitting = sorted((match for match in found if match is not None), key=lambda match: match.difference)
+                matches += fitting if told is None and self.arrays[name].shape == output.shape else fitting[:1]
         return matches
 
     def in_shape(self, match: Match, shape: tuple[int, ...]) -> Array:
@@ -113,12 +116,11 @@ def in_layout(output: Array, match: Match) -> Array:
 
 
 def _layout_told(shape: tuple[int, ...], expected: tuple[int, ...]) -> bool | None:
-    """Returns whether a shape says that the channels stand first; None where it tells neither: values that are wrong
-    must not choose."""
-    if shape == expected:
-        return False
+    """Returns whether a shape says that the channels stand first; None where it does not: values that are wrong must
+    not choose."""
     is_turned = len(expected) in (3, 4, 5) and shape == (expected[0], expected[-1], *expected[1:-1])
-    return True if is_turned and expected[-1] > 1 else None
+    is_turned = is_turned and expected[-1] > 1
+    return None if is_turned is (shape == expected) else is_turned
 
 
 def _layouts(output: Array) -> list[tuple[bool, Array]]:

@@ -7,7 +7,7 @@ from keras_pe.export.parity.diagnosis.causes import behavior, inside, structure,
 from keras_pe.export.parity.diagnosis.causes.optimizations import graph_optimization
 from keras_pe.export.parity.diagnosis.causes.whole_model import changed_model
 from keras_pe.export.parity.diagnosis.layers import Trace, trace_faults
-from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.diagnosis.probe import LayerFault, Probe
 from keras_pe.export.parity.inputs.input_roles import Role
 from keras_pe.export.parity.references.reference import Expectation, Reference
 from keras_pe.export.parity.results import Finding, RuntimeResult
@@ -72,10 +72,9 @@ def find_causes(probe: Probe, trace: Trace | None = None) -> tuple[Finding, ...]
 def _unexplained(probe: Probe, explained: set[str], has_findings: bool, trace: Trace | None) -> list[Finding]:
     """Returns a finding for each layer at fault that nothing explains, and one where there is nothing at all."""
     refused = f" Refused on the way: {'; '.join(probe.refusals[:_SAID])}." if probe.refusals else ""
-    layers = dict.fromkeys(fault.layer for fault in probe.faults)
-    left = [layer for layer in layers if not any(each == layer or each.startswith(f"{layer}/") for each in explained)]
+    left = dict.fromkeys(fault.layer for fault in probe.faults if not _is_explained(fault, explained))
     if left:
-        text = f"What it is given agrees, and what it returns does not. Tried: {_TRIED}.{refused}"
+        text = f"The layers before it agree, and what it returns does not. Tried: {_TRIED}.{refused}"
         return [Finding("unknown", text, layer) for layer in left]
     if has_findings:
         return []
@@ -83,6 +82,13 @@ def _unexplained(probe: Probe, explained: set[str], has_findings: bool, trace: T
         text = "The same file returns what Keras returns without the runtime's optimizations: the runtime changes it."
         return [Finding("graph optimization", text)]
     return [Finding("unknown", f"Nothing that was tried explains the difference: {_TRIED}.{refused}")]
+
+
+def _is_explained(fault: LayerFault, explained: set[str]) -> bool:
+    """Whether a cause has been found in a layer, in one within it, or in one before it that may be at fault instead."""
+    if any(each == fault.layer or each.startswith(f"{fault.layer}/") for each in explained):
+        return True
+    return any(_is_explained(each, explained) for each in fault.unsure)
 
 
 def _trace(probe: Probe) -> Trace:

@@ -82,6 +82,7 @@ class _Walk:
         self._expectation = expectation
         self._taps = taps
         self._replaced: Arrays = {}
+        self._matches: dict[int, Match | None] = {}
         self._faults: list[tuple[Tap, LayerFault]] = []
         self._names = _names_of(runner)
         self._claimed = {name for names in self._names.values() for name in names if name is not None}
@@ -107,7 +108,9 @@ class _Walk:
         """Runs the artifact with everything replaced that is to be, and looks for each layer's output in it."""
         arrays = self._runner.intermediates(self._expectation.case.inputs, self._replaced)
         self._tensors = Tensors({**self._expectation.case.inputs, **arrays})
-        self._matches = {tap.number: self._match(tap, self._tensors) for tap in self._taps}
+        # A tensor that held one output, and has been replaced by another's, held it all the same.
+        kept = {number: m for number, m in self._matches.items() if m is not None and m.tensor in self._replaced}
+        self._matches = {tap.number: kept.get(tap.number) or self._match(tap, self._tensors) for tap in self._taps}
         self._differing = self._find_differing()
 
     def _match(self, tap: Tap, tensors: Tensors) -> Match | None:
@@ -175,11 +178,26 @@ class _Walk:
                 fault = LayerFault(tap.call, tap.index, place.match.tensor, None, tap.tolerance, after.call)
                 return self._put(tap, fault, after.output, place.match)
         if found is None:
-            self._faults.append((tap, LayerFault(tap.call, tap.index, None, None, tap.tolerance)))
+            held = next((self._tensors.arrays[name] for name in self._named(tap)), None)
+            self._faults.append((tap, LayerFault(tap.call, tap.index, None, None, tap.tolerance, held=held)))
             return False
         actual = self._tensors.in_shape(found.match, tap.output.shape)
         fault = LayerFault(tap.call, tap.index, found.match.tensor, actual, tap.tolerance)
+        fault = replace(fault, loose=tap.loose_inputs, before=self._before(tap), unsure=self._unsure(tap))
         return self._put(tap, fault, tap.output, found.match)
+
+    def _unsure(self, tap: Tap) -> tuple[LayerFault, ...]:
+        """Returns the layers before one that are known by their values alone, where the exporter names others."""
+        sources = [self._taps[number] for number in tap.sources if self._names]
+        unnamed = [each for each in sources if not self._named(each)]
+        return tuple(LayerFault(each.call, each.index, None, None, each.tolerance) for each in unnamed)
+
+    def _before(self, tap: Tap) -> tuple[tuple[str, Array], ...]:
+        """Returns what the code around a layer may have computed its inputs from: the nearest of their shapes first."""
+        shapes = {array.shape for array in tap.loose_inputs}
+        outputs = [(each.call.path, each.output) for each in self._taps[: tap.number]]
+        known = [*reversed(outputs), *self._expectation.case.inputs.items()]
+        return tuple((path, array) for path, array in known if array.shape in shapes)[:_MOST_CANDIDATES]
 
     def _put(self, tap: Tap, fault: LayerFault, output: Array, match: Match) -> bool:
         self._faults.append((tap, fault))
@@ -219,16 +237,21 @@ class _Walk:
         return None if is_apart or not is_foldable(tap.call.layer, after[0].call.layer) else after[0]
 
     def _candidates(self, tap: Tap) -> list[Match]:
-        """Returns the tensors that may hold a layer's output: those named for it, after it, then the nearest."""
+        """Returns the tensors that may hold a layer's output: those named for it, after it, then the nearest.
+
+        What the layer was given is among them: it may have been left out.
+        """
         known = self._tensors.sized(self._named(tap), tap.output)
         if known:
             return known
         layer = re.escape(tap.call.layer.name)
         scope = re.compile(rf"(^|/){layer}(_\d+)?(/|:|$)")
         scoped = self._tensors.sized([name for name in self._tensors.names if scope.search(name)], tap.output)
-        taken = {match.tensor for match in self._matches.values() if match is not None} | set(self._replaced)
+        others = (match for number, match in self._matches.items() if number not in tap.sources)
+        taken = {match.tensor for match in others if match is not None} | set(self._replaced)
         nearest = self._tensors.nearest(tap.output)
-        several = {match.tensor: match for match in [*reversed(scoped), *nearest] if match.tensor not in taken}
+        free = [match for match in [*reversed(scoped), *nearest] if match.tensor not in taken]
+        several = {(match.tensor, match.channels_first): match for match in free}
         return list(several.values())[:_MOST_CANDIDATES]
 
     def _outputs_pass(self, tensors: Tensors | None = None) -> tuple[float, float, bool]:

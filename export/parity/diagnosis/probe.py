@@ -30,6 +30,12 @@ class LayerFault:
         tolerance: What is allowed.
         folded: The normalization that an exporter has folded into the layer's weights: the tensor holds its output, and
             the layer's own is nowhere.
+        held: What the tensor that is named for the output holds, where that is of another size.
+        loose: What the layer was given that the code of the layer around it has computed.
+        before: What was there before of the same shape as these, with the layer or input that it came from.
+        unsure: Layers that it was given from, whose outputs the exporter has named no tensor for: a tensor that holds
+            one by chance may stand beside the way. They may be at fault in its place.
+        through: For one of these: the layer in whose output it shows.
     """
 
     call: LayerCall
@@ -38,6 +44,11 @@ class LayerFault:
     actual: Array | None
     tolerance: float
     folded: LayerCall | None = None
+    held: Array | None = None
+    loose: tuple[Array, ...] = ()
+    before: tuple[tuple[str, Array], ...] = ()
+    unsure: "tuple[LayerFault, ...]" = ()
+    through: "LayerFault | None" = None
 
     @property
     def expected(self) -> Array:

@@ -11,6 +11,8 @@ from keras_pe.export.runtimes.runtime import as_dtype
 _ROUNDING = 2.0**-21  # of the largest value: what is left when something else is explained
 _HALF_A_STEP = 0.6  # of a scale: half of it is rounding, and the scale is fitted
 _FEW = 0.02  # of the values, but at least one
+_MOST_SCALES = 4096
+_OFF_GRID = 0.02  # of a step, for a grid that is told from its own values
 _ON_ONE_SCALE = 8  # values at least: fewer may be on a grid by chance
 _STORED_ON_ONE_SCALE = 4  # integers that are there to be seen fit by chance far less often
 _AT_ONCE = 2**24  # values that are widened together; several copies of them are taken
@@ -130,6 +132,36 @@ def _rounded(one: Array, other: Array) -> tuple[str, str] | None:
     return None
 
 
+def _misquantized(one: Array, other: Array) -> tuple[str, str] | None:
+    """A weight on a grid of 8 bits that is the model's only with another scale or zero point."""
+    for axis in (None, *range(one.ndim)):
+        lines = [other.ravel()] if axis is None else list(np.moveaxis(other, axis, 0).reshape(other.shape[axis], -1))
+        if len(lines) > _MOST_SCALES or min(line.size for line in lines) < _ON_ONE_SCALE:
+            continue
+        steps = np.array([_step(line) for line in lines])
+        if not steps.all():
+            continue
+        shaped = steps.reshape([-1 if i == axis else 1 for i in range(one.ndim)])
+        found = describe_quantized(one, np.rint(other / shaped).astype(np.int16))
+        if found is not None:
+            said = found[1].replace("stored as int16 in", "the model's in").rstrip(".")
+            return "quantized (int8)", f"It holds {_scale(shaped, axis)}. Its integers are right: {said}."
+    return None
+
+
+def _step(values: Array) -> float:
+    """Returns the step of a grid of at most 8 bits on which all values are; 0 where there is none."""
+    gaps = np.diff(np.unique(values))
+    gaps = gaps[gaps > _ROUNDING * np.abs(values).max()]
+    if not gaps.size:
+        return 0.0
+    step = float(gaps.min())
+    step = float(np.mean(gaps[gaps < 1.5 * step]))
+    places = values / step
+    is_grid = np.abs(places - np.rint(places)).max() < _OFF_GRID and np.ptp(places) < 2**8
+    return step if is_grid else 0.0
+
+
 def _scale(steps: Array, axis: int | None) -> str:
     if axis is None:
         return f"multiples of the scale {steps.flat[0]:.6g}"
@@ -241,6 +273,7 @@ _EXPLANATIONS: tuple[Callable[[Array, Array], tuple[str, str] | None], ...] = (
     _zeroed,
     _scaled,
     _rounded,
+    _misquantized,
     _turned,
     _shifted,
     _reordered,

@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -59,21 +60,40 @@ def compare_weights(
     variables = {v.path: v for v in model.variables if _is_float(v)}
     owners = owners_of(model)
     layer_of = {path: owners.get(id(variable), "") for path, variable in variables.items()}
-    named = {path for path in variables if path in constants}
+    named = _by_name(variables, constants)
     faults = [
         WeightFault(layer_of[path], path, *found, is_certain=True, is_named=True)
-        for path in variables
-        if path in named and (found := _change(path, variables, constants[path])) is not None
+        for path, name in named.items()
+        if (found := _change(path, variables, constants[name])) is not None
     ]
     changed, gone = folded_weights(folded)
-    missing = [path for path in variables if path not in named | gone]
+    missing = [path for path in variables if path not in named and path not in gone]
     if not missing:
         return faults
     others = _packed(model) | changed
     stored = LazyArrays(missing, lambda path: others[path] if path in others else _numpy(variables[path]))
-    free = LazyArrays([name for name in constants if name not in named], constants.__getitem__)
+    taken = set(named.values())
+    free = LazyArrays([name for name in constants if name not in taken], constants.__getitem__)
     found_by_content = _by_content(stored, free, layer_of, changed)
     return faults + [_said_of_folded(fault) if fault.weight in changed else fault for fault in found_by_content]
+
+
+def _by_name(variables: Mapping[str, Any], constants: Iterable[str]) -> dict[str, str]:
+    """Returns the constants that are called like a weight, by the weight's path.
+
+    A model that was made again may have another name itself, with which the paths of its weights may begin.
+    """
+    names = set(constants)
+    tails = Counter(name.partition("/")[2] for name in names)
+    alone = {name.partition("/")[2]: name for name in names if tails[name.partition("/")[2]] == 1}
+    is_prefixed = len({path.partition("/")[0] for path in variables}) == 1  # by the model's own name
+    found = {}
+    for path in variables:
+        tail = path.partition("/")[2]
+        name = path if path in names else alone.get(tail) if is_prefixed and "/" in tail else None
+        if name is not None:
+            found[path] = name
+    return found
 
 
 def _said_of_folded(fault: WeightFault) -> WeightFault:
@@ -137,7 +157,12 @@ def _by_content(
             lost[path] = array.shape
         elif array.size > 1 and np.ptp(array) > 0:
             names.remove(same)
+            if path not in computed and _is_reordered(array, constants[same]):
+                text = "It has the same values in another order, whichever way its axes stand."
+                yield WeightFault(layer_of[path], path, "reordered values", text, is_certain=False)
     for path, shape in lost.items():
+        if _is_folded(path, lost):
+            continue
         array = weights[path]
         names = unused.get(array.size, [])
         found = _quantized(array, constants, names) or _nearest(array, constants, names)
@@ -145,6 +170,22 @@ def _by_content(
             found = _only_one(array, constants, names)
         if found is not None:
             yield WeightFault(layer_of[path], path, *found, is_certain=found[0] not in _UNRELATED)
+
+
+def _is_reordered(weight: Array, constant: Array) -> bool:
+    """Whether a constant that has a weight's values has them in no order that turning its axes explains."""
+    one, other = (np.squeeze(array) for array in (weight, constant))
+    if one.ndim != other.ndim or sorted(one.shape) != sorted(other.shape):
+        return False  # an exporter has its own way of laying it out
+    orders = itertools.permutations(range(other.ndim))
+    return not any(np.array_equal(one, other.transpose(axes)) for axes in orders)
+
+
+def _is_folded(path: str, lost: Container[str]) -> bool:
+    """Whether a weight is one of a normalization whose variance is lost as well: the exporter has made others of all,
+    and what these are like tells nothing."""
+    owner, _, name = path.rpartition("/")
+    return name in ("gamma", "beta", "moving_mean") and f"{owner}/moving_variance" in lost and f"{owner}/gamma" in lost
 
 
 def _content(values: Array) -> bytes:

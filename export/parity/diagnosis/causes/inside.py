@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,10 +39,17 @@ def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
     done = set[str]()
     for fault in probe.faults:
         is_done = any(_is_within(layer, fault.layer) for layer in explained | done)
-        finding = None if is_done else explain_by_layer(fault, probe.note) or _change_of_output(probe, fault)
+        finding = None if is_done else _explain(fault, probe) or _change_of_output(probe, fault)
         if finding is not None:
-            done.add(fault.layer)
+            done |= {fault.layer, finding.layer or fault.layer}
             yield finding
+
+
+def _explain(fault: LayerFault, probe: Probe) -> Finding | None:
+    """Returns what explains a layer's output by itself, or else by a layer before it that is known by chance alone."""
+    suspects = [fault, *(replace(each, through=fault) for each in fault.unsure)]
+    findings = (explain_by_layer(each, probe.note) for each in suspects)
+    return next((finding for finding in findings if finding is not None), None)
 
 
 def _change_of_output(probe: Probe, fault: LayerFault) -> Finding | None:

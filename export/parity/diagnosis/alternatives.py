@@ -1,0 +1,77 @@
+"""What might stand in the place of an attribute, an activation or a class by mistake."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_ACTIVATIONS = (
+    *("linear", "relu", "relu6", "leaky_relu", "elu", "selu", "gelu", "silu", "mish", "tanh", "sigmoid"),
+    *("hard_sigmoid", "hard_silu", "softplus", "softsign", "softmax", "exponential"),
+)
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "padding": ("valid", "same", "causal"),
+    "layout": ("concatenated", "interleaved"),
+    "combine": ("add", "replace"),
+    "interpolation": ("nearest", "bilinear", "bicubic", "lanczos3"),
+    "merge_mode": ("sum", "mul", "concat", "ave"),
+    "data_format": ("channels_last", "channels_first"),
+    "epsilon": (0.0, 1e-12, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0),
+    "negative_slope": (0.0, 0.01, 0.1, 0.2, 0.3, 0.5, 1.0),
+    "start_index": tuple(k for size in range(1, 9) for k in (size, -size)),
+    "axis": tuple(range(-1, 4)),
+    "max_value": (None, 6.0, 1.0),
+    "max_length": (None, 1, 16, 64, 256),
+}
+_OF_EVERY_AXIS = {"strides": (1, 2, 3), "dilation_rate": (1, 2, 3, 4), "pool_size": (1, 2, 3)}
+_FACTORS = (0.0, 0.1, 0.5, 2.0, 10.0, -1.0)
+UNTRIED = {"name", "dtype", "trainable", "seed", "quantization_config", "autocast", "sparse", "dropout", "rate"}
+
+
+def activations() -> dict[str, Callable[[Any], Any]]:
+    """Returns the activations that are in use, by name, and the other forms of some."""
+    import keras
+
+    functions = keras.activations
+    return {name: getattr(functions, name) for name in _ACTIVATIONS} | {
+        "gelu(approximate=True)": lambda x: functions.gelu(x, approximate=True),
+        "softmax(axis=1)": lambda x: functions.softmax(x, axis=1),
+        "softmax(axis=0)": lambda x: functions.softmax(x, axis=0),
+        "leaky_relu(0.01)": lambda x: functions.leaky_relu(x, negative_slope=0.01),
+        "leaky_relu(0.1)": lambda x: functions.leaky_relu(x, negative_slope=0.1),
+        "elu(0.5)": lambda x: functions.elu(x, alpha=0.5),
+    }
+
+
+def other_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the values that an attribute might have by mistake, each with how it is said."""
+    if name.endswith("activation"):
+        yield from ((repr(said), function) for said, function in activations().items() if said != value)
+        return
+    yield from ((repr(other), other) for other in _plain_values(name, value))
+
+
+def _plain_values(name: str, value: Any) -> Iterator[Any]:
+    if name in UNTRIED or name.endswith(("_initializer", "_regularizer", "_constraint")):
+        return
+    if name == "start_index" and isinstance(value, int):
+        yield from (value + k for k in _CHOICES[name])
+    elif isinstance(value, bool):
+        yield not value
+    elif name in _OF_EVERY_AXIS and isinstance(value, list | tuple):
+        alike = ((k,) * len(value) for k in _OF_EVERY_AXIS[name])
+        yield from (other for other in alike if other != tuple(value))
+    elif name in _CHOICES and not isinstance(value, dict | list | tuple):
+        yield from (other for other in _CHOICES[name] if other != value)
+    elif isinstance(value, int | float):
+        yield from ((type(value))(value * factor) for factor in _FACTORS if value * factor != value)
+        if isinstance(value, int):
+            yield from (value + 1, value - 1)
+
+
+def sibling(layer: Any) -> type | None:
+    """Returns the pooling that takes the maximum where a layer takes the mean, and the other way round."""
+    import keras
+
+    name = type(layer).__name__
+    other = name.replace("Average", "Max") if "Average" in name else name.replace("Max", "Average")
+    kind = getattr(keras.layers, other, None) if other != name and "Pooling" in name else None
+    return kind if isinstance(kind, type) else None

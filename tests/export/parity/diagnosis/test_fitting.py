@@ -1,0 +1,30 @@
+"""A number of a layer is told from the artifact's numbers, where they depend on it."""
+
+import numpy as np
+import pytest
+
+from keras_pe.export.parity.diagnosis.fitting import fitted
+
+X = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("compute", "was", "has_become"),
+    [
+        (lambda slope: np.where(X < 0, slope * X, X), 0.3, 0.17),
+        (lambda offset: X + offset, 0.0, -2.5),
+        (lambda epsilon: X / np.sqrt(X.var(axis=-1, keepdims=True) + epsilon), 1e-3, 0.05),
+        (lambda temperature: np.tanh(X * temperature), 1.0, 0.6),
+    ],
+    ids=["slope", "offset", "epsilon", "temperature"],
+)
+def test_a_number_is_found_from_what_it_does(compute, was, has_become):
+    # float32 results of order 1 tell a number of order 1 to some 1e-6.
+    assert fitted(compute, was, compute(was), compute(has_become)) == pytest.approx(has_become, rel=1e-3)
+
+
+def test_a_number_that_changes_nothing_and_a_difference_in_a_few_values_tell_none():
+    assert fitted(lambda number: X, 1.0, X, X + 1) is None
+    changed = X.copy()
+    changed[0, :3] += 1
+    assert fitted(lambda number: X * number, 1.0, X, changed) is None
