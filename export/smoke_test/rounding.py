@@ -1,6 +1,6 @@
 """Whether what differs from Keras is rounding: told by the error that Keras itself makes, of the same model."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum, auto
 from functools import cached_property
 from typing import Any
@@ -20,11 +20,11 @@ _ROUNDING = 2.0**-20  # of an input: some roundings of float32, as other orders 
 
 
 class Verdict(Enum):
-    """What a difference comes from. It is unknown where rounding alone would move the answer further than that."""
+    """What a difference comes from, the worst first. It is unknown where rounding would move the answer far as well."""
 
     CONVERSION = auto()
-    ROUNDING = auto()
     UNKNOWN = auto()
+    ROUNDING = auto()
 
 
 class RoundingJudge:
@@ -64,18 +64,34 @@ class RoundingJudge:
             return Verdict.CONVERSION
         names = [each.output for each in differences]
         truths = self._truths(inputs, names)
-        nearby = [_rounded_elsewhere(inputs, seed) for seed in range(_SAMPLES)]
-        pairs = [(_tried(self._narrow, each), self._truths(each, names)) for each in nearby] + [(answers, truths)]
-        if truths is None:
-            pairs = [(answer, answers) for answer, _ in pairs]
-        found = [(answer, truth) for answer, truth in pairs if answer is not None and truth is not None]
         factor = 1.0 if truths is None else MAX_FACTOR
-        verdicts = set()
-        for name in names:
-            errors = [_own_errors(answer[name], truth[name]) for answer, truth in found]
-            allowed = [factor * max(each) for each in zip(*errors, strict=True)]
-            verdicts |= _verdicts(results[name], (truths or answers)[name], allowed)
-        return next((each for each in (Verdict.CONVERSION, Verdict.UNKNOWN) if each in verdicts), Verdict.ROUNDING)
+        allowed = {name: [0.0, 0.0] for name in names}
+        verdict = Verdict.CONVERSION
+        for answer, truth in self._samples(inputs, answers, truths, names):
+            verdicts = set()
+            for name in names:
+                errors = _own_errors(answer[name], truth[name])
+                allowed[name] = [max(most, factor * error) for most, error in zip(allowed[name], errors, strict=True)]
+                verdicts |= _verdicts(results[name], (truths or answers)[name], allowed[name])
+            verdict = next(
+                (each for each in (Verdict.CONVERSION, Verdict.UNKNOWN) if each in verdicts), Verdict.ROUNDING
+            )
+            if verdict is not Verdict.CONVERSION:  # which no further sample makes it again
+                break
+        return verdict
+
+    def _samples(
+        self, inputs: Arrays, answers: Arrays, truths: Arrays | None, names: Sequence[str]
+    ) -> Iterator[tuple[Arrays, Arrays]]:
+        """Yields answers of Keras and what they are measured against, for these inputs and others next to them."""
+        if truths is not None:
+            yield answers, truths
+        for seed in range(_SAMPLES):
+            nearby = _rounded_elsewhere(inputs, seed)
+            answer = _tried(self._narrow, nearby)
+            truth = answers if truths is None else self._truths(nearby, names)
+            if answer is not None and truth is not None:
+                yield answer, truth
 
     @cached_property
     def _rebuild(self) -> Any:
