@@ -30,6 +30,7 @@ TESTED_BY = {
     "export.model.rounding": "export/parity/verdict/test_compare.py",
     "export.model.shape_inference": "export/model/test_probing.py",
     "export.onnx": "export/onnx/test_exporter.py",
+    "export.onnx.finishing.constants": "export/onnx/finishing/test_sparse_windows.py",
     "export.onnx.finishing.pads": "export/onnx/finishing/test_optimizations.py",
     "export.onnx.handlers.fourier": "export/onnx/handlers/test_spectra.py",
     "export.onnx.handlers.lstm_gru_rnn": "export/onnx/test_recurrences.py",

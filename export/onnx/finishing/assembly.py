@@ -11,6 +11,7 @@ from keras_pe.export.onnx import opsets
 from keras_pe.export.onnx.finishing.canonical import bodies, make_canonical
 from keras_pe.export.onnx.finishing.dense_as_matmul import remove_flattening
 from keras_pe.export.onnx.finishing.pads import keep_pads
+from keras_pe.export.onnx.finishing.sparse_windows import keep_sparse_windows
 from keras_pe.export.publishing.metadata import LAYERS_KEY
 from keras_pe.version import __version__
 
@@ -28,6 +29,7 @@ def assemble(proto: Any, trace: Trace, signature: Signature, metadata: Mapping[s
     graph.output.extend(_value(spec) for spec in signature.outputs)
     graph.name = "model"
     keep_pads(graph, next(opset.version for opset in proto.opset_import if opset.domain in ("", "ai.onnx")))
+    keep_sparse_windows(graph)
     weights = {weight.name: weight for weight in trace.weights}
     renamed = make_canonical(graph, [*(s.name for s in (*signature.inputs, *signature.outputs)), *weights])
     domains = {node.domain for node in _nodes(graph)}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.onnx.finishing.canonical import bodies
+from keras_pe.export.onnx.finishing.constants import add_constant
 
 _FIRST_WITH_AXES = 18  # the opset
 
@@ -29,10 +30,10 @@ def keep_pads(graph: Any, opset: int) -> None:
         pads = constants[pad.input[1]]
         if opset >= _FIRST_WITH_AXES:
             pad.input.extend([""] * (3 - len(pad.input)))
-            pad.input.append(_constant(graph, f"{pad.name}_axes", np.arange(pads.dims[0] // 2)))
+            pad.input.append(add_constant(graph, f"{pad.name}_axes", np.arange(pads.dims[0] // 2)))
         elif len(pad.input) < 3 or _is_float_zero(constants.get(pad.input[2])):
             # The smallest number there is, which no sum and no product with it can tell from zero.
-            smallest = _constant(graph, f"{pad.name}_value", np.nextafter(np.float32(0), np.float32(1)))
+            smallest = add_constant(graph, f"{pad.name}_value", np.nextafter(np.float32(0), np.float32(1)))
             pad.input[2:] = [smallest]
 
 
@@ -40,10 +41,3 @@ def _is_float_zero(tensor: Any) -> bool:
     from onnx import TensorProto, numpy_helper
 
     return tensor is not None and tensor.data_type == TensorProto.FLOAT and not numpy_helper.to_array(tensor).any()
-
-
-def _constant(graph: Any, name: str, value: Any) -> str:
-    from onnx import numpy_helper
-
-    graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
-    return name

@@ -1,0 +1,62 @@
+"""Convolutions and pools whose stride is larger than their window return what Keras returns, at any size."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+from keras_pe.export import export_onnx
+
+L = keras.layers
+LAYERS = {
+    "Conv1D": (1, lambda: L.Conv1D(2, 3, strides=7, padding="same")),
+    "Conv2D": (2, lambda: L.Conv2D(2, 3, strides=8, padding="same")),
+    "Conv2D, one pixel": (2, lambda: L.Conv2D(2, 1, strides=4, padding="same")),
+    "Conv2D, sparse along one axis": (2, lambda: L.Conv2D(2, (2, 5), strides=(5, 2), padding="same")),
+    "DepthwiseConv2D": (2, lambda: L.DepthwiseConv2D(2, strides=5, padding="same")),
+    "Conv3D": (3, lambda: L.Conv3D(2, 2, strides=5, padding="same")),
+    "MaxPooling2D": (2, lambda: L.MaxPooling2D(2, strides=6, padding="same")),
+    "AveragePooling1D": (1, lambda: L.AveragePooling1D(2, strides=5, padding="same")),
+    "AveragePooling2D": (2, lambda: L.AveragePooling2D(3, strides=7, padding="same")),
+}
+
+
+@pytest.fixture(scope="module")
+def model() -> keras.Model:
+    """Returns a model with all of the layers: one export tells of each."""
+    keras.utils.set_random_seed(0)
+    inputs = [keras.Input((*(None,) * axes, 3), name=f"images_{axes}d") for axes in (1, 2, 3)]
+    return keras.Model(inputs, [layer()(inputs[axes - 1]) for axes, layer in LAYERS.values()])
+
+
+def test_every_remainder_of_the_size_is_right(model: Any, tmp_path: Path) -> None:
+    session = ort.InferenceSession(export_onnx(model, tmp_path / "m.onnx").path, providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(0)
+    for size in range(1, 19):
+        images = [rng.normal(size=(2, *(size + i for i in range(axes)), 3)).astype("float32") for axes in (1, 2, 3)]
+        found = session.run(None, {x.name: image for x, image in zip(model.inputs, images, strict=True)})
+        for name, truth, actual in zip(LAYERS, model(images), found, strict=True):
+            # Up to 24 products of values near 1 are added, each sum rounded to float32.
+            np.testing.assert_allclose(actual, truth, rtol=0, atol=5e-6, strict=True, err_msg=f"{name} of {size}")
+
+
+def test_onnx_runtime_moves_such_windows_itself() -> None:
+    """When this fails, the release is mended, and finishing/sparse_windows.py may go."""
+    from onnx import TensorProto, helper
+
+    image, kernel = np.arange(16, dtype="float32"), np.ones((1, 1, 3), "float32")
+    value = helper.make_tensor_value_info
+    window = {"auto_pad": "SAME_UPPER", "kernel_shape": [3], "strides": [8]}
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["y"], **window)],
+        "g",
+        [value("x", TensorProto.FLOAT, ["n", 1, "l"]), value("w", TensorProto.FLOAT, [1, 1, 3])],
+        [value("y", TensorProto.FLOAT, ["n", 1, "m"])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"x": image.reshape(1, 1, -1), "w": kernel})
+    assert found.ravel().tolist() != [0 + 1 + 2, 8 + 9 + 10]
