@@ -75,6 +75,7 @@ def export_litert(
         notes += signature.notes()
         stage("trace")
         endpoint = Endpoint(layers, signature, Format.LITERT)
+        signature = endpoint.signature
         refuse_state_and_randomness(endpoint.view, model.name, Format.LITERT)
         artifact = draft(Format.LITERT, destination, layers, signature, notes)
         with staging(destination) as folder:

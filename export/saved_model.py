@@ -72,6 +72,7 @@ def export_saved_model(
         signature = model_signature(model, input_signature, sizes=sizes)
         stage("trace")
         endpoint = Endpoint(layers, signature, Format.SAVED_MODEL)
+        signature = endpoint.signature
         state = _state(endpoint.view)
         notes = (*state, *signature.notes())
         artifact = draft(Format.SAVED_MODEL, destination, layers, signature, notes)

@@ -9,6 +9,7 @@ from typing import Any
 from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.formats import Format
 from keras_pe.export.graph.refusals import untraceable
+from keras_pe.export.graph.sizes_of_values import with_sizes_of_values
 from keras_pe.export.graph.time_steps import steps_as_rows
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.messages import first_line
@@ -21,6 +22,7 @@ class Endpoint:
     """A traced model that TensorFlow can write.
 
     Attributes:
+        signature: The model's, see `with_sizes_of_values`.
         view: The traced graph.
     """
 
@@ -41,6 +43,7 @@ class Endpoint:
                 self._archive, served = as_traceable(layers, lambda: _archived(layers, signature))
         except Exception as error:  # a layer may raise anything where a size is not known
             raise untraceable(format, self._model, signature, error) from error
+        self.signature = with_sizes_of_values(signature, served.structured_outputs)
         self.view = GraphView(served.graph, layers)
 
     def write(self, folder: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_pe.export.graph.control_flow import convertible_control_flow
+from keras_pe.export.graph.sizes_of_values import with_sizes_of_values
 from keras_pe.export.graph.time_steps import steps_as_rows
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.model.keras_internals import one_at_a_time
@@ -50,6 +51,7 @@ class Trace:
     """A traced model.
 
     Attributes:
+        signature: The model's, see `with_sizes_of_values`.
         function: TensorFlow's concrete function.
         inputs: The TensorFlow tensors of the signature's inputs, by name, in its order.
         outputs: The same of its outputs.
@@ -61,6 +63,7 @@ class Trace:
         returned: The outputs that tensors are handed on to as they are.
     """
 
+    signature: Signature
     function: Any
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -122,7 +125,9 @@ def trace(layers: Sequence[Any], signature: Signature) -> Trace:
     names = unique([v.path for v in variables] + [f"{inner.op.name}" for inner, _ in captured])
     values = [*variables, *(value for _, value in captured)]
     view = GraphView(function.graph, layers)
+    returned = dict(zip((spec.name for spec in signature.outputs), function.outputs, strict=True))
     return Trace(
+        with_sizes_of_values(signature, returned),
         function,
         tuple(x.name for x in function.inputs[:count]),
         tuple(x.name for x in function.outputs),

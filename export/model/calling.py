@@ -1,5 +1,6 @@
 """A model called with its inputs in a flat list, which is how it is traced and asked."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,3 +53,14 @@ def zeros(shape: StaticShape, dtype: str, words: int = 0) -> Any:
         return keras.ops.zeros(shape, dtype)
     texts = np.full(shape, " ".join("a" * words), object)
     return keras.ops.convert_to_tensor(texts) if keras.backend.backend() == "tensorflow" else texts
+
+
+def varied(shape: StaticShape, dtype: str, words: int = 0) -> Any:
+    """Returns values of both signs as tensors of the backend, zeros and ones of other types, texts as `zeros` does."""
+    import keras
+
+    if dtype == "string":
+        return zeros(shape, dtype, words)
+    numbers = np.arange(math.prod(shape)).reshape(shape)
+    values = np.sin(1 + numbers) if "float" in dtype else numbers % 2
+    return keras.ops.convert_to_tensor(values, dtype)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_pe.export.errors import UnknownSizesError
-from keras_pe.export.model.calling import FlatModel, zeros
+from keras_pe.export.model.calling import FlatModel, varied, zeros
 from keras_pe.export.model.dimensions import StaticShape
 from keras_pe.export.model.nesting import leaves
 from keras_pe.export.model.shape_inference import GraphShapes, PartialShape, SymbolicShapes
@@ -50,7 +50,7 @@ class Probe:
             Exception: Whatever the kernels raise.
         """
         with state_left_alone():
-            return self._model.call(self._zeros(shapes))
+            return self._model.call([zeros(*spec) for spec in zip(shapes, self._model.dtypes, strict=True)])
 
     @property
     def infers(self) -> bool:
@@ -60,20 +60,24 @@ class Probe:
     def measure(self, shapes: Sequence[StaticShape]) -> list[StaticShape]:
         """Returns the shapes of the outputs: what cannot be inferred comes from a call.
 
-        Texts have more words then than any dimension has entries: what counts the words is no dimension.
+        Values differ then, so that what counts some of them is no dimension. Neither is what counts the words of a
+        text, which are more than any dimension has entries.
         """
         inferred = self._infer(shapes) if self.infers else [None]
         if all(shape is not None and None not in shape for shape in inferred):
             return inferred  # type: ignore[return-value]  # no size is None
         words = 1 + 2 * max((size for shape in shapes for size in shape), default=0)
-        arrays = self._zeros(shapes, words)
+        specs = list(zip(shapes, self._model.dtypes, strict=True))
+        try:
+            return self._returned([varied(shape, dtype, words) for shape, dtype in specs])
+        except Exception:  # whatever the layers raise where they take none but certain values
+            return self._returned([zeros(shape, dtype, words) for shape, dtype in specs])
+
+    def _returned(self, arrays: Sequence[Any]) -> list[StaticShape]:
         if isinstance(self._inference, GraphShapes):
             return shapes_of(self._inference.run(arrays))
         with state_left_alone():
             return shapes_of(self._model.call(arrays))
-
-    def _zeros(self, shapes: Sequence[StaticShape], words: int = 0) -> list[Any]:
-        return [zeros(shape, dtype, words) for shape, dtype in zip(shapes, self._model.dtypes, strict=True)]
 
     def _infer(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
         """Returns the shapes of the outputs without running the model."""

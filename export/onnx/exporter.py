@@ -100,6 +100,7 @@ def export_onnx(
                 traced = trace(layers, signature)
         except Exception as error:  # a layer may raise anything where a size is not known
             raise untraceable(Format.ONNX, name, signature, error) from error
+        signature = traced.signature
         refuse_state_and_randomness(traced.view, name, Format.ONNX, traced.updated)
         stage("convert")
         proto = convert(traced, signature, opset_version, layers[0])

@@ -41,7 +41,7 @@ def _cut(graph: Any, node: Any, strides: list[int], reach: list[int]) -> list[An
     def constant(name: str, values: Any) -> str:
         return add_constant(graph, f"{node.name}_{name}", np.asarray(values, np.int64))
 
-    def emit(operator: str, *inputs: str, **attributes: int) -> str:
+    def emit(operator: str, *inputs: str, **attributes: Any) -> str:
         output = f"{node.name}_{operator}"
         emitted.append(helper.make_node(operator, inputs, [output], output, **attributes))
         return output
