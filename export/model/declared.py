@@ -64,6 +64,8 @@ def _declared(model: Any) -> tuple[Any, list[str]]:
         layers = _layer_names(model)
         return model.input, [path_name(path, layers.get(id(x), x.name)) for path, x in leaves(model.input)]
     spec = model.input_spec
+    if isinstance(spec, list | tuple) and len(spec) == 1:  # Keras compares specs and tensors flat: it is one tensor's
+        (spec,) = spec
     if spec is not None and all(s.shape is not None and s.dtype is not None for _, s in leaves(spec)):
         return spec, [path_name(path, _parameter_names(model, 1)[0]) for path, _ in leaves(spec)]
     return None, []

@@ -5,7 +5,10 @@ COMPLEX = "Keep real and imaginary parts as two real tensors."
 _LENGTH = "Export with opset_version=17 or later, or give the transformed axis a fixed length of at most 1024."
 _LINEAR_ALGEBRA = "ONNX has no decompositions: precompute it where it is of weights, or leave it to the caller."
 _IMAGE = "Leave this preparation of images to the caller."
-_HASH = "ONNX has no such hash: take StringLookup or IntegerLookup with a vocabulary, or leave it to the caller."
+_HASH = (
+    "ONNX has no such hash: take StringLookup or IntegerLookup with a vocabulary and one index for all unknown words "
+    "(num_oov_indices=1), or leave it to the caller."
+)
 _TEXT = (
     "Export with opset_version=20 or later, which can lower texts, strip their punctuation and split them at white "
     "space. Leave any other preparation of texts to the caller, and let the model take the integers."

@@ -1,5 +1,7 @@
 """A signature carries arrays by name into a model's call, and what it returns out of it."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -28,3 +30,20 @@ def test_unpack_refuses_another_structure() -> None:
     signature = model_signature(keras.Model(inputs, [inputs * 1.0, inputs * 2.0]))
     with pytest.raises(ValueError, match="The structure must be"):
         signature.unpack([np.zeros((1, 2))])
+
+
+def test_a_subclassed_model_may_declare_its_one_input_in_a_list() -> None:
+    class Summed(keras.Model):
+        def call(self, tokens: Any) -> Any:
+            return keras.ops.sum(self.embedding(tokens), axis=1)
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = keras.layers.Embedding(5, 3)
+            self.input_spec = [keras.InputSpec(shape=(None, None), dtype="int32")]
+
+    model = Summed()
+    model(np.zeros((2, 4), "int32"))
+    signature = model_signature(model)
+    assert [spec.name for spec in signature.inputs] == ["tokens"]
+    assert signature.outputs[0].shape == ("batch", 3)
