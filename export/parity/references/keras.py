@@ -2,8 +2,7 @@
 
 import contextlib
 import warnings
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -126,19 +125,23 @@ class KerasReference:
         if self.float64_model is None:
             return {}
         floors: dict[str, float] = {}
-        for seed in range(_SAMPLES):
-            rng = np.random.default_rng(seed)
-            inputs = {name: _nudged(array, rng) for name, array in case.inputs.items()}
-            weights = deque(_nudged(np.asarray(_numpy(v)), rng) for v in model.trainable_variables)
-            values = zip(model.trainable_variables, weights, strict=True)
-            with state_left_alone((v, _tensor(w, v.dtype)) for v, w in values):
-                narrow = self.predict(model, inputs)
-            variables = self.float64_model.trainable_variables
-            with float64_allowed(), state_left_alone((v, _tensor(weights.popleft(), v.dtype)) for v in variables):
-                wide = self.predict(self.float64_model, inputs)
-            for name, truth in wide.items():
-                if truth.dtype == "float64":
-                    floors[name] = max(floors.get(name, 0.0), noise_floor(narrow[name], truth))
+        own, wider = model.trainable_variables, self.float64_model.trainable_variables
+        try:
+            for seed in range(_SAMPLES):
+                rng = np.random.default_rng(seed)
+                inputs = {name: _nudged(array, rng) for name, array in case.inputs.items()}
+                weights = [_tensor(_nudged(_numpy(v), rng), v.dtype) for v in own]
+                with state_left_alone(zip(own, weights, strict=True)):
+                    narrow = self.predict(model, inputs)
+                _assign(wider, weights)  # the rebuild is nobody's: there is no room for its weights twice
+                weights.clear()
+                with float64_allowed(), state_left_alone():
+                    wide = self.predict(self.float64_model, inputs)
+                for name, truth in wide.items():
+                    if truth.dtype == "float64":
+                        floors[name] = max(floors.get(name, 0.0), noise_floor(narrow[name], truth))
+        finally:
+            _assign(wider, (v.value for v in own))
         return floors
 
     def predict(self, model: Any, inputs: Mapping[str, Any]) -> Arrays:
@@ -208,6 +211,15 @@ def _nudged(array: Array, rng: np.random.Generator) -> Array:
         part = nudged[start : start + _AT_ONCE]
         part[...] = part * (1 + 2.0**-23 * rng.uniform(-1, 1, part.shape))
     return nudged.reshape(array.shape)
+
+
+def _assign(variables: Iterable[Any], values: Iterable[Any]) -> None:
+    """Gives variables the values of others, in their own precision."""
+    import keras
+
+    with float64_allowed():
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(keras.ops.cast(value, variable.dtype))
 
 
 def _numpy(variable: Any) -> Array:
