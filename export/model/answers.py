@@ -1,13 +1,14 @@
 """Finds out which sizes a model takes, how its dimensions are called, and what it returns for them."""
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.calling import FlatModel
-from keras_pe.export.model.dimensions import Dimensions, Shape, find_dimensions, name_outputs
+from keras_pe.export.model.dimensions import KINDS, Dimensions, Shape, find_dimensions, name_outputs
 from keras_pe.export.model.probing import Probe, shapes_of
 from keras_pe.export.model.sizes import SizeRange, spread
 
@@ -15,6 +16,7 @@ from keras_pe.export.model.sizes import SizeRange, spread
 # shapes allow. The second of each pair is what such a length then bounds.
 _STARTS = ((11, None), (67, "least"), (257, "least"), (2, "most"))
 _START_OF_SOUND = (4099, "least")  # of one length only: two could be those of an image, which memory would not hold
+_APART = (KINDS, ("length",), ())
 _ROWS = ((5, 67, 3), (7, 211, 7))  # batch, length and multiple of the least length at which outputs are measured
 
 _ROWS_OF_A_BATCH = ((2, 1, 1),)
@@ -48,19 +50,33 @@ def ask(model: FlatModel, given: Mapping[str, Sequence[int]]) -> Answer:
         UnknownSizesError: If the model takes no sizes that were tried; the cause is its own error.
     """
     probe = Probe(model)
-    for apart in (True, False):
-        try:
-            dimensions = _dimensions(model.shapes, probe, given, apart)
-        except UnknownSizesError:
-            break
-        called = _called(probe, dimensions, given)
-        if called:
-            dimensions, sizes, results = called
-            return Answer(dimensions, sizes, results, _outputs(probe, dimensions, sizes, results))
+    candidates = _candidates(model.shapes, probe, given)
+    for start, bound in (*_STARTS, _START_OF_SOUND):
+        candidates, again = itertools.tee(candidates)
+        for dimensions in again:
+            called = _called(probe, dimensions, given, start, bound)
+            if called:
+                dimensions, sizes, results = called
+                return Answer(dimensions, sizes, results, _outputs(probe, dimensions, sizes, results))
     raise UnknownSizesError(first_line(probe.cause)) from probe.cause
 
 
-def _dimensions(shapes: Sequence[Shape], probe: Probe, given: Mapping[str, Sequence[int]], apart: bool) -> Dimensions:
+def _candidates(shapes: Sequence[Shape], probe: Probe, given: Mapping[str, Sequence[int]]) -> Iterator[Dimensions]:
+    """Yields what the dimensions may be, the freest first: inferred shapes of a loop do not tell which must agree."""
+    last = None
+    for apart in _APART:
+        try:
+            dimensions = _dimensions(shapes, probe, given, apart)
+        except UnknownSizesError:
+            return
+        if dimensions != last:
+            yield dimensions
+        last = dimensions
+
+
+def _dimensions(
+    shapes: Sequence[Shape], probe: Probe, given: Mapping[str, Sequence[int]], apart: Collection[str]
+) -> Dimensions:
     dynamic = [(axis, dim) for shape in shapes for axis, dim in enumerate(shape) if not isinstance(dim, int)]
     if dynamic == [(0, None)] and not given:  # any batch will do
         named = [("batch", *shape[1:]) if shape and shape[0] is None else shape for shape in shapes]
@@ -71,23 +87,23 @@ def _dimensions(shapes: Sequence[Shape], probe: Probe, given: Mapping[str, Seque
 
 
 def _called(
-    probe: Probe, dimensions: Dimensions, given: Mapping[str, Sequence[int]]
+    probe: Probe, dimensions: Dimensions, given: Mapping[str, Sequence[int]], start: int, bound: str | None
 ) -> tuple[Dimensions, dict[str, int], Any] | None:
     """Returns sizes at which the model does not raise, and what it returns; the ranges end there if need be."""
     lengths = [name for name in dimensions.ranges if not name.startswith("batch") and name not in given]
     is_sound = sum(dim in lengths for shape in dimensions.shapes for dim in shape) == 1
-    for start, bound in (*_STARTS, _START_OF_SOUND) if is_sound else _STARTS if lengths else _STARTS[:1]:
-        sizes = spread(dimensions.ranges, 3, start)
-        try:
-            results = probe.call(dimensions.static(sizes))
-        except Exception as error:  # whatever the kernels raise
-            probe.cause = error
-            continue
-        if bound:
-            bounds = {name: dimensions.ranges[name].bounded(bound, sizes[name]) for name in lengths}
-            dimensions = replace(dimensions, ranges=dimensions.ranges | bounds)
-        return dimensions, sizes, results
-    return None
+    if (bound and not lengths) or ((start, bound) == _START_OF_SOUND and not is_sound):
+        return None
+    sizes = spread(dimensions.ranges, 3, start)
+    try:
+        results = probe.call(dimensions.static(sizes))
+    except Exception as error:  # whatever the kernels raise
+        probe.cause = error
+        return None
+    if bound:
+        bounds = {name: dimensions.ranges[name].bounded(bound, sizes[name]) for name in lengths}
+        dimensions = replace(dimensions, ranges=dimensions.ranges | bounds)
+    return dimensions, sizes, results
 
 
 def _outputs(probe: Probe, dimensions: Dimensions, sizes: dict[str, int], results: Any) -> list[tuple[int | str, ...]]:

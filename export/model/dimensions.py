@@ -6,7 +6,7 @@ until the model takes them.
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from keras_pe.export.errors import UnknownSizesError
@@ -15,6 +15,7 @@ from keras_pe.export.model.sizes import FAR, SizeRange, find_range, find_step
 Shape = tuple[int | str | None, ...]
 StaticShape = tuple[int, ...]
 Axis = tuple[int, int]  # the number of the input, the number of its axis
+KINDS = ("batch", "length")  # of a dimension: the first axis, or any other
 Takes = Callable[[list[StaticShape]], bool]
 
 # Sizes that are asked for, the likely ones first: what convolutions, encoders and their skip connections take, what
@@ -45,7 +46,7 @@ class Dimensions:
 
 
 def find_dimensions(
-    shapes: Sequence[Shape], takes: Takes, given: Mapping[str, Sequence[int]], *, apart: bool = True
+    shapes: Sequence[Shape], takes: Takes, given: Mapping[str, Sequence[int]], *, apart: Collection[str] = KINDS
 ) -> Dimensions:
     """Returns names and ranges: `batch`, `height`, `width`, `length`, `length_2`, ...
 
@@ -53,7 +54,7 @@ def find_dimensions(
         shapes: One an input; `None` where the dimension is dynamic, a name where the caller has given it one.
         takes: Whether the model takes these static shapes.
         given: The sizes that a dimension takes, by the name that it will have.
-        apart: Whether to look for dimensions that are independent. Otherwise all batches, and all others, are one.
+        apart: Of which kinds to look for dimensions that are independent. Those of another are all one.
 
     Raises:
         UnknownSizesError: If the model takes no sizes that were asked for.
@@ -116,13 +117,13 @@ class _Search:
                     (self._batches if is_batch else self._lengths).append((i, axis))
         self._base = self._first_that_works()
 
-    def groups(self, apart: bool) -> dict[str, list[Axis]]:
+    def groups(self, apart: Collection[str]) -> dict[str, list[Axis]]:
         """Returns the axes that are one dimension, by name."""
         groups = dict(self._named)
-        for axes in (self._batches, self._lengths):
-            for group in self._parted(axes) if apart else filter(None, [axes]):
-                kind = "batch" if axes is self._batches else _kind(self._shapes, group[0])
-                names = itertools.chain([kind], (f"{kind}_{count}" for count in itertools.count(2)))
+        for kind, axes in zip(KINDS, (self._batches, self._lengths), strict=True):
+            for group in self._parted(axes) if kind in apart else filter(None, [axes]):
+                name = kind if kind == "batch" else _kind(self._shapes, group[0])
+                names = itertools.chain([name], (f"{name}_{count}" for count in itertools.count(2)))
                 groups[next(name for name in names if name not in groups)] = group
         ordered = sorted(groups.items(), key=lambda item: min((axis != 0, i, axis) for i, axis in item[1]))
         return dict(ordered)

@@ -166,3 +166,13 @@ def test_a_spec_without_a_dtype_has_the_models() -> None:
     tokens = keras.Input((None,), dtype="int32", name="tokens")
     model = keras.Model(tokens, layers.Embedding(9, 2)(tokens))
     assert model_signature(model, [keras.InputSpec(shape=(None, 7))]).inputs[0].dtype == "int32"
+
+
+def test_two_sequences_that_are_read_step_by_step_have_lengths_of_their_own_and_one_batch() -> None:
+    encoded, decoded = (keras.Input((None, count), name=name) for name, count in (("encoded", 3), ("decoded", 2)))
+    _, *state = layers.LSTM(4, return_state=True)(encoded)
+    model = keras.Model([encoded, decoded], layers.LSTM(4, return_sequences=True)(decoded, initial_state=state))
+    signature = model_signature(model)
+    assert [spec.shape for spec in signature.inputs] == [("batch", "length", 3), ("batch", "length_2", 2)]
+    assert signature.outputs[0].shape == ("batch", "length_2", 4)
+    assert describe_ranges(signature.ranges) == ["batch, length, length_2: any"]
