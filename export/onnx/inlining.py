@@ -16,6 +16,7 @@ _CONTROL_FLOW = ("While", "StatelessWhile", "If", "StatelessIf")
 def inline(trace: Trace) -> Any:
     """Returns a `GraphDef` that computes the trace's outputs; loops and branches stay operators with bodies."""
     definition = _frozen(trace)
+    _keep_shapes_of_lookups(definition, trace.function.graph)
     for nodes in [definition.node, *(function.node_def for function in definition.library.function)]:
         for node in nodes:
             if node.op in _CONTROL_FLOW:
@@ -43,6 +44,19 @@ def _frozen(trace: Trace) -> Any:
         return definition
     frozen = with_constants(trace.function, lower_control_flow=False, aggressive_inlining=True)
     return repair_frozen(frozen.graph.as_graph_def())
+
+
+def _keep_shapes_of_lookups(definition: Any, graph: Any) -> None:
+    """Writes the shapes of what tables return into the graph: TensorFlow forgets them where it reads a graph."""
+    known = {x.op.name: x.shape for op in graph.get_operations() if op.type == "LookupTableFindV2" for x in op.outputs}
+    kept: dict[str, str] = {}
+    for node in list(definition.node):
+        node.input[:] = [kept.get(name, name) for name in node.input]
+        if node.op == "LookupTableFindV2" and known.get(node.name) is not None:
+            ensured = definition.node.add(name=f"{node.name}/shape", op="EnsureShape", input=[node.name])
+            ensured.attr["T"].type = node.attr["Tout"].type
+            ensured.attr["shape"].shape.CopyFrom(known[node.name].as_proto())
+            kept[node.name] = ensured.name
 
 
 def _rename(nodes: Iterable[Any], names: set[str], old: str, new: str) -> None:

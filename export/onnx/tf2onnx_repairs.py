@@ -108,7 +108,10 @@ def _casts_without_loss(join: Callable[..., list[Any]]) -> Callable[..., list[An
     def join_casts(graph: Any, node: Any, consumers: list[Any]) -> list[Any]:
         from tf2onnx.utils import map_onnx_to_numpy_type
 
-        source, target = (map_onnx_to_numpy_type(t) for t in (graph.get_dtype(node.input[0]), node.get_attr_int("to")))
+        kinds = graph.get_dtype(node.input[0]), node.get_attr_int("to")
+        if None in kinds:
+            return []
+        source, target = map(map_onnx_to_numpy_type, kinds)
         is_exact = source is not None and target is not None and np.can_cast(source, target, "safe")
         is_rounded = is_exact and np.dtype(source).itemsize == 8 and np.dtype(source).kind != np.dtype(target).kind
         return join(graph, node, consumers) if is_exact and not is_rounded else []

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import onnxruntime as ort
 import pytest
+import tensorflow as tf
 from keras import layers
 
 from keras_pe.export import UnsupportedError, export_onnx
@@ -62,6 +63,25 @@ def test_texts_are_found_again(tmp_path: Path) -> None:
 def test_an_embedding_of_words_arrives(tmp_path: Path) -> None:
     table = layers.StringLookup(vocabulary=WORDS[:3])
     _run(_model(lambda x: layers.Embedding(5, 4)(table(x)), "string"), TEXTS, tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:The structure of `inputs`")  # Keras compares its own dictionary with ours
+def test_the_columns_of_a_table_arrive(tmp_path: Path) -> None:
+    """`FeatureSpace` counts in tensors whose shape TensorFlow forgets where it reads a graph back."""
+    columns = {"age": [1.0, 4.0, 2.0], "color": ["red", "blue", "red"], "rooms": [2, 3, 5]}
+    kinds = {"age": "float", "color": "string_categorical", "rooms": "integer_categorical"}
+    space = keras.utils.FeatureSpace(kinds, output_mode="concat")
+    space.adapt(tf.data.Dataset.from_tensor_slices(columns))
+    model = keras.Model(space.get_inputs(), space.get_encoded_features())
+    asked = {
+        "age": np.float32([[3], [0]]),
+        "color": np.array([["blue"], ["green"]], dtype=object),
+        "rooms": np.array([[5], [7]], "int32"),
+    }
+    session = ort.InferenceSession(export_onnx(model, tmp_path / "m.onnx").path, providers=["CPUExecutionProvider"])
+    expected = model({name: tf.constant(array) for name, array in asked.items()}, training=False)
+    assert len(np.unique(expected)) > 2
+    np.testing.assert_array_equal(session.run(None, asked)[0], expected)
 
 
 def test_a_file_with_a_table_is_written_alike_each_time(tmp_path: Path) -> None:
