@@ -18,6 +18,7 @@ Handlers = Mapping[tuple[str, int], Callable[..., None]]
 def repaired(handlers: Handlers) -> Iterator[None]:
     """Puts the handlers and the repairs in place, and takes them out again."""
     from tf2onnx import tf_loader, tfonnx
+    from tf2onnx.graph import Graph
     from tf2onnx.handler import tf_op
     from tf2onnx.optimizer import back_to_back_optimizer
     from tf2onnx.optimizer.reshape_optimizer import ReshapeOptimizer
@@ -42,6 +43,7 @@ def repaired(handlers: Handlers) -> Iterator[None]:
         stack.enter_context(_attribute(tf_loader, "tflist_to_onnx", _with_shapes_of_branches(read)))
         add = TransposeOptimizer._add_handler
         stack.enter_context(_attribute(TransposeOptimizer, "_add_handler", _biases_of_channels(add)))
+        stack.enter_context(_attribute(Graph, "extract_sub_graph_nodes", _nodes_behind))
         # It takes a loop for a layer by its looks; `recurrences` knows them, and wants no constants.
         for rewriter in ("rewriter_lstm_tf2", "rewrite_gru_tf2"):
             stack.enter_context(_attribute(tfonnx, rewriter, lambda graph, nodes: nodes))
@@ -70,6 +72,26 @@ def _attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
         yield
     finally:
         setattr(owner, name, before)
+
+
+def _nodes_behind(
+    graph: Any,
+    outputs_name: list[str],
+    input_checker: Callable[[Any], bool] | None = None,
+    remove_unused_inputs: bool = True,
+) -> list[Any]:
+    """Returns the nodes that outputs depend on, in one walk.
+
+    tf2onnx walks once for each output, after each change of each optimizer: a detector has fifty of them.
+    """
+    names = [*outputs_name, *(() if remove_unused_inputs else (node.output[0] for node in graph.inputs))]
+    found = set()
+    while names:
+        node = graph.get_node_by_output(names.pop(), search_in_parent_graphs=False)
+        if node and node not in found and not (input_checker and input_checker(node) is False):
+            found.add(node)
+            names += [*node.input, *node.get_implicit_inputs()]
+    return list(found)
 
 
 def _join_reshapes(graph: Any, node: Any, consumers: list[Any]) -> list[Any]:
