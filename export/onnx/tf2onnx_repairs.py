@@ -91,7 +91,7 @@ def _nodes_behind(
         if node and node not in found and not (input_checker and input_checker(node) is False):
             found.add(node)
             names += [*node.input, *node.get_implicit_inputs()]
-    return list(found)
+    return [node for node in graph.get_nodes() if node in found]  # not in the order of their addresses
 
 
 def _join_reshapes(graph: Any, node: Any, consumers: list[Any]) -> list[Any]:
