@@ -41,22 +41,3 @@ def test_every_remainder_of_the_size_is_right(model: Any, tmp_path: Path) -> Non
         for name, truth, actual in zip(LAYERS, model(images), found, strict=True):
             # Up to 24 products of values near 1 are added, each sum rounded to float32.
             np.testing.assert_allclose(actual, truth, rtol=0, atol=5e-6, strict=True, err_msg=f"{name} of {size}")
-
-
-def test_onnx_runtime_moves_such_windows_itself() -> None:
-    """When this fails, the release is mended, and finishing/sparse_windows.py may go."""
-    from onnx import TensorProto, helper
-
-    image, kernel = np.arange(16, dtype="float32"), np.ones((1, 1, 3), "float32")
-    value = helper.make_tensor_value_info
-    window = {"auto_pad": "SAME_UPPER", "kernel_shape": [3], "strides": [8]}
-    graph = helper.make_graph(
-        [helper.make_node("Conv", ["x", "w"], ["y"], **window)],
-        "g",
-        [value("x", TensorProto.FLOAT, ["n", 1, "l"]), value("w", TensorProto.FLOAT, [1, 1, 3])],
-        [value("y", TensorProto.FLOAT, ["n", 1, "m"])],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {"x": image.reshape(1, 1, -1), "w": kernel})
-    assert found.ravel().tolist() != [0 + 1 + 2, 8 + 9 + 10]
