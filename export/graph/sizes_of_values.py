@@ -14,7 +14,7 @@ _SIZED_BY_VALUES = re.compile("Where|Unique.*|NonMaxSuppression.*|ListDiff|Dynam
 
 
 def with_sizes_of_values(signature: Signature, outputs: Mapping[str, Any]) -> Signature:
-    """Returns the signature, its outputs' constants dimensions where they may follow from values.
+    """Returns the signature, with a dimension in place of each constant of an output that may follow from values.
 
     Args:
         signature: The model's, whose sizes were measured.

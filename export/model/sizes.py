@@ -53,7 +53,7 @@ class SizeRange:
     def __str__(self) -> str:
         if self.given:
             return f"{', '.join(map(str, self.given))} (given)"
-        if not self.step:
+        if not self.step or self.least == self.most:
             return f"{self.least} only"
         ends = f"from {self.least}" if self.most is None else f"from {self.least} to {self.most}"
         if self.step == 1:

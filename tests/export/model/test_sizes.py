@@ -69,6 +69,7 @@ def test_what_was_found_is_said() -> None:
         "steps": SizeRange(1, 1, 512),
         "odd": SizeRange(5, 4),
         "fixed": SizeRange(7, 0),
+        "ended": SizeRange(2, 1, 2),
         "known": SizeRange(64, 0, given=(64, 224)),
     }
     assert describe_ranges(ranges) == [
@@ -78,5 +79,6 @@ def test_what_was_found_is_said() -> None:
         "steps: from 1 to 512",
         "odd: 1 more than multiples of 4, from 5",
         "fixed: 7 only",
+        "ended: 2 only",
         "known: 64, 224 (given)",
     ]
