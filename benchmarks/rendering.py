@@ -146,7 +146,9 @@ def machine(medians: Medians, beside: dict[str, Any]) -> str:
     """What was measured on."""
     about = beside["onnxruntime"]["machine"]
     shared = ", shared with other work while it measured" if about["shared"] else ""
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items() if version)
+    measured = [part["machine"]["versions"] for part in beside.values() if "machine" in part]  # each in what it needed
+    found = {name: version for versions in measured for name, version in versions.items() if version}
+    versions = ", ".join(f"{name} {version}" for name, version in found.items())
     return f"{about['cores']} cores of {about['processor']}{shared}; Python {about['python']}, {versions}."
 
 
