@@ -37,6 +37,7 @@ TESTED_BY = {
     "export.onnx.handlers.registry": "export/onnx/test_tf2onnx_door.py",
     "export.onnx.handlers.replacement": "export/onnx/test_survey.py",
     "export.onnx.handlers.texts": "export/onnx/test_tables.py",
+    "export.onnx.tf2onnx_optimizers": "export/onnx/test_joining.py",
     "export.onnx.tf2onnx_repairs": "export/onnx/test_tf2onnx_door.py",
     "export.onnx.writing": "export/onnx/test_large.py",
     "export.parity.bundle": "export/parity/bundle/test_replay.py",

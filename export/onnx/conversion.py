@@ -6,7 +6,6 @@ from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.formats import Format
 from keras_pe.export.graph.tracing import Trace
 from keras_pe.export.messages import first_line
-from keras_pe.export.model.signature import Signature
 from keras_pe.export.onnx import opsets
 from keras_pe.export.onnx.handlers import all_handlers
 from keras_pe.export.onnx.inlining import inline
@@ -16,7 +15,7 @@ from keras_pe.export.onnx.tables import lookup_handlers
 from keras_pe.export.onnx.tf2onnx_door import FailedError, convert_graph
 
 
-def convert(trace: Trace, signature: Signature, opset: int, model: Any) -> Any:
+def convert(trace: Trace, opset: int, model: Any) -> Any:
     """Returns an `onnx.ModelProto` whose graph inputs are the signature's, then the weights, under their final names.
 
     Raises:
@@ -25,6 +24,7 @@ def convert(trace: Trace, signature: Signature, opset: int, model: Any) -> Any:
     from keras_pe.export.onnx.handlers.complex_numbers import mark_complex  # imports tf2onnx
     from keras_pe.export.onnx.handlers.texts import mark_texts
 
+    signature = trace.signature
     refuse_complex_arguments(signature, model)
     inputs = [*trace.inputs, *(weight.argument for weight in trace.weights)]
     names = dict(zip(inputs, [*(s.name for s in signature.inputs), *(w.name for w in trace.weights)], strict=True))

@@ -103,9 +103,9 @@ def export_onnx(
         signature = traced.signature
         refuse_state_and_randomness(traced.view, name, Format.ONNX, traced.updated)
         stage("convert")
-        proto = convert(traced, signature, opset_version, layers[0])
+        proto = convert(traced, opset_version, layers[0])
         metadata = describe(layers, signature, ["keras", "tensorflow", "tf2onnx", "onnx"], notes)
-        proto, weights = assemble(proto, traced, signature, metadata)
+        proto, weights = assemble(proto, traced, metadata)
         stage("check")
         check_graph(proto, weights, name)
         with staging(destination) as folder:

@@ -6,7 +6,6 @@ from typing import Any
 
 from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.graph.tracing import Trace, Weight
-from keras_pe.export.model.signature import Signature
 from keras_pe.export.onnx import opsets
 from keras_pe.export.onnx.finishing.canonical import bodies, make_canonical
 from keras_pe.export.onnx.finishing.dense_as_matmul import remove_flattening
@@ -16,11 +15,12 @@ from keras_pe.export.publishing.metadata import LAYERS_KEY
 from keras_pe.version import __version__
 
 
-def assemble(proto: Any, trace: Trace, signature: Signature, metadata: Mapping[str, str]) -> tuple[Any, list[Weight]]:
+def assemble(proto: Any, trace: Trace, metadata: Mapping[str, str]) -> tuple[Any, list[Weight]]:
     """Returns the model, its inputs and outputs exactly the signature's, and the weights in the order of use."""
     import onnx
     from onnx import helper
 
+    signature = trace.signature
     remove_flattening(proto)
     graph = onnx.GraphProto()
     graph.CopyFrom(proto.graph)
@@ -39,18 +39,16 @@ def assemble(proto: Any, trace: Trace, signature: Signature, metadata: Mapping[s
     model = helper.make_model_gen_version(
         graph, opset_imports=imported, producer_name="keras_pe", producer_version=__version__
     )
-    texts = {**metadata, LAYERS_KEY: json.dumps(_layer_tensors(graph, trace, signature, renamed), sort_keys=True)}
+    texts = {**metadata, LAYERS_KEY: json.dumps(_layer_tensors(graph, trace, renamed), sort_keys=True)}
     helper.set_model_props(model, dict(sorted(texts.items())))
     used = dict.fromkeys(name for name in _names(graph) if name in weights)
     return model, [weights[name] for name in used]
 
 
-def _layer_tensors(
-    graph: Any, trace: Trace, signature: Signature, renamed: Mapping[str, str]
-) -> dict[str, list[str | None]]:
+def _layer_tensors(graph: Any, trace: Trace, renamed: Mapping[str, str]) -> dict[str, list[str | None]]:
     """Returns the tensors that each call of a layer returns, by its path; None for one that the graph has not kept."""
     computed = {name for node in graph.node for name in node.output}
-    outputs = dict(zip(trace.outputs, (spec.name for spec in signature.outputs), strict=True))
+    outputs = dict(zip(trace.outputs, (spec.name for spec in trace.signature.outputs), strict=True))
 
     def find(tensor: str) -> str | None:
         # What is an output and read within as well keeps its own name beside the output's.
