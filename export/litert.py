@@ -76,7 +76,7 @@ def export_litert(
         stage("trace")
         endpoint = Endpoint(layers, signature, Format.LITERT)
         signature = endpoint.signature
-        refuse_state_and_randomness(endpoint.view, model.name, Format.LITERT)
+        refuse_state_and_randomness(endpoint.view, signature, endpoint.outputs, model.name, Format.LITERT)
         artifact = draft(Format.LITERT, destination, layers, signature, notes)
         with staging(destination) as folder:
             stage("convert")

@@ -24,6 +24,7 @@ class Endpoint:
     Attributes:
         signature: The model's, see `with_sizes_of_values`.
         view: The traced graph.
+        outputs: The names of the tensors that it returns, in the order of the signature's outputs.
     """
 
     def __init__(self, layers: Sequence[Any], signature: Signature, format: Format) -> None:
@@ -45,6 +46,7 @@ class Endpoint:
             raise untraceable(format, self._model, signature, error) from error
         self.signature = with_sizes_of_values(signature, served.structured_outputs)
         self.view = GraphView(served.graph, layers)
+        self.outputs = [served.structured_outputs[spec.name].name for spec in signature.outputs]
 
     def write(self, folder: Path) -> None:
         """Writes the SavedModel, without a look at what came out.

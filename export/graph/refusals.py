@@ -10,11 +10,20 @@ from keras_pe.export.model.model_signature import written_signature
 from keras_pe.export.model.signature import Signature
 
 
-def refuse_state_and_randomness(view: GraphView, model: str, format: Format, updated: Sequence[str] = ()) -> None:
+def refuse_state_and_randomness(
+    view: GraphView,
+    signature: Signature,
+    outputs: Sequence[str],
+    model: str,
+    format: Format,
+    updated: Sequence[str] = (),
+) -> None:
     """Raises UnsupportedError if a call of the model draws random numbers or changes a variable.
 
     Args:
         view: The traced graph.
+        signature: The model's.
+        outputs: The names of the tensors that the graph returns, in the order of the signature's outputs.
         model: The model's name.
         format: The format, for the error.
         updated: Paths of variables that a call changes without an operator of the graph.
@@ -24,7 +33,7 @@ def refuse_state_and_randomness(view: GraphView, model: str, format: Format, upd
             format,
             model,
             f"{view.place(path)} draws random numbers (operator {operator!r}), which no runtime repeats. "
-            "Pass the numbers as an input instead.",
+            f"Pass the numbers as an input instead{_or_without(view, signature, outputs)}.",
             layer=view.layer(path),
             operator=operator,
         )
@@ -41,6 +50,13 @@ def refuse_state_and_randomness(view: GraphView, model: str, format: Format, upd
             layer=view.layer(path),
             operator=operator,
         )
+
+
+def _or_without(view: GraphView, signature: Signature, outputs: Sequence[str]) -> str:
+    """Returns the other way out, where some outputs do not depend on random numbers."""
+    names = [signature.renamed.get(spec.name, spec.name) for spec in signature.outputs]
+    free = [name for name, tensor in zip(names, outputs, strict=True) if not view.random_operators(tensor)]
+    return f", or export a model that returns {', '.join(map(repr, free))} alone, without them" if free else ""
 
 
 def untraceable(format: Format, model: str, signature: Signature, error: Exception) -> TracingError:

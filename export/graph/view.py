@@ -33,16 +33,18 @@ class GraphView:
         self._results = [tensor.name for tensor in graph.outputs]
         self._model, *self._layers = layers
 
-    def operators(self, *, needed: bool = False) -> Iterator[tuple[str, str]]:
+    def operators(self, results: Iterable[str] | None = None) -> Iterator[tuple[str, str]]:
         """Returns the path and type of every operator, those of the functions that the graph calls included.
 
         Args:
-            needed: Leave out what no output depends on, in the graph itself and within each function.
+            results: Names of tensors. With them, what none of them depends on is left out, and within each function
+                what its results do not depend on.
         """
+        is_part = results is not None
         functions = {function.signature.name: function for function in self.definition.library.function}
 
-        def walk(nodes: Any, results: Iterable[str], caller: str, depth: int) -> Iterator[tuple[str, str]]:
-            kept = _needed(nodes, results) if needed else {node.name for node in nodes}
+        def walk(nodes: Any, found: Iterable[str], caller: str, depth: int) -> Iterator[tuple[str, str]]:
+            kept = _needed(nodes, found) if is_part else {node.name for node in nodes}
             for node in nodes:
                 if node.name not in kept:
                     continue
@@ -55,19 +57,19 @@ class GraphView:
                         body = functions[name]
                         yield from walk(body.node_def, body.ret.values(), f"{path}/", depth + 1)
 
-        return walk(self.definition.node, self._results, "", 0)
+        return walk(self.definition.node, results or (), "", 0)
 
     @cached_property
     def needed(self) -> set[str]:
         """The names of the nodes, without those in functions, that an output depends on."""
         return _needed(self.definition.node, self._results)
 
-    def random_operators(self) -> list[tuple[str, str]]:
-        """Returns the path and type of what draws random numbers that an output depends on.
+    def random_operators(self, *results: str) -> list[tuple[str, str]]:
+        """Returns the path and type of what draws random numbers that one of the tensors depends on, or any output.
 
         An inactive Dropout draws none. Some of Keras' preprocessing layers draw them in inference and throw them away.
         """
-        return [(path, op_type) for path, op_type in self.operators(needed=True) if _RANDOM.match(op_type)]
+        return [(path, op_type) for path, op_type in self.operators(results or self._results) if _RANDOM.match(op_type)]
 
     def assigning_operators(self) -> list[tuple[str, str]]:
         """Returns the path and type of what changes a variable or a table, unless no output depends on it."""

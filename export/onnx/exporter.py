@@ -101,7 +101,7 @@ def export_onnx(
         except Exception as error:  # a layer may raise anything where a size is not known
             raise untraceable(Format.ONNX, name, signature, error) from error
         signature = traced.signature
-        refuse_state_and_randomness(traced.view, name, Format.ONNX, traced.updated)
+        refuse_state_and_randomness(traced.view, signature, traced.outputs, name, Format.ONNX, traced.updated)
         stage("convert")
         proto = convert(traced, opset_version, layers[0])
         metadata = describe(layers, signature, ["keras", "tensorflow", "tf2onnx", "onnx"], notes)

@@ -16,6 +16,7 @@ from keras_pe.export import (
     InvalidArtifactError,
     TracingError,
     UnsupportedError,
+    export_litert,
     export_onnx,
     model_signature,
 )
@@ -54,6 +55,16 @@ def test_randomness_is_named_with_its_layer(tmp_path: Path) -> None:
         export_onnx(_model(lambda x: x + keras.random.normal((4, 4))), tmp_path / "m.onnx")
     assert caught.value.layer == "inner"
     assert str(caught.value.operator).startswith("StatelessRandom")
+
+
+@pytest.mark.parametrize("export", [export_onnx, export_litert])
+def test_outputs_without_randomness_are_named_as_the_model_names_them(export: Any, tmp_path: Path) -> None:
+    mean = keras.Input((4,), name="mean")
+    sample = keras.layers.Lambda(lambda x: x + keras.random.normal(keras.ops.shape(x)), output_shape=(4,))(mean)
+    model = keras.Model(mean, {"mean": mean * 2.0, "sample": sample, "scale": mean + 1.0})
+    path = tmp_path / ("m.onnx" if export is export_onnx else "m.tflite")
+    with pytest.raises(UnsupportedError, match="export a model that returns 'mean', 'scale' alone"):
+        export(model, path)
 
 
 def test_a_model_that_cannot_be_traced_is_told_from_one_without_a_form(tmp_path: Path) -> None:

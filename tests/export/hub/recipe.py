@@ -24,6 +24,7 @@ class Recipe:
         signature: The `input_signature` of the export, where the model does not know it.
         refused: For a model that has no ONNX form: what the refusal must say.
         in_keras: With it: what Keras' own export does with the same model.
+        without_draws: With it: the outputs that are exported, where it is others that draw random numbers.
     """
 
     make: Callable[[], Any]
@@ -33,6 +34,7 @@ class Recipe:
     signature: Any = None
     refused: str | None = None
     in_keras: str | None = None
+    without_draws: tuple[str, ...] = ()
 
     def inputs(self, specs: Iterable[TensorInfo], sizes: Mapping[str, int], seed: int) -> dict[str, np.ndarray]:
         """Returns random inputs: normal floats; integers; masks with padding in every row but the first; indices of

@@ -305,6 +305,7 @@ BACKBONES = {
         stable_diffusion,
         refused="'distribution_sampler' draws random numbers",  # which encodes the image
         in_keras="graph input 'images' not exist",
+        without_draws=("images",),  # which it makes of latents and texts
     ),
     "VideoPrismBackbone": Recipe(
         _made(
