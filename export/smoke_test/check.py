@@ -88,11 +88,11 @@ def check_agreement(
 ) -> None:
     """Compares the shapes of what an artifact returns with Keras, and the floating-point numbers, at two sizes.
 
-    A comparison that fails is made once more, with other values and with Keras in a `tf.function`: a value next to
-    where a function jumps may fall on either side, and there are layers that do something else in a graph. What still
-    differs may be Keras' own rounding, which is told by the model in float64. Where rounding drowns the answer, values
-    of both signs tell nothing of the model, and those of images are drawn: a network that was trained on pixels may be
-    noise elsewhere.
+    What differs may be Keras' own rounding, which is told by the model in float64. Where rounding drowns the answer,
+    values of both signs tell nothing of the model, and those of images are drawn: a network that was trained on pixels
+    may be noise elsewhere. A comparison that fails is made once more, with other values and with Keras in a
+    `tf.function`: a value next to where a function jumps may fall on either side, and there are layers that do
+    something else in a graph.
 
     Args:
         run: Runs the artifact, and raises whatever it raises.
@@ -111,13 +111,7 @@ def check_agreement(
     for number, zeros in enumerate(map(signature.example, sizes if sizes[0] != sizes[1] else sizes[:1])):
         with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
             # With the first sizes the model is known to run.
-            differences, compared = _compared(run, layers, signature, zeros, must_run=number == 0)
-            verdict = judge.judge(differences, *compared) if differences else Verdict.ROUNDING
-            if verdict is Verdict.UNKNOWN:
-                pixels = images(zeros)
-                compared = pixels, run(pixels), as_function(layers[0], signature)(pixels)
-                differences = find_differences(*compared[1:], layers, signature)
-                verdict = judge.judge(differences, *compared)
+            verdict, differences = _compared(run, layers, signature, zeros, judge, must_run=number == 0)
         if verdict is not Verdict.ROUNDING:
             reason = differences[0].said
             if verdict is Verdict.UNKNOWN:
@@ -130,18 +124,20 @@ def _compared(
     layers: Sequence[Any],
     signature: Signature,
     zeros: Mapping[str, Any],
+    judge: RoundingJudge,
     *,
     must_run: bool,
-) -> tuple[list[Difference], tuple[Arrays, ...]]:
-    """Returns what differs both times, and the inputs, the artifact's results and Keras' answers of the last time."""
+) -> tuple[Verdict, list[Difference]]:
+    """Returns what an artifact and Keras differ by at one size, and what that comes from."""
     import tensorflow as tf
 
-    differences: list[Difference] = []
-    compared: tuple[Arrays, ...] = ()
+    verdict, differences = Verdict.ROUNDING, list[Difference]()
     words = known_words(layers)
+    # Most models end with the first comparison: tracing a model for one call takes longer than calling it eagerly.
     for seed, compiled in enumerate((lambda call: call, lambda call: tf.function(call, autograph=False))):
+        keras = as_function(layers[0], signature, compiled)
         try:
-            compared = _run_both(run, as_function(layers[0], signature, compiled), draws(zeros, seed, words))
+            compared = _run_both(run, keras, draws(zeros, seed, words))
         except ExportError:
             raise
         except Exception:  # whatever the layers raise
@@ -149,9 +145,15 @@ def _compared(
                 raise
             break
         differences = find_differences(*compared[1:], layers, signature)
-        if not differences:
+        verdict = judge.judge(differences, *compared)
+        if verdict is Verdict.UNKNOWN:
+            pixels = images(zeros)
+            compared = pixels, run(pixels), keras(pixels)
+            differences = find_differences(*compared[1:], layers, signature)
+            verdict = judge.judge(differences, *compared)
+        if verdict is Verdict.ROUNDING:
             break
-    return differences, compared
+    return verdict, differences
 
 
 def _run_both(
