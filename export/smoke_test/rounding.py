@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.cloning import with_dtype
+from keras_pe.export.model.float64 import float64_allowed, in_float64
 from keras_pe.export.model.rounding import MAX_FACTOR, noise_floor
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.runtimes.runtime import Array, Arrays
@@ -96,13 +96,14 @@ class RoundingJudge:
     @cached_property
     def _rebuild(self) -> Any:
         try:
-            return as_function(with_dtype(self._model, "float64"), self._signature)
+            return as_function(in_float64(self._model), self._signature)
         except ValueError:
             return None
 
     def _truths(self, inputs: Arrays, names: Sequence[str]) -> Arrays | None:
         """Returns the float64 rebuild's answers, None where there are none."""
-        truths = _tried(self._rebuild, inputs) if self._rebuild else None
+        with float64_allowed():
+            truths = _tried(self._rebuild, inputs) if self._rebuild else None
         if truths is None or any(truths[name].dtype != np.float64 for name in names):
             return None
         return truths

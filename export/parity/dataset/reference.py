@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.messages import first_line
+from keras_pe.export.model.float64 import float64_allowed, in_float64
 from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec, as_dtype
 from keras_pe.export.runtimes.worker import Worker
@@ -78,17 +79,16 @@ class KerasRows:
         return self._call(inputs)
 
     def truth(self, inputs: Mapping[str, Array]) -> Arrays:
-        from keras_pe.export.model.cloning import with_dtype
-
         if self._wide is None:
             try:
-                self._wide = with_dtype(self._model, "float64")
+                self._wide = in_float64(self._model)
             except ValueError:
                 self._wide = False
         if self._wide is False:
             return {}
         try:
-            found = self._eager(self._wide, inputs)
+            with float64_allowed():
+                found = self._eager(self._wide, inputs)
         except Exception:  # a layer that insists on its own precision: its model has no rebuild
             self._wide = False
             return {}

@@ -87,7 +87,8 @@ def _change_of_large(one: Array, other: Array) -> tuple[str, str] | None:
     if len(one) == 1:
         return describe_change(one[0], other[0])
     for axes in _orders(one.ndim):
-        if one.transpose(axes).shape == other.shape and np.array_equal(one.transpose(axes), other):
+        turned = one.transpose(axes)
+        if turned.shape == other.shape and np.array_equal(turned[:1], other[:1]) and np.array_equal(turned, other):
             return _transposed(axes)
     count = max(1, _AT_ONCE * len(one) // one.size)
     parts = [slice(start, min(start + count, len(one))) for start in range(0, len(one), count)]

@@ -246,7 +246,10 @@ def _is_float(variable: Any) -> bool:
 
 
 def _numpy(variable: Any) -> Array:
+    """Returns a weight, on TensorFlow as it lies in memory: a copy of a large one may not fit."""
     import keras
 
+    if keras.backend.backend() == "tensorflow":
+        return np.asarray(keras.ops.stop_gradient(variable.value))
     array: Array = keras.ops.convert_to_numpy(variable.value)
     return array

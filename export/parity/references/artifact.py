@@ -66,8 +66,8 @@ class ArtifactReference:
     def expect(self, inputs: Mapping[str, Array]) -> Arrays:
         return self._worker.run(inputs)
 
-    def noise(self, case: Case) -> Mapping[str, float]:
-        return {}
+    def noise(self, cases: Sequence[Case]) -> Sequence[Mapping[str, float]]:
+        return [{} for _ in cases]
 
     def _answer(self, case: Case) -> Expectation:
         try:

@@ -1,32 +1,27 @@
 """A Keras model in this process as the reference: its own answers, and those of its float64 rebuild."""
 
-import contextlib
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.cloning import with_dtype
+from keras_pe.export.model.float64 import float64_allowed, in_float64
 from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.model_signature import model_signature
 from keras_pe.export.model.precision import half_dtypes
-from keras_pe.export.model.rounding import noise_floor
 from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.parity.inputs.cases import Case
 from keras_pe.export.parity.inputs.input_roles import Role, find_roles
+from keras_pe.export.parity.references.noise import measure_noise
 from keras_pe.export.parity.references.reference import Expectation
 from keras_pe.export.parity.results import Array
 from keras_pe.export.parity.stopwatch import Stopwatch
 from keras_pe.export.runtimes.runtime import Arrays
-
-_AT_ONCE = 2**22  # values that are nudged together: what that takes is several times their own memory
-_SAMPLES = 3  # of rounding errors, where one run may have been lucky
 
 
 class KerasReference:
@@ -59,8 +54,10 @@ class KerasReference:
         watch.stage("find what the inputs are for")
         self._remark = f"; what its inputs are for is not known ({unknown})" if unknown else ""
         self.basis = f"a float64 rebuild of the model, at most 8 times Keras' own error{self._remark}"
-        self.float64_model = self._rebuilt("float64")
-        self.float32_model = self._rebuilt("float32") if self.float64_model and half_dtypes(all_layers(model)) else None
+        self.float64_model = self._rebuilt(in_float64)
+        is_half = self.float64_model is not None and bool(half_dtypes(all_layers(model)))
+        self.float32_model = self._rebuilt(lambda model: with_dtype(model, "float32")) if is_half else None
+        self._noise: dict[str, Mapping[str, float]] = {}
         watch.stage("rebuild the model in float64")
 
     @classmethod
@@ -120,29 +117,14 @@ class KerasReference:
         except Exception as error:  # whatever a layer raises: it refuses
             raise RuntimeRefusedError(f"{type(error).__name__}: {first_line(error)}") from error
 
-    def noise(self, case: Case) -> Mapping[str, float]:
-        model = self.float32_model or self.model
+    def noise(self, cases: Sequence[Case]) -> Sequence[Mapping[str, float]]:
         if self.float64_model is None:
-            return {}
-        floors: dict[str, float] = {}
-        own, wider = model.trainable_variables, self.float64_model.trainable_variables
-        try:
-            for seed in range(_SAMPLES):
-                rng = np.random.default_rng(seed)
-                inputs = {name: _nudged(array, rng) for name, array in case.inputs.items()}
-                weights = [_tensor(_nudged(_numpy(v), rng), v.dtype) for v in own]
-                with state_left_alone(zip(own, weights, strict=True)):
-                    narrow = self.predict(model, inputs)
-                _assign(wider, weights)  # the rebuild is nobody's: there is no room for its weights twice
-                weights.clear()
-                with float64_allowed(), state_left_alone():
-                    wide = self.predict(self.float64_model, inputs)
-                for name, truth in wide.items():
-                    if truth.dtype == "float64":
-                        floors[name] = max(floors.get(name, 0.0), noise_floor(narrow[name], truth))
-        finally:
-            _assign(wider, (v.value for v in own))
-        return floors
+            return [{} for _ in cases]
+        new = [case for case in cases if case.name not in self._noise]  # several runtimes ask for the same
+        if new:
+            found = measure_noise(self.float32_model or self.model, self.float64_model, new, self.predict)
+            self._noise.update(zip((case.name for case in new), found, strict=True))
+        return [self._noise[case.name] for case in cases]
 
     def predict(self, model: Any, inputs: Mapping[str, Any]) -> Arrays:
         """Returns what a model of this signature returns.
@@ -157,10 +139,9 @@ class KerasReference:
             outputs = self.signature.call(model, tensors)
         return {name: keras.ops.convert_to_numpy(tensor) for name, tensor in outputs.items()}
 
-    def _rebuilt(self, dtype: str) -> Any:
+    def _rebuilt(self, rebuild: Callable[[Any], Any]) -> Any:
         try:
-            with float64_allowed():
-                return with_dtype(self.model, dtype)
+            return rebuild(self.model)
         except ValueError as error:
             self.basis = self._by_dtype(f"no float64 rebuild is possible: {first_line(error)}")
             return None
@@ -188,48 +169,3 @@ class KerasReference:
             return run(), None
         except Exception as error:  # whatever a layer raises is the model's answer to this case
             return None, f"{type(error).__name__}: {first_line(error)}"
-
-
-def float64_allowed() -> contextlib.AbstractContextManager[Any]:
-    """Returns a context in which the backend computes in float64 where it is asked to; JAX does not by itself."""
-    import keras
-
-    if keras.backend.backend() != "jax":
-        return contextlib.nullcontext()
-    import jax
-
-    context: contextlib.AbstractContextManager[Any] = jax.enable_x64(True)
-    return context
-
-
-def _nudged(array: Array, rng: np.random.Generator) -> Array:
-    """Returns floats that are off by up to a unit in the last place of float32; other values as they are."""
-    if array.dtype.kind != "f":
-        return array
-    nudged = array.flatten()
-    for start in range(0, nudged.size, _AT_ONCE):
-        part = nudged[start : start + _AT_ONCE]
-        part[...] = part * (1 + 2.0**-23 * rng.uniform(-1, 1, part.shape))
-    return nudged.reshape(array.shape)
-
-
-def _assign(variables: Iterable[Any], values: Iterable[Any]) -> None:
-    """Gives variables the values of others, in their own precision."""
-    import keras
-
-    with float64_allowed():
-        for variable, value in zip(variables, values, strict=True):
-            variable.assign(keras.ops.cast(value, variable.dtype))
-
-
-def _numpy(variable: Any) -> Array:
-    import keras
-
-    array: Array = keras.ops.convert_to_numpy(variable.value)
-    return array
-
-
-def _tensor(array: Array, dtype: str) -> Any:
-    import keras
-
-    return keras.ops.cast(keras.ops.convert_to_tensor(array), dtype)

@@ -1,6 +1,6 @@
 """What every reference does, and what it answers to one case."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -82,8 +82,8 @@ class Reference(Protocol):
         """
         ...
 
-    def noise(self, case: Case) -> Mapping[str, float]:
-        """Returns the largest error that it makes in rounding, by output, with inputs and weights like these.
+    def noise(self, cases: Sequence[Case]) -> Sequence[Mapping[str, float]]:
+        """Returns the largest error that it makes in rounding with inputs and weights like these, by output, of each.
 
         Empty where that is not known.
         """

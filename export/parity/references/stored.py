@@ -1,6 +1,6 @@
 """Outputs that were stored with their inputs, as the reference."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 from keras_pe.export.artifact import TensorInfo
@@ -47,5 +47,5 @@ class StoredReference:
     def expect(self, inputs: Mapping[str, Array]) -> Arrays:
         raise RuntimeRefusedError("outputs that were stored are no answer to other inputs")
 
-    def noise(self, case: Case) -> Mapping[str, float]:
-        return {}
+    def noise(self, cases: Sequence[Case]) -> Sequence[Mapping[str, float]]:
+        return [{} for _ in cases]
