@@ -23,7 +23,7 @@ from keras_pe.export.model.vocabulary import known_words
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 from keras_pe.export.smoke_test.differences import Difference, find_differences
-from keras_pe.export.smoke_test.inputs import draws, images
+from keras_pe.export.smoke_test.inputs import Draw, draws, images
 from keras_pe.export.smoke_test.reference import as_function
 from keras_pe.export.smoke_test.rounding import RoundingJudge, Verdict
 
@@ -107,11 +107,12 @@ def check_agreement(
     import tensorflow as tf
 
     judge = judge or RoundingJudge(layers, signature)
+    kinds: list[Draw] = [draws, images]
     sizes = [signature.sizes, signature.other_sizes()]
     for number, zeros in enumerate(map(signature.example, sizes if sizes[0] != sizes[1] else sizes[:1])):
         with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
             # With the first sizes the model is known to run.
-            verdict, differences = _compared(run, layers, signature, zeros, judge, must_run=number == 0)
+            verdict, differences = _compared(run, layers, signature, zeros, kinds, judge, must_run=number == 0)
         if verdict is not Verdict.ROUNDING:
             reason = differences[0].said
             if verdict is Verdict.UNKNOWN:
@@ -124,11 +125,15 @@ def _compared(
     layers: Sequence[Any],
     signature: Signature,
     zeros: Mapping[str, Any],
+    kinds: list[Draw],
     judge: RoundingJudge,
     *,
     must_run: bool,
 ) -> tuple[Verdict, list[Difference]]:
-    """Returns what an artifact and Keras differ by at one size, and what that comes from."""
+    """Returns what an artifact and Keras differ by at one size, and what that comes from.
+
+    A kind of inputs that tells nothing goes to the end of the list.
+    """
     import tensorflow as tf
 
     verdict, differences = Verdict.ROUNDING, list[Difference]()
@@ -136,21 +141,20 @@ def _compared(
     # Most models end with the first comparison: tracing a model for one call takes longer than calling it eagerly.
     for seed, compiled in enumerate((lambda call: call, lambda call: tf.function(call, autograph=False))):
         keras = as_function(layers[0], signature, compiled)
-        try:
-            compared = _run_both(run, keras, draws(zeros, seed, words))
-        except ExportError:
-            raise
-        except Exception:  # whatever the layers raise
-            if must_run and seed == 0:
+        for kind in tuple(kinds):
+            try:
+                compared = _run_both(run, keras, kind(zeros, seed, words))
+            except ExportError:
                 raise
-            break
-        differences = find_differences(*compared[1:], layers, signature)
-        verdict = judge.judge(differences, *compared)
-        if verdict is Verdict.UNKNOWN:
-            pixels = images(zeros)
-            compared = pixels, run(pixels), keras(pixels)
+            except Exception:  # whatever the layers raise
+                if must_run and seed == 0:
+                    raise
+                return verdict, differences
             differences = find_differences(*compared[1:], layers, signature)
             verdict = judge.judge(differences, *compared)
+            if verdict is not Verdict.UNKNOWN:
+                break
+            kinds.append(kinds.pop(0))
         if verdict is Verdict.ROUNDING:
             break
     return verdict, differences

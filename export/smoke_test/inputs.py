@@ -1,12 +1,15 @@
 """What the smoke test feeds a model and its artifact: drawn values, known words, pixels, zeros."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.model.vocabulary import draw_texts, draw_words
 from keras_pe.export.runtimes.runtime import Array, Arrays
+
+# Takes zeros of the shapes wanted, a seed and known words; returns inputs to try in this order.
+Draw = Callable[[Mapping[str, Any], int, Sequence[str]], list[Arrays]]
 
 
 def draws(zeros: Mapping[str, Any], seed: int, words: Sequence[str]) -> list[Arrays]:
@@ -18,14 +21,16 @@ def draws(zeros: Mapping[str, Any], seed: int, words: Sequence[str]) -> list[Arr
     return [values, *([values | texts] if texts and words else []), plain]
 
 
-def images(zeros: Mapping[str, Any]) -> Arrays:
-    """Returns inputs of the same shapes and types, numbers as pixels have them."""
-    rng = np.random.default_rng(0)
-    drawn, *_ = draws(zeros, 0, ())
-    return {
-        name: rng.uniform(0, 255, array.shape).astype(array.dtype) if array.dtype.kind == "f" else array
-        for name, array in drawn.items()
-    }
+def images(zeros: Mapping[str, Any], seed: int, words: Sequence[str]) -> list[Arrays]:
+    """Returns the same with numbers as pixels have them, and nothing for a model that does not take these."""
+    rng = np.random.default_rng(seed)
+    drawn, *_ = draws(zeros, seed, words)
+    return [
+        {
+            name: rng.uniform(0, 255, array.shape).astype(array.dtype) if array.dtype.kind == "f" else array
+            for name, array in drawn.items()
+        }
+    ]
 
 
 def _values(zeros: Array, rng: np.random.Generator, words: Sequence[str]) -> Array:
