@@ -11,6 +11,7 @@ from keras_pe.export.model.calling import FlatModel
 from keras_pe.export.model.dimensions import KINDS, Dimensions, Shape, find_dimensions, name_outputs
 from keras_pe.export.model.probing import Probe, shapes_of
 from keras_pe.export.model.sizes import SizeRange, spread
+from keras_pe.export.model.vocabulary import Vocabulary
 
 # Lengths at which a model is called, in this order, until it does not raise: kernels and layers may refuse what their
 # shapes allow. The second of each pair is what such a length then bounds.
@@ -39,17 +40,18 @@ class Answer:
     outputs: list[tuple[int | str, ...]]
 
 
-def ask(model: FlatModel, given: Mapping[str, Sequence[int]]) -> Answer:
+def ask(model: FlatModel, vocabularies: Sequence[Vocabulary | None], given: Mapping[str, Sequence[int]]) -> Answer:
     """Returns the names and sizes of the dynamic dimensions, and what the model returns.
 
     Args:
         model: The model.
+        vocabularies: What each of its inputs is looked up in.
         given: The sizes that a dimension takes, by its name.
 
     Raises:
         UnknownSizesError: If the model takes no sizes that were tried; the cause is its own error.
     """
-    probe = Probe(model)
+    probe = Probe(model, vocabularies)
     candidates = _candidates(model.shapes, probe, given)
     for start, bound in (*_STARTS, _START_OF_SOUND):
         candidates, again = itertools.tee(candidates)

@@ -9,6 +9,7 @@ import numpy as np
 from keras_pe.export.model.dimensions import Shape, StaticShape
 from keras_pe.export.model.keras_internals import all_layers
 from keras_pe.export.model.nesting import leaves, map_leaves
+from keras_pe.export.model.vocabulary import Vocabulary
 
 
 class FlatModel:
@@ -45,22 +46,39 @@ class FlatModel:
         return [result for _, result in leaves(self.call(arrays))]
 
 
-def zeros(shape: StaticShape, dtype: str, words: int = 0) -> Any:
-    """Returns zeros as tensors of the backend, where it knows strings texts of so many words."""
+def zeros(shape: StaticShape, dtype: str, vocabulary: Vocabulary | None = None, words: int = 0) -> Any:
+    """Returns zeros as tensors of the backend, where it knows strings texts of so many words.
+
+    Where only the entries of a vocabulary are taken, it is the first of them.
+    """
     import keras
 
+    if vocabulary and vocabulary.is_closed:
+        return _tensor(np.full(shape, vocabulary.entries[0], object if dtype == "string" else dtype), dtype)
     if dtype != "string":
         return keras.ops.zeros(shape, dtype)
-    texts = np.full(shape, " ".join("a" * words), object)
-    return keras.ops.convert_to_tensor(texts) if keras.backend.backend() == "tensorflow" else texts
+    return _tensor(np.full(shape, " ".join("a" * words), object), dtype)
 
 
-def varied(shape: StaticShape, dtype: str, words: int = 0) -> Any:
-    """Returns values of both signs as tensors of the backend, zeros and ones of other types, texts as `zeros` does."""
+def varied(shape: StaticShape, dtype: str, vocabulary: Vocabulary | None = None, words: int = 0) -> Any:
+    """Returns values of both signs as tensors of the backend, zeros and ones of other types, texts as `zeros` does.
+
+    Where only the entries of a vocabulary are taken, it is these in turn.
+    """
     import keras
 
+    if vocabulary and vocabulary.is_closed:
+        entries = np.array(vocabulary.entries, object if dtype == "string" else dtype)
+        return _tensor(np.resize(entries, shape), dtype)
     if dtype == "string":
-        return zeros(shape, dtype, words)
+        return zeros(shape, dtype, vocabulary, words)
     numbers = np.arange(math.prod(shape)).reshape(shape)
     values = np.sin(1 + numbers) if "float" in dtype else numbers % 2
     return keras.ops.convert_to_tensor(values, dtype)
+
+
+def _tensor(values: Any, dtype: str) -> Any:
+    import keras
+
+    is_known = dtype != "string" or keras.backend.backend() == "tensorflow"
+    return keras.ops.convert_to_tensor(values) if is_known else values

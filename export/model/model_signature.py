@@ -9,6 +9,7 @@ from keras_pe.export.model.answers import Answer, ask
 from keras_pe.export.model.calling import FlatModel
 from keras_pe.export.model.declared import declared_arguments, output_names, spec_dtype, spec_shape
 from keras_pe.export.model.dimensions import Shape, unnamed_lengths
+from keras_pe.export.model.lookups import find_vocabularies
 from keras_pe.export.model.names import sanitize, unique
 from keras_pe.export.model.nesting import leaves, map_leaves
 from keras_pe.export.model.probing import asks_for_a_value
@@ -62,8 +63,10 @@ def model_signature(
     remaining = iter(plain)
     structure = map_leaves(arguments, lambda _: next(remaining))
     inputs = dict(zip(plain, zip(shapes, dtypes, strict=True), strict=True))
+    flat = FlatModel(model, structure, inputs)
+    vocabularies = find_vocabularies(flat)
     try:
-        answer = ask(FlatModel(model, structure, inputs), given)
+        answer = ask(flat, vocabularies, given)
     except UnknownSizesError as error:
         rule = "`model` must take zeros" if input_signature is None else "`input_signature` must fit the model"
         raise UnknownSizesError(
@@ -83,6 +86,7 @@ def model_signature(
         answer.sizes,
         answer.dimensions.ranges,
         {name: old for name, old in renamed if name != old},
+        {name: each for name, each in zip(plain, vocabularies, strict=True) if each},
     )
 
 

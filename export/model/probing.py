@@ -9,6 +9,7 @@ from keras_pe.export.model.dimensions import StaticShape
 from keras_pe.export.model.nesting import leaves
 from keras_pe.export.model.shape_inference import GraphShapes, PartialShape, SymbolicShapes
 from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.model.vocabulary import Vocabulary
 
 
 class Probe:
@@ -18,8 +19,9 @@ class Probe:
         cause: An error of its own, where it did not take something.
     """
 
-    def __init__(self, model: FlatModel) -> None:
+    def __init__(self, model: FlatModel, vocabularies: Sequence[Vocabulary | None]) -> None:
         self._model = model
+        self._vocabularies = vocabularies
         self._inference: GraphShapes | SymbolicShapes | None = None
         self._taken: dict[tuple[StaticShape, ...], bool] = {}
         self.cause: Exception | None = None
@@ -50,7 +52,7 @@ class Probe:
             Exception: Whatever the kernels raise.
         """
         with state_left_alone():
-            return self._model.call([zeros(*spec) for spec in zip(shapes, self._model.dtypes, strict=True)])
+            return self._model.call([zeros(*spec) for spec in self._specs(shapes)])
 
     @property
     def infers(self) -> bool:
@@ -67,11 +69,13 @@ class Probe:
         if all(shape is not None and None not in shape for shape in inferred):
             return inferred  # type: ignore[return-value]  # no size is None
         words = 1 + 2 * max((size for shape in shapes for size in shape), default=0)
-        specs = list(zip(shapes, self._model.dtypes, strict=True))
         try:
-            return self._returned([varied(shape, dtype, words) for shape, dtype in specs])
+            return self._returned([varied(*spec, words) for spec in self._specs(shapes)])
         except Exception:  # whatever the layers raise where they take none but certain values
-            return self._returned([zeros(shape, dtype, words) for shape, dtype in specs])
+            return self._returned([zeros(*spec, words) for spec in self._specs(shapes)])
+
+    def _specs(self, shapes: Sequence[StaticShape]) -> list[tuple[StaticShape, str, Vocabulary | None]]:
+        return list(zip(shapes, self._model.dtypes, self._vocabularies, strict=True))
 
     def _returned(self, arrays: Sequence[Any]) -> list[StaticShape]:
         if isinstance(self._inference, GraphShapes):

@@ -84,6 +84,14 @@ def recorded_symbols(model: Any) -> Iterator[dict[str, list[Any]]]:
         yield symbols
 
 
+@contextlib.contextmanager
+def recorded_arguments(model: Any) -> Iterator[list[tuple[Any, tuple[Any, ...]]]]:
+    """Records what the layers of a model are given, by position, while it is called or traced."""
+    given: list[tuple[Any, tuple[Any, ...]]] = []
+    with _watched(model, lambda path, call: given.append((call.layer, call.arguments))):
+        yield given
+
+
 class _Numbered:
     """Gives a path its name: from the second call on with the number of the call."""
 

@@ -6,8 +6,10 @@ from typing import Any
 
 from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.model.calling import zeros
+from keras_pe.export.model.dimensions import StaticShape
 from keras_pe.export.model.nesting import align, map_leaves
 from keras_pe.export.model.sizes import SizeRange, fitted, spread
+from keras_pe.export.model.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Signature:
         sizes: Sizes of the inputs' dynamic dimensions that the model was called with.
         ranges: The sizes that each of these dimensions takes.
         renamed: The model's own name of each tensor whose name an artifact cannot carry.
+        vocabularies: What inputs are looked up in.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -31,6 +34,7 @@ class Signature:
     sizes: Mapping[str, int]
     ranges: Mapping[str, SizeRange] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
+    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
 
     def pack(self, arrays: Mapping[str, Any]) -> tuple[Any, ...]:
         """Returns the positional arguments of the model's call: `model(*signature.pack(arrays))`.
@@ -54,12 +58,17 @@ class Signature:
         return [name for name in flat[0] if name is not None], [name for name in flat[1] if name is not None]
 
     def example(self, sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
-        """Returns arrays of zeros by name, of the given sizes or else of those that the model was called with."""
+        """Returns arrays of zeros by name, of the given sizes or else of those that the model was called with.
+
+        An input that takes the entries of a vocabulary alone holds one of them.
+        """
         sizes = sizes or self.sizes
-        return {
-            spec.name: zeros(tuple(sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape), spec.dtype)
-            for spec in self.inputs
-        }
+
+        def static(shape: tuple[int | str, ...]) -> StaticShape:
+            return tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape)
+
+        known = self.vocabularies
+        return {spec.name: zeros(static(spec.shape), spec.dtype, known.get(spec.name)) for spec in self.inputs}
 
     def fitted(self, wanted: Mapping[str, int]) -> dict[str, int]:
         """Returns sizes that the model takes, next to those that are wanted, and as different from each other."""
@@ -87,8 +96,13 @@ class Signature:
         return replace(self, inputs=cast(self.inputs), outputs=cast(self.outputs))
 
     def notes(self) -> list[str]:
-        """Returns a sentence on each name that an artifact cannot carry."""
-        return [f"{old!r} of the model is called {name!r} in the artifact." for name, old in self.renamed.items()]
+        """Returns a sentence on each name that an artifact cannot carry, and on each value that it does not refuse."""
+        renamed = [f"{old!r} of the model is called {name!r} in the artifact." for name, old in self.renamed.items()]
+        closed = [name for name, vocabulary in self.vocabularies.items() if vocabulary.is_closed]
+        return renamed + [
+            f"{name!r} takes the entries of its vocabulary alone: Keras refuses others, the artifact need not."
+            for name in closed
+        ]
 
     def unpack(self, structure: Any) -> dict[str, Any]:
         """Returns what the model returned by name, in the order of `outputs`.

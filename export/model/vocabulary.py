@@ -1,40 +1,59 @@
-"""The texts that a model knows: the words of its lookup layers, alone and in sentences."""
+"""What a model looks up, as values for its inputs: words, alone and in sentences, and whole numbers."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 Texts = npt.NDArray[np.object_]
+Numbers = npt.NDArray[np.integer]
 
 _STRANGE = ("", "a", "The cat sat.", "\u00fc")  # most vocabularies know none of them
 _BETWEEN = (" ", ", ", "  ", "\t", "-", "! ")
 _LENGTHS = range(4, 13)  # words of a sentence
-_MOST_WORDS = 1000
 
 
-def known_words(layers: Iterable[Any]) -> list[str]:
-    """Returns words that the layers look up, at most a thousand of each layer."""
-    import keras
+@dataclass(frozen=True)
+class Vocabulary:
+    """What the layers that look an input up have entries for.
 
-    looking_up = (keras.layers.StringLookup, keras.layers.TextVectorization)
-    words: dict[str, None] = {}
-    for layer in layers:
-        if isinstance(layer, looking_up):
-            words |= dict.fromkeys(map(str, layer.get_vocabulary(include_special_tokens=False)[:_MOST_WORDS]))
-    return list(words)
+    Attributes:
+        entries: Words or whole numbers, those that all of these layers have if any of them refuses others.
+        is_closed: Whether one does.
+    """
+
+    entries: tuple[str | int, ...] = ()
+    is_closed: bool = False
+
+    @property
+    def words(self) -> list[str]:
+        """The entries that are words."""
+        return [entry for entry in self.entries if isinstance(entry, str)]
+
+    @property
+    def numbers(self) -> list[int]:
+        """The entries that are whole numbers."""
+        return [entry for entry in self.entries if isinstance(entry, int)]
 
 
-def draw_texts(words: Sequence[str], shape: tuple[int, ...], rng: np.random.Generator) -> Texts:
-    """Returns texts of which some are unknown, some are words, and half are sentences of both."""
-    kinds = (_strange, _word, _sentence, _sentence)
-    return _filled(shape, lambda: kinds[rng.integers(len(kinds))](words, rng))
+def draw_texts(vocabulary: Vocabulary, shape: tuple[int, ...], rng: np.random.Generator) -> Texts:
+    """Returns texts: words of a closed vocabulary; of others some words, some unknown ones, sentences of both."""
+    kinds = (_strange, _word, _sentence, _sentence) if not vocabulary.is_closed else (_word,)
+    return _filled(shape, lambda: kinds[rng.integers(len(kinds))](vocabulary.words, rng))
 
 
-def draw_words(words: Sequence[str], shape: tuple[int, ...], rng: np.random.Generator) -> Texts:
+def draw_words(vocabulary: Vocabulary, shape: tuple[int, ...], rng: np.random.Generator) -> Texts:
     """Returns words that are known, for a model that takes no others."""
-    return _filled(shape, lambda: _word(words, rng))
+    return _filled(shape, lambda: _word(vocabulary.words, rng))
+
+
+def draw_numbers(vocabulary: Vocabulary, others: Numbers, rng: np.random.Generator) -> Numbers:
+    """Returns entries in place of all numbers if the vocabulary is closed, and else of every second."""
+    if not vocabulary.numbers:
+        return others
+    entries = rng.choice(vocabulary.numbers, others.shape)
+    return entries if vocabulary.is_closed else np.where(rng.random(others.shape) < 0.5, entries, others)
 
 
 def _filled(shape: tuple[int, ...], draw: Callable[[], str]) -> Texts:

@@ -19,7 +19,6 @@ from keras_pe.export.errors import (
 )
 from keras_pe.export.formats import Format
 from keras_pe.export.model.signature import Signature
-from keras_pe.export.model.vocabulary import known_words
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 from keras_pe.export.smoke_test.differences import Difference, find_differences
@@ -137,13 +136,12 @@ def _compared(
     import tensorflow as tf
 
     verdict, differences = Verdict.ROUNDING, list[Difference]()
-    words = known_words(layers)
     # Most models end with the first comparison: tracing a model for one call takes longer than calling it eagerly.
     for seed, compiled in enumerate((lambda call: call, lambda call: tf.function(call, autograph=False))):
         keras = as_function(layers[0], signature, compiled)
         for kind in tuple(kinds):
             try:
-                compared = _run_both(run, keras, kind(zeros, seed, words))
+                compared = _run_both(run, keras, kind(zeros, seed, signature.vocabularies))
             except ExportError:
                 raise
             except Exception:  # whatever the layers raise
@@ -190,7 +188,7 @@ def _run_both(
 def draw(layers: Sequence[Any], signature: Signature, zeros: Mapping[str, Any], seed: int) -> tuple[Arrays, Arrays]:
     """Returns inputs and what Keras returns for them: of drawn values, or of zeros if the model takes no others."""
     keras = as_function(layers[0], signature)
-    *drawn, plain = draws(zeros, seed, known_words(layers))
+    *drawn, plain = draws(zeros, seed, signature.vocabularies)
     for values in drawn:
         with contextlib.suppress(Exception):  # whatever the layers raise
             return values, keras(values)

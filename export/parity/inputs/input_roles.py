@@ -1,7 +1,7 @@
 """What the inputs of a model are for: found by watching which layers they reach unchanged."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,8 @@ import numpy as np
 from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.recording import LayerCall, record_calls
+from keras_pe.export.model.signature import Signature
+from keras_pe.export.model.vocabulary import Vocabulary
 from keras_pe.export.runtimes.runtime import Array, as_dtype
 
 _REACH = 2**24  # positions beyond are refused by the encoding itself
@@ -19,43 +21,42 @@ class Role:
     """What an input means to the model, as far as it decides which values are fair.
 
     Attributes:
-        role: "values", "ids" (rows of an embedding), "positions" or "start" (of a position encoding).
+        role: "values", "ids" (rows of an embedding), "positions" or "start" (of a position encoding), "entries" (of a
+            vocabulary).
         low: The least fair value, None where there is no bound.
         high: The least value above that is not fair, None where there is no bound.
+        vocabulary: What it is looked up in.
     """
 
     role: str
     low: float | None = None
     high: float | None = None
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
 
 
-def find_roles(
-    model: Any, inputs: tuple[TensorInfo, ...], sizes: Mapping[str, int], run: Callable[[Mapping[str, Any]], Any]
-) -> tuple[dict[str, Role], str | None]:
-    """Returns the roles of the inputs that reach an embedding or a position encoding.
+def find_roles(model: Any, signature: Signature) -> tuple[dict[str, Role], str | None]:
+    """Returns the roles of the inputs that reach an embedding, a position encoding or a lookup.
 
     The model runs once, eagerly, on zeros and ones: a fair token id, position and start everywhere. An input is
     recognized where it arrives as the very tensor that was given, or else by values that no other input has.
 
     Args:
         model: The model.
-        inputs: What it takes.
-        sizes: Sizes of the dynamic dimensions that it takes.
-        run: Runs the model on tensors, by name.
+        signature: Its signature.
 
     Returns:
-        The roles by name, and why there are none where the model did not run.
+        The roles by name, and why there are no others than of lookups where the model did not run.
     """
     import keras
 
-    if any(spec.dtype == "string" for spec in inputs):
-        return {}, None  # texts are looked up, not embedded
-    tensors = {name: keras.ops.convert_to_tensor(array) for name, array in _marks(inputs, sizes).items()}
+    roles = {name: Role("entries", vocabulary=each) for name, each in signature.vocabularies.items()}
+    plain = signature.example()
+    marks = _marks([spec for spec in signature.inputs if spec.name not in roles and spec.dtype != "string"], plain)
+    tensors = {name: keras.ops.convert_to_tensor(array) for name, array in marks.items()}
     try:
-        calls = record_calls(model, lambda: run(tensors))
+        calls = record_calls(model, lambda: signature.call(model, plain | tensors))
     except Exception as error:  # whatever a layer raises at these values
-        return {}, f"{type(error).__name__}: {first_line(error)}"
-    roles: dict[str, Role] = {}
+        return roles, f"{type(error).__name__}: {first_line(error)}"
     for value, role in _arrivals(calls):
         name = _recognize(value, tensors)
         if name is not None:
@@ -69,12 +70,12 @@ def given_roles(ranges: Mapping[str, tuple[float, float]], found: Mapping[str, R
     return {**found, **given}
 
 
-def _marks(inputs: tuple[TensorInfo, ...], sizes: Mapping[str, int]) -> dict[str, Array]:
+def _marks(inputs: Iterable[TensorInfo], zeros: Mapping[str, Any]) -> dict[str, Array]:
     """Returns an array of zeros and ones for each input, different from each other where the shapes leave room."""
     rng = np.random.default_rng(0)
     marks: dict[str, Array] = {}
     for spec in inputs:
-        shape = tuple(sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape)
+        shape = tuple(zeros[spec.name].shape)
         for _ in range(16):
             bits = rng.integers(0, 2, shape)
             if not any(mark.shape == shape and (mark == bits).all() for mark in marks.values()):

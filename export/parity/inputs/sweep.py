@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.model.sizes import SizeRange, counted
+from keras_pe.export.model.vocabulary import draw_numbers, draw_texts
 from keras_pe.export.parity.inputs.cases import Case
 from keras_pe.export.parity.inputs.input_roles import Role
 from keras_pe.export.parity.results import Array
@@ -101,7 +102,7 @@ def _usual(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.
         mask[..., :1] = True  # a row without anything to attend to is a case of its own
         return mask
     if spec.dtype == "string":
-        return rng.choice(np.array(["", "a", "Mauna Loa", "\u00fc"], dtype=object), shape)
+        return draw_texts(role.vocabulary, shape, rng)
     if kind in "iu":
         least = 0 if kind == "u" or role.role == "ids" else -64
         low = least if role.low is None else role.low
@@ -110,7 +111,7 @@ def _usual(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.
             drawn[1::2, -(shape[1] // 4) or shape[1] :] = (
                 0  # every second row ends in what many models take for padding
             )
-        return drawn
+        return draw_numbers(role.vocabulary, drawn, rng)
     if role.low is not None and role.high is not None:
         return rng.uniform(role.low, role.high, shape)
     if role.role in ("positions", "start"):

@@ -50,7 +50,7 @@ class KerasReference:
         self.version = f"keras {keras.__version__}"
         self.roles: Mapping[str, Role]
         with state_left_alone():
-            self.roles, unknown = find_roles(model, self.inputs, self.sizes, lambda x: self.signature.call(model, x))
+            self.roles, unknown = find_roles(model, self.signature)
         watch.stage("find what the inputs are for")
         self._remark = f"; what its inputs are for is not known ({unknown})" if unknown else ""
         self.basis = f"a float64 rebuild of the model, at most 8 times Keras' own error{self._remark}"
