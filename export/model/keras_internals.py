@@ -57,6 +57,14 @@ def replaced_calls(calls: Mapping[Any, Callable[..., Any]]) -> contextlib.Abstra
     return _own_methods("call", {layer: functools.partial(call, layer.call) for layer, call in calls.items()})
 
 
+def replaced_image_transforms(
+    transforms: Mapping[Any, Callable[..., Any]],
+) -> contextlib.AbstractContextManager[None]:
+    """Gives image layers another `transform_images`; each is called with the layer's own, then its arguments."""
+    own = {layer: functools.partial(transform, layer.transform_images) for layer, transform in transforms.items()}
+    return _own_methods("transform_images", own)
+
+
 @contextlib.contextmanager
 def resizing_to_tensors() -> Iterator[None]:
     """Lets `keras.ops.image.resize` take a size of tensors, in this thread.

@@ -1,19 +1,20 @@
 """What lets a model be traced that Keras runs eagerly: sizes that are tensors, and Python's `for` and `if` over them.
 
 Keras 3.15 traces its layers' calls as they are written. A loop over as many steps as the input has, which Python runs
-eagerly, is none in a graph, unless AutoGraph has made one of it.
+eagerly, is none in a graph, unless AutoGraph has made one of it. A CenterCrop takes a size that is not known for a
+large one, and would cut too little out of a small image, which it resizes eagerly.
 """
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from keras_pe.export.model.keras_internals import replaced_calls, resizing_to_tensors
+from keras_pe.export.model.keras_internals import replaced_calls, replaced_image_transforms, resizing_to_tensors
 
 _Result = TypeVar("_Result")
 
 
-def as_traceable(layers: Iterable[Any], trace: Callable[[], _Result]) -> _Result:
+def as_traceable(layers: Sequence[Any], trace: Callable[[], _Result]) -> _Result:
     """Returns what a function that traces a model returns.
 
     Where it raises, it is called once more, with AutoGraph reading the calls of the layers that are not Keras' own.
@@ -25,7 +26,7 @@ def as_traceable(layers: Iterable[Any], trace: Callable[[], _Result]) -> _Result
     Raises:
         Exception: Whatever the layers raise as they are written.
     """
-    with resizing_to_tensors():
+    with resizing_to_tensors(), replaced_image_transforms(_crops(layers)):
         try:
             return trace()
         except Exception as error:  # a layer may raise anything where a size is not known
@@ -35,6 +36,33 @@ def as_traceable(layers: Iterable[Any], trace: Callable[[], _Result]) -> _Result
                     return trace()
             except Exception:
                 raise error from None
+
+
+def _crops(layers: Iterable[Any]) -> dict[Any, Callable[..., Any]]:
+    """Returns what crops images of any size, for each layer that crops."""
+    import keras
+
+    crops = (layer for layer in layers if isinstance(layer, keras.layers.CenterCrop))
+    return {layer: functools.partial(_crop, layer) for layer in crops}
+
+
+def _crop(layer: Any, crop: Callable[..., Any], images: Any, *args: Any, **kwargs: Any) -> Any:
+    import keras
+    import tensorflow as tf
+
+    rows, columns = (-3, -2) if layer.data_format == "channels_last" else (-2, -1)
+    size, static = (layer.height, layer.width), list(images.shape)
+    if None not in (static[rows], static[columns]):
+        return crop(images, *args, **kwargs)
+    images = tf.cast(images, layer.compute_dtype)
+    shape = tf.shape(images)
+    cropped = tf.cond(
+        (shape[rows] >= layer.height) & (shape[columns] >= layer.width),
+        lambda: crop(images, *args, **kwargs),
+        lambda: keras.preprocessing.image.smart_resize(images, size, data_format=layer.data_format),
+    )
+    static[rows], static[columns] = size
+    return tf.ensure_shape(cropped, static)
 
 
 def _converted_calls(layers: Iterable[Any]) -> dict[Any, Callable[..., Any]]:

@@ -74,6 +74,22 @@ def test_an_image_of_any_size_is_interpolated(tmp_path: Path) -> None:
     assert keras.ops.image.resize is usual
 
 
+@pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
+def test_an_image_of_any_size_is_cropped_or_resized(data_format: str, tmp_path: Path) -> None:
+    shape = (None, None, 3) if data_format == "channels_last" else (3, None, None)
+    inputs = keras.Input(shape, name="x")
+    model = keras.Model(inputs, layers.CenterCrop(12, 10, data_format=data_format)(inputs))
+    artifact = export_onnx(model, tmp_path / "m.onnx")
+    session = ort.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(0)
+    for rows, columns in ((30, 21), (12, 10), (7, 40), (40, 7), (5, 6)):
+        size = [rows, columns, 3] if data_format == "channels_last" else [3, rows, columns]
+        x = rng.normal(size=(2, *size)).astype("float32")
+        (actual,) = session.run(None, {"x": x})
+        # Weights of a row and a column, rounded, times values of up to 5: some roundings of float32.
+        np.testing.assert_allclose(actual, model(x), rtol=0, atol=5e-6)
+
+
 def test_keras_cannot_trace_it_yet() -> None:
     """Otherwise `resizing_to_tensors` can go."""
     import tensorflow as tf
