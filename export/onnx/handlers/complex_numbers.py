@@ -75,9 +75,12 @@ def complex_of_parts(ctx: Replacement) -> None:
 
 @complex_handler("Cast")
 def cast(ctx: Replacement) -> None:
-    """A real tensor as a complex one; Keras never casts back."""
+    """A real tensor as a complex one, or the real part of a complex one."""
     (x,), (output,) = ctx.inputs, ctx.outputs
-    if ctx.rank(x) != ctx.rank(output):  # it has the last axis of pairs, or returns real numbers
+    if ctx.onnx_dtype(output) not in _PARTS:
+        ctx.finish(ctx.cast_like_output(part(ctx, as_pairs(ctx, x), 0)))
+        return
+    if ctx.rank(x) != ctx.rank(output):  # it has the last axis of pairs
         raise ValueError("Only a real tensor can be cast to a complex one.")
     real = ctx.emit("Cast", x, to=_PARTS[ctx.onnx_dtype(output)])
     finish_pairs(ctx, join(ctx, real, ctx.emit("Expand", ctx.constant_like(0, real), ctx.emit("Shape", real))))
@@ -128,6 +131,35 @@ def add(ctx: Replacement) -> None:
     """Sums of pairs. Broadcasting aligns the last axes, so the shapes need not have one rank."""
     first, second = (as_pairs(ctx, name) for name in ctx.inputs)
     finish_pairs(ctx, ctx.emit("Add", first, second))
+
+
+@complex_handler("Sub")
+def subtract(ctx: Replacement) -> None:
+    """Differences of pairs."""
+    first, second = (as_pairs(ctx, name) for name in ctx.inputs)
+    finish_pairs(ctx, ctx.emit("Sub", first, second))
+
+
+@complex_handler("Neg")
+def negate(ctx: Replacement) -> None:
+    """Both of each pair with the other sign."""
+    finish_pairs(ctx, ctx.emit("Neg", as_pairs(ctx, ctx.inputs[0])))
+
+
+@complex_handler("Sum", "Mean")
+def reduce(ctx: Replacement) -> None:
+    """The sum or mean of the first of each pair, and of the second."""
+    x, axes = ctx.inputs
+    pairs, kept = as_pairs(ctx, x), ctx.attribute("keep_dims", 0)
+    rank = ctx.rank(pairs) - 1
+    places = ctx.integers(*(int(axis) % rank for axis in ctx.constant_value(axes).reshape(-1)))
+    operator = ctx.operator.removesuffix(OF_COMPLEX)
+    # From opset 18 on the axes of a mean are an input, those of a sum are one in all that are exported to.
+    if operator == "Mean" and ctx.opset < 18:
+        reduced = ctx.emit("ReduceMean", pairs, axes=ctx.constant_value(places).tolist(), keepdims=kept)
+    else:
+        reduced = ctx.emit(f"Reduce{operator}", pairs, places, keepdims=kept)
+    finish_pairs(ctx, reduced)
 
 
 @complex_handler("Mul")

@@ -1,0 +1,93 @@
+"""Complex tensors in another shape: what is done to the axes before the last, which holds the pairs."""
+
+import numpy as np
+
+from keras_pe.export.onnx.handlers.complex_numbers import as_pairs, complex_handler, finish_pairs
+from keras_pe.export.onnx.handlers.replacement import Replacement
+
+_END = np.iinfo(np.int64).max  # of an axis of any length
+
+
+@complex_handler("Reshape")
+def reshape(ctx: Replacement) -> None:
+    """The new shape, and two."""
+    x, shape = ctx.inputs
+    whole = ctx.emit("Concat", ctx.cast(shape, "int64"), ctx.integers(2), axis=0)
+    finish_pairs(ctx, ctx.emit("Reshape", as_pairs(ctx, x), whole))
+
+
+@complex_handler("Transpose")
+def transpose(ctx: Replacement) -> None:
+    """The axes in another order, the pairs' last."""
+    x, order = ctx.inputs
+    axes = ctx.constant_value(order).tolist()
+    finish_pairs(ctx, ctx.emit("Transpose", as_pairs(ctx, x), perm=[*axes, len(axes)]))
+
+
+@complex_handler("ConcatV2")
+def concatenate(ctx: Replacement) -> None:
+    """One after the other, along an axis that is counted from the beginning."""
+    *tensors, axis = ctx.inputs
+    pairs = [as_pairs(ctx, name) for name in tensors]
+    finish_pairs(ctx, ctx.emit("Concat", *pairs, axis=_from_beginning(ctx, axis, ctx.rank(ctx.outputs[0]))))
+
+
+@complex_handler("Pack")
+def stack(ctx: Replacement) -> None:
+    """The same along a new axis."""
+    axis = ctx.attribute("axis", 0) % ctx.rank(ctx.outputs[0])
+    pairs = [ctx.emit("Unsqueeze", as_pairs(ctx, name), ctx.integers(axis)) for name in ctx.inputs]
+    finish_pairs(ctx, ctx.emit("Concat", *pairs, axis=axis))
+
+
+@complex_handler("ExpandDims")
+def expand(ctx: Replacement) -> None:
+    """A new axis, counted from the beginning."""
+    x, axis = ctx.inputs
+    place = ctx.integers(_from_beginning(ctx, axis, ctx.rank(ctx.outputs[0])))
+    finish_pairs(ctx, ctx.emit("Unsqueeze", as_pairs(ctx, x), place))
+
+
+@complex_handler("Squeeze")
+def squeeze(ctx: Replacement) -> None:
+    """Without the axes of length one, or those that are named."""
+    (x,) = ctx.inputs
+    pairs = as_pairs(ctx, x)
+    rank = ctx.rank(pairs) - 1
+    axes = [axis % rank for axis in ctx.attribute("squeeze_dims", [])]
+    if not axes:
+        if ctx.rank(ctx.outputs[0]) != rank - ctx.known_shape(pairs)[:rank].count(1):
+            raise ValueError("Squeeze has an ONNX form only where its axes are named, or all sizes known.")
+        axes = [axis for axis, size in enumerate(ctx.known_shape(pairs)[:rank]) if size == 1]
+    finish_pairs(ctx, ctx.emit("Squeeze", pairs, ctx.integers(*axes)))
+
+
+@complex_handler("StridedSlice")
+def strided_slice(ctx: Replacement) -> None:
+    """A slice of the first axes; the others stay whole, the pairs' among them."""
+    x, begin, end, strides = ctx.inputs
+    if ctx.attribute("ellipsis_mask", 0) or ctx.attribute("new_axis_mask", 0):
+        raise ValueError("A slice with an ellipsis or a new axis has no ONNX form for complex numbers.")
+    steps = ctx.constant_value(strides).astype("int64")
+    bits = 1 << np.arange(steps.size)
+    first, last, single = (ctx.attribute(f"{name}_mask", 0) & bits > 0 for name in ("begin", "end", "shrink_axis"))
+    start = _unless(ctx, first, np.where(steps > 0, 0, _END), ctx.cast(begin, "int64"))
+    stop = _unless(ctx, last, np.where(steps > 0, _END, -_END), ctx.cast(end, "int64"))
+    next_one = ctx.emit("Add", start, ctx.integers(*np.ones_like(steps)))
+    is_last = ctx.emit("Equal", start, ctx.integers(*-np.ones_like(steps)))
+    after = ctx.emit("Where", is_last, ctx.integers(*np.full_like(steps, _END)), next_one)
+    stop = ctx.emit("Where", ctx.constant(single, "bool"), after, stop)
+    axes = ctx.integers(*range(steps.size))
+    pairs = ctx.emit("Slice", as_pairs(ctx, x), start, stop, axes, ctx.integers(*np.where(single, 1, steps)))
+    taken = np.flatnonzero(single)
+    finish_pairs(ctx, ctx.emit("Squeeze", pairs, ctx.integers(*taken)) if taken.size else pairs)
+
+
+def _unless(ctx: Replacement, mask: np.ndarray, value: np.ndarray, otherwise: str) -> str:
+    """Writes the value where the mask holds, and what is computed elsewhere."""
+    return ctx.emit("Where", ctx.constant(mask, "bool"), ctx.integers(*value), otherwise)
+
+
+def _from_beginning(ctx: Replacement, axis: str, rank: int) -> int:
+    """Returns an axis of a tensor of this rank, its pairs left out, counted from the beginning."""
+    return int(ctx.constant_value(axis).item()) % rank

@@ -1,0 +1,57 @@
+"""Complex tensors change their shape as real ones do, at any size of the batch."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from tests.export.onnx.exported import expected, exported, opened
+
+PARTS = [np.random.default_rng(seed).normal(size=(4, 6)).astype("float32") for seed in (0, 1)]
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "reshaped": lambda x: tf.reshape(x, [-1, 2, 3]),
+    "flat": lambda x: tf.reshape(x, [-1]),
+    "transposed": tf.transpose,
+    "axes in turn": lambda x: tf.transpose(tf.reshape(x, [-1, 2, 3]), [2, 0, 1]),
+    "joined": lambda x: tf.concat([x, tf.math.conj(x)], -1),
+    "stacked": lambda x: tf.stack([x, x * 2.0, -x], 1),
+    "stacked last": lambda x: tf.stack([x, -x], -1),
+    "last axis": lambda x: tf.expand_dims(x, -1),
+    "first axis": lambda x: tf.expand_dims(x, 0),
+    "squeezed": lambda x: tf.squeeze(tf.reshape(x, [-1, 1, 6, 1]), [1, -1]),
+    "columns": lambda x: x[:, 1:4],
+    "every second": lambda x: x[:, ::2],
+    "backwards": lambda x: x[::-1, 4:0:-2],
+    "half of the rows": lambda x: x[: tf.shape(x)[0] // 2],
+    "a column": lambda x: x[:, 2],
+    "the last column": lambda x: x[:, -1],
+    "the last row": lambda x: x[-1, 1:],
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_shape_changes_as_that_of_real_numbers(name: str, tmp_path: Path) -> None:
+    def call(real: Any, imaginary: Any) -> Any:
+        changed = CHANGES[name](tf.complex(real, imaginary))
+        return ops.real(changed), ops.imag(changed)
+
+    run = opened(call, [keras.InputSpec(shape=(None, 6), dtype="float32")] * 2, tmp_path, opset_version=15)
+    for rows in (4, 2):
+        parts = [part[:rows] for part in PARTS]
+        for actual, truth in zip(run(parts), expected(call, parts), strict=True):
+            np.testing.assert_array_equal(actual, truth, strict=True)
+
+
+def test_a_spectrum_is_cut_in_half(tmp_path: Path) -> None:
+    def call(sound: Any) -> Any:
+        spectrum = tf.expand_dims(tf.signal.fft(tf.complex(sound, tf.zeros_like(sound))), -1)
+        return tf.math.abs(spectrum[:, : tf.shape(sound)[1] // 2, :])
+
+    (actual,) = exported(call, [PARTS[0]], tmp_path)
+    # Sums of six terms of order 1.
+    np.testing.assert_allclose(actual, expected(call, [PARTS[0]])[0], rtol=0, atol=6 * 2**-22)
