@@ -85,7 +85,7 @@ def _dimensions(
         return Dimensions(named, {"batch": SizeRange()})  # type: ignore[arg-type]  # no other is None
     if not dynamic:
         return Dimensions(list(shapes), {})  # type: ignore[arg-type]  # none is None
-    return find_dimensions(shapes, probe.takes, given, apart=apart)
+    return find_dimensions(shapes, probe.takes, given, apart=apart, are_within_tables=probe.are_within_tables)
 
 
 def _called(

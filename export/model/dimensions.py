@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from keras_pe.export.errors import UnknownSizesError
-from keras_pe.export.model.sizes import FAR, SizeRange, find_range, find_step
+from keras_pe.export.model.sizes import FAR, SizeRange, end_of_tables, find_range, find_step
 
 Shape = tuple[int | str | None, ...]
 StaticShape = tuple[int, ...]
@@ -46,7 +46,12 @@ class Dimensions:
 
 
 def find_dimensions(
-    shapes: Sequence[Shape], takes: Takes, given: Mapping[str, Sequence[int]], *, apart: Collection[str] = KINDS
+    shapes: Sequence[Shape],
+    takes: Takes,
+    given: Mapping[str, Sequence[int]],
+    *,
+    apart: Collection[str] = KINDS,
+    are_within_tables: Takes = lambda shapes: True,
 ) -> Dimensions:
     """Returns names and ranges: `batch`, `height`, `width`, `length`, `length_2`, ...
 
@@ -55,16 +60,17 @@ def find_dimensions(
         takes: Whether the model takes these static shapes.
         given: The sizes that a dimension takes, by the name that it will have.
         apart: Of which kinds to look for dimensions that are independent. Those of another are all one.
+        are_within_tables: Whether the tables of positions that the model has are as long as these shapes ask.
 
     Raises:
         UnknownSizesError: If the model takes no sizes that were asked for.
     """
     try:
-        search = _Search(shapes, takes, given, rank_one_has_batch=True)
+        search = _Search(shapes, takes, given, are_within_tables, rank_one_has_batch=True)
     except UnknownSizesError:
         if not any(len(shape) == 1 and shape[0] is None for shape in shapes):
             raise
-        search = _Search(shapes, takes, given, rank_one_has_batch=False)
+        search = _Search(shapes, takes, given, are_within_tables, rank_one_has_batch=False)
     groups = search.groups(apart)
     names = {axis: name for name, group in groups.items() for axis in group}
     named = [
@@ -102,9 +108,14 @@ class _Search:
     """A search around sizes that the model takes, the first that were found."""
 
     def __init__(
-        self, shapes: Sequence[Shape], takes: Takes, given: Mapping[str, Sequence[int]], rank_one_has_batch: bool
+        self,
+        shapes: Sequence[Shape],
+        takes: Takes,
+        given: Mapping[str, Sequence[int]],
+        are_within_tables: Takes,
+        rank_one_has_batch: bool,
     ) -> None:
-        self._shapes, self._takes, self._given = shapes, takes, given
+        self._shapes, self._takes, self._given, self._are_within_tables = shapes, takes, given, are_within_tables
         self._batches: list[Axis] = []
         self._lengths: list[Axis] = []
         self._named: dict[str, list[Axis]] = {}  # by the caller
@@ -143,7 +154,10 @@ class _Search:
         largest = max((self._base[group[0]] for group in groups), default=1)
         starts = ((1, 0), (largest + 1, 1), (largest + FAR, 1))
         asked = ({axis: size + step * i for i, group in enumerate(groups) for axis in group} for size, step in starts)
-        return len(groups) > 1 and all(map(self._taken, asked))
+        return len(groups) > 1 and all(map(self._is_endless, groups)) and all(map(self._taken, asked))
+
+    def _is_endless(self, group: Sequence[Axis]) -> bool:
+        return not end_of_tables(self._base[group[0]], 1, self._are_within(group))
 
     def _range(self, name: str, group: Sequence[Axis], guess: SizeRange | None) -> SizeRange:
         """Returns the sizes that a dimension takes while the others stay, with those of another for a guess."""
@@ -151,7 +165,12 @@ class _Search:
             return SizeRange(min(self._given[name]), 0, given=tuple(self._given[name]))
         if name == "batch" and self._taken(dict.fromkeys(group, _BATCH + 1)):
             return SizeRange()
-        return find_range(lambda size: self._taken(dict.fromkeys(group, size)), self._base[group[0]], guess)
+        return find_range(
+            lambda size: self._taken(dict.fromkeys(group, size)),
+            self._base[group[0]],
+            guess,
+            self._are_within(group),
+        )
 
     def _first_that_works(self) -> dict[Axis, int]:
         """Returns a size for each dynamic axis."""
@@ -170,6 +189,9 @@ class _Search:
 
     def _taken(self, changed: dict[Axis, int]) -> bool:
         return self._takes(self._static(self._base | changed))
+
+    def _are_within(self, group: Sequence[Axis]) -> Callable[[int], bool]:
+        return lambda size: self._are_within_tables(self._static(self._base | dict.fromkeys(group, size)))
 
     def _static(self, sizes: Mapping[Axis, int]) -> list[StaticShape]:
         return [

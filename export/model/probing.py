@@ -45,6 +45,13 @@ class Probe:
                 self._taken[asked] = True
         return self._taken[asked]
 
+    def are_within_tables(self, shapes: Sequence[StaticShape]) -> bool:
+        """Returns whether tables that are read at places of the sizes' own, as of positions, have as much."""
+        try:
+            return not isinstance(self._inference, GraphShapes) or self._inference.are_within_tables(shapes)
+        except ValueError:  # the shapes do not go together
+            return False
+
     def call(self, shapes: Sequence[StaticShape]) -> Any:
         """Returns what the model returns for zeros of these shapes.
 

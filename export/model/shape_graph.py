@@ -1,6 +1,6 @@
 """The part of a traced graph that the shapes in it depend on: small, so that it can be asked often."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 # Operators that return the shape that their arguments have together, in their dtype.
@@ -52,18 +52,47 @@ def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str]) -
             node.attr["dtype"].type = dtype.as_datatype_enum
             node.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
         else:
-            read = (source.removesuffix(":0") for source in node.input if not source.startswith("^"))
+            read = (source.removesuffix(":0") for source in node.input)
             node.input[:] = [merged.get(source, source) for source in read]
-            node.attr.pop("_class", None)  # may name an operator that goes
-    needed = _needed(definition, [*(followers - merged.keys()), *outputs])
-    part = tf.compat.v1.GraphDef(library=definition.library, versions=definition.versions)
-    part.node.extend(node for node in definition.node if node.name in needed)
-    return part
+    return part(definition, [*(followers - merged.keys()), *outputs])
+
+
+def part(definition: Any, names: Iterable[str]) -> Any:
+    """Returns a `GraphDef` of some operators and all that they are computed from."""
+    import tensorflow as tf
+
+    needed = _needed(definition, names)
+    found = tf.compat.v1.GraphDef(library=definition.library, versions=definition.versions)
+    found.node.extend(node for node in definition.node if node.name in needed)
+    for node in found.node:
+        node.input[:] = [source for source in node.input if not source.startswith("^")]
+        node.attr.pop("_class", None)  # may name an operator that goes
+    return found
+
+
+def imported(definition: Any, inputs: Sequence[str], shapes: Sequence[Sequence[int]]) -> Any:
+    """Returns a `tf.Graph` with these shapes of the inputs, as far as it has them, and all others inferred.
+
+    Raises:
+        ValueError: If the shapes do not go together.
+    """
+    import tensorflow as tf
+
+    asked = dict(zip(inputs, shapes, strict=True))
+    for node in definition.node:
+        if node.name in asked:
+            node.attr["shape"].shape.CopyFrom(tf.TensorShape(asked[node.name]).as_proto())
+    with tf.Graph().as_default() as graph:
+        tf.graph_util.import_graph_def(definition, name="")
+    return graph
 
 
 def _needed(definition: Any, names: Iterable[str]) -> set[str]:
     """Returns the names of the operators that some are computed from, themselves among them."""
-    sources = {node.name: [name.partition(":")[0].lstrip("^") for name in node.input] for node in definition.node}
+    sources = {
+        node.name: [source.partition(":")[0] for source in node.input if not source.startswith("^")]
+        for node in definition.node
+    }
     needed, waiting = set[str](), list(names)
     while waiting:
         name = waiting.pop()

@@ -9,8 +9,9 @@ from typing import Any
 from keras_pe.export.model.calling import FlatModel
 from keras_pe.export.model.dimensions import StaticShape
 from keras_pe.export.model.keras_internals import compute_output_spec
-from keras_pe.export.model.shape_graph import shape_graph
+from keras_pe.export.model.shape_graph import imported, shape_graph
 from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.model.table_reads import TableReads
 from keras_pe.export.model.traceable import as_traceable
 
 PartialShape = tuple[int | None, ...]
@@ -18,6 +19,10 @@ PartialShape = tuple[int | None, ...]
 
 class EmptyTensorError(ValueError):
     """The sizes are so small that nothing is left of a tensor on the way."""
+
+
+class PastTheEndError(ValueError):
+    """The sizes are so large that a table, such as one of positions, ends before."""
 
 
 class SymbolicShapes:
@@ -66,27 +71,28 @@ class GraphShapes:
         inputs = [tensor.op.name for tensor in function.inputs[:count]]
         self._outputs = [tensor.name for tensor in function.outputs]
         self._definition = shape_graph(function.graph, inputs, [tensor.op.name for tensor in function.outputs])
-        nodes = {node.name: node for node in self._definition.node}
-        self._inputs = [nodes[name] for name in inputs]
+        self._reads = TableReads(function.graph, dict(zip(inputs, model.shapes, strict=True)))
+        self._inputs = inputs
         self._always_empty = set(_empty_tensors(function.graph))
 
     def __call__(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
         """Returns the shapes of the outputs, `None` where a size or the number of dimensions is not known.
 
         Raises:
-            ValueError: If the shapes do not go together, or leave nothing of a tensor.
+            ValueError: If the shapes do not go together, leave nothing of a tensor, or ask more of a table than it has.
         """
-        import tensorflow as tf
-
-        for node, shape in zip(self._inputs, shapes, strict=True):
-            node.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
-        with tf.Graph().as_default() as graph:
-            tf.graph_util.import_graph_def(self._definition, name="")
+        if reader := self._reads.past_the_end(shapes, ("Slice", "GatherV2")):
+            raise PastTheEndError(f"{reader!r} reads past the end of its table")
+        graph = imported(self._definition, self._inputs, shapes)
         for name in _empty_tensors(graph):
             if name not in self._always_empty:
                 raise EmptyTensorError(f"nothing is left of the tensor {name!r}")
         found = (graph.get_tensor_by_name(name).shape for name in self._outputs)
         return [None if shape.rank is None else tuple(shape.as_list()) for shape in found]
+
+    def are_within_tables(self, shapes: Sequence[StaticShape]) -> bool:
+        """Returns whether no table is asked for more than it has, nor for what is then cut off."""
+        return self._reads.past_the_end(shapes, ("Slice", "StridedSlice", "GatherV2")) is None
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Returns the outputs, flat: a loop over many steps takes a fraction of the time that it takes eagerly.

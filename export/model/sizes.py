@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 
 _STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 56, 64, 96, 112, 128, 160, 256, 320, 512)
 FAR = 210  # steps from a size that was found, where a model is asked whether there is an end
+_FARTHEST = 2**20  # a size, up to which an end of tables is looked for
 _LARGE = 1024  # two such sizes are a large image
 
 
@@ -62,30 +63,60 @@ class SizeRange:
         return f"{kind} of {self.step}, {ends}"
 
 
-def find_range(takes: Callable[[int], bool], known: int, guess: SizeRange | None = None) -> SizeRange:
+def find_range(
+    takes: Callable[[int], bool],
+    known: int,
+    guess: SizeRange | None = None,
+    are_within_tables: Callable[[int], bool] = lambda size: True,
+) -> SizeRange:
     """Returns the range of sizes around a known one.
 
     Between two sizes of equal remainder that are taken, all others are held to be taken; so are all beyond the last
-    that was asked for.
+    that was asked for, unless tables end there.
 
     Args:
         takes: Whether a size is taken.
         known: A size that is taken.
-        guess: A range without end that it may be: the questions to confirm it are fewer.
+        guess: A range that it may be: the questions to confirm it are fewer.
+        are_within_tables: Whether tables, such as those of positions, are as long as a size asks. That costs little,
+            however large the size; one that is not may be taken.
     """
-    if guess and guess.step and known in guess:
-        least, step = guess.least, guess.step
-        inside, outside = (least, known + step, known + FAR * step), (least - step, known + step // 2)
-        if all(map(takes, inside)) and not any(takes(size) for size in outside if size > 0 and size not in guess):
-            return guess
+    if guess and guess.step and known in guess and _is_range(takes, known, guess, are_within_tables):
+        return guess
     step = abs(find_step(takes, known))
     if not step:
         return SizeRange(known, 0)
     below = (known - 1) // step  # so many steps down is a size of at least 1
     least = known - step * _last(lambda steps: takes(known - step * steps), below)
+    most = end_of_tables(known, step, are_within_tables)
+    if most and takes(most) and not takes(most + step):
+        return SizeRange(least, step, most)
     if takes(known + step * FAR):
         return SizeRange(least, step)
     return SizeRange(least, step, known + step * _last(lambda steps: takes(known + step * steps), FAR))
+
+
+def _is_range(
+    takes: Callable[[int], bool], known: int, guess: SizeRange, are_within_tables: Callable[[int], bool]
+) -> bool:
+    least, step, most = guess.least, guess.step, guess.most
+    inside = (least, known + step, most or known + FAR * step)
+    outside = (least - step, known + step // 2, *([most + step] if most else []))
+    return (
+        all(map(takes, inside))
+        and not any(takes(size) for size in outside if size > 0 and size not in guess)
+        and (most is not None or not end_of_tables(known, step, are_within_tables))
+    )
+
+
+def end_of_tables(known: int, step: int, are_within_tables: Callable[[int], bool]) -> int | None:
+    """Returns the last size, in steps from a known one, for which tables are long enough; None if no end is met."""
+    steps = FAR
+    while are_within_tables(known + step * steps):
+        steps *= 2
+        if known + step * steps > _FARTHEST:
+            return None
+    return known + step * _last(lambda count: are_within_tables(known + step * count), steps)
 
 
 def find_step(takes: Callable[[int], bool], known: int) -> int:

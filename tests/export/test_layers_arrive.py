@@ -10,6 +10,7 @@ import pytest
 from keras_pe import LearnedPositionEmbedding, SinusoidalPositionEncoding, from_convention, tensor2tensor
 from keras_pe.conventions import CONVENTIONS
 from keras_pe.export import check_parity, export_onnx, export_saved_model
+from keras_pe.export.model.sizes import SizeRange, ranges_from_json
 
 
 def grid() -> keras.Model:
@@ -91,11 +92,12 @@ def test_the_saved_model_says_what_keras_says(tmp_path: Path, build: Callable[[]
     assert report.passed, str(report)
 
 
-def test_a_learned_table_shorter_than_its_input_fails_in_onnx_runtime(tmp_path: Path) -> None:
+def test_a_learned_table_shorter_than_its_input_is_told_and_fails_in_onnx_runtime(tmp_path: Path) -> None:
     import onnxruntime as ort
 
     x = keras.Input((None, 16), name="x")
-    export_onnx(keras.Model(x, LearnedPositionEmbedding(20)(x)), tmp_path / "model.onnx")
+    artifact = export_onnx(keras.Model(x, LearnedPositionEmbedding(20)(x)), tmp_path / "model.onnx")
+    assert ranges_from_json(artifact.metadata["keras_pe.sizes"])["length"] == SizeRange(1, 1, 20)
     options = ort.SessionOptions()
     options.log_severity_level = 4
     session = ort.InferenceSession(tmp_path / "model.onnx", options)
