@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.export.graph.constant_state import is_constant
 from keras_pe.export.graph.control_flow import convertible_control_flow
 from keras_pe.export.graph.sizes_of_values import with_sizes_of_values
 from keras_pe.export.graph.time_steps import steps_as_rows
@@ -56,7 +57,7 @@ class Trace:
         inputs: The TensorFlow tensors of the signature's inputs, by name, in its order.
         outputs: The same of its outputs.
         weights: What else the function takes.
-        updated: The paths of the variables that a call would change and an output depends on.
+        updated: The paths of the variables that a call would change and an output depends on, see `is_constant`.
         view: The function's graph.
         layers: The TensorFlow tensors that each call of a layer returns, by its path and name; empty for one that is
             within a loop.
@@ -90,7 +91,7 @@ def trace(layers: Sequence[Any], signature: Signature) -> Trace:
     constants = _constants(layers)
     variables = list({id(v): v for v in model.variables if id(v) not in constants}.values())
     count = len(signature.inputs)
-    assigned: dict[int, Any] = {}
+    assigned: list[tuple[Any, Any]] = []
 
     def flat(*arguments: Any) -> list[Any]:
         mapping = list(zip(variables, arguments[count:], strict=True))
@@ -98,7 +99,7 @@ def trace(layers: Sequence[Any], signature: Signature) -> Trace:
         with state_left_alone(mapping) as scope:
             named = {s.name: x for s, x in zip(signature.inputs, arguments[:count], strict=True)}
             results = signature.call(model, named)
-        assigned.update(scope.assigned)
+            assigned.extend((v, scope.get_current_value(v)) for v in scope.assigned.values())
         return [tf.identity(results[spec.name]) for spec in signature.outputs]
 
     specs = [
@@ -114,28 +115,54 @@ def trace(layers: Sequence[Any], signature: Signature) -> Trace:
 
     with one_at_a_time, steps_as_rows(layers), convertible_control_flow():
         function, symbols = as_traceable(layers, traced)
-    captured = [  # resources are frozen by the converter, and what TensorFlow has inlined already is no argument
-        (inner, value)
-        for value, inner in function.graph.captures
-        if inner.dtype != tf.resource and inner.op.type == "Placeholder"
-    ]
-    arguments = [x.name for x in function.inputs[count : len(specs)]] + [inner.name for inner, _ in captured]
-    argument_of = {id(v): x for v, x in zip(variables, function.inputs[count : len(specs)], strict=True)}
-    argument_of |= {id(value): inner for value, inner in function.graph.captures}  # of a variable its handle
-    names = unique([v.path for v in variables] + [f"{inner.op.name}" for inner, _ in captured])
-    values = [*variables, *(value for _, value in captured)]
     view = GraphView(function.graph, layers)
+    inputs, arguments = function.inputs[:count], _arguments(function, variables, count)
+    read = [(v, value) for v, value in assigned if _is_read(v, arguments, view)]
     returned = dict(zip((spec.name for spec in signature.outputs), function.outputs, strict=True))
     return Trace(
         with_sizes_of_values(signature, returned),
         function,
-        tuple(x.name for x in function.inputs[:count]),
+        tuple(x.name for x in inputs),
         tuple(x.name for x in function.outputs),
-        tuple(Weight(*weight) for weight in zip(names, arguments, values, strict=True)),
-        tuple(v.path for v in assigned.values() if _is_read(v, argument_of, view)),
+        _weights(function, variables, arguments),
+        () if _is_constant(read, inputs, view, model, signature) else tuple(v.path for v, _ in read),
         view,
         {path: tuple(_name_in(function.graph, x) for x in returned) for path, returned in symbols.items()},
         {x.name: output.name for output in function.outputs for x in _before_identities(output)},
+    )
+
+
+def _arguments(function: Any, variables: Sequence[Any], count: int) -> dict[int, Any]:
+    """Returns what stands in the graph for each variable and for each value that it captured, by their identity.
+
+    Args:
+        function: The concrete function, which takes the inputs, then the variables.
+        variables: The variables.
+        count: The number of inputs.
+    """
+    arguments = {id(v): x for v, x in zip(variables, function.inputs[count:], strict=False)}
+    return arguments | {id(value): inner for value, inner in function.graph.captures}  # of a variable its handle
+
+
+def _weights(function: Any, variables: Sequence[Any], arguments: Mapping[int, Any]) -> tuple[Weight, ...]:
+    import tensorflow as tf
+
+    captured = [  # resources are frozen by the converter, and what TensorFlow has inlined already is no argument
+        (inner.op.name, value)
+        for value, inner in function.graph.captures
+        if inner.dtype != tf.resource and inner.op.type == "Placeholder"
+    ]
+    named = [*((v.path, v) for v in variables), *captured]
+    names = unique([name for name, _ in named])
+    return tuple(Weight(name, arguments[id(value)].name, value) for name, (_, value) in zip(names, named, strict=True))
+
+
+def _is_constant(
+    read: Sequence[tuple[Any, Any]], inputs: Sequence[Any], view: GraphView, model: Any, signature: Signature
+) -> bool:
+    """Returns whether no call differs from another by the variables that it assigns, which come with the new values."""
+    return not view.depends([value for _, value in read], inputs) and is_constant(
+        model, signature, [variable for variable, _ in read]
     )
 
 

@@ -64,6 +64,11 @@ class GraphView:
         """The names of the nodes, without those in functions, that an output depends on."""
         return _needed(self.definition.node, self._results)
 
+    def depends(self, tensors: Iterable[Any], inputs: Iterable[Any]) -> bool:
+        """Returns whether one of the tensors depends on one of the inputs."""
+        needed = _needed(self.definition.node, [getattr(tensor, "name", "") for tensor in tensors])
+        return not needed.isdisjoint(tensor.op.name for tensor in inputs)
+
     def random_operators(self, *results: str) -> list[tuple[str, str]]:
         """Returns the path and type of what draws random numbers that one of the tensors depends on, or any output.
 
