@@ -142,22 +142,30 @@ class _Search:
     def ranges(self, groups: Mapping[str, Sequence[Axis]]) -> dict[str, SizeRange]:
         """Returns the sizes that each dimension takes."""
         asked = {name: group for name, group in groups.items() if name != "batch" and name not in self._given}
-        are_any = self._take_any(list(asked.values()))
+        without_gaps = self._without_gaps(asked)
         ranges: dict[str, SizeRange] = {}
         for name, group in groups.items():
             guess = next(reversed(ranges.values()), None)
-            ranges[name] = SizeRange() if are_any and name in asked else self._range(name, group, guess)
+            ranges[name] = without_gaps.get(name) or self._range(name, group, guess)
         return ranges
 
-    def _take_any(self, groups: Sequence[Sequence[Axis]]) -> bool:
-        """Whether dimensions take any size, asked of all at once: most do, and that is soon known."""
-        largest = max((self._base[group[0]] for group in groups), default=1)
-        starts = ((1, 0), (largest + 1, 1), (largest + FAR, 1))
-        asked = ({axis: size + step * i for i, group in enumerate(groups) for axis in group} for size, step in starts)
-        return len(groups) > 1 and all(map(self._is_endless, groups)) and all(map(self._taken, asked))
+    def _without_gaps(self, groups: Mapping[str, Sequence[Axis]]) -> dict[str, SizeRange]:
+        """Returns the ranges of dimensions that all take any size, or any up to where a table ends; else none.
 
-    def _is_endless(self, group: Sequence[Axis]) -> bool:
-        return not end_of_tables(self._base[group[0]], 1, self._are_within(group))
+        Asked of all at once: most do, and that is soon known.
+        """
+        if len(groups) < 2:
+            return {}
+        ends = {name: end_of_tables(self._base[axes[0]], 1, self._are_within(axes)) for name, axes in groups.items()}
+        largest = max(self._base[group[0]] for group in groups.values())
+        small, next_ones = dict.fromkeys(groups, 1), {name: largest + 1 + i for i, name in enumerate(groups)}
+        last = {name: ends[name] or size - 1 + FAR for name, size in next_ones.items()}
+        for sizes in (small, next_ones, last):
+            if not self._taken({axis: sizes[name] for name, group in groups.items() for axis in group}):
+                return {}
+        if any(end and self._taken(dict.fromkeys(groups[name], end + 1)) for name, end in ends.items()):
+            return {}
+        return {name: SizeRange(most=end) for name, end in ends.items()}
 
     def _range(self, name: str, group: Sequence[Axis], guess: SizeRange | None) -> SizeRange:
         """Returns the sizes that a dimension takes while the others stay, with those of another for a guess."""
