@@ -1,7 +1,8 @@
 """`keras.ops.scan` and `keras.ops.switch` in the form that converters know: loops over tensors, and nested branches.
 
 Keras 3.15 on TensorFlow keeps what a scan carries in arrays of one element, and one that runs backwards writes its last
-row first; ONNX's Loop carries tensors, and appends. A switch becomes operators of TensorFlow 1's control flow.
+row first; ONNX's Loop carries tensors, and appends. A switch becomes operators of TensorFlow 1's control flow,
+or one that LiteRT has not.
 """
 
 import contextlib

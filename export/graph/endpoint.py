@@ -8,6 +8,7 @@ from typing import Any
 
 from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.formats import Format
+from keras_pe.export.graph.control_flow import convertible_control_flow
 from keras_pe.export.graph.refusals import untraceable
 from keras_pe.export.graph.sizes_of_values import with_sizes_of_values
 from keras_pe.export.graph.time_steps import steps_as_rows
@@ -40,7 +41,7 @@ class Endpoint:
         """
         self._model, self._format, self._layers = layers[0].name, format, layers
         try:
-            with one_at_a_time, steps_as_rows(layers):
+            with one_at_a_time, steps_as_rows(layers), convertible_control_flow():
                 self._archive, served = as_traceable(layers, lambda: _archived(layers, signature))
         except Exception as error:  # a layer may raise anything where a size is not known
             raise untraceable(format, self._model, signature, error) from error
@@ -56,7 +57,7 @@ class Endpoint:
         """
         try:
             # It may be traced once more.
-            with one_at_a_time, steps_as_rows(self._layers), _without_notices():
+            with one_at_a_time, steps_as_rows(self._layers), convertible_control_flow(), _without_notices():
                 as_traceable(self._layers, lambda: self._archive.write_out(folder, verbose=False))
         except (AssertionError, TypeError, ValueError, NotImplementedError, RuntimeError) as error:
             reason = f"TensorFlow cannot write it: {first_line(error)}."

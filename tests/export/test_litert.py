@@ -143,6 +143,19 @@ def test_the_ways_around_are_ways(model: keras.Model, length: int, tmp_path: Pat
     np.testing.assert_allclose(actual, model(x), rtol=1e-5, atol=1e-6)  # some ten roundings of values below 1
 
 
+def test_a_switch_takes_the_branch_of_its_index(tmp_path: Path) -> None:
+    def chosen(x: Any) -> Any:
+        return ops.switch(ops.cast(x[0, 0, 0], "int32"), [ops.relu, ops.square, ops.negative], x)
+
+    model = _apply(Function(chosen))
+    artifact = export_litert(model, tmp_path / "model.tflite")
+    for index in (0, 1, 2, 9):
+        x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
+        x[0, 0, 0] = index
+        (actual,) = _run(artifact.path, {"x": x}).values()
+        np.testing.assert_array_equal(actual, model(x))
+
+
 def test_random_numbers_that_no_output_depends_on_are_not_refused(tmp_path: Path) -> None:
     x = keras.Input((6, 6, 3), name="x")
     model = keras.Model(x, layers.RandomGrayscale()(x))
