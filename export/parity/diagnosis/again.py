@@ -1,6 +1,8 @@
 """A recorded call of a layer made again, with one thing about the layer or what it is given changed."""
 
 import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,11 +11,15 @@ from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.parity.diagnosis.probe import LayerFault
 from keras_pe.export.parity.results import Array
 
+_STEPS = 3  # of a recurrence: what it keeps from one to the next shows in the second
+Variant = tuple[str, str, Callable[[], Array | None]]
+"""A cause, a sentence about it, and what computes the output that the layer would have."""
+
 
 def with_attributes(fault: LayerFault, change: dict[str, Any], kind: Any = None) -> Array:
     """Returns what the layer gives with other attributes and the same weights, as a layer of another class if asked."""
     layer = fault.call.layer
-    config = _config(layer)
+    config = {name: "zeros" if name.endswith("_initializer") else v for name, v in _config(layer).items()}
     if kind is not None:
         config = {name: value for name, value in config.items() if name in inspect.signature(kind).parameters}
     again = (kind or type(layer)).from_config({**config, **change, "name": layer.name})
@@ -25,8 +31,16 @@ def with_attributes(fault: LayerFault, change: dict[str, Any], kind: Any = None)
         for variable in again.weights:
             variable.assign(by_name.get(variable.path.rpartition("/")[2], 0.0 * variable))
     else:
-        again.set_weights(weights)
+        again.set_weights([_in_shape(w, v.shape) for w, v in zip(weights, again.weights, strict=True)])
     return call(again, given(fault), fault)
+
+
+def _in_shape(weight: Array, shape: tuple[int, ...]) -> Array:
+    """Returns a weight in another shape: of two biases that are added their sum, of one that and zeros."""
+    if weight.shape == (2, *shape):
+        summed: Array = weight[0] + weight[1]
+        return summed
+    return np.stack([weight, np.zeros_like(weight)]) if (2, *weight.shape) == shape else weight
 
 
 def _config(layer: Any) -> dict[str, Any]:
@@ -38,14 +52,19 @@ def _config(layer: Any) -> dict[str, Any]:
     return {**layer.get_config(), **functions}
 
 
-def with_private(fault: LayerFault, name: str, value: float) -> Array:
-    """Returns what the layer gives while a number that it keeps for itself is another."""
-    own, kept = vars(fault.call.layer), vars(fault.call.layer)[name]
-    own[name] = value  # setattr() would track it
+def with_numbers(fault: LayerFault, numbers: Mapping[str, float]) -> Array:
+    """Returns what the layer gives with other numbers, of its configuration or, of one name, that it keeps for itself.
+
+    Those that it keeps for itself begin with an underscore.
+    """
+    own, private = vars(fault.call.layer), {n: v for n, v in numbers.items() if n.startswith("_")}
+    public = {n: v for n, v in numbers.items() if n not in private}
+    kept = {name: own[name] for name in private}
+    own.update(private)  # setattr() would track them
     try:
-        return call(fault.call.layer, given(fault), fault)
+        return with_attributes(fault, public) if public else call(fault.call.layer, given(fault), fault)
     finally:
-        own[name] = kept
+        own.update(kept)
 
 
 def with_weight(fault: LayerFault, variable: Any, value: Array) -> Array:
@@ -66,6 +85,29 @@ def with_input(fault: LayerFault, old: Array, new: Array) -> Array:
         return as_tensor(new.astype(array.dtype)) if is_meant else leaf
 
     return call(fault.call.layer, keras.tree.map_structure(put, given(fault)), fault)
+
+
+def shown(fault: LayerFault, result: Array | None) -> Array | None:
+    """Returns what the layer in which a fault shows makes of a result."""
+    return result if fault.through is None or result is None else with_input(fault.through, fault.expected, result)
+
+
+def first_steps(fault: LayerFault) -> LayerFault | None:
+    """Returns the same of a recurrent layer's first steps, which know nothing of those after them; None of another.
+
+    A recurrence takes its time for each step: what does not even begin as the artifact does need not go on.
+    """
+    import keras
+
+    layer, inputs = fault.call.layer, fault.call.arguments
+    is_forward = isinstance(layer, keras.layers.RNN) and layer.return_sequences and not layer.go_backwards
+    if not is_forward or fault.actual is None or fault.through is not None or not inputs:
+        return None
+    if given(fault).get("mask") is not None or fault.index > 0 or fault.actual.shape[1] <= _STEPS:
+        return None
+    outputs = (fault.expected[:, :_STEPS],)
+    begun = replace(fault.call, arguments=(inputs[0][:, :_STEPS], *inputs[1:]), outputs=outputs)
+    return replace(fault, call=begun, actual=fault.actual[:, :_STEPS])
 
 
 def given(fault: LayerFault) -> dict[str, Any]:

@@ -18,14 +18,14 @@ class Match:
         tensor: Its name.
         shape: Its shape.
         dtype: Its type.
-        channels_first: Whether its channels stand behind the batch, where Keras has them last.
+        axes: The order in which it has the output's axes: its channels behind the batch, or its steps before it.
         difference: Its largest distance from the output.
     """
 
     tensor: str
     shape: tuple[int, ...]
     dtype: np.dtype
-    channels_first: bool
+    axes: tuple[int, ...]
     difference: float
 
 
@@ -50,10 +50,10 @@ class Tensors:
         """Returns the nearest tensor, of the given names or of all, that holds an output within the tolerance."""
         found = [
             match
-            for first, values in _layouts(output)
+            for axes, values in _flattened(output, _layouts(output.shape))
             for name in self._by_size.get(output.size, ())
             if names is None or name in names
-            if (match := self._compare(name, values, first, tolerance)) is not None
+            if (match := self._compare(name, values, axes, tolerance)) is not None
         ]
         return min(found, key=lambda match: match.difference, default=None)
 
@@ -70,29 +70,26 @@ class Tensors:
     def sized(self, names: Iterable[str], output: Array) -> list[Match]:
         """Returns those of the named tensors that have the size of an output, in their order.
 
-        One whose shape tells no layout stands there as it fits best; with as many channels as rows, in both.
+        One whose shape tells no layout stands there as it fits best; one whose shape is that of several, in each.
         """
         matches = []
         for name in names:
             if name in self.arrays and self.arrays[name].size == output.size:
-                told = _layout_told(self.arrays[name].shape, output.shape)
+                told = _layouts_told(self.arrays[name].shape, output.shape)
                 found = [
-                    self._compare(name, values, first, np.inf)
-                    for first, values in _layouts(output)
-                    if told in (None, first)
+                    self._compare(name, values, axes, np.inf)
+                    for axes, values in _flattened(output, told or _layouts(output.shape))
                 ]
                 fitting = sorted((match for match in found if match is not None), key=lambda match: match.difference)
-                matches += fitting if told is None and self.arrays[name].shape == output.shape else fitting[:1]
+                matches += fitting if told else fitting[:1]
         return matches
 
     def in_shape(self, match: Match, shape: tuple[int, ...]) -> Array:
         """Returns a tensor in the shape and layout of Keras' output."""
-        array = self.arrays[match.tensor]
-        if not match.channels_first:
-            return array.reshape(shape)
-        return np.moveaxis(array.reshape((shape[0], shape[-1], *shape[1:-1])), 1, -1)
+        turned = [shape[axis] for axis in match.axes]
+        return self.arrays[match.tensor].reshape(turned).transpose(np.argsort(match.axes))
 
-    def _compare(self, name: str, values: Array, channels_first: bool, tolerance: float) -> Match | None:
+    def _compare(self, name: str, values: Array, axes: tuple[int, ...], tolerance: float) -> Match | None:
         array = self._values(name)
         step = max(1, len(values) // _PROBES)
         if np.isfinite(tolerance) and not _distance(array[::step], values[::step]) <= tolerance:
@@ -101,7 +98,7 @@ class Tensors:
         if difference > tolerance:
             return None
         given = self.arrays[name]
-        return Match(name, given.shape, given.dtype, channels_first, difference)
+        return Match(name, given.shape, given.dtype, axes, difference)
 
     def _values(self, name: str) -> Array:
         if name not in self._flat:
@@ -111,25 +108,31 @@ class Tensors:
 
 def in_layout(output: Array, match: Match) -> Array:
     """Returns an output of Keras as the tensor that should hold it: its layout, shape and type."""
-    turned = np.moveaxis(output, -1, 1) if match.channels_first else output
-    return turned.reshape(match.shape).astype(match.dtype)
+    return output.transpose(match.axes).reshape(match.shape).astype(match.dtype)
 
 
-def _layout_told(shape: tuple[int, ...], expected: tuple[int, ...]) -> bool | None:
-    """Returns whether a shape says that the channels stand first; None where it does not: values that are wrong must
-    not choose."""
-    is_turned = len(expected) in (3, 4, 5) and shape == (expected[0], expected[-1], *expected[1:-1])
-    is_turned = is_turned and expected[-1] > 1
-    return None if is_turned is (shape == expected) else is_turned
+def _layouts_told(shape: tuple[int, ...], expected: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Returns the layouts that a shape tells; none where it is that of no layout: values that are wrong must not
+    choose."""
+    return [axes for axes in _layouts(expected) if tuple(expected[axis] for axis in axes) == shape]
 
 
-def _layouts(output: Array) -> list[tuple[bool, Array]]:
-    """Returns the values with the channels last and, for what may be an image or a sequence, first."""
+def _layouts(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Returns the orders of axes in which an output may stand: as it is, with the channels first where it may be an
+    image or a sequence, with the steps before the batch where it may be a sequence."""
+    own = tuple(range(len(shape)))
+    orders = [own]
+    if len(shape) in (3, 4, 5) and shape[-1] > 1:
+        orders.append((0, own[-1], *own[1:-1]))
+    if len(shape) == 3 and shape[0] > 1 and shape[1] > 1:
+        orders.append((1, 0, 2))
+    return orders
+
+
+def _flattened(output: Array, layouts: Iterable[tuple[int, ...]]) -> list[tuple[tuple[int, ...], Array]]:
+    """Returns an output's values in each order of its axes."""
     values = output.astype(np.float64)
-    forms = [(False, values.ravel())]
-    if output.ndim in (3, 4, 5) and output.shape[-1] > 1:
-        forms.append((True, np.moveaxis(values, -1, 1).ravel()))
-    return forms
+    return [(axes, values.transpose(axes).ravel()) for axes in layouts]
 
 
 def _distance(one: Array, other: Array) -> float:

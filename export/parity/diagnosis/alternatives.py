@@ -56,6 +56,8 @@ def _plain_values(name: str, value: Any) -> Iterator[Any]:
         yield from (value + k for k in _CHOICES[name])
     elif isinstance(value, bool):
         yield not value
+    elif name == "axis" and isinstance(value, list | tuple):
+        yield from other_axes(value)
     elif name in _OF_EVERY_AXIS and isinstance(value, list | tuple):
         alike = ((k,) * len(value) for k in _OF_EVERY_AXIS[name])
         yield from (other for other in alike if other != tuple(value))
@@ -65,6 +67,12 @@ def _plain_values(name: str, value: Any) -> Iterator[Any]:
         yield from ((type(value))(value * factor) for factor in _FACTORS if value * factor != value)
         if isinstance(value, int):
             yield from (value + 1, value - 1)
+
+
+def other_axes(value: Any) -> Iterator[list[int]]:
+    """Yields the sets of axes that a layer might work over by mistake, the batch aside."""
+    own = list(value) if isinstance(value, list | tuple) else [value]
+    yield from (axes for axes in ([-1], [1], [2], [3], [1, 2], [1, 2, 3], [2, 3], [1, 3]) if axes != own)
 
 
 def sibling(layer: Any) -> type | None:

@@ -105,8 +105,9 @@ def _trace(probe: Probe) -> Trace:
     return trace_faults(probe.runner, probe.reference, expectation)
 
 
-def _rank(expectation: Expectation) -> tuple[bool, bool, int]:
-    """Orders cases: usual values first, then those with some positions to tell conventions apart, then the small."""
+def _rank(expectation: Expectation) -> tuple[bool, bool, int, int]:
+    """Orders cases: usual values first, then those with some positions to tell conventions apart, then the short."""
     arrays = expectation.case.inputs.values()
+    longest = max((array.shape[1] for array in arrays if array.ndim > 1), default=0)
     is_short = all(array.ndim < 2 or array.shape[1] < _TELLING for array in arrays)
-    return expectation.case.name == "large values", is_short, sum(array.size for array in arrays)
+    return expectation.case.name == "large values", is_short, longest, sum(array.size for array in arrays)

@@ -1,6 +1,6 @@
-"""A number of a layer fitted to the artifact's numbers."""
+"""Numbers of a layer fitted to the artifact's numbers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -10,29 +10,31 @@ _STEPS = 6
 _TELLING = 4  # values that must be wrong: fewer are met by chance
 
 
-def fitted(compute: Callable[[float], Array], value: float, expected: Array, actual: Array) -> float | None:
-    """Returns the number with which a layer comes nearest to what the artifact holds; None where it has no such say.
+def fitted(
+    compute: Callable[..., Array], values: Sequence[float], expected: Array, actual: Array
+) -> tuple[float, ...] | None:
+    """Returns the numbers with which a layer comes nearest to what the artifact holds; None where they have no say.
 
-    Gauss-Newton steps on the sum of squares: one is enough where the output is linear in the number.
+    Gauss-Newton steps on the sum of squares: one is enough where the output is linear in the numbers.
 
     Args:
-        compute: Returns what the layer gives with a number.
-        value: The number that it has.
-        expected: What it gives with that.
+        compute: Returns what the layer gives with some numbers.
+        values: The numbers that it has.
+        expected: What it gives with these.
         actual: What the artifact holds.
     """
-    if np.count_nonzero(expected != actual) < _TELLING:
+    if np.count_nonzero(expected != actual) < _TELLING * len(values):
         return None
-    now, at = expected.astype(np.float64), value
+    now, at = expected.astype(np.float64), np.array(values, np.float64)
     for _ in range(_STEPS):
-        step = 1e-2 * abs(at) or 1e-2
-        slope = (compute(at + step).astype(np.float64) - now) / step
-        weight = float((slope * slope).sum())
-        if not np.isfinite(weight) or weight == 0:
+        steps = np.where(at == 0, 1e-2, 1e-2 * np.abs(at))
+        moved = [compute(*(at + step)).astype(np.float64) for step in np.diag(steps)]
+        slopes = np.stack([(each - now).ravel() for each in moved], -1) / steps
+        if not np.isfinite(slopes).all() or not slopes.any():
             return None
-        change = float((slope * (actual - now)).sum()) / weight
-        at += change
-        now = compute(at).astype(np.float64)
-        if abs(change) <= 1e-4 * abs(at):
+        change = np.linalg.lstsq(slopes, (actual - now).ravel())[0]
+        at = at + change
+        now = compute(*at).astype(np.float64)
+        if (np.abs(change) <= 1e-4 * np.abs(at)).all():
             break
-    return at
+    return tuple(map(float, at))

@@ -1,5 +1,6 @@
 """What an operation might have become: left out, another one, or the same with its inputs in another order."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -28,6 +29,11 @@ def instead_of_operation(fault: LayerFault) -> Iterator[tuple[str, str, Callable
         what = "what it is given" if len(inputs) == 1 else f"input {number} of {len(inputs)} alone"
         yield "layer left out", f"The artifact holds {what}.", partial(_as_output, array, fault)
         yield "flipped sign", "The artifact holds the negative.", lambda: -fault.expected
+    if len(inputs) == 1 and inputs[0].shape != fault.expected.shape and inputs[0].size == fault.expected.size:
+        for order in list(itertools.permutations(range(1, inputs[0].ndim)))[1:]:
+            turned = np.reshape(inputs[0].transpose(0, *order), fault.expected.shape)
+            text = f"The artifact reshapes what it is given with its axes as {[0, *order]}."
+            yield "other order", text, partial(_as_output, turned, fault)
     if len(inputs) == 2 and all(array.dtype.kind == "f" for array in inputs):
         one, other = (array.astype(np.float64) for array in inputs)
         for said, function in _OF_TWO.items():

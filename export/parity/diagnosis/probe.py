@@ -33,8 +33,8 @@ class LayerFault:
         held: What the tensor that is named for the output holds, where that is of another size.
         loose: What the layer was given that the code of the layer around it has computed.
         before: What was there before of the same shape as these, with the layer or input that it came from.
-        unsure: Layers that it was given from, whose outputs the exporter has named no tensor for: a tensor that holds
-            one by chance may stand beside the way. They may be at fault in its place.
+        unsure: Layers that it was given from, whose outputs the exporter has named no tensor for: one that holds the
+            same may stand beside the way. They may be at fault in its place.
         through: For one of these: the layer in whose output it shows.
     """
 

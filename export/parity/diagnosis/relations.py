@@ -15,6 +15,7 @@ _MOST_SCALES = 4096
 _OFF_GRID = 0.02  # of a step, for a grid that is told from its own values
 _ON_ONE_SCALE = 8  # values at least: fewer may be on a grid by chance
 _STORED_ON_ONE_SCALE = 4  # integers that are there to be seen fit by chance far less often
+_ON_ONE_FACTOR = 4  # values at least: fewer are multiples of others by chance
 _AT_ONCE = 2**24  # values that are widened together; several copies of them are taken
 _REACH = 16  # rows by which rows are looked for elsewhere
 
@@ -150,6 +151,27 @@ def _misquantized(one: Array, other: Array) -> tuple[str, str] | None:
     return None
 
 
+def _rescaled(one: Array, other: Array) -> tuple[str, str] | None:
+    """A weight whose integers are those that rounding gives, each line of them times the scale of another line."""
+    for axis, levels in itertools.product(range(one.ndim), (127, 128, 7, 8)):
+        axes = tuple(i for i in range(one.ndim) if i != axis)
+        own = np.abs(one).max(axis=axes, keepdims=True) / levels
+        integers = np.rint(one / np.where(own > 0, own, 1.0))
+        weight = (integers * integers).sum(axis=axes, keepdims=True)
+        steps = (integers * other).sum(axis=axes, keepdims=True) / np.where(weight > 0, weight, 1.0)
+        is_telling = own.size > 1 and one.size >= _ON_ONE_SCALE * own.size and (steps > 0).all()
+        if not is_telling or not is_same(integers * steps, other) or is_same(own, steps):
+            continue
+        text = f"It holds {_scale(steps, axis)}. Its integers are right"
+        moved = int((np.abs(steps - own) > 1e-3 * own).sum())
+        if np.allclose(np.sort(steps.ravel()), np.sort(own.ravel()), rtol=1e-3, atol=0):
+            text += f"; {moved} of {own.size} scales stand in the place of others."
+        else:
+            text += f", {moved} of {own.size} scales are not the model's: {own.min():.6g} to {own.max():.6g}."
+        return f"quantized ({'int8' if levels > 100 else 'int4'})", text
+    return None
+
+
 def _step(values: Array) -> float:
     """Returns the step of a grid of at most 8 bits on which all values are; 0 where there is none."""
     gaps = np.diff(np.unique(values))
@@ -187,6 +209,17 @@ def _scaled(one: Array, other: Array) -> tuple[str, str] | None:
     if abs(factor + 1) < 1e-6:
         return "flipped sign", "Its values have the other sign."
     return "scaled values", f"Its values are {factor:.7g} times those of the model."
+
+
+def _scaled_by_index(one: Array, other: Array) -> tuple[str, str] | None:
+    for axis in range(one.ndim if one.ndim > 1 else 0):
+        axes = tuple(i for i in range(one.ndim) if i != axis)
+        weight = (one * one).sum(axis=axes, keepdims=True)
+        factors = (one * other).sum(axis=axes, keepdims=True) / np.where(weight > 0, weight, 1.0)
+        if one.size >= _ON_ONE_FACTOR * factors.size and is_same(factors * one, other):
+            said = f"{factors.min():.6g} to {factors.max():.6g}"
+            return "scaled values", f"Each index of axis {axis} is multiplied by a number of its own, {said}."
+    return None
 
 
 def _offset(one: Array, other: Array) -> tuple[str, str] | None:
@@ -275,9 +308,11 @@ _EXPLANATIONS: tuple[Callable[[Array, Array], tuple[str, str] | None], ...] = (
     _scaled,
     _rounded,
     _misquantized,
+    _rescaled,
     _turned,
     _shifted,
     _reordered,
+    _scaled_by_index,
     _few,
     _one_row,
     _offset,

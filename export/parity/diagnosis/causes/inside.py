@@ -31,7 +31,15 @@ def weights_at_fault(probe: Probe) -> list[Finding]:
         return []
     inside = [each for each in differing if any(_is_within(each.layer, layer) for layer in at_fault)]
     telling = inside or [each for each in differing if each.is_certain and (each.is_named or not probe.faults)]
-    return _as_findings(telling)
+    findings = []
+    for fault in probe.faults:
+        own = [each for each in telling if _is_within(each.layer, fault.layer)]
+        # A constant that was only found by its content may be another's: what explains all the numbers comes first.
+        instead = explain_by_layer(fault, probe.note) if own and not all(each.is_named for each in own) else None
+        if instead is not None:
+            telling = [each for each in telling if each not in own]
+            findings.append(instead)
+    return findings + _as_findings(telling)
 
 
 def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:

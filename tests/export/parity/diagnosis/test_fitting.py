@@ -20,11 +20,18 @@ X = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
 )
 def test_a_number_is_found_from_what_it_does(compute, was, has_become):
     # float32 results of order 1 tell a number of order 1 to some 1e-6.
-    assert fitted(compute, was, compute(was), compute(has_become)) == pytest.approx(has_become, rel=1e-3)
+    assert fitted(compute, [was], compute(was), compute(has_become)) == pytest.approx([has_become], rel=1e-3)
+
+
+def test_two_numbers_are_found_together():
+    def compute(scale, offset):
+        return X * scale + offset
+
+    assert fitted(compute, [1.0, 0.0], X, compute(0.5, -1.0)) == pytest.approx([0.5, -1.0], rel=1e-3)
 
 
 def test_a_number_that_changes_nothing_and_a_difference_in_a_few_values_tell_none():
-    assert fitted(lambda number: X, 1.0, X, X + 1) is None
+    assert fitted(lambda number: X, [1.0], X, X + 1) is None
     changed = X.copy()
     changed[0, :3] += 1
-    assert fitted(lambda number: X * number, 1.0, X, changed) is None
+    assert fitted(lambda number: X * number, [1.0], X, changed) is None

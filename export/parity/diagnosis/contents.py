@@ -1,0 +1,146 @@
+"""What has become of weights whose names no constant has: which constant is whose is told by the content."""
+
+import hashlib
+import itertools
+from collections.abc import Container, Iterable, Iterator, Mapping
+
+import numpy as np
+
+from keras_pe.export.parity.diagnosis.relations import describe_change, describe_quantized, is_same
+from keras_pe.export.parity.results import Array
+
+_AT_ONCE = 2**22  # numbers that are widened at a time
+_REORDERED = ("reversed values", "shifted rows")
+_ALIKE = 0.9  # cosine of a weight and what has become of it, where nothing else tells that they belong together
+
+
+def changes_by_content(
+    weights: Mapping[str, Array],
+    packed: Mapping[str, Array],
+    constants: Mapping[str, Array],
+    computed: Container[str],
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yields the weights whose content no constant has, with what the constant that is most like them tells.
+
+    Args:
+        weights: The weights, by path.
+        packed: Some of them as an exporter may have packed them for an operator.
+        constants: The constants that are nobody's yet, by name.
+        computed: The paths of those that an exporter has rounded in its own way.
+    """
+    unused: dict[int, list[str]] = {}
+    contents: dict[str, bytes] = {}
+    for name, array in constants.items():
+        unused.setdefault(array.size, []).append(name)
+        contents[name] = _content(np.sort(array, axis=None))
+    lost: dict[str, tuple[int, ...]] = {}
+    for path, array in weights.items():
+        forms = [packed[path], array] if path in packed else [array]
+        held = (_same(form, unused, contents, constants, path in computed) for form in forms)
+        same = next((name for name in held if name is not None), None)
+        if same is None:
+            lost[path] = forms[0].shape
+        elif array.size > 1 and np.ptp(array) > 0:
+            unused[constants[same].size].remove(same)
+            if path not in computed and all(_is_reordered(form, constants[same]) for form in forms):
+                yield path, _reordered(forms, constants[same])
+    for path, shape in lost.items():
+        if _is_folded(path, lost):
+            continue
+        array = packed[path] if path in packed else weights[path]
+        names = unused.get(array.size, [])
+        found = _quantized(array, constants, names) or _nearest(array, constants, names)
+        if found is None and list(lost.values()).count(shape) == 1:
+            found = _only_one(array, constants, names)
+        if found is not None:
+            yield path, found
+
+
+def _same(
+    weight: Array,
+    unused: Mapping[int, Iterable[str]],
+    contents: Mapping[str, bytes],
+    constants: Mapping[str, Array],
+    is_computed: bool,
+) -> str | None:
+    """Returns a constant that has the values of a weight, in whatever order."""
+    names, values = unused.get(weight.size, ()), np.sort(weight, axis=None)
+    if is_computed:
+        return next((name for name in names if is_same(np.sort(constants[name], axis=None), values)), None)
+    own = _content(values)
+    return next((name for name in names if contents[name] == own), None)
+
+
+def _is_reordered(weight: Array, constant: Array) -> bool:
+    """Whether a constant that has a weight's values has them in no order that turning its axes explains."""
+    one, other = (np.squeeze(array) for array in (weight, constant))
+    if one.ndim != other.ndim or sorted(one.shape) != sorted(other.shape):
+        return False  # an exporter has its own way of laying it out
+    orders = itertools.permutations(range(other.ndim))
+    return not any(np.array_equal(one, other.transpose(axes)) for axes in orders)
+
+
+def _reordered(forms: Iterable[Array], constant: Array) -> tuple[str, str]:
+    """Returns what is said of a weight whose values are all there: shifted, reversed, or no more than reordered."""
+    changes = (describe_change(form, turned) for form in forms for turned in _forms(constant, form.shape))
+    told = next((each for each in changes if each is not None and each[0] in _REORDERED), None)
+    return told or ("reordered values", "It has the same values in another order, whichever way its axes stand.")
+
+
+def _is_folded(path: str, lost: Container[str]) -> bool:
+    """Whether a weight is one of a normalization whose scale and variance are lost: the exporter has made others of
+    all, and what these are like tells nothing."""
+    owner, _, name = path.rpartition("/")
+    parts = ("gamma", "beta", "moving_mean", "moving_variance")
+    return name in parts and f"{owner}/moving_variance" in lost and f"{owner}/gamma" in lost
+
+
+def _content(values: Array) -> bytes:
+    """Returns a short stand-in for numbers that are in order: equal numbers of any type have the same."""
+    digest = hashlib.sha256()
+    for start in range(0, values.size, _AT_ONCE):
+        digest.update((values[start : start + _AT_ONCE].astype(np.float64) + 0.0).tobytes())  # -0.0 is 0.0
+    return digest.digest()
+
+
+def _quantized(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> tuple[str, str] | None:
+    """Returns what is said of a weight that one of the constants holds in integers."""
+    stored = (constants[name] for name in names if constants[name].dtype.kind in "iu")
+    forms = (turned for constant in stored for turned in _forms(constant, array.shape))
+    return next((found for turned in forms if (found := describe_quantized(array, turned)) is not None), None)
+
+
+def _nearest(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> tuple[str, str] | None:
+    """Returns what has happened to a weight, if the constant that is most like it is like it enough."""
+    floats = (constants[name] for name in names if constants[name].dtype.kind not in "iu")
+    best = max(
+        ((_likeness(array, turned), turned) for constant in floats for turned in _forms(constant, array.shape)),
+        key=lambda pair: pair[0],
+        default=None,
+    )
+    return None if best is None or best[0] < _ALIKE else describe_change(array, best[1])
+
+
+def _only_one(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> tuple[str, str] | None:
+    """Returns what has happened to a weight if no other constant can be it."""
+    fitting = [constants[name] for name in names if constants[name].shape == array.shape]
+    return describe_change(array, fitting[0]) if len(fitting) == 1 else None
+
+
+def _forms(constant: Array, shape: tuple[int, ...]) -> list[Array]:
+    """Returns a constant in a weight's shape, for each order of axes that it may stand in."""
+    if constant.shape != shape and constant.ndim != len(shape):
+        return [constant.reshape(shape)]
+    orders = itertools.permutations(range(constant.ndim))
+    return [turned for axes in orders if (turned := constant.transpose(axes)).shape == shape]
+
+
+def _likeness(one: Array, other: Array) -> float:
+    """Returns the cosine between two arrays, of whatever sign."""
+    products = np.zeros(3)
+    rows = max(1, _AT_ONCE * len(one) // one.size) if one.ndim else 1
+    for start in range(0, len(one) if one.ndim else 1, rows):
+        a, b = (np.atleast_1d(x)[start : start + rows].astype(np.float64).ravel() for x in (one, other))
+        products += (a @ b, a @ a, b @ b)
+    lengths = np.sqrt(products[1] * products[2])
+    return float(abs(products[0]) / lengths) if lengths > 0 else 0.0
