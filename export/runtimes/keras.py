@@ -5,13 +5,18 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_pe.export.graph.time_steps import steps_as_rows
+from keras_pe.export.model.keras_internals import all_layers, one_at_a_time
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.model.state import state_left_alone
-from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype
+from keras_pe.export.model.traceable import as_traceable
+from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype, plain
 
 
 class KerasRuntime:
     """A Keras model in this process: it may not be one that a child process could load.
+
+    It is traced as it is for an export: with what Keras cannot trace as it is written, or traces to something else.
 
     What a call assigns goes from one `run` to the next, and never to the model: the function takes the state and
     returns it.
@@ -29,14 +34,17 @@ class KerasRuntime:
             for spec in signature.inputs
         }
         state = [tf.TensorSpec(variable.shape, variable.dtype) for variable in self._variables]
-        self._call = tf.function(self._trace, input_signature=[specs, state], jit_compile=jit_compile, autograph=False)
+        layers = all_layers(model)
+        function = tf.function(self._trace, input_signature=[specs, state], jit_compile=jit_compile, autograph=False)
+        with one_at_a_time, steps_as_rows(layers):
+            self._call = as_traceable(layers, function.get_concrete_function)
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         tensors = {spec.name: inputs[spec.name].astype(as_dtype(spec.dtype), copy=False) for spec in self.inputs}
         outputs, changed = self._call(tensors, self._state)
         for index, value in changed.items():
             self._state[int(index)] = value
-        return {name: tensor.numpy() for name, tensor in outputs.items()}
+        return {name: plain(tensor.numpy()) for name, tensor in outputs.items()}
 
     def _trace(self, tensors: dict[str, Any], state: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Returns the outputs, and the values of the variables that the call assigned by their number."""

@@ -118,3 +118,16 @@ def as_dtype(name: str) -> np.dtype[Any]:
 
         return np.dtype(ml_dtypes.bfloat16)  # type: ignore[no-any-return]
     return np.dtype(object if name == "string" else name)
+
+
+def plain(array: Array) -> Array:
+    """Returns an array as it is, or texts as Python's: TensorFlow has them as bytes."""
+    return as_texts(array) if array.dtype.kind in "OSU" else array
+
+
+def as_texts(values: Array) -> Array:
+    """Returns texts as Python's, bytes decoded as UTF-8."""
+    decoded = [text.decode(errors="replace") if isinstance(text, bytes) else text for text in values.ravel().tolist()]
+    texts = np.empty(len(decoded), object)
+    texts[:] = decoded
+    return texts.reshape(values.shape)

@@ -74,8 +74,8 @@ def _difference(spec: TensorInfo, result: Array, truth: Array, tolerance: float,
     if result.shape != truth.shape:
         return Difference(f"output {name!r} has the shape {result.shape}, in Keras {truth.shape}.", name)
     if "float" not in spec.dtype:  # an index may change where two values are all but equal
-        count = int((result != truth).sum()) if is_exact and spec.dtype != "string" else 0
-        said = f"output {name!r} differs from Keras' in {count} of {truth.size} numbers."
+        count = int((result != truth).sum()) if is_exact else 0
+        said = f"output {name!r} differs from Keras' in {count} of {truth.size} values."
         return Difference(said, name) if count else None
     result, truth = result.astype(np.float64), truth.astype(np.float64)
     plain, beyond = magnitudes(truth)

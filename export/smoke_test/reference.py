@@ -5,7 +5,7 @@ from typing import Any
 
 from keras_pe.export.model.signature import Signature
 from keras_pe.export.model.state import state_left_alone
-from keras_pe.export.runtimes.runtime import Arrays
+from keras_pe.export.runtimes.runtime import Arrays, plain
 
 
 def as_function(
@@ -27,6 +27,6 @@ def as_function(
 
     def called(inputs: Arrays) -> Arrays:
         truths = call({name: keras.ops.convert_to_tensor(array) for name, array in inputs.items()})
-        return {name: keras.ops.convert_to_numpy(truth) for name, truth in truths.items()}
+        return {name: plain(keras.ops.convert_to_numpy(truth)) for name, truth in truths.items()}
 
     return called

@@ -9,7 +9,7 @@ import numpy as np
 from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.parity.dataset.sources.source import Column, DataError, Rows
 from keras_pe.export.parity.results import Array
-from keras_pe.export.runtimes.runtime import as_dtype
+from keras_pe.export.runtimes.runtime import as_dtype, as_texts
 
 _WAY_OUT = " Shorter rows are padded where `pad_values` names the input."
 
@@ -151,7 +151,7 @@ def _typed(spec: TensorInfo, values: Array, column: str, start: int) -> Array:
     if dtype.kind == "O":
         if values.dtype.kind not in "OUS":
             raise DataError(f"Column {column!r} must hold texts. Received: {values.dtype}.")
-        return _texts(values)
+        return as_texts(values)
     if values.dtype.kind not in "fiub" and values.dtype.name != "bfloat16":
         raise DataError(f"Column {column!r} must hold numbers, for {spec.dtype}. Received: {_type_name(values)}.")
     if values.dtype == dtype or dtype.kind == "f" or dtype.name == "bfloat16":
@@ -165,14 +165,6 @@ def _typed(spec: TensorInfo, values: Array, column: str, start: int) -> Array:
             f"{spec.name!r} takes. Received: {values.dtype} in row {start + int(lost[0]):,} that it cannot."
         )
     return turned
-
-
-def _texts(values: Array) -> Array:
-    """Returns texts as Python's, bytes decoded as UTF-8."""
-    plain = [text.decode(errors="replace") if isinstance(text, bytes) else text for text in values.ravel().tolist()]
-    texts = np.empty(len(plain), object)
-    texts[:] = plain
-    return texts.reshape(values.shape)
 
 
 def _type_name(values: Array) -> str:

@@ -21,7 +21,7 @@ from keras_pe.export.parity.references.noise import measure_noise
 from keras_pe.export.parity.references.reference import Expectation
 from keras_pe.export.parity.results import Array
 from keras_pe.export.parity.stopwatch import Stopwatch
-from keras_pe.export.runtimes.runtime import Arrays
+from keras_pe.export.runtimes.runtime import Arrays, plain
 
 
 class KerasReference:
@@ -137,7 +137,7 @@ class KerasReference:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             outputs = self.signature.call(model, tensors)
-        return {name: keras.ops.convert_to_numpy(tensor) for name, tensor in outputs.items()}
+        return {name: plain(keras.ops.convert_to_numpy(tensor)) for name, tensor in outputs.items()}
 
     def _rebuilt(self, rebuild: Callable[[Any], Any]) -> Any:
         try:

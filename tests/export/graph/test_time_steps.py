@@ -10,7 +10,7 @@ import onnxruntime as ort
 import pytest
 from keras import layers
 
-from keras_pe.export import DisagreementError, export_onnx
+from keras_pe.export import DisagreementError, check_parity, export_onnx
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,11 @@ def test_a_layer_that_mixes_rows_is_refused(tmp_path: Path) -> None:
     centered = layers.Lambda(lambda rows: rows - keras.ops.mean(rows, axis=0, keepdims=True), output_shape=(4,))
     with pytest.raises(DisagreementError, match="differs from Keras'"):
         export_onnx(keras.Model(x, layers.TimeDistributed(centered)(x)), tmp_path / "m.onnx")
+
+
+def test_a_check_of_it_passes(tmp_path: Path) -> None:
+    x = keras.Input((None, 6, 4), name="x")
+    timed = layers.TimeDistributed(layers.Dense(3))(x)
+    artifact = export_onnx(keras.Model(x, timed), tmp_path / "m.onnx")
+    report = check_parity(keras.Model(x, timed), [artifact])
+    assert report.passed, report
