@@ -47,8 +47,6 @@ TESTED_BY = {
     "export.parity.diagnosis": "export/parity/diagnosis/test_catalogue.py",
     "export.parity.diagnosis.again": "export/parity/diagnosis/test_variants.py",
     "export.parity.diagnosis.alternatives": "export/parity/diagnosis/test_variants.py",
-    "export.parity.diagnosis.changed_inputs": "export/parity/diagnosis/test_variants.py",
-    "export.parity.diagnosis.changed_layers": "export/parity/diagnosis/test_variants.py",
     "export.parity.diagnosis.contents": "export/parity/diagnosis/test_weights.py",
     "export.parity.diagnosis.held": "export/parity/diagnosis/test_layers.py",
     "export.parity.diagnosis.operations": "export/parity/diagnosis/test_variants.py",

@@ -6,6 +6,7 @@ from typing import Any
 _ACTIVATIONS = (
     *("linear", "relu", "relu6", "leaky_relu", "elu", "selu", "gelu", "silu", "mish", "tanh", "sigmoid"),
     *("hard_sigmoid", "hard_silu", "softplus", "softsign", "softmax", "exponential"),
+    *("log_softmax", "log_sigmoid", "hard_tanh", "tanh_shrink", "celu"),
 )
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "padding": ("valid", "same", "causal"),
@@ -19,6 +20,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "start_index": tuple(k for size in range(1, 9) for k in (size, -size)),
     "axis": tuple(range(-1, 4)),
     "max_value": (None, 6.0, 1.0),
+    "threshold": (0.0, 0.01, 0.1, 0.5, 1.0),
     "max_length": (None, 1, 16, 64, 256),
 }
 _OF_EVERY_AXIS = {"strides": (1, 2, 3), "dilation_rate": (1, 2, 3, 4), "pool_size": (1, 2, 3)}
@@ -37,6 +39,8 @@ def activations() -> dict[str, Callable[[Any], Any]]:
         "softmax(axis=0)": lambda x: functions.softmax(x, axis=0),
         "leaky_relu(0.01)": lambda x: functions.leaky_relu(x, negative_slope=0.01),
         "leaky_relu(0.1)": lambda x: functions.leaky_relu(x, negative_slope=0.1),
+        "x * sigmoid(1.702 x)": lambda x: x * functions.sigmoid(1.702 * x),
+        "min(max(0.2 x + 0.5, 0), 1)": lambda x: keras.ops.clip(0.2 * x + 0.5, 0, 1),
         "elu(0.5)": lambda x: functions.elu(x, alpha=0.5),
     }
 
@@ -56,6 +60,8 @@ def _plain_values(name: str, value: Any) -> Iterator[Any]:
         yield from (value + k for k in _CHOICES[name])
     elif isinstance(value, bool):
         yield not value
+    elif name in ("padding", "cropping") and isinstance(value, list | tuple):
+        yield from _on_other_sides(value)
     elif name == "axis" and isinstance(value, list | tuple):
         yield from other_axes(value)
     elif name in _OF_EVERY_AXIS and isinstance(value, list | tuple):
@@ -67,6 +73,16 @@ def _plain_values(name: str, value: Any) -> Iterator[Any]:
         yield from ((type(value))(value * factor) for factor in _FACTORS if value * factor != value)
         if isinstance(value, int):
             yield from (value + 1, value - 1)
+
+
+def _on_other_sides(widths: Any) -> Iterator[Any]:
+    """Yields what is added or cut on both sides of each axis, all of it on one."""
+    pairs = [tuple(pair) if isinstance(pair, list | tuple) else None for pair in widths]
+    flat = None in pairs
+    for one_sided in (lambda a, b: (0, a + b), lambda a, b: (a + b, 0), lambda a, b: (b, a)):
+        moved = one_sided(*widths) if flat else tuple(one_sided(*pair) for pair in pairs if pair is not None)
+        if moved != (tuple(widths) if flat else tuple(pairs)):
+            yield moved
 
 
 def other_axes(value: Any) -> Iterator[list[int]]:

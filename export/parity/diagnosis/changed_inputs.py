@@ -18,8 +18,11 @@ from keras_pe.export.parity.diagnosis.again import (
     with_input,
 )
 from keras_pe.export.parity.diagnosis.alternatives import activations
+from keras_pe.export.parity.diagnosis.fitting import fit_to_fault
 from keras_pe.export.parity.diagnosis.probe import LayerFault
 from keras_pe.export.parity.results import Array
+
+_LIMITS = ((0.0, 1.0), (-1.0, 1.0), (0.0, 6.0), (0.0, np.inf))  # at which values are usually cut
 
 
 def other_masks(fault: LayerFault) -> Iterator[Variant]:
@@ -76,6 +79,45 @@ def other_paddings(fault: LayerFault) -> Iterator[Variant]:
 def _padded(fault: LayerFault, image: Array, padded: Array) -> Array:
     call_of_padded = replace(fault.call, arguments=(as_tensor(padded), *fault.call.arguments[1:]))
     return with_attributes(replace(fault, call=call_of_padded), {"padding": "valid"})
+
+
+def altered_inputs(fault: LayerFault) -> Iterator[Variant]:
+    """What a layer is given with something done to it on the way, as an artifact may that holds the right one too."""
+    for number, array in enumerate(fault.call.inputs):
+        if array.dtype.kind != "f" or fault.through is not None:
+            continue
+        given_so = "Given its input" if len(fault.call.inputs) == 1 else f"Given input {number}"
+        ends = "the layer gives the artifact's numbers."
+        for factor in fit_to_fault(fault, (1.0,), lambda factor, array=array: with_input(fault, array, factor * array)):
+            yield (
+                "scaled input",
+                f"{given_so} times {factor:.6g} {ends}",
+                partial(with_input, fault, array, factor * array),
+            )
+        for axis in range(1, array.ndim):
+            turned = np.flip(array, axis)
+            yield (
+                "reversed input",
+                f"{given_so} reversed along axis {axis} {ends}",
+                partial(with_input, fault, array, turned),
+            )
+        for low, high in _LIMITS:
+            cut = array.clip(low, high)
+            yield (
+                "clipped input",
+                f"{given_so} cut at {low:g} and {high:g} {ends}",
+                partial(with_input, fault, array, cut),
+            )
+        for name, function in activations().items() if not _is_recurrent(fault.call.layer) else ():
+            said = f"{given_so} through {name} {ends}"
+            yield "other activation", said, partial(_activated, fault, array, function, array)
+
+
+def _is_recurrent(layer: Any) -> bool:
+    """Whether a call of a layer goes step by step, and takes its time."""
+    import keras
+
+    return isinstance(layer, keras.layers.RNN | keras.layers.Bidirectional)
 
 
 def other_inputs(fault: LayerFault) -> Iterator[Variant]:

@@ -1,24 +1,22 @@
 """The layer at fault with something of its own changed: an attribute, a pair of them, a number, a weight."""
 
-import warnings
+import itertools
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.parity.diagnosis.again import (
     Variant,
     as_array,
     first_steps,
-    shown,
     with_attributes,
     with_numbers,
     with_weight,
 )
 from keras_pe.export.parity.diagnosis.alternatives import UNTRIED, other_axes, other_values, sibling
-from keras_pe.export.parity.diagnosis.fitting import fitted
+from keras_pe.export.parity.diagnosis.fitting import fit_to_fault
 from keras_pe.export.parity.diagnosis.probe import LayerFault, distance
 from keras_pe.export.parity.results import Array
 
@@ -45,7 +43,8 @@ def changed_layers(fault: LayerFault) -> Iterator[Variant]:
 
 def _attributes(fault: LayerFault) -> Iterator[Variant]:
     layer, begun = fault.call.layer, first_steps(fault)
-    for name, value in layer.get_config().items():
+    activations_last = sorted(layer.get_config().items(), key=lambda item: item[0].endswith("activation"))
+    for name, value in activations_last:  # there are many of them
         for said, other in other_values(name, value):
             text = f"With {name}={said} instead of {_said(value)} the layer gives the artifact's numbers."
             is_activation = name.endswith("activation")
@@ -119,10 +118,26 @@ def _weights(fault: LayerFault) -> Iterator[Variant]:
         if variable.path.endswith(("bias", "beta")):
             text = f"With {variable.path!r} added twice the layer gives the artifact's numbers."
             yield "added twice", text, partial(with_weight, fault, variable, 2 * values)
+        if variable.path not in fault.sound_weights:  # else what looks so is done to what it is multiplied by
+            yield from _turned(fault, variable, values)
         if (values > 0).all():
             for said, other in (("the root", np.sqrt(values)), ("the square", values**2)):
                 text = f"With {said} of {variable.path!r} the layer gives the artifact's numbers."
                 yield "changed values", text, partial(with_weight, fault, variable, other)
+
+
+def _turned(fault: LayerFault, variable: Any, values: Array) -> Iterator[Variant]:
+    """A weight with its axes turned or reversed, and one that is scaled by a number."""
+    for one, other in itertools.combinations(range(values.ndim), 2):
+        if values.shape[one] == values.shape[other]:
+            text = f"With axes {one} and {other} of {variable.path!r} exchanged the layer gives the artifact's numbers."
+            yield "transposed axes", text, partial(with_weight, fault, variable, values.swapaxes(one, other))
+    for axis in range(values.ndim if values.ndim > 1 else 0):
+        text = f"With {variable.path!r} reversed along axis {axis} the layer gives the artifact's numbers."
+        yield "reversed values", text, partial(with_weight, fault, variable, np.flip(values, axis))
+    for factor in fit_to_fault(fault, (1.0,), lambda number: with_weight(fault, variable, number * values)):
+        text = f"With {variable.path!r} times {factor:.6g} the layer gives the artifact's numbers."
+        yield "scaled values", text, partial(with_weight, fault, variable, factor * values)
 
 
 def _numbers(fault: LayerFault) -> Iterator[Variant]:
@@ -133,8 +148,13 @@ def _numbers(fault: LayerFault) -> Iterator[Variant]:
     values = {**own, **private}
     together = [tuple(values)] if 1 < len(values) <= _MOST_TOGETHER else []
     for names in [*((name,) for name in values), *together]:
-        found = _fitted(fault, {name: values[name] for name in names})
-        moved = {n: v for n, v in found.items() if abs(v - values[n]) > _MOVED * max(abs(v), abs(values[n]))}
+        start = {name: values[name] for name in names}
+        found = fit_to_fault(fault, tuple(start.values()), partial(_with_values, fault, tuple(start)))
+        moved = {
+            n: v
+            for n, v in zip(start, found, strict=False)
+            if abs(v - values[n]) > _MOVED * max(abs(v), abs(values[n]))
+        }
         if not moved:
             continue
         said = " and ".join(f"{name}={value:.6g} instead of {values[name]:.6g}" for name, value in moved.items())
@@ -143,21 +163,5 @@ def _numbers(fault: LayerFault) -> Iterator[Variant]:
         yield cause, f"With {said} the layer gives the artifact's numbers.", partial(with_numbers, fault, moved)
 
 
-def _fitted(fault: LayerFault, values: dict[str, float]) -> dict[str, float]:
-    """Returns the numbers with which the layer comes nearest to what the artifact holds; none where they tell none."""
-    seen = fault.through or fault
-    if seen.actual is None:
-        return {}
-
-    def compute(*numbers: float) -> Array:
-        result = shown(fault, with_numbers(fault, dict(zip(values, numbers, strict=True))))
-        assert result is not None
-        return result
-
-    try:
-        with state_left_alone(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = fitted(compute, tuple(values.values()), seen.expected, seen.actual)
-    except Exception:  # whatever a layer raises: these are no numbers that it takes
-        return {}
-    return {} if found is None else dict(zip(values, found, strict=True))
+def _with_values(fault: LayerFault, names: tuple[str, ...], *numbers: float) -> Array:
+    return with_numbers(fault, dict(zip(names, numbers, strict=True)))

@@ -19,8 +19,8 @@ def changes_by_content(
     packed: Mapping[str, Array],
     constants: Mapping[str, Array],
     computed: Container[str],
-) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yields the weights whose content no constant has, with what the constant that is most like them tells.
+) -> Iterator[tuple[str, tuple[str, str] | None]]:
+    """Yields the weights that can be told, each with what has become of it; None where a constant is the very same.
 
     Args:
         weights: The weights, by path.
@@ -42,8 +42,11 @@ def changes_by_content(
             lost[path] = forms[0].shape
         elif array.size > 1 and np.ptp(array) > 0:
             unused[constants[same].size].remove(same)
-            if path not in computed and all(_is_reordered(form, constants[same]) for form in forms):
+            is_reordered = path not in computed and all(_is_reordered(form, constants[same]) for form in forms)
+            if is_reordered:
                 yield path, _reordered(forms, constants[same])
+            elif any(np.array_equal(np.squeeze(form), np.squeeze(constants[same])) for form in forms):
+                yield path, None
     for path, shape in lost.items():
         if _is_folded(path, lost):
             continue

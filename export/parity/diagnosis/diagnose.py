@@ -57,7 +57,9 @@ def find_causes(probe: Probe, trace: Trace | None = None) -> tuple[Finding, ...]
         found = [finding for detector in stage for finding in detector(probe)]
         if found:
             return tuple(dict.fromkeys(findings + found))
-    findings += inside.weights_at_fault(probe)
+    weights = inside.compared_weights(probe)
+    probe = replace(probe, faults=tuple(replace(each, sound_weights=weights.sound) for each in probe.faults))
+    findings += inside.weights_at_fault(probe, weights.faults)
     findings += inside.layers_at_fault(probe, {finding.layer for finding in findings if finding.layer})
     for stage in _LAST:
         if findings:

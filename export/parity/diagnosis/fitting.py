@@ -1,13 +1,42 @@
 """Numbers of a layer fitted to the artifact's numbers."""
 
+import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.parity.diagnosis.again import shown
+from keras_pe.export.parity.diagnosis.probe import LayerFault
 from keras_pe.export.parity.results import Array
 
 _STEPS = 6
 _TELLING = 4  # values that must be wrong: fewer are met by chance
+
+
+def fit_to_fault(fault: LayerFault, values: Sequence[float], compute: Callable[..., Array]) -> tuple[float, ...]:
+    """Returns the numbers with which a layer comes nearest to what the artifact holds; none where they have no say.
+
+    Args:
+        fault: The layer and its output.
+        values: The numbers that it has.
+        compute: Returns what the layer gives with some numbers.
+    """
+    seen = fault.through or fault
+    if seen.actual is None:
+        return ()
+
+    def computed(*numbers: float) -> Array:
+        result = shown(fault, compute(*numbers))
+        assert result is not None
+        return result
+
+    try:
+        with state_left_alone(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return fitted(computed, values, seen.expected, seen.actual) or ()
+    except Exception:  # whatever a layer raises: these are no numbers that it takes
+        return ()
 
 
 def fitted(

@@ -141,6 +141,8 @@ class _Walk:
                 fault = LayerFault(tap.call, tap.index, place.match.tensor, None, tap.tolerance, after.call)
                 return self._put(tap, fault, after.output, place.match)
         tensors = self._held.tensors
+        if found is None and not self._held.named(tap) and self._replace_next(tap):
+            return True
         if found is None:
             held = next((tensors.arrays[name] for name in self._held.named(tap)), None)
             self._faults.append((tap, LayerFault(tap.call, tap.index, None, None, tap.tolerance, held=held)))
@@ -149,6 +151,18 @@ class _Walk:
         fault = LayerFault(tap.call, tap.index, found.match.tensor, actual, tap.tolerance)
         fault = replace(fault, loose=tap.loose_inputs, before=self._before(tap), unsure=self._unsure(tap))
         return self._put(tap, fault, tap.output, found.match)
+
+    def _replace_next(self, tap: Tap) -> bool:
+        """Puts Keras' output in the place of what the next layer returns, where no tensor has a layer's own size."""
+        after = self._held.consumers(tap)
+        place = self._place(after[0]) if len(after) == 1 else None
+        if place is None or not place.mends_more_than([after[0].number]):
+            return False
+        seen = after[0]
+        actual = self._held.tensors.in_shape(place.match, seen.output.shape)
+        through = LayerFault(seen.call, seen.index, place.match.tensor, actual, seen.tolerance)
+        fault = LayerFault(tap.call, tap.index, None, None, tap.tolerance, through=through)
+        return self._put(tap, fault, seen.output, place.match)
 
     def _put(self, tap: Tap, fault: LayerFault, output: Array, match: Match) -> bool:
         self._faults.append((tap, fault))

@@ -9,6 +9,7 @@ import numpy as np
 from keras_pe.export.parity.diagnosis.probe import LayerFault
 from keras_pe.export.parity.results import Array
 
+_MOST_JOINED = 4  # inputs, whose orders are 24 then
 _OF_TWO: dict[str, Callable[[Array, Array], Array]] = {
     "a - b": np.subtract,
     "b - a": lambda a, b: b - a,
@@ -34,14 +35,25 @@ def instead_of_operation(fault: LayerFault) -> Iterator[tuple[str, str, Callable
             turned = np.reshape(inputs[0].transpose(0, *order), fault.expected.shape)
             text = f"The artifact reshapes what it is given with its axes as {[0, *order]}."
             yield "other order", text, partial(_as_output, turned, fault)
+    yield from _joined_otherwise(fault)
     if len(inputs) == 2 and all(array.dtype.kind == "f" for array in inputs):
         one, other = (array.astype(np.float64) for array in inputs)
         for said, function in _OF_TWO.items():
             text = f"The artifact holds {said} of the two inputs."
             yield "other operation", text, partial(_applied, function, one, other, fault)
-        for axis in range(1, one.ndim if one.ndim == other.ndim else 0):
-            text = f"The artifact holds the second input before the first along axis {axis}."
-            yield "other order", text, partial(np.concatenate, [other, one], axis)
+
+
+def _joined_otherwise(fault: LayerFault) -> Iterator[tuple[str, str, Callable[[], Array | None]]]:
+    """Yields the inputs of a concatenation in every other order."""
+    inputs, shape = fault.call.inputs, fault.expected.shape
+    if not 1 < len(inputs) <= _MOST_JOINED or any(array.ndim != len(shape) for array in inputs):
+        return
+    for axis in range(1, len(shape)):
+        if sum(array.shape[axis] for array in inputs) != shape[axis]:
+            continue
+        for order in list(itertools.permutations(range(len(inputs))))[1:]:
+            text = f"The artifact holds the inputs in the order {list(order)} along axis {axis}."
+            yield "other order", text, partial(np.concatenate, [inputs[i] for i in order], axis)
 
 
 def _applied(function: Callable[[Array, Array], Array], one: Array, other: Array, fault: LayerFault) -> Array | None:

@@ -35,7 +35,8 @@ class LayerFault:
         before: What was there before of the same shape as these, with the layer or input that it came from.
         unsure: Layers that it was given from, whose outputs the exporter has named no tensor for: one that holds the
             same may stand beside the way. They may be at fault in its place.
-        through: For one of these: the layer in whose output it shows.
+        through: The layer in whose output it shows: for one of these, or where no tensor can be its own.
+        sound_weights: The paths of the weights that the artifact is known to hold as the model does.
     """
 
     call: LayerCall
@@ -49,6 +50,7 @@ class LayerFault:
     before: tuple[tuple[str, Array], ...] = ()
     unsure: "tuple[LayerFault, ...]" = ()
     through: "LayerFault | None" = None
+    sound_weights: frozenset[str] = frozenset()
 
     @property
     def expected(self) -> Array:

@@ -11,6 +11,7 @@ from keras_pe.export.runtimes.runtime import as_dtype
 _ROUNDING = 2.0**-21  # of the largest value: what is left when something else is explained
 _HALF_A_STEP = 0.6  # of a scale: half of it is rounding, and the scale is fitted
 _FEW = 0.02  # of the values, but at least one
+_MOST_DIGITS = 5
 _MOST_SCALES = 4096
 _OFF_GRID = 0.02  # of a step, for a grid that is told from its own values
 _ON_ONE_SCALE = 8  # values at least: fewer may be on a grid by chance
@@ -121,6 +122,12 @@ def _rounded(one: Array, other: Array) -> tuple[str, str] | None:
         with np.errstate(over="ignore"):
             if np.array_equal(one.astype(np.float32).astype(as_dtype(name)).astype(np.float64), other):
                 return "rounded values", f"Its values are rounded to {name}, by up to {largest:.1e}."
+    bits = np.asarray(one, np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
+    if np.array_equal(bits.view(np.float32), other):
+        return "rounded values", f"Its values are cut to bfloat16, by up to {largest:.1e}."
+    for digits in range(1, _MOST_DIGITS + 1):
+        if is_same(np.round(one, digits), other):
+            return "rounded values", f"Its values are rounded to {digits} decimals, by up to {largest:.1e}."
     for axis in (None, *range(one.ndim)):
         axes = None if axis is None else tuple(i for i in range(one.ndim) if i != axis)
         steps = np.abs(other).max(axis=axes, keepdims=axes is not None)
@@ -307,8 +314,8 @@ _EXPLANATIONS: tuple[Callable[[Array, Array], tuple[str, str] | None], ...] = (
     _zeroed,
     _scaled,
     _rounded,
-    _misquantized,
     _rescaled,
+    _misquantized,
     _turned,
     _shifted,
     _reordered,

@@ -17,12 +17,26 @@ _EXPLAINS = 0.02  # A variant explains a difference if it leaves at most this mu
 _WITHOUT_THE_LAYER = {"layer left out", "flipped sign", "other operation", "other order"}
 
 
-def explain_by_layer(fault: LayerFault, note: Callable[[str, Exception], None]) -> Finding | None:
+def changed_in_itself(fault: LayerFault) -> Iterator[Variant]:
+    """Yields the layer left out, with other attributes, masks or weights, and what the code around it computes."""
+    yield from instead_of_operation(fault)
+    yield from other_masks(fault)
+    yield from changed_layers(fault)
+    yield from other_paddings(fault)
+    yield from other_inputs(fault)
+
+
+def explain_by_layer(
+    fault: LayerFault,
+    note: Callable[[str, Exception], None],
+    variants: Callable[[LayerFault], Iterator[Variant]] = changed_in_itself,
+) -> Finding | None:
     """Returns the change of a layer, of its masks or of what it is given that gives the artifact's numbers.
 
     Args:
         fault: The layer and its output.
         note: Called with what could not be tried and why, where the layer takes no change at all.
+        variants: What is tried, in this order.
     """
     seen = fault.through or fault
     actual = seen.held if seen.actual is None else seen.actual
@@ -34,7 +48,7 @@ def explain_by_layer(fault: LayerFault, note: Callable[[str, Exception], None]) 
     allowed = seen.tolerance if error == np.inf else max(_EXPLAINS * error, seen.tolerance)
     best: tuple[float, str, str] | None = None
     ran, refused = False, None
-    for cause, text, compute in _variants(fault):
+    for cause, text, compute in variants(fault):
         try:
             with state_left_alone(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of an attribute that is only tried
@@ -60,11 +74,3 @@ def explain_by_layer(fault: LayerFault, note: Callable[[str, Exception], None]) 
     text += f" That shows in the output of {seen.layer!r}." if fault.through else ""
     was = f"{error:.1e}" if error < np.inf else f"another shape ({actual.shape}, not {fault.expected.shape})"
     return Finding(cause, f"{text} The difference falls from {was} to {left:.1e}.", fault.layer)
-
-
-def _variants(fault: LayerFault) -> Iterator[Variant]:
-    yield from instead_of_operation(fault)
-    yield from other_masks(fault)
-    yield from changed_layers(fault)
-    yield from other_paddings(fault)
-    yield from other_inputs(fault)

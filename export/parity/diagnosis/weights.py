@@ -41,10 +41,18 @@ class WeightFault:
     is_named: bool = False
 
 
+@dataclass(frozen=True)
+class WeightComparison:
+    """The weights of the model that the artifact does not hold as they are, and the paths of those that it does."""
+
+    faults: list[WeightFault]
+    sound: frozenset[str]
+
+
 def compare_weights(
     model: Any, constants: Mapping[str, Array], folded: Iterable[tuple[Any, Any]] = ()
-) -> list[WeightFault]:
-    """Returns the weights that differ, in the model's order.
+) -> WeightComparison:
+    """Returns the weights that differ, in the model's order, and those that do not.
 
     A constant is taken for a weight by its name, as in this package's files, or else by its content. A weight may be
     missing without a fault: an exporter may have folded it into another. Few are looked at at a time, since the weights
@@ -66,15 +74,20 @@ def compare_weights(
     ]
     changed, gone = folded_weights(folded)
     missing = [path for path in variables if path not in named and path not in gone]
+    sound = named.keys() - {fault.weight for fault in faults}
     if not missing:
-        return faults
+        return WeightComparison(faults, frozenset(sound))
     stored = LazyArrays(missing, lambda path: changed[path] if path in changed else _numpy(variables[path]))
     taken = set(named.values())
     free = LazyArrays([name for name in constants if name not in taken], constants.__getitem__)
-    for path, (cause, evidence) in changes_by_content(stored, _packed(model), free, changed):
+    for path, change in changes_by_content(stored, _packed(model), free, changed):
+        if change is None:
+            sound.add(path)
+            continue
+        cause, evidence = change
         text = f"{evidence} Both with the normalization after it folded into it." if path in changed else evidence
         faults.append(WeightFault(layer_of[path], path, cause, text, is_certain=cause not in _UNCERTAIN))
-    return faults
+    return WeightComparison(faults, frozenset(sound))
 
 
 def _by_name(variables: Mapping[str, Any], constants: Iterable[str]) -> dict[str, str]:

@@ -1,34 +1,39 @@
 """Causes of the layers at fault: their weights, their attributes, or what has become of their outputs."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.parity.diagnosis.changed_inputs import altered_inputs
 from keras_pe.export.parity.diagnosis.probe import FAILURES, LayerFault, Probe
 from keras_pe.export.parity.diagnosis.relations import describe_change
 from keras_pe.export.parity.diagnosis.variants import explain_by_layer
-from keras_pe.export.parity.diagnosis.weights import WeightFault, compare_weights
+from keras_pe.export.parity.diagnosis.weights import WeightComparison, WeightFault, compare_weights
 from keras_pe.export.parity.results import Finding
 
 _MANY = 3  # weights with one cause are said in one sentence
 _HALF = ("float16", "bfloat16")
 
 
-def weights_at_fault(probe: Probe) -> list[Finding]:
-    """Returns the weights that differ: those of the layers at fault, and others where their names leave no doubt."""
+def compared_weights(probe: Probe) -> WeightComparison:
+    """Returns the weights of the artifact beside the model's, as far as they can be read."""
     if probe.reference.model is None or probe.result.status != "compared":
-        return []
-    at_fault = {fault.layer for fault in probe.faults}
+        return WeightComparison([], frozenset())
     folded = [(fault.call.layer, fault.folded.layer) for fault in probe.faults if fault.folded is not None]
     try:
-        constants = probe.runner.weights()
-        differing = compare_weights(probe.reference.model, constants, folded) if constants else []
+        if constants := probe.runner.weights():
+            return compare_weights(probe.reference.model, constants, folded)
     except FAILURES as error:
         probe.note("the weights in the artifact", error)
-        return []
+    return WeightComparison([], frozenset())
+
+
+def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> list[Finding]:
+    """Returns the weights that differ: those of the layers at fault, and others where their names leave no doubt."""
+    at_fault = {fault.layer for fault in probe.faults}
     inside = [each for each in differing if any(_is_within(each.layer, layer) for layer in at_fault)]
     telling = inside or [each for each in differing if each.is_certain and (each.is_named or not probe.faults)]
     findings = []
@@ -48,6 +53,8 @@ def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
     for fault in probe.faults:
         is_done = any(_is_within(layer, fault.layer) for layer in explained | done)
         finding = None if is_done else _explain(fault, probe) or _change_of_output(probe, fault)
+        if finding is None and not is_done:
+            finding = explain_by_layer(fault, probe.note, altered_inputs)
         if finding is not None:
             done |= {fault.layer, finding.layer or fault.layer}
             yield finding
@@ -55,7 +62,8 @@ def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
 
 def _explain(fault: LayerFault, probe: Probe) -> Finding | None:
     """Returns what explains a layer's output by itself, or else by a layer before it that is known by chance alone."""
-    suspects = [fault, *(replace(each, through=fault) for each in fault.unsure)]
+    before = (replace(each, through=fault, sound_weights=fault.sound_weights) for each in fault.unsure)
+    suspects = [fault, *before]
     findings = (explain_by_layer(each, probe.note) for each in suspects)
     return next((finding for finding in findings if finding is not None), None)
 

@@ -20,6 +20,11 @@ def _quantized(array, levels, axis=None):
     return (np.rint(array / step) * step).astype(np.float32)
 
 
+def _with_scales_of_others(array):
+    step = np.abs(array).max(axis=1, keepdims=True) / 127
+    return (np.rint(array / step) * np.roll(step, 1, 0)).astype(np.float32)
+
+
 def _with(array, place, value):
     changed = array.copy()
     changed[place] = value
@@ -31,6 +36,10 @@ CHANGES = [
     ("rounded values", "bfloat16", KERNEL, KERNEL.astype(ml_dtypes.bfloat16).astype(np.float32)),
     ("quantized (int8)", f"the scale {np.abs(KERNEL).max() / 127:.6g}", KERNEL, _quantized(KERNEL, 127)),
     ("quantized (int8)", "axis 1", WIDE, _quantized(WIDE, 127, axis=1)),
+    ("rounded values", "cut to bfloat16", KERNEL, (KERNEL.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)),
+    ("rounded values", "3 decimals", KERNEL, np.round(KERNEL, 3)),
+    ("quantized (int8)", "scales stand in the place", WIDE, _with_scales_of_others(WIDE)),
+    ("scaled values", "a number of its own", WIDE, WIDE * RNG.uniform(0.5, 2, (16, 1)).astype(np.float32)),
     ("quantized (int4)", "the scale", WIDE, _quantized(WIDE, 7)),
     ("scaled values", "0.125", KERNEL, KERNEL * np.float32(0.125)),
     ("scaled values", "1.001", BIAS, BIAS * np.float32(1.001)),

@@ -17,7 +17,7 @@ def test_what_may_have_become_of_a_weight_is_tried_for_one_weight_at_a_time():
     constants = {v.path: -v.numpy() if v.path.endswith("kernel") else v.numpy() for v in model.variables}
     tracemalloc.start()
     try:
-        faults = compare_weights(model, constants)
+        faults = compare_weights(model, constants).faults
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -42,7 +42,7 @@ def test_a_weight_that_is_stored_in_integers_is_named_with_its_scale(dtype, zero
     scale = np.abs(kernel).max(axis=None if axis is None else 0, keepdims=axis is not None) / 100
     constants["quantized"] = (np.rint(kernel / scale) + zero).astype(dtype)
     constants["another"] = np.random.default_rng(0).integers(-90, 90, kernel.shape).astype("int8")
-    (fault,) = compare_weights(model, constants)
+    (fault,) = compare_weights(model, constants).faults
     assert (fault.layer, fault.cause, fault.is_certain) == ("one", f"quantized ({dtype})", True)
     assert said in fault.evidence
     error = float(fault.evidence.rpartition(" ")[2].rstrip("."))
@@ -59,8 +59,11 @@ def test_a_weight_that_an_operator_has_packed_is_found_in_the_package(kind, weig
     layer.cell.bias.assign(np.random.default_rng(1).normal(size=layer.cell.bias.shape))
     constants = {f"packed_{name}": array.copy() for name, array in packed(layer.cell).items()}
     constants |= {f"head_{i}": v.numpy() for i, v in enumerate(model.get_layer("head").variables)}
-    assert compare_weights(model, constants) == []
+    compared = compare_weights(model, constants)
+    assert compared.faults == []
+    zeros = model.get_layer("head").bias.path  # whose content is that of any other zeros
+    assert compared.sound == {each.path for each in model.weights} - {zeros}
     constants[f"packed_{weight}"].flat[2] += 1.0
-    (fault,) = compare_weights(model, constants)
+    (fault,) = compare_weights(model, constants).faults
     assert (fault.layer, fault.weight) == ("steps", getattr(layer.cell, weight).path)
     assert "1 value differs" in fault.evidence

@@ -1,0 +1,100 @@
+"""Small models with one thing changed, and what is said of the file of one where the other is the model."""
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from keras import layers as L  # noqa: N812
+
+from keras_pe.export import export_onnx
+from keras_pe.export.parity.diagnosis.diagnose import diagnose
+from keras_pe.export.parity.inputs.sweep import sweep
+from keras_pe.export.parity.references.keras import KerasReference
+from keras_pe.export.parity.results import RuntimeResult
+from keras_pe.export.parity.verdict.run import run_cases
+from keras_pe.export.runtimes.worker import Worker
+
+IMAGE, SEQUENCE = (12, 12, 4), (None, 8)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change, as a model that is made with it and without, and what is to be said of it.
+
+    Attributes:
+        name: What is changed.
+        build: Makes the model.
+        cause: The cause that is to be named.
+        layer: The layer that is to be named.
+        said: A part of the evidence.
+        after: Changes the weights of the changed model.
+        by_keras: Whether Keras' own exporter writes the file: nothing in it has a layer's name.
+    """
+
+    name: str
+    build: Callable[[bool], keras.Model]
+    cause: str
+    layer: str
+    said: str = ""
+    after: Callable[[keras.Model], None] = lambda model: None
+    by_keras: bool = False
+
+
+def functional(shape: tuple[int | None, ...], layers: Callable[[Any, bool], Any]) -> Callable[[bool], keras.Model]:
+    """Returns what makes a model of some layers and a head after them."""
+
+    def build(is_changed: bool) -> keras.Model:
+        x = keras.Input(shape, name="x")
+        return keras.Model(x, L.Dense(3, name="head")(layers(x, is_changed)), name="net")
+
+    return build
+
+
+def one(shape: tuple[int | None, ...], layer: Callable[[bool], Any]) -> Callable[[bool], keras.Model]:
+    """Returns what makes a model of one layer and a head."""
+    return functional(shape, lambda x, is_changed: layer(is_changed)(x))
+
+
+def pooled(layer: Callable[[bool], Any]) -> Callable[[bool], keras.Model]:
+    """Returns what makes a model of one layer over an image, a mean over the image and a head."""
+    return functional(IMAGE, lambda x, is_changed: L.GlobalAveragePooling2D(name="mean")(layer(is_changed)(x)))
+
+
+def assign(path: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[keras.Model], None]:
+    """Returns what gives a weight other values."""
+
+    def assigned(model: keras.Model) -> None:
+        (variable,) = [v for v in model.variables if v.path.endswith(path)]
+        variable.assign(change(np.asarray(variable)))
+
+    return assigned
+
+
+def say(change: Change, folder: Path, worker: Worker) -> RuntimeResult:
+    """Returns what the check says of the changed model's file."""
+    model, changed = (_seeded(change.build(is_changed)) for is_changed in (False, True))
+    change.after(changed)
+    path = folder / "changed.onnx"
+    if change.by_keras:
+        size = [1, *(6 if dim is None else dim for dim in changed.input_shape[1:])]
+        changed(np.zeros(size, np.float32))  # it must have been called
+        changed.export(path, format="onnx", verbose=False)
+    else:
+        export_onnx(changed, path)
+    reference = KerasReference(model)
+    expectations = reference.answer(sweep(reference.inputs, reference.roles, seed=0))
+    run = run_cases(worker, worker.spec, path, reference, expectations)
+    return run.result if run.result.passed else diagnose(run, worker, reference, reference.roles)
+
+
+def _seeded(model: keras.Model) -> keras.Model:
+    """Gives each weight values of its own, the same wherever it has the same name."""
+    for variable in model.variables:
+        rng = np.random.default_rng(zlib.crc32(variable.path.encode()))
+        is_positive = "variance" in variable.path or "gamma" in variable.path
+        variable.assign(rng.uniform(*((0.5, 1.5) if is_positive else (-0.7, 0.7)), variable.shape))
+    return model

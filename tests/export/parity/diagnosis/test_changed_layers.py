@@ -1,0 +1,101 @@
+"""Something of a layer's own changed, in this package's files and in Keras': the cause and the layer are named."""
+
+import zlib
+from dataclasses import replace
+
+import keras
+import numpy as np
+import onnx
+import pytest
+from keras import layers as L  # noqa: N812
+from keras import ops
+from onnx import helper
+
+from keras_pe.export import check_parity, export_onnx
+from tests.export.parity.diagnosis.changes import SEQUENCE, Change, assign, functional, one, pooled, say
+
+
+def quick_gelu(x):
+    return x * ops.sigmoid(1.702 * x)
+
+
+def _scales_elsewhere(kernel: np.ndarray) -> np.ndarray:
+    scale = np.abs(kernel).max(0) / 127
+    return np.rint(kernel / scale) * np.roll(scale, 1)
+
+
+def _summed_bias(model: keras.Model) -> None:
+    """Gives a layer of one bias what the other layer's two are together."""
+    bias = model.get_layer("gru").cell.bias
+    other = one(SEQUENCE, lambda c: _gru(False))(False).get_layer("gru").cell.bias
+    rng = np.random.default_rng(zlib.crc32(bias.path.encode()))
+    bias.assign(rng.uniform(-0.7, 0.7, other.shape).sum(0))
+
+
+def _gru(is_changed: bool) -> keras.Layer:
+    return L.GRU(4, return_sequences=True, reset_after=not is_changed, name="gru")
+
+
+def _both_ways(is_changed: bool) -> keras.Layer:
+    mode = "ave" if is_changed else "sum"
+    return L.Bidirectional(L.LSTM(4, return_sequences=True, name="steps"), merge_mode=mode, name="both")
+
+
+def _normalized(axis, **kwargs):
+    return one((8, 8), lambda c: L.LayerNormalization(axis=axis if c else -1, name="norm", **kwargs))
+
+
+CHANGES = [
+    Change("another merge mode", one(SEQUENCE, _both_ways), "other merge_mode", "both", "'ave' instead of 'sum'"),
+    Change("another axis", _normalized(1), "other axis", "norm"),
+    Change("two axes", _normalized([1, 2], center=False, scale=False), "other axis", "norm", "[1, 2]"),
+    Change("scales in the place of others", one(SEQUENCE, lambda c: L.Dense(32, name="mix")), "quantized (int8)", "mix",
+           "stand in the place of others", assign("mix/kernel", _scales_elsewhere)),
+    Change("both numbers of a scaling", one(SEQUENCE, lambda c: L.Rescaling(*((2.0, 0.5) if c else (0.5, -1.0)),
+           name="scale")), "other scale and offset", "scale", "scale=2 instead of 0.5 and offset=0.5 instead of -1"),
+    Change("a reset before the product", one(SEQUENCE, _gru), "other reset_after", "gru", "=False", _summed_bias),
+    Change("a threshold", one(SEQUENCE, lambda c: L.ReLU(threshold=0.5 if c else 0.0, name="act")), "other threshold",
+           "act", "threshold=0.5"),
+    Change("a gelu by a sigmoid", one(SEQUENCE, lambda c: L.Dense(8, quick_gelu if c else "gelu", name="mix")),
+           "other activation", "mix", "1.702"),
+    Change("logarithms", one(SEQUENCE, lambda c: L.Dense(8, "log_softmax" if c else "softmax", name="mix")),
+           "other activation", "mix", "log_softmax"),
+    Change("a kernel that is turned", pooled(lambda c: L.Conv2D(6, 3, name="conv")), "transposed axes", "conv",
+           after=assign("conv/kernel", lambda w: w.transpose(1, 0, 2, 3))),
+    Change("heads in another order", functional(SEQUENCE, lambda x, c: L.MultiHeadAttention(2, 4, name="attend")(x, x)),
+           "reversed values", "attend/query", after=assign("query/kernel", lambda w: w[:, ::-1])),
+    Change("an unbiased variance", pooled(lambda c: L.BatchNormalization(name="norm")), "scaled values", "norm",
+           after=assign("norm/moving_variance", lambda v: v * 144 / 143)),
+    Change("a border on one side", functional((12, 12, 4), lambda x, c: L.Flatten(name="flat")(
+        L.ZeroPadding2D(((0, 2), (0, 2)) if c else 1, name="border")(x))), "other padding", "border", "((0, 2), "),
+    Change("other strides", pooled(lambda c: L.Conv2D(6, 3, 1 if c else 2, name="conv")), "other strides", "conv"),
+    Change("a larger window", pooled(lambda c: L.MaxPooling2D(3 if c else 2, strides=2, name="window")),
+           "other pool_size", "window", "(3, 3)"),
+]  # fmt: skip
+QUICK = {"both numbers of a scaling"}
+
+
+@pytest.mark.parametrize("by_keras", [False, True], ids=["ours", "by Keras"])
+@pytest.mark.parametrize("change", [
+    pytest.param(c, id=c.name, marks=() if c.name in QUICK else pytest.mark.slow) for c in CHANGES
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore:In the future `np.object`:FutureWarning")  # Keras asks NumPy 2.4 for it
+def test_a_change_of_a_layer_is_named_with_the_layer_alone(change, by_keras, tmp_path, plain_worker):
+    result = say(replace(change, by_keras=by_keras), tmp_path, plain_worker)
+    assert not result.passed
+    assert {(finding.cause, finding.layer) for finding in result.findings} == {(change.cause, change.layer)}, result
+    assert by_keras or change.said in result.findings[0].evidence
+
+
+def test_a_bias_that_the_graph_adds_twice_is_named_though_it_is_right_itself(tmp_path):
+    model = one(SEQUENCE, lambda c: L.Dense(8, name="mix"))(False)
+    assign("mix/bias", lambda bias: bias + np.arange(8) / 8)(model)
+    file = onnx.load(export_onnx(model, tmp_path / "sound.onnx").path)
+    (place,) = [i for i, node in enumerate(file.graph.node) if "mix/bias" in node.input]
+    node = file.graph.node[place]
+    name, node.output[0] = node.output[0], "once"
+    file.graph.node.insert(place + 1, helper.make_node("Add", ["once", "mix/bias"], [name]))
+    onnx.save(file, tmp_path / "twice.onnx")
+    report = check_parity(model, tmp_path / "twice.onnx", runtimes=["onnxruntime[disabled]"])
+    (finding,) = report.findings
+    assert (finding.cause, finding.layer) == ("added twice", "mix"), str(report)
