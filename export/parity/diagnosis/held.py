@@ -2,9 +2,11 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 
 from keras_pe.export.parity.diagnosis.alignment import Match, Tensors, in_layout
+from keras_pe.export.parity.diagnosis.probe import FAILURES
 from keras_pe.export.parity.diagnosis.taps import Tap
 from keras_pe.export.parity.references.reference import Expectation
 from keras_pe.export.parity.results import Array
@@ -14,6 +16,25 @@ from keras_pe.export.publishing.metadata import LAYERS_KEY
 from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_CANDIDATES = 8
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a layer's output may be.
+
+    Attributes:
+        match: The tensor.
+        gained: The outputs that agree once Keras' own is there, itself among them.
+        is_mended: Whether all outputs of the artifact do.
+    """
+
+    match: Match
+    gained: frozenset[int]
+    is_mended: bool
+
+    def mends_more_than(self, numbers: Container[int]) -> bool:
+        """Whether more agrees than these."""
+        return self.is_mended or any(number not in numbers for number in self.gained)
 
 
 class HeldOutputs:
@@ -42,7 +63,7 @@ class HeldOutputs:
         for tap in taps:
             for source in tap.sources:
                 self._consumers.setdefault(source, []).append(tap.number)
-        for tap in taps:
+        for tap in taps:  # what no layer is given goes into the layer around it
             whole = tap.call.path.rpartition("/")[0]
             if whole and tap.number not in self._consumers:
                 parents = (each.number for each in taps[tap.number + 1 :] if each.call.path.partition("#")[0] == whole)
@@ -54,15 +75,27 @@ class HeldOutputs:
         self.replaced[match.tensor] = in_layout(output, match)
         self._read()
 
-    def with_replaced(self, match: Match, output: Array) -> Tensors:
-        """Returns what the artifact computes with one more output in the place of a tensor; nothing is kept.
+    def place(self, tap: Tap) -> Place | None:
+        """Returns the tensor in whose place Keras' output mends most of what comes after; None where none does."""
+        best: Place | None = None
+        for match in self._candidates(tap):
+            try:
+                tensors = self._run({**self.replaced, match.tensor: in_layout(tap.output, match)})
+            except FAILURES:
+                continue
+            gained = (
+                each.number
+                for each in self.taps
+                if self.matches[each.number] is None and self._match(each, tensors) is not None
+            )
+            place = Place(match, frozenset(gained), self.outputs_pass(tensors)[2])
+            if place.is_mended:
+                return place
+            if place.gained and (best is None or len(place.gained) > len(best.gained)):
+                best = place
+        return best
 
-        Raises:
-            RuntimeFailedError: If the runtime takes no such values.
-        """
-        return self._run({**self.replaced, match.tensor: in_layout(output, match)})
-
-    def match(self, tap: Tap, tensors: Tensors) -> Match | None:
+    def _match(self, tap: Tap, tensors: Tensors) -> Match | None:
         """Returns the tensor that holds a layer's output: the one that the exporter has named, or one by its value.
 
         The values may stand elsewhere as well, beside the way: in a tensor that is named for another output, or in any
@@ -79,7 +112,7 @@ class HeldOutputs:
         name = names[tap.index] if tap.index < len(names) else None
         return {name} & self.tensors.arrays.keys() if name is not None else set()
 
-    def candidates(self, tap: Tap) -> list[Match]:
+    def _candidates(self, tap: Tap) -> list[Match]:
         """Returns the tensors that may hold a layer's output: those named for it, after it, then the nearest.
 
         What the layer was given is among them: it may have been left out.
@@ -119,7 +152,7 @@ class HeldOutputs:
         self.tensors = self._run(self.replaced)
         # A tensor that held one output, and has been replaced by another's, held it all the same.
         kept = {number: m for number, m in self.matches.items() if m is not None and m.tensor in self.replaced}
-        self.matches = {tap.number: kept.get(tap.number) or self.match(tap, self.tensors) for tap in self.taps}
+        self.matches = {tap.number: kept.get(tap.number) or self._match(tap, self.tensors) for tap in self.taps}
         self.differing = self._find_differing()
 
     def _find_differing(self) -> set[int]:

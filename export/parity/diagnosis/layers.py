@@ -1,6 +1,5 @@
 """Where: the layers at fault, found by putting Keras' own outputs in the place of the artifact's, one after another."""
 
-from collections.abc import Container
 from dataclasses import dataclass, replace
 
 from keras_pe.export.parity.diagnosis.alignment import Match, Tensors
@@ -54,25 +53,6 @@ def trace_faults(runner: Runner, reference: KerasReference, expectation: Expecta
         return Trace(refusal=error)
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a layer's output may be.
-
-    Attributes:
-        match: The tensor.
-        gained: The outputs that agree once Keras' own is there, itself among them.
-        is_mended: Whether all outputs of the artifact do.
-    """
-
-    match: Match
-    gained: frozenset[int]
-    is_mended: bool
-
-    def mends_more_than(self, numbers: Container[int]) -> bool:
-        """Whether more agrees than these."""
-        return self.is_mended or any(number not in numbers for number in self.gained)
-
-
 class _Walk:
     """The way through the model in one case, and the faults that were met on it."""
 
@@ -110,7 +90,7 @@ class _Walk:
         whole = next((path for path in differing if tap.call.path.startswith(f"{path}/")), None)
         if whole is None or self._held.named(tap):
             return False
-        place = self._place(tap)
+        place = self._held.place(tap)
         parts = [each.number for each in self._taps if each.call.path.startswith(f"{whole}/")]
         return place is None or not place.mends_more_than(parts)
 
@@ -133,10 +113,10 @@ class _Walk:
 
     def _replace(self, tap: Tap) -> bool:
         """Puts Keras' output in the place of the tensor that should hold it; False where no tensor can be found."""
-        found = self._place(tap)
+        found = self._held.place(tap)
         if found is None or not found.mends_more_than([tap.number]):
             after = self._folded_after(tap)
-            place = None if after is None else self._place(after)
+            place = None if after is None else self._held.place(after)
             if after is not None and place is not None and place.mends_more_than([after.number]):
                 fault = LayerFault(tap.call, tap.index, place.match.tensor, None, tap.tolerance, after.call)
                 return self._put(tap, fault, after.output, place.match)
@@ -155,7 +135,7 @@ class _Walk:
     def _replace_next(self, tap: Tap) -> bool:
         """Puts Keras' output in the place of what the next layer returns, where no tensor has a layer's own size."""
         after = self._held.consumers(tap)
-        place = self._place(after[0]) if len(after) == 1 else None
+        place = self._held.place(after[0]) if len(after) == 1 else None
         if place is None or not place.mends_more_than([after[0].number]):
             return False
         seen = after[0]
@@ -181,26 +161,6 @@ class _Walk:
         outputs = [(each.call.path, each.output) for each in self._taps[: tap.number]]
         known = [*reversed(outputs), *self._inputs.items()]
         return tuple((path, array) for path, array in known if array.shape in shapes)[:_MOST_BEFORE]
-
-    def _place(self, tap: Tap) -> _Place | None:
-        """Returns the tensor in whose place Keras' output mends most of what comes after; None where none does."""
-        best: _Place | None = None
-        for match in self._held.candidates(tap):
-            try:
-                tensors = self._held.with_replaced(match, tap.output)
-            except FAILURES:
-                continue
-            gained = (
-                each.number
-                for each in self._taps
-                if self._held.matches[each.number] is None and self._held.match(each, tensors) is not None
-            )
-            place = _Place(match, frozenset(gained), self._held.outputs_pass(tensors)[2])
-            if place.is_mended:
-                return place
-            if place.gained and (best is None or len(place.gained) > len(best.gained)):
-                best = place
-        return best
 
     def _folded_after(self, tap: Tap) -> Tap | None:
         """Returns the normalization after a layer that an exporter may have folded into its weights."""
