@@ -11,7 +11,7 @@ from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.parity.diagnosis.probe import LayerFault
 from keras_pe.export.parity.results import Array
 
-_STEPS = 3  # of a recurrence: what it keeps from one to the next shows in the second
+_STEPS = 2  # of a recurrence: what it keeps from one to the next shows in the second
 Variant = tuple[str, str, Callable[[], Array | None]]
 """A cause, a sentence about it, and what computes the output that the layer would have."""
 

@@ -17,7 +17,7 @@ from keras_pe.export.parity.diagnosis.again import (
 )
 from keras_pe.export.parity.diagnosis.alternatives import UNTRIED, other_axes, other_values, sibling
 from keras_pe.export.parity.diagnosis.fitting import fit_to_fault
-from keras_pe.export.parity.diagnosis.probe import LayerFault, distance
+from keras_pe.export.parity.diagnosis.probe import EXPLAINS, LayerFault, distance
 from keras_pe.export.parity.results import Array
 
 _CAUSES = {
@@ -60,7 +60,8 @@ def _if_it_begins_so(begun: LayerFault, fault: LayerFault, change: dict[str, Any
     """Returns what a recurrent layer gives with other attributes, if its first steps are not those of another."""
     assert begun.actual is not None
     left, error = distance(begun.actual, with_attributes(begun, change)), distance(begun.actual, begun.expected)
-    return with_attributes(fault, change) if left <= max(error, begun.tolerance) else None
+    may_be_it = error <= begun.tolerance or left <= max(EXPLAINS * error, begun.tolerance)
+    return with_attributes(fault, change) if may_be_it else None
 
 
 def _said(value: Any) -> str:

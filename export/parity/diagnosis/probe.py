@@ -15,6 +15,9 @@ from keras_pe.export.parity.results import Array, CaseResult, RuntimeResult
 from keras_pe.export.parity.verdict.run import Run, Runner
 from keras_pe.export.runtimes.runtime import Arrays
 
+EXPLAINS = 0.02
+"""A change explains a difference if it leaves at most this much of it."""
+
 FAILURES = (RuntimeRefusedError, RuntimeDiedError, RuntimeHungError)
 
 

@@ -10,10 +10,9 @@ from keras_pe.export.parity.diagnosis.again import Variant, shown
 from keras_pe.export.parity.diagnosis.changed_inputs import other_inputs, other_masks, other_paddings
 from keras_pe.export.parity.diagnosis.changed_layers import changed_layers
 from keras_pe.export.parity.diagnosis.operations import instead_of_operation
-from keras_pe.export.parity.diagnosis.probe import LayerFault, distance
+from keras_pe.export.parity.diagnosis.probe import EXPLAINS, LayerFault, distance
 from keras_pe.export.parity.results import Finding
 
-_EXPLAINS = 0.02  # A variant explains a difference if it leaves at most this much of it.
 _WITHOUT_THE_LAYER = {"layer left out", "flipped sign", "other operation", "other order"}
 
 
@@ -45,7 +44,7 @@ def explain_by_layer(
     error = distance(actual, seen.expected)
     if not error > 0 or (seen.actual is not None and error == np.inf):
         return None
-    allowed = seen.tolerance if error == np.inf else max(_EXPLAINS * error, seen.tolerance)
+    allowed = seen.tolerance if error == np.inf else max(EXPLAINS * error, seen.tolerance)
     best: tuple[float, str, str] | None = None
     ran, refused = False, None
     for cause, text, compute in variants(fault):
