@@ -1,6 +1,6 @@
 """What the inputs of a model are for: found by watching which layers they reach unchanged."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from keras_pe.export.model.vocabulary import Vocabulary
 from keras_pe.export.runtimes.runtime import Array, as_dtype
 
 _REACH = 2**24  # positions beyond are refused by the encoding itself
+_INTEGERS = ((-64, 64), (0, 128), (0, 16), (0, 4))  # the least, and the first that is none
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,11 @@ class Role:
 
 
 def find_roles(model: Any, signature: Signature) -> tuple[dict[str, Role], str | None]:
-    """Returns the roles of the inputs that reach an embedding, a position encoding or a lookup.
+    """Returns the roles of the inputs that reach an embedding, a position encoding or a lookup, and fair integers.
 
     The model runs once, eagerly, on zeros and ones: a fair token id, position and start everywhere. An input is
-    recognized where it arrives as the very tensor that was given, or else by values that no other input has.
+    recognized where it arrives as the very tensor that was given, or else by values that no other input has. Integers
+    of which nothing is known are given negative ones, and less and less until the model takes them: they may be places.
 
     Args:
         model: The model.
@@ -61,7 +63,29 @@ def find_roles(model: Any, signature: Signature) -> tuple[dict[str, Role], str |
         name = _recognize(value, tensors)
         if name is not None:
             roles[name] = _tighter(roles.get(name), role)
-    return roles, None
+    unknown = {name: mark for name, mark in marks.items() if name not in roles and mark.dtype.kind in "iu"}
+    return roles | _fair_integers(unknown, lambda given: signature.call(model, plain | tensors | dict(given))), None
+
+
+def _fair_integers(marks: Mapping[str, Array], run: Callable[[Mapping[str, Any]], Any]) -> dict[str, Role]:
+    """Returns the roles of integers of which a model refuses some, with the widest range that it has taken.
+
+    Args:
+        marks: Zeros and ones for each, which it takes.
+        run: Calls the model with others in their place.
+    """
+    import keras
+
+    rng = np.random.default_rng(0)
+    for low, high in _INTEGERS if marks else ():
+        drawn = {name: rng.integers(max(low, np.iinfo(x.dtype).min), high, x.shape) for name, x in marks.items()}
+        tensors = {name: keras.ops.convert_to_tensor(x.astype(marks[name].dtype)) for name, x in drawn.items()}
+        try:
+            run(tensors)
+        except Exception:  # whatever a layer raises at these values
+            continue
+        return {} if low < 0 else {name: Role("values", low, high) for name in marks}
+    return {name: Role("values", 0, 2) for name in marks}
 
 
 def given_roles(ranges: Mapping[str, tuple[float, float]], found: Mapping[str, Role]) -> dict[str, Role]:

@@ -1,6 +1,11 @@
 """What inputs are for: found by where they arrive, in any kind of model."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
+import pytest
+from keras import ops
 
 import keras_pe
 from keras_pe.export.parity.inputs.input_roles import Role
@@ -44,6 +49,21 @@ def test_an_embedding_deep_in_a_subclassed_model_is_found():
     model(keras.ops.zeros((1, 3), "int32"))
     reference = KerasReference(model, [keras.InputSpec(shape=(None, None), dtype="int32")])
     assert list(reference.roles.values()) == [Role("ids", 0, 30)]
+
+
+@pytest.mark.parametrize(
+    ("function", "role"),
+    [
+        (lambda table, places: table + ops.cast(places, "float32"), None),
+        (lambda table, places: ops.take_along_axis(table, places, 1), Role("values", 0, 4)),
+        (lambda table, places: keras.layers.CategoryEncoding(100, output_mode="count")(places), Role("values", 0, 128)),
+    ],
+    ids=["any", "places", "categories"],
+)
+def test_integers_that_the_model_refuses_are_not_drawn(function: Callable[..., Any], role: Role | None) -> None:
+    table, places = keras.Input((6,), name="table"), keras.Input((6,), dtype="int32", name="places")
+    reference = KerasReference(keras.Model([table, places], function(table, places)))
+    assert reference.roles.get("places") == role
 
 
 def test_inputs_of_one_shape_are_told_apart_where_the_model_casts_them():
