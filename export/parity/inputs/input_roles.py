@@ -14,7 +14,7 @@ from keras_pe.export.model.vocabulary import Vocabulary
 from keras_pe.export.runtimes.runtime import Array, as_dtype
 
 _REACH = 2**24  # positions beyond are refused by the encoding itself
-_INTEGERS = ((-64, 64), (0, 128), (0, 16), (0, 4))  # the least, and the first that is none
+_INTEGERS = ((-64, 64), (0, 128), (0, 16))  # the least, and the first that is none
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def test_an_embedding_deep_in_a_subclassed_model_is_found():
     ("function", "role"),
     [
         (lambda table, places: table + ops.cast(places, "float32"), None),
-        (lambda table, places: ops.take_along_axis(table, places, 1), Role("values", 0, 4)),
+        (lambda table, places: ops.take_along_axis(table, places, 1), Role("values", 0, 2)),
         (lambda table, places: keras.layers.CategoryEncoding(100, output_mode="count")(places), Role("values", 0, 128)),
     ],
     ids=["any", "places", "categories"],
