@@ -6,6 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from keras_pe.export.parity.diagnosis.alignment import Match, Tensors, in_layout
+from keras_pe.export.parity.diagnosis.names import matched_paths
 from keras_pe.export.parity.diagnosis.probe import FAILURES
 from keras_pe.export.parity.diagnosis.taps import Tap
 from keras_pe.export.parity.references.reference import Expectation
@@ -57,7 +58,7 @@ class HeldOutputs:
         self.matches: dict[int, Match | None] = {}
         self._runner = runner
         self._expectation = expectation
-        self._names = _names_of(runner)
+        self._names = _names_of(runner, taps)
         self._claimed = {name for names in self._names.values() for name in names if name is not None}
         self._consumers: dict[int, list[int]] = {}
         for tap in taps:
@@ -172,7 +173,7 @@ class HeldOutputs:
         return differing
 
 
-def _names_of(runner: Runner) -> Mapping[str, Sequence[str | None]]:
+def _names_of(runner: Runner, taps: list[Tap]) -> Mapping[str, Sequence[str | None]]:
     """Returns the tensors of each call of a layer by its path, as far as the exporter has written them down."""
     names: dict[str, list[str | None]] = json.loads(runner.metadata().get(LAYERS_KEY, "{}"))
-    return names
+    return {path: names[other] for path, other in matched_paths([tap.call.path for tap in taps], names).items()}

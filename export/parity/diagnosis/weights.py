@@ -11,6 +11,7 @@ from keras_pe.export.model.recording import layer_paths
 from keras_pe.export.model.recurrent_weights import OPERATORS, packed
 from keras_pe.export.parity.diagnosis.contents import changes_by_content
 from keras_pe.export.parity.diagnosis.folding import folded_weights
+from keras_pe.export.parity.diagnosis.names import matched_paths
 from keras_pe.export.parity.diagnosis.relations import describe_change
 from keras_pe.export.parity.results import Array
 from keras_pe.export.runtimes.lazy_arrays import LazyArrays
@@ -96,15 +97,12 @@ def _by_name(variables: Mapping[str, Any], constants: Iterable[str]) -> dict[str
     A model that was made again may have another name itself, with which the paths of its weights may begin.
     """
     names = set(constants)
-    tails = Counter(name.partition("/")[2] for name in names)
-    alone = {name.partition("/")[2]: name for name in names if tails[name.partition("/")[2]] == 1}
-    is_prefixed = len({path.partition("/")[0] for path in variables}) == 1  # by the model's own name
-    found = {}
-    for path in variables:
-        tail = path.partition("/")[2]
-        name = path if path in names else alone.get(tail) if is_prefixed and "/" in tail else None
-        if name is not None:
-            found[path] = name
+    found = matched_paths(variables, names)
+    if len({path.partition("/")[0] for path in variables}) == 1:  # the model's own name
+        tails = Counter(name.partition("/")[2] for name in names)
+        alone = {name.partition("/")[2]: name for name in names if tails[name.partition("/")[2]] == 1}
+        own = {path.partition("/")[2]: path for path in variables if path not in found and path.count("/") > 1}
+        found |= {own[tail]: alone[other] for tail, other in matched_paths(own, alone).items()}
     return found
 
 
