@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from keras_pe.export.artifact import TensorInfo
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.float64 import float64_allowed, in_float64
@@ -87,7 +89,7 @@ class KerasRows:
         if self._wide is False:
             return {}
         try:
-            with float64_allowed():
+            with float64_allowed(np.random.default_rng(0)):
                 found = self._eager(self._wide, inputs)
         except Exception:  # a layer that insists on its own precision: its model has no rebuild
             self._wide = False

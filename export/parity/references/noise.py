@@ -40,7 +40,7 @@ def measure_noise(
                 narrow = [predict(model, each) for each in inputs]
             _assign(wider, weights)  # the rebuild is nobody's: there is no room for its weights twice
             weights.clear()
-            with float64_allowed(), state_left_alone():
+            with float64_allowed(rng), state_left_alone():
                 wide = [predict(float64_model, each) for each in inputs]
             for floor, answer, truth in zip(floors, narrow, wide, strict=True):
                 for name, array in truth.items():
