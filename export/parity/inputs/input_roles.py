@@ -14,7 +14,7 @@ from keras_pe.export.model.vocabulary import Vocabulary
 from keras_pe.export.runtimes.runtime import Array, as_dtype
 
 _REACH = 2**24  # positions beyond are refused by the encoding itself
-_INTEGERS = ((-64, 64), (0, 128), (0, 16))  # the least, and the first that is none
+_INTEGERS = ((-64, 64), *((0, 2**bits) for bits in range(7, 1, -1)))  # the least, and the first that is none
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,23 @@ def _fair_integers(marks: Mapping[str, Array], run: Callable[[Mapping[str, Any]]
     import keras
 
     rng = np.random.default_rng(0)
-    for low, high in _INTEGERS if marks else ():
-        drawn = {name: rng.integers(max(low, np.iinfo(x.dtype).min), high, x.shape) for name, x in marks.items()}
-        tensors = {name: keras.ops.convert_to_tensor(x.astype(marks[name].dtype)) for name, x in drawn.items()}
+
+    def is_taken(low: int, high: int, end: int) -> bool:
+        given = {}
+        for name, mark in marks.items():
+            least = max(low, int(np.iinfo(mark.dtype).min))
+            drawn = rng.integers(least, high, mark.shape).astype(mark.dtype)
+            drawn.flat[:1] = max(least, end)  # a few that are drawn may miss it
+            given[name] = keras.ops.convert_to_tensor(drawn)
         try:
-            run(tensors)
+            run(given)
         except Exception:  # whatever a layer raises at these values
-            continue
-        return {} if low < 0 else {name: Role("values", low, high) for name in marks}
+            return False
+        return True
+
+    for low, high in _INTEGERS if marks else ():
+        if is_taken(low, high, low) and is_taken(low, high, high - 1):
+            return {} if low < 0 else {name: Role("values", low, high) for name in marks}
     return {name: Role("values", 0, 2) for name in marks}
 
 

@@ -170,7 +170,7 @@ def _wide(array: Array) -> Array:
 def absolute_difference(target: Array, values: Array) -> Array:
     """Returns |target - values|, 0 where both are NaN or the same infinity, infinity where only one is."""
     with np.errstate(invalid="ignore", over="ignore"):
-        difference: Array = np.abs(target - values)
+        difference: Array = np.asarray(np.abs(target - values))  # of numbers without axes NumPy makes scalars
     if np.isfinite(difference).all():
         return difference
     same = (target == values) | (np.isnan(target) & np.isnan(values))

@@ -55,10 +55,12 @@ def test_an_embedding_deep_in_a_subclassed_model_is_found():
     ("function", "role"),
     [
         (lambda table, places: table + ops.cast(places, "float32"), None),
-        (lambda table, places: ops.take_along_axis(table, places, 1), Role("values", 0, 2)),
+        (lambda table, places: ops.take_along_axis(table, places, 1), Role("values", 0, 4)),
         (lambda table, places: keras.layers.CategoryEncoding(100, output_mode="count")(places), Role("values", 0, 128)),
+        (lambda table, places: ops.bincount(places, minlength=6), Role("values", 0, 128)),
+        (lambda table, places: ops.segment_sum(table, places[:, 0], num_segments=4), Role("values", 0, 4)),
     ],
-    ids=["any", "places", "categories"],
+    ids=["any", "places", "categories", "counts", "segments"],
 )
 def test_integers_that_the_model_refuses_are_not_drawn(function: Callable[..., Any], role: Role | None) -> None:
     table, places = keras.Input((6,), name="table"), keras.Input((6,), dtype="int32", name="places")

@@ -123,6 +123,16 @@ def test_an_empty_array_compares_no_value():
     assert result.count == 0
 
 
+def test_a_number_without_axes_is_compared_as_any_other():
+    one = np.array(1.5, np.float32)
+    same = compare_arrays("y", one, one, truth=np.array(1.5))
+    assert same.passed
+    assert same.count == 1
+    other = compare_arrays("y", one, np.array(2.0, np.float32), truth=np.array(1.5))
+    assert not other.passed
+    assert (other.max_abs_diff, other.worst_index) == (0.5, ())
+
+
 def test_where_keras_itself_overflows_nothing_is_compared():
     truth = np.array([1.0, 7e4])
     expected = np.array([1.0, np.inf], np.float16)
