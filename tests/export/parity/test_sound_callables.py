@@ -1,0 +1,50 @@
+"""Not one false alarm: each op, activation and layer of the survey, exported by itself, passes."""
+
+from pathlib import Path
+
+import keras
+import pytest
+
+from keras_pe.export import check_parity, export_onnx
+from tests.export.onnx.survey import table
+from tests.export.onnx.survey.case import Case
+from tests.export.onnx.survey.refused import REFUSED
+
+ROWS = table.OPS | {f"activations.{name}": case for name, case in table.ACTIVATIONS.items()} | table.LAYERS
+# What TensorFlow leaves open, and computes otherwise than ONNX Runtime: integers beyond their type, shifts by more bits
+# than there are, places in an order that is none. A slice that begins at a number must end within the array as well.
+OPEN = {
+    *("power int", "cast uint8", "bitwise_left_shift", "bitwise_right_shift", "left_shift", "right_shift"),
+    *("right_shift int64", "searchsorted", "searchsorted right", "slice dynamic"),
+}
+# What no model of symbols is made of: these want sizes or values that are known, or Keras fails to trace them.
+NO_MODELS = {
+    *("adaptive_average_pool", "adaptive_max_pool", "arange", "arange float", "broadcast_to", "cond", "conv_transpose"),
+    *("custom_gradient", "empty", "eye", "full", "histogram", "ndim", "ones", "rearrange", "shape", "softmax axes"),
+    *("view_as_real", "while_loop", "zeros", "Equalization"),
+    *(f"activations.{name}" for name in ("hard_silu", "hard_swish", "mish", "sparsemax")),
+}
+SOUND = [name for name in ROWS if name not in OPEN | NO_MODELS and name not in REFUSED]
+SAMPLE = SOUND[::15]  # the slow run takes these: the whole takes eight minutes
+
+
+def _model(case: Case) -> keras.Model:
+    shapes = [array.shape if case.is_static or not array.ndim else (None, *array.shape[1:]) for array in case.inputs]
+    dtypes = ["string" if array.dtype.kind in "OSU" else array.dtype.name for array in case.inputs]
+    inputs = [
+        keras.Input(batch_shape=shape, dtype=dtype, name=f"input_{number}")
+        for number, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True))
+    ]
+    return keras.Model(inputs, case.make()(*inputs))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of layers that say what a survey does not mind
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in SAMPLE else pytest.mark.exhaustive) for name in SOUND],
+)
+def test_a_sound_callable_raises_no_alarm(name: str, tmp_path: Path) -> None:
+    keras.utils.set_random_seed(0)
+    model = _model(ROWS[name])
+    report = check_parity(model, export_onnx(model, tmp_path / "model.onnx"), runtimes=["onnxruntime[all]"])
+    assert report.passed, str(report)
