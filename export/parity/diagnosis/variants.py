@@ -11,6 +11,7 @@ from keras_pe.export.parity.diagnosis.changed_inputs import other_inputs, other_
 from keras_pe.export.parity.diagnosis.changed_layers import changed_layers
 from keras_pe.export.parity.diagnosis.operations import instead_of_operation
 from keras_pe.export.parity.diagnosis.probe import EXPLAINS, LayerFault, distance
+from keras_pe.export.parity.diagnosis.resized import other_places
 from keras_pe.export.parity.results import Finding
 
 _WITHOUT_THE_LAYER = {"layer left out", "flipped sign", "other operation", "other order"}
@@ -22,6 +23,7 @@ def changed_in_itself(fault: LayerFault) -> Iterator[Variant]:
     yield from other_masks(fault)
     yield from changed_layers(fault)
     yield from other_paddings(fault)
+    yield from other_places(fault)
     yield from other_inputs(fault)
 
 
