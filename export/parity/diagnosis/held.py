@@ -116,7 +116,7 @@ class HeldOutputs:
     def _candidates(self, tap: Tap) -> list[Match]:
         """Returns the tensors that may hold a layer's output: those named for it, after it, then the nearest.
 
-        What the layer was given is among them: it may have been left out.
+        Before these comes what the layer was given: it may have been left out.
         """
         known = self.tensors.sized(self.named(tap), tap.output)
         if known:
@@ -126,8 +126,10 @@ class HeldOutputs:
         scoped = self.tensors.sized([name for name in self.tensors.names if scope.search(name)], tap.output)
         others = (match for number, match in self.matches.items() if number not in tap.sources)
         taken = {match.tensor for match in others if match is not None} | set(self.replaced)
+        sources = [match.tensor for number in tap.sources if (match := self.matches[number]) is not None]
+        given = self.tensors.sized(sources, tap.output)
         nearest = self.tensors.nearest(tap.output)
-        free = [match for match in [*reversed(scoped), *nearest] if match.tensor not in taken]
+        free = [match for match in [*reversed(scoped), *given, *nearest] if match.tensor not in taken]
         several = {(match.tensor, match.axes): match for match in free}
         return list(several.values())[:_MOST_CANDIDATES]
 

@@ -109,6 +109,11 @@ def _int8_with(factor: float, zero: int) -> Callable[[np.ndarray], np.ndarray]:
     return quantize
 
 
+def _after_relu(x, is_changed):
+    mixed = L.Dense(8, "relu", name="mix")(x)
+    return mixed if is_changed else L.Softmax(name="act")(mixed)
+
+
 def _residual(x, is_changed):
     mixed = L.Dense(8, name="mix")(x)
     return mixed if is_changed else L.Add(name="add")([x, mixed])
@@ -157,6 +162,7 @@ CHANGES = [
            "other max_value", "act", "max_value=6.0 instead of None"),
     Change("another slope", _one(SEQUENCE, lambda c: L.LeakyReLU(0.17 if c else 0.3, name="act")),
            "other negative_slope", "act", "=0.17"),
+    Change("a softmax dropped after a relu", _functional(SEQUENCE, _after_relu), "layer left out", "act"),
     Change("a residual dropped", _functional(SEQUENCE, _residual), "layer left out", "add", "input 1 of 2 alone"),
     Change("a residual dropped in a call", _subclassed(
         SEQUENCE, _mixed, lambda x, m, h: h(x + m(x)), lambda x, m, h: h(m(x))),
