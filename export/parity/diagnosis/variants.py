@@ -9,6 +9,7 @@ from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.parity.diagnosis.again import Variant, shown
 from keras_pe.export.parity.diagnosis.changed_inputs import other_inputs, other_masks, other_paddings
 from keras_pe.export.parity.diagnosis.changed_layers import changed_layers
+from keras_pe.export.parity.diagnosis.directions import other_directions
 from keras_pe.export.parity.diagnosis.operations import instead_of_operation
 from keras_pe.export.parity.diagnosis.probe import EXPLAINS, LayerFault, distance
 from keras_pe.export.parity.diagnosis.resized import other_places
@@ -21,6 +22,7 @@ def changed_in_itself(fault: LayerFault) -> Iterator[Variant]:
     """Yields the layer left out, with other attributes, masks or weights, and what the code around it computes."""
     yield from instead_of_operation(fault)
     yield from other_masks(fault)
+    yield from other_directions(fault)
     yield from changed_layers(fault)
     yield from other_paddings(fault)
     yield from other_places(fault)

@@ -76,7 +76,7 @@ def assign(path: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[k
 
 def say(change: Change, folder: Path, worker: Worker) -> RuntimeResult:
     """Returns what the check says of the changed model's file."""
-    model, changed = (_seeded(change.build(is_changed)) for is_changed in (False, True))
+    model, changed = (seeded(change.build(is_changed)) for is_changed in (False, True))
     change.after(changed)
     path = folder / "changed.onnx"
     if change.by_keras:
@@ -91,7 +91,7 @@ def say(change: Change, folder: Path, worker: Worker) -> RuntimeResult:
     return run.result if run.result.passed else diagnose(run, worker, reference, reference.roles)
 
 
-def _seeded(model: keras.Model) -> keras.Model:
+def seeded(model: keras.Model) -> keras.Model:
     """Gives each weight values of its own, the same wherever it has the same name."""
     for variable in model.variables:
         rng = np.random.default_rng(zlib.crc32(variable.path.encode()))

@@ -1,0 +1,50 @@
+"""A layer that reads a sequence both ways, with one of the two read or put together otherwise."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from keras_pe.export.parity.diagnosis.again import Variant, call, given, with_attributes
+from keras_pe.export.parity.diagnosis.probe import LayerFault
+from keras_pe.export.parity.results import Array
+
+_MERGED: dict[str, Callable[[Array, Array], Array]] = {
+    "concat": lambda one, other: np.concatenate([one, other], -1),
+    "sum": np.add,
+    "mul": np.multiply,
+    "ave": lambda one, other: (one + other) / 2,
+}
+
+
+def other_directions(fault: LayerFault) -> Iterator[Variant]:
+    """Yields what the layer gives where its two directions are not what they should be."""
+    import keras
+
+    layer = fault.call.layer
+    if not isinstance(layer, keras.layers.Bidirectional) or layer.merge_mode is None or fault.index > 0:
+        return
+    merge, back = _MERGED[layer.merge_mode], layer.backward_layer
+
+    def forwards() -> Array:
+        return call(layer.forward_layer, given(fault), fault)
+
+    def backwards() -> Array:
+        """Returns the backward steps in the order in which they are made, the last of the sequence first."""
+        return call(back, given(fault), fault)
+
+    def turned(steps: Array) -> Array:
+        return np.flip(steps, 1) if layer.return_sequences else steps
+
+    def not_reversed() -> Array:
+        alone = replace(fault, call=replace(fault.call, layer=back))
+        return with_attributes(alone, {"go_backwards": not back.go_backwards})
+
+    changes = {
+        "With the backward steps in the order in which they are made": lambda: merge(forwards(), backwards()),
+        "With the backward output before the forward one": lambda: merge(turned(backwards()), forwards()),
+        "With the forward output twice": lambda: merge(forwards(), forwards()),
+        "With both layers reading forwards": lambda: merge(forwards(), not_reversed()),
+    }
+    for said, compute in changes.items():
+        yield "other direction", f"{said} the layer gives the artifact's numbers.", compute
