@@ -1,8 +1,9 @@
 """The same model again, with the same weights and one thing about its layers changed."""
 
 import contextlib
+import functools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from keras_pe.export.messages import first_line
@@ -63,17 +64,17 @@ def clone_with(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
     """
     import keras
 
-    # Keras finds its own classes by their modules: by name its layer `Add` would stand for its operation `Add` as well.
-    own = {type(layer) for layer in all_layers(model)}
-    classes = {each.__name__: each for each in own if each.__module__.partition(".")[0] != "keras"}
+    classes = _own_classes(model)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with named_functions(model) as functions:
                 config = keras.saving.serialize_keras_object(model)
+            _walk(config, functools.partial(_register, classes))
             _walk(config, change)
             _walk(config, _begin_at_zero)
-            with keras.saving.custom_object_scope(classes | functions):
+            by_name = {own.__name__: own for own in classes.values()} | {_id(own): own for own in classes.values()}
+            with keras.saving.custom_object_scope(by_name | functions):
                 again = keras.saving.deserialize_keras_object(config)
             if not again.built:
                 again.build_from_config(model.get_build_config())
@@ -87,6 +88,27 @@ def clone_with(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
     except Exception as error:  # each backend has its own where memory ends
         raise ValueError(f"{model.name!r} cannot have its weights twice: {first_line(error)}.") from error
     return again
+
+
+def _own_classes(model: Any) -> dict[tuple[str, str], type]:
+    """Returns the classes of the layers that are not Keras' own, by their name and that of the layer.
+
+    Keras finds its own by their modules: by name its layer `Add` would stand for its operation `Add` as well.
+    """
+    own = (layer for layer in all_layers(model) if type(layer).__module__.partition(".")[0] != "keras")
+    return {(type(layer).__name__, layer.name): type(layer) for layer in own}
+
+
+def _register(classes: Mapping[tuple[str, str], type], config: dict[str, Any]) -> None:
+    """Says whose class a layer is: a function that makes layers may make several classes of one name."""
+    inner = config["config"]
+    own = classes.get((config["class_name"], inner.get("name"))) if isinstance(inner, dict) else None
+    if own is not None:
+        config["registered_name"] = _id(own)
+
+
+def _id(own: type) -> str:
+    return f"{own.__module__}.{own.__qualname__} at {id(own)}"
 
 
 def _begin_at_zero(config: dict[str, Any]) -> None:

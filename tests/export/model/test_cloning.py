@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_pe.export.model.cloning import with_dtype
+from keras_pe.export.model.cloning import clone_with, with_dtype
 
 FACTOR = 3.0
 
@@ -62,3 +62,18 @@ def test_a_layer_that_cannot_be_made_again_is_the_reason() -> None:
     model = keras.Sequential([keras.Input((4,)), Stubborn(3)])
     with pytest.raises(ValueError, match=r"made again from its configuration: .*Stubborn.* unexpected keyword"):
         with_dtype(model, "float64")
+
+
+def _factor(number: float) -> keras.Layer:
+    class Factor(keras.layers.Layer):
+        def call(self, x):
+            return number * x
+
+    return Factor(name=f"times_{number:.0f}")
+
+
+def test_layers_whose_classes_have_one_name_keep_their_own() -> None:
+    x = keras.Input((3,))
+    model = keras.Model(x, _factor(5.0)(_factor(3.0)(x)))
+    again = clone_with(model, lambda config: None)
+    assert float(again(np.ones((1, 3)))[0, 0]) == 15.0
