@@ -17,7 +17,7 @@ from keras_pe.export.model.precision import half_dtypes
 from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.parity.inputs.cases import Case
 from keras_pe.export.parity.inputs.input_roles import Role, find_roles
-from keras_pe.export.parity.references.noise import measure_noise
+from keras_pe.export.parity.references.noise import measure_noise, measure_spread
 from keras_pe.export.parity.references.reference import Expectation
 from keras_pe.export.parity.results import Array
 from keras_pe.export.parity.stopwatch import Stopwatch
@@ -118,11 +118,13 @@ class KerasReference:
             raise RuntimeRefusedError(f"{type(error).__name__}: {first_line(error)}") from error
 
     def noise(self, cases: Sequence[Case]) -> Sequence[Mapping[str, float]]:
-        if self.float64_model is None:
-            return [{} for _ in cases]
         new = [case for case in cases if case.name not in self._noise]  # several runtimes ask for the same
         if new:
-            found = measure_noise(self.float32_model or self.model, self.float64_model, new, self.predict)
+            narrow, wide = self.float32_model or self.model, self.float64_model
+            if wide is None:
+                found = measure_spread(narrow, new, self.predict)
+            else:
+                found = measure_noise(narrow, wide, new, self.predict)
             self._noise.update(zip((case.name for case in new), found, strict=True))
         return [self._noise[case.name] for case in cases]
 

@@ -10,6 +10,7 @@ from keras_pe.export.model.rounding import noise_floor
 from keras_pe.export.model.state import state_left_alone
 from keras_pe.export.parity.inputs.cases import Case
 from keras_pe.export.parity.results import Array
+from keras_pe.export.parity.verdict.tolerance import is_float
 from keras_pe.export.runtimes.runtime import Arrays
 
 _SAMPLES = 3  # where one run may have been lucky
@@ -48,6 +49,33 @@ def measure_noise(
                         floor[name] = max(floor.get(name, 0.0), noise_floor(answer[name], array))
     finally:
         _assign(wider, (variable.value for variable in own))
+    return floors
+
+
+def measure_spread(
+    model: Any, cases: Sequence[Case], predict: Callable[[Any, Mapping[str, Array]], Arrays]
+) -> list[dict[str, float]]:
+    """Returns how far a model that has no rebuild moves where it is nudged, in each case, by output.
+
+    Args:
+        model: The model as it computes. It is left as it is.
+        cases: What the inputs are near.
+        predict: Returns its outputs.
+    """
+    floors: list[dict[str, float]] = [{} for _ in cases]
+    own = [variable for variable, _ in _nudgeable((variable, variable) for variable in model.trainable_variables)]
+    with state_left_alone():
+        plain = [predict(model, case.inputs) for case in cases]
+    for seed in range(_SAMPLES):
+        rng = np.random.default_rng(seed)
+        inputs = [{name: _nudged(array, rng) for name, array in case.inputs.items()} for case in cases]
+        weights = [_tensor(_nudged(_numpy(variable), rng), variable.dtype) for variable in own]
+        with state_left_alone(zip(own, weights, strict=True)):
+            moved = [predict(model, each) for each in inputs]
+        for floor, answer, other in zip(floors, plain, moved, strict=True):
+            for name, array in answer.items():
+                if is_float(array.dtype):
+                    floor[name] = max(floor.get(name, 0.0), noise_floor(other[name], array.astype(np.float64)))
     return floors
 
 

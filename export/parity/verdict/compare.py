@@ -62,7 +62,7 @@ def compare_arrays(
         truth: The float64 rebuild's array, if there is one. The differences are measured against it then, and
             `expected` gives the noise floor.
         own: The array of the model in its own precision, where that is another.
-        noise: A noise floor that is known from elsewhere; the larger one counts.
+        noise: A noise floor that is known from elsewhere; the larger one counts, and of tolerances without one.
     """
     if actual.shape != expected.shape:
         return _structural(output, f"shape {actual.shape} instead of {expected.shape}", expected)
@@ -71,7 +71,7 @@ def compare_arrays(
     if not is_float(expected.dtype):
         return _compare_exact(output, expected, actual)
     floor = max(noise_floor(expected, truth), noise) if truth is not None else None
-    tolerance = flat_tolerance(expected) if floor is None else MAX_FACTOR * floor
+    tolerance = MAX_FACTOR * floor if floor is not None else max(flat_tolerance(expected), MAX_FACTOR * noise)
     gap = None
     if own is not None and own.shape == expected.shape:
         gap = float(absolute_difference(_wide(own), _wide(expected)).max(initial=0.0))

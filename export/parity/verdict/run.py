@@ -148,9 +148,14 @@ def _with_noise(
 
 
 def _may_be_rounding(case: CaseResult) -> bool:
-    """Whether all that is out, or nearly so, is out by little, and of an output whose noise is known."""
+    """Whether all that is out, or nearly so, is out by little; by how much is not told where no noise is known."""
     near = [each for each in case.comparisons if not each.passed or each.max_abs_diff > each.tolerance / 2]
-    return bool(near) and all(each.noise_floor and each.max_abs_diff < _FAR_OUT * each.tolerance for each in near)
+    return bool(near) and all(
+        each.problem is None
+        and each.tolerance > 0
+        and (each.noise_floor is None or each.max_abs_diff < _FAR_OUT * each.tolerance)
+        for each in near
+    )
 
 
 def _record(result: RuntimeResult, expectations: Sequence[Expectation], answers: Sequence[Arrays | None]) -> Recording:

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_pe.export import check_parity, export_onnx
 from keras_pe.export.parity.inputs.cases import Case
 from keras_pe.export.parity.references import noise
 from keras_pe.export.parity.references.keras import KerasReference
@@ -52,3 +53,32 @@ def test_of_a_model_with_too_many_weights_the_smallest_are_nudged(reference, cas
     monkeypatch.setattr(noise, "_nudged", lambda array, rng: ran.append(array.shape) or array)
     noise.measure_noise(reference.model, reference.float64_model, cases[:1], reference.predict)
     assert set(ran) == {(1, 16), (32,), (32, 4), (4,)}
+
+
+class Wave(keras.layers.Layer):
+    """Magnifies the rounding of what it is given; it has no configuration to make it again from."""
+
+    def __init__(self, steepness):
+        super().__init__(name="wave")
+        self.steepness = steepness
+
+    def call(self, x):
+        return keras.ops.sin(self.steepness * x)
+
+
+@pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (1.001, False)], ids=["sound", "scaled"])
+def test_where_no_rebuild_is_possible_the_model_is_nudged_itself(factor, passes, tmp_path):
+    keras.utils.set_random_seed(0)
+    x = keras.Input((1024,), name="x")
+    model = keras.Model(x, Wave(300.0)(keras.layers.Dense(8, name="mix")(x)))
+    kernel, bias = model.get_weights()
+    file = export_onnx(model, tmp_path / "model.onnx")
+    model.set_weights([kernel * factor, bias])
+    report = check_parity(model, file, runtimes=["onnxruntime[all]"])
+    assert report.passed is passes, report
+    assert "no float64 rebuild" in report.reference
+    rounding = 300 * 1024 * 2.0**-23  # of a sum of 1024 terms of the size of 1, magnified
+    tolerances = [
+        c.tolerance for case in report.results[0].cases for c in case.comparisons if case.name != "large values"
+    ]
+    assert all(1e-5 <= tolerance <= 8 * rounding for tolerance in tolerances)
