@@ -102,7 +102,7 @@ def _own_classes(model: Any) -> dict[tuple[str, str], type]:
 def _register(classes: Mapping[tuple[str, str], type], config: dict[str, Any]) -> None:
     """Says whose class a layer is: a function that makes layers may make several classes of one name."""
     inner = config["config"]
-    own = classes.get((config["class_name"], inner.get("name"))) if isinstance(inner, dict) else None
+    own = classes.get((config["class_name"], str(inner.get("name")))) if isinstance(inner, dict) else None
     if own is not None:
         config["registered_name"] = _id(own)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from keras_pe.export.parity.diagnosis.causes import behavior, inside, structure, values
+from keras_pe.export.parity.diagnosis.causes.compiled import KERAS_ITSELF, compiled_otherwise
 from keras_pe.export.parity.diagnosis.causes.optimizations import graph_optimization
 from keras_pe.export.parity.diagnosis.causes.whole_model import changed_model
 from keras_pe.export.parity.diagnosis.layers import Trace, trace_faults
@@ -31,6 +32,7 @@ _LAST: tuple[tuple[Detector, ...], ...] = (
     (changed_model,),
     (values.half_precision,),
     (behavior.clamped_length,),
+    (compiled_otherwise,),
 )
 _TELLING = 5  # positions: at the first all encodings are alike
 _SAID = 3  # refusals: one brings others after it
@@ -66,7 +68,8 @@ def find_causes(probe: Probe, trace: Trace | None = None) -> tuple[Finding, ...]
             break
         findings += [finding for detector in stage for finding in detector(probe)]
     explained = {finding.layer for finding in findings}
-    if not findings or (None not in explained and probe.faults):
+    is_whole = None in explained or any(finding.cause == KERAS_ITSELF for finding in findings)
+    if not findings or (probe.faults and not is_whole):
         findings += _unexplained(probe, {layer for layer in explained if layer}, bool(findings), trace)
     return tuple(dict.fromkeys(findings))
 

@@ -1,0 +1,72 @@
+"""A cause that is Keras' own: some layers return one thing where they are called, and another in a graph."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from keras_pe.export.model.keras_internals import one_at_a_time
+from keras_pe.export.model.recording import record_calls, recorded_symbols
+from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.parity.diagnosis.probe import Probe, distance
+from keras_pe.export.parity.references.reference import Expectation
+from keras_pe.export.parity.results import Array, Finding
+from keras_pe.export.parity.verdict.tolerance import flat_tolerance
+from keras_pe.export.runtimes.runtime import Arrays, plain
+
+KERAS_ITSELF = "Keras differs from itself"
+
+
+def compiled_otherwise(probe: Probe) -> Iterator[Finding]:
+    """The artifact's numbers are those of the compiled model, which are not the called one's."""
+    import keras
+
+    failing = probe.failing()
+    if not failing or probe.reference.model is None or keras.backend.backend() != "tensorflow":
+        return
+    _, expectation, actual = failing[0]
+    try:
+        outputs, layers = _compiled(probe.reference, expectation.case.inputs)
+    except Exception as error:  # whatever a layer raises where values are not known
+        probe.note("the compiled model", error)
+        return
+    if any(not _alike(actual[name], array) for name, array in outputs.items() if name in actual):
+        return
+    where = _first_that_differs(probe.reference, expectation, layers)
+    said = "" if where is None else f" It begins in layer {where[0]!r}: {where[1]}."
+    text = f"Keras itself returns the artifact's numbers where the model is compiled, as `predict` compiles it.{said}"
+    yield Finding(KERAS_ITSELF, text, where[0] if where else None)
+
+
+def _compiled(reference: Any, inputs: Mapping[str, Array]) -> tuple[Arrays, dict[str, list[Array]]]:
+    """Returns the outputs of the compiled model, and those of each call of a layer by its path."""
+    import tensorflow as tf
+
+    def trace(tensors: Mapping[str, Any]) -> Any:
+        with recorded_symbols(reference.model) as symbols:
+            outputs = reference.signature.call(reference.model, tensors)
+        return outputs, symbols
+
+    with one_at_a_time, state_left_alone():
+        outputs, layers = tf.function(trace, autograph=False)({n: tf.constant(array) for n, array in inputs.items()})
+    return (
+        {name: plain(tensor.numpy()) for name, tensor in outputs.items()},
+        {path: [tensor.numpy() for tensor in tensors] for path, tensors in layers.items()},
+    )
+
+
+def _first_that_differs(
+    reference: Any, expectation: Expectation, compiled: Mapping[str, list[Array]]
+) -> tuple[str, str] | None:
+    """Returns the path of the first layer that returns something else, and in which way."""
+    with state_left_alone():
+        calls = record_calls(reference.model, lambda: reference.predict(reference.model, expectation.case.inputs))
+    for call in calls:
+        for one, other in zip(call.outputs, compiled.get(call.path, ()), strict=False):
+            if one.dtype != other.dtype:
+                return call.path, f"it returns {one.dtype} where it is called, and {other.dtype} compiled"
+            if not _alike(one, other):
+                return call.path, f"what it returns differs by {distance(one, other):.1e}"
+    return None
+
+
+def _alike(one: Array, other: Array) -> bool:
+    return one.shape == other.shape and distance(one, other) <= flat_tolerance(other)

@@ -1,0 +1,45 @@
+"""A model that Keras answers otherwise compiled than called: it is said of Keras, with the layer."""
+
+import keras
+import numpy as np
+
+from keras_pe.export import check_parity, export_onnx
+
+
+def test_a_layer_that_returns_another_type_in_a_graph_is_named(tmp_path):
+    keras.utils.set_random_seed(0)
+    images = keras.Input((14, 18, 3), dtype="uint8", name="images")
+    small = keras.layers.Resizing(8, 8, name="small")(images)
+    model = keras.Model(images, keras.layers.Rescaling(1 / 255, name="scale")(small))
+    report = check_parity(model, export_onnx(model, tmp_path / "model.onnx"), runtimes=["onnxruntime[all]"])
+    (finding,) = report.results[0].findings
+    assert (finding.cause, finding.layer) == ("Keras differs from itself", "small"), report
+    assert "uint8 where it is called, and float32 compiled" in finding.evidence
+
+
+class Odd(keras.layers.Layer):
+    """Computes something else where its values are at hand."""
+
+    def call(self, x):
+        return keras.ops.sort(x) * keras.ops.flip(x, -1) if hasattr(x, "numpy") else keras.ops.square(x)
+
+
+def test_a_layer_that_returns_other_numbers_in_a_graph_is_named(tmp_path):
+    keras.utils.set_random_seed(0)
+    x = keras.Input((6,), name="x")
+    hidden = keras.layers.Dense(4, name="mix")(x)
+    model = keras.Model(x, keras.layers.Dense(2, name="head")(Odd(name="odd")(hidden)))
+    report = check_parity(model, export_onnx(model, tmp_path / "model.onnx"), runtimes=["onnxruntime[all]"])
+    (finding,) = report.results[0].findings
+    assert (finding.cause, finding.layer) == ("Keras differs from itself", "odd"), report
+    assert "what it returns differs by" in finding.evidence
+
+
+def test_a_fault_of_the_file_is_not_put_on_keras(tmp_path):
+    keras.utils.set_random_seed(0)
+    x = keras.Input((6,), name="x")
+    model = keras.Model(x, keras.layers.Dense(4, name="mix")(x))
+    file = export_onnx(model, tmp_path / "model.onnx")
+    model.set_weights([np.random.default_rng(0).normal(size=weight.shape) for weight in model.get_weights()])
+    report = check_parity(model, file, runtimes=["onnxruntime[all]"])
+    assert "Keras differs from itself" not in {finding.cause for finding in report.results[0].findings}
