@@ -111,6 +111,29 @@ def replaced_operations(operations: Mapping[str, Callable[..., Any]]) -> Iterato
 
 
 @contextlib.contextmanager
+def float64_promoted() -> Iterator[None]:
+    """Has `keras.ops` answer float64 with float64, in this thread: on JAX and PyTorch many cut it to float32.
+
+    Keras does so in the dtype that two operands have in common, whether JAX is set to 64 bits or not.
+    """
+    from keras.src.backend.common import dtypes
+
+    thread, usual = threading.get_ident(), dtypes.BIT64_TO_BIT32_DTYPE
+
+    class Kept(dict[str, str]):
+        def get(self, dtype: str, default: Any = None) -> Any:
+            is_kept = dtype == "float64" and threading.get_ident() == thread
+            return dtype if is_kept else super().get(dtype, default)
+
+    with one_at_a_time:
+        dtypes.BIT64_TO_BIT32_DTYPE = Kept(usual)
+        try:
+            yield
+        finally:
+            dtypes.BIT64_TO_BIT32_DTYPE = usual
+
+
+@contextlib.contextmanager
 def named_functions(model: Any) -> Iterator[dict[str, Callable[..., Any]]]:
     """Has a model's Lambda layers serialize their functions as names, which a custom object scope resolves.
 
