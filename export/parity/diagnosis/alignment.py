@@ -63,6 +63,14 @@ class Tensors:
         names = self._by_size.get(values.size, ())
         return any(_distance(np.sort(self._values(name)), ordered) <= tolerance for name in names)
 
+    def reordered(self, values: Array, tolerance: float) -> list[Array]:
+        """Returns what tensors hold that have the same values, in their shape, but not in their order."""
+        ordered = np.sort(values.astype(np.float64), axis=None)
+        names = self._by_size.get(values.size, ())
+        same = [name for name in names if _distance(np.sort(self._values(name)), ordered) <= tolerance]
+        matches = (match for match in self.sized(same, values) if match.difference > tolerance)
+        return [self.in_shape(match, values.shape) for match in matches]
+
     def nearest(self, output: Array) -> list[Match]:
         """Returns the tensors of an output's size, the nearest first."""
         return sorted(self.sized(self._by_size.get(output.size, ()), output), key=lambda match: match.difference)

@@ -92,14 +92,26 @@ def _axes(fault: LayerFault) -> Iterator[Variant]:
     config = fault.call.layer.get_config()
     if not {"axis", "center", "scale", "epsilon"} <= config.keys() or "momentum" in config:
         return
+    text = "Without the mean taken off, as an RMSNormalization, the layer gives the artifact's numbers."
+    yield "other operation", text, partial(_by_mean_square, fault)
     for axes in other_axes(config["axis"]):
         text = f"Normalized over the axes {axes} instead of {config['axis']} the layer gives the artifact's numbers."
         yield "other axis", text, partial(_normalized_over, fault, axes)
 
 
+def _by_mean_square(fault: LayerFault) -> Array:
+    x, layer = fault.call.inputs[0].astype(np.float64), fault.call.layer
+    square = np.mean(x * x, axis=tuple(np.atleast_1d(layer.axis)), keepdims=True)
+    return _scaled(fault, x / np.sqrt(square + layer.epsilon))
+
+
 def _normalized_over(fault: LayerFault, axes: list[int]) -> Array:
+    return _scaled(fault, with_attributes(fault, {"axis": axes, "center": False, "scale": False}))
+
+
+def _scaled(fault: LayerFault, plain: Array) -> Array:
+    """Returns what a normalization makes of normalized values with its own weights, which stay on its own axes."""
     layer, ndim = fault.call.layer, fault.expected.ndim
-    plain = with_attributes(fault, {"axis": axes, "center": False, "scale": False})
     own = {axis % ndim for axis in np.atleast_1d(layer.axis)}
     shape = [size if axis in own else 1 for axis, size in enumerate(fault.expected.shape)]
     scaled = plain * as_array(layer.gamma.value).reshape(shape) if layer.scale else plain

@@ -11,7 +11,7 @@ from keras_pe.export.parity.references.keras import KerasReference
 from keras_pe.export.parity.references.reference import Expectation
 from keras_pe.export.parity.results import Array, LayerResult, Proof
 from keras_pe.export.parity.verdict.run import Runner
-from keras_pe.export.parity.verdict.tolerance import flat_tolerance
+from keras_pe.export.parity.verdict.tolerance import flat_tolerance, is_float
 
 _MOST_FAULTS = 32
 _SLACK = 4.0  # for values of which no noise is known
@@ -130,6 +130,7 @@ class _Walk:
         actual = tensors.in_shape(found.match, tap.output.shape)
         fault = LayerFault(tap.call, tap.index, found.match.tensor, actual, tap.tolerance)
         fault = replace(fault, loose=tap.loose_inputs, before=self._before(tap), unsure=self._unsure(tap))
+        fault = replace(fault, reordered=self._reordered(tap))
         return self._put(tap, fault, tap.output, found.match)
 
     def _replace_next(self, tap: Tap) -> bool:
@@ -156,11 +157,22 @@ class _Walk:
         return tuple(LayerFault(each.call, each.index, None, None, each.tolerance) for each in unsure)
 
     def _before(self, tap: Tap) -> tuple[tuple[str, Array], ...]:
-        """Returns what the code around a layer may have computed its inputs from: the nearest of their shapes first."""
-        shapes = {array.shape for array in tap.loose_inputs}
+        """Returns what a layer may have been given: what was there before of a shape that it was given, or of one that
+        has steps as well; the nearest first."""
+        shapes = {array.shape for array in tap.call.inputs if is_float(array.dtype)}
         outputs = [(each.call.path, each.output) for each in self._taps[: tap.number]]
         known = [*reversed(outputs), *self._inputs.items()]
-        return tuple((path, array) for path, array in known if array.shape in shapes)[:_MOST_BEFORE]
+        fitting = (
+            pair for pair in known if pair[1].shape in shapes or (*pair[1].shape[:1], *pair[1].shape[2:]) in shapes
+        )
+        return tuple(fitting)[:_MOST_BEFORE]
+
+    def _reordered(self, tap: Tap) -> tuple[tuple[int, Array], ...]:
+        """Returns what the artifact holds of a layer's inputs in another order."""
+        floats = [(n, array) for n, array in enumerate(tap.call.inputs) if is_float(array.dtype) and array.size > 1]
+        held = self._held.tensors
+        found = [(n, other) for n, x in floats for other in held.reordered(x, _SLACK * flat_tolerance(x))]
+        return tuple(found[:_MOST_BEFORE])
 
     def _folded_after(self, tap: Tap) -> Tap | None:
         """Returns the normalization after a layer that an exporter may have folded into its weights."""

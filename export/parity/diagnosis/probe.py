@@ -35,7 +35,8 @@ class LayerFault:
             the layer's own is nowhere.
         held: What the tensor that is named for the output holds, where that is of another size.
         loose: What the layer was given that the code of the layer around it has computed.
-        before: What was there before of the same shape as these, with the layer or input that it came from.
+        before: What was there before of a shape that it is given, with the layer or input that it came from.
+        reordered: What it was given, by its number, as tensors of the artifact hold it in another order.
         unsure: Layers that it was given from, whose outputs the exporter has named no tensor for: one that holds the
             same may stand beside the way. They may be at fault in its place.
         through: The layer in whose output it shows: for one of these, or where no tensor can be its own.
@@ -51,6 +52,7 @@ class LayerFault:
     held: Array | None = None
     loose: tuple[Array, ...] = ()
     before: tuple[tuple[str, Array], ...] = ()
+    reordered: tuple[tuple[int, Array], ...] = ()
     unsure: "tuple[LayerFault, ...]" = ()
     through: "LayerFault | None" = None
     sound_weights: frozenset[str] = frozenset()

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +17,14 @@ from keras_pe.export.parity.diagnosis.resized import other_places
 from keras_pe.export.parity.results import Finding
 
 _WITHOUT_THE_LAYER = {"layer left out", "flipped sign", "other operation", "other order"}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A change that gives the artifact's numbers, and whether to within their noise or only nearly so."""
+
+    finding: Finding
+    is_exact: bool
 
 
 def changed_in_itself(fault: LayerFault) -> Iterator[Variant]:
@@ -33,7 +42,7 @@ def explain_by_layer(
     fault: LayerFault,
     note: Callable[[str, Exception], None],
     variants: Callable[[LayerFault], Iterator[Variant]] = changed_in_itself,
-) -> Finding | None:
+) -> Explanation | None:
     """Returns the change of a layer, of its masks or of what it is given that gives the artifact's numbers.
 
     Args:
@@ -76,4 +85,5 @@ def explain_by_layer(
     left, cause, text = best
     text += f" That shows in the output of {seen.layer!r}." if fault.through else ""
     was = f"{error:.1e}" if error < np.inf else f"another shape ({actual.shape}, not {fault.expected.shape})"
-    return Finding(cause, f"{text} The difference falls from {was} to {left:.1e}.", fault.layer)
+    finding = Finding(cause, f"{text} The difference falls from {was} to {left:.1e}.", fault.layer)
+    return Explanation(finding, left <= seen.tolerance)

@@ -43,7 +43,7 @@ def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> list[Fin
         instead = explain_by_layer(fault, probe.note) if own and not all(each.is_named for each in own) else None
         if instead is not None:
             telling = [each for each in telling if each not in own]
-            findings.append(instead)
+            findings.append(instead.finding)
     return findings + _as_findings(telling)
 
 
@@ -52,20 +52,33 @@ def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
     done = set[str]()
     for fault in probe.faults:
         is_done = any(_is_within(layer, fault.layer) for layer in explained | done)
-        finding = None if is_done else _explain(fault, probe) or _change_of_output(probe, fault)
-        if finding is None and not is_done:
-            finding = explain_by_layer(fault, probe.note, altered_inputs)
+        finding = None if is_done else _explain(fault, probe)
         if finding is not None:
             done |= {fault.layer, finding.layer or fault.layer}
             yield finding
 
 
 def _explain(fault: LayerFault, probe: Probe) -> Finding | None:
-    """Returns what explains a layer's output by itself, or else by a layer before it that is known by chance alone."""
+    """Returns what explains a layer's output: what is exact comes before what is nearly so.
+
+    It is the layer by itself, or one before it that is known by chance alone, then what the values say by themselves,
+    then what the layer is given.
+    """
     before = (replace(each, through=fault, sound_weights=fault.sound_weights) for each in fault.unsure)
-    suspects = [fault, *before]
-    findings = (explain_by_layer(each, probe.note) for each in suspects)
-    return next((finding for finding in findings if finding is not None), None)
+    nearly: Finding | None = None
+    for each in (fault, *before):
+        found = explain_by_layer(each, probe.note)
+        if found is not None and found.is_exact:
+            return found.finding
+        if found is not None:
+            nearly = nearly or found.finding
+    told = _change_of_output(probe, fault)
+    if told is not None:
+        return told
+    found = explain_by_layer(fault, probe.note, altered_inputs)
+    if found is not None and (found.is_exact or nearly is None):
+        return found.finding
+    return nearly
 
 
 def _change_of_output(probe: Probe, fault: LayerFault) -> Finding | None:

@@ -1,10 +1,11 @@
-"""Something done to what a layer is given, though the artifact holds the right one as well: it is named."""
+"""What is done to what a layer is given, or what it is given instead, is named, with the layer that gets it."""
 
+import numpy as np
 import pytest
 from keras import layers as L  # noqa: N812
 from keras import ops
 
-from tests.export.parity.diagnosis.changes import SEQUENCE, Change, functional, say
+from tests.export.parity.diagnosis.changes import IMAGE, SEQUENCE, Change, functional, say
 
 
 def _mixed(alter):
@@ -15,7 +16,56 @@ def _mixed(alter):
     return functional(SEQUENCE, layers)
 
 
+def _seen_ahead(x, is_changed):
+    attend = L.MultiHeadAttention(2, 4, name="attend")
+    return (
+        attend(x, x, attention_mask=np.tri(6, 6, 1, dtype=bool)[None])
+        if is_changed
+        else attend(x, x, use_causal_mask=True)
+    )
+
+
+def _keys_for_values(x, is_changed):
+    one, other = L.Dense(8, name="one")(x), L.Dense(8, name="other")(x)
+    return L.MultiHeadAttention(2, 4, name="attend")(x, *((other, one) if is_changed else (one, other)))
+
+
+def _shuffled(x, is_changed):
+    mixed = L.Conv2D(6, 3, groups=2, name="mix")(x)
+    if not is_changed:
+        return mixed
+    pairs = ops.reshape(mixed, (-1, *mixed.shape[1:3], 2, 3))
+    return ops.reshape(ops.swapaxes(pairs, 3, 4), (-1, *mixed.shape[1:]))
+
+
+def _reflected(x, is_changed):
+    around = [[0, 0], [1, 1], [1, 1], [0, 0]]
+    conv = L.Conv2D(6, 3, padding="valid" if is_changed else "same", name="conv")
+    return conv(ops.pad(x, around, "reflect") if is_changed else x)
+
+
+def _one_step(x, is_changed):
+    steps = L.GRU(8, return_sequences=True, name="steps")(x)
+    return steps[:, 0] if is_changed else steps[:, -1]
+
+
+def _ids(x, is_changed):
+    ids = L.Discretization(bin_boundaries=[-1.0, -0.5, 0.0, 0.5, 1.0], name="bins")(x)
+    return L.Embedding(7, 4, name="table")(ids + 1 if is_changed else ids)
+
+
+def _divided_twice(x, is_changed):
+    small = L.Rescaling(1 / 255, name="small")(x)
+    return L.Dense(4, name="mix")(small / 255.0 if is_changed else small)
+
+
 CHANGES = [
+    Change("a mask that sees ahead", functional((6, 8), _seen_ahead), "shifted mask", "attend", "shifted by 1"),
+    Change("shuffled", functional(IMAGE, _shuffled), "reordered input", "head", "in another order"),
+    Change("reflected", functional(IMAGE, _reflected), "other padding", "conv", "'reflect'"),
+    Change("the first step", functional((6, 8), _one_step), "other input", "head", "the first step of the output"),
+    Change("ids plus one", functional((6,), _ids), "shifted input", "table", "plus 1"),
+    Change("divided twice", functional(SEQUENCE, _divided_twice), "scaled input", "mix", "times 0.0039"),
     Change("scaled", _mixed(lambda x: x * 2.5), "scaled input", "head", "times 2.5"),
     Change("cut", _mixed(lambda x: ops.clip(x, -1, 1)), "clipped input", "head", "cut at -1 and 1"),
     Change("reversed", _mixed(lambda x: ops.flip(x, 2)), "reversed input", "head", "along axis 2"),
@@ -32,3 +82,14 @@ def test_what_is_done_to_an_input_is_named_with_the_layer_that_gets_it(change, t
     assert (finding.cause, finding.layer) == (change.cause, change.layer), result
     assert change.said in finding.evidence
     assert result.proof.holds
+
+
+@pytest.mark.slow
+def test_inputs_that_changed_places_are_named_with_the_layers_that_get_them(tmp_path, plain_worker):
+    change = Change("keys for values", functional((6, 8), _keys_for_values), "other input", "attend")
+    findings = say(change, tmp_path, plain_worker).findings
+    assert [(finding.cause, finding.layer) for finding in findings] == [
+        ("other input", "attend/key"),
+        ("other input", "attend/value"),
+    ]
+    assert "the output of 'one'" in findings[0].evidence

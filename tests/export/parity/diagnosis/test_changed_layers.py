@@ -49,6 +49,9 @@ CHANGES = [
     Change("another merge mode", one(SEQUENCE, _both_ways), "other merge_mode", "both", "'ave' instead of 'sum'"),
     Change("another axis", _normalized(1), "other axis", "norm"),
     Change("two axes", _normalized([1, 2], center=False, scale=False), "other axis", "norm", "[1, 2]"),
+    Change("no mean taken off", one((8, 8), lambda c: L.RMSNormalization(epsilon=1e-3, name="norm") if c else
+           L.LayerNormalization(center=False, name="norm")), "other operation", "norm", "RMSNormalization",
+           assign("norm/scale", lambda scale: np.random.default_rng(zlib.crc32(b"norm/gamma")).uniform(0.5, 1.5, 8))),
     Change("scales in the place of others", one(SEQUENCE, lambda c: L.Dense(32, name="mix")), "quantized (int8)", "mix",
            "stand in the place of others", assign("mix/kernel", _scales_elsewhere)),
     Change("both numbers of a scaling", one(SEQUENCE, lambda c: L.Rescaling(*((2.0, 0.5) if c else (0.5, -1.0)),
