@@ -161,7 +161,8 @@ class _Walk:
         has steps as well; the nearest first."""
         shapes = {array.shape for array in tap.call.inputs if is_float(array.dtype)}
         outputs = [(each.call.path, each.output) for each in self._taps[: tap.number]]
-        known = [*reversed(outputs), *self._inputs.items()]
+        numbers = [pair for pair in self._inputs.items() if pair[1].dtype.kind in "iuf"]
+        known = [*reversed(outputs), *numbers]
         fitting = (
             pair for pair in known if pair[1].shape in shapes or (*pair[1].shape[:1], *pair[1].shape[2:]) in shapes
         )
