@@ -2,21 +2,17 @@
 pixels are off by some 1e-7 of the size, which is up to a hundred times the noise of everything after it."""
 
 import contextlib
-import functools
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.keras_internals import one_at_a_time
+from keras_pe.export.model.keras_internals import replaced_tensorflow_resizing
 
 _HEIGHT, _WIDTH = -3, -2  # the axes of an image
 
 
-@contextlib.contextmanager
-def exact_resizing(rng: np.random.Generator | None = None) -> Iterator[None]:
-    """Has `tf.image.resize` resize float64 images in float64, in this thread.
+def exact_resizing(rng: np.random.Generator | None = None) -> contextlib.AbstractContextManager[None]:
+    """Returns a context in which `tf.image.resize` resizes float64 images in float64, in this thread.
 
     Args:
         rng: Nudges the places between pixels by up to a unit in the last place of float32, each time anew: what is as
@@ -24,22 +20,12 @@ def exact_resizing(rng: np.random.Generator | None = None) -> Iterator[None]:
     """
     import tensorflow as tf
 
-    thread, usual = threading.get_ident(), tf.image.resize
-
-    @functools.wraps(usual)
-    def resize(images: Any, size: Any, method: str = "bilinear", *args: Any, **kwargs: Any) -> Any:
+    def resize(usual: Any, images: Any, size: Any, method: str = "bilinear", *args: Any, **kwargs: Any) -> Any:
         is_plain = method == "bilinear" and not args and not any(kwargs.values())
         is_wide = tf.as_dtype(getattr(images, "dtype", "float32")) == tf.float64
-        if is_plain and is_wide and threading.get_ident() == thread:
-            return _bilinear(images, size, rng)
-        return usual(images, size, method, *args, **kwargs)
+        return _bilinear(images, size, rng) if is_plain and is_wide else usual(images, size, method, *args, **kwargs)
 
-    with one_at_a_time:
-        tf.image.resize = resize
-        try:
-            yield
-        finally:
-            tf.image.resize = usual
+    return replaced_tensorflow_resizing(resize)
 
 
 def _bilinear(images: Any, size: Any, rng: np.random.Generator | None) -> Any:

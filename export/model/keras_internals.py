@@ -92,6 +92,29 @@ def resizing_to_tensors() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def replaced_tensorflow_resizing(resize: Callable[..., Any]) -> Iterator[None]:
+    """Gives `tf.image.resize`, by which Keras resizes on TensorFlow, another implementation, in this thread.
+
+    It is called with TensorFlow's own, then the arguments.
+    """
+    import tensorflow as tf
+
+    thread, usual = threading.get_ident(), tf.image.resize
+
+    @functools.wraps(usual)
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        is_here = threading.get_ident() == thread
+        return resize(usual, *args, **kwargs) if is_here else usual(*args, **kwargs)
+
+    with one_at_a_time:
+        tf.image.resize = chosen
+        try:
+            yield
+        finally:
+            tf.image.resize = usual
+
+
+@contextlib.contextmanager
 def replaced_operations(operations: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
     """Gives `keras.ops` other implementations of core operations on TensorFlow, in this thread."""
     from keras.src.backend.tensorflow import core

@@ -17,10 +17,8 @@ KERAS_ITSELF = "Keras differs from itself"
 
 def compiled_otherwise(probe: Probe) -> Iterator[Finding]:
     """The artifact's numbers are those of the compiled model, which are not the called one's."""
-    import keras
-
     failing = probe.failing()
-    if not failing or probe.reference.model is None or keras.backend.backend() != "tensorflow":
+    if not failing or probe.reference.model is None or not _is_compiled_by_tensorflow():
         return
     _, expectation, actual = failing[0]
     try:
@@ -34,6 +32,12 @@ def compiled_otherwise(probe: Probe) -> Iterator[Finding]:
     said = "" if where is None else f" It begins in layer {where[0]!r}: {where[1]}."
     text = f"Keras itself returns the artifact's numbers where the model is compiled, as `predict` compiles it.{said}"
     yield Finding(KERAS_ITSELF, text, where[0] if where else None)
+
+
+def _is_compiled_by_tensorflow() -> bool:
+    import keras
+
+    return bool(keras.backend.backend() == "tensorflow")
 
 
 def _compiled(reference: Any, inputs: Mapping[str, Array]) -> tuple[Arrays, dict[str, list[Array]]]:
