@@ -143,6 +143,21 @@ def test_where_keras_itself_overflows_nothing_is_compared():
     assert not compare_arrays("y", expected, np.array([np.inf, 7e4], np.float32), truth).passed
 
 
+def test_the_limit_of_a_type_is_what_keras_answers_and_hides_nothing():
+    expected = np.array([np.finfo(np.float32).min, 1.0], np.float32)  # the maximum of nothing
+    truth = np.array([np.finfo(np.float64).min, 1.0])
+    same = compare_arrays("y", expected, expected, truth=truth)
+    assert same.passed
+    assert same.tolerance == 8 * 4 * 2.0**-23  # as if there were nothing but the other number
+    halved = compare_arrays("y", expected / 2, np.nextafter(expected / 2, np.float32(0)), truth=truth / 2)
+    assert halved.passed
+    other = compare_arrays("y", expected, np.array([0.0, 1.0], np.float32), truth=truth)
+    assert not other.passed
+    assert other.worst_index == (0,)
+    beside = compare_arrays("y", expected, np.array([expected[0], 1.001], np.float32), truth=truth)
+    assert not beside.passed
+
+
 def test_integers_that_float64_cannot_tell_apart_differ_by_what_they_differ():
     expected, actual = np.array([2**53 + 1, -(2**62)]), np.array([2**53, -(2**62)])
     result = compare_arrays("y", expected, actual)
