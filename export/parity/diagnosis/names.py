@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-_NAME = re.compile(r"(?P<base>.*?)(?:_(?P<number>\d+))?(?P<call>#\d+)?")
+_NAME = re.compile(r"(?P<base>.*?)(?:_(?P<number>\d+))?(?P<call>#\d+)?", re.DOTALL)
 
 _Children = dict[str, dict[tuple[int, str], str]]
 
@@ -29,16 +29,17 @@ def matched_paths(paths: Iterable[str], others: Iterable[str]) -> dict[str, str]
             pairs = [(path, there.get((number + shift, call))) for (number, call), path in children.items()]
             todo += [(path, twin) for path, twin in pairs if twin is not None]
             found |= {path: twin for path, twin in pairs if twin is not None}
-    return {path: found[path] for path in paths if found.get(path) in known}
+    twins = {path: found.get(f"/{path}", "")[1:] for path in paths}
+    return {path: twin for path, twin in twins.items() if twin in known}
 
 
 def _tree(paths: Iterable[str]) -> dict[str, _Children]:
-    """Returns the children of each path by their base, its own by their numbers."""
+    """Returns the children of each path by their base, its own by their numbers; each path begins with a "/"."""
     tree: dict[str, _Children] = {}
     for path in paths:
         parent = ""
         for name in path.split("/"):
-            child = f"{parent}/{name}" if parent else name
+            child = f"{parent}/{name}"
             parts = _NAME.fullmatch(name)
             assert parts is not None  # whatever a name is
             key = (int(parts["number"] or 0), parts["call"] or "")
