@@ -1,6 +1,6 @@
 """The artifact's tensors in one case, and which of them hold given values, whatever their layout."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,17 +59,20 @@ class Tensors:
 
     def holds(self, values: Array, tolerance: float) -> bool:
         """Whether a tensor has the same values in any order: what is on the way between layers may be turned."""
-        ordered = np.sort(values.astype(np.float64), axis=None)
-        names = self._by_size.get(values.size, ())
-        return any(_distance(np.sort(self._values(name)), ordered) <= tolerance for name in names)
+        return any(True for _ in self._rearranged(values, tolerance))
 
     def reordered(self, values: Array, tolerance: float) -> list[Array]:
         """Returns what tensors hold that have the same values, in their shape, but not in their order."""
-        ordered = np.sort(values.astype(np.float64), axis=None)
-        names = self._by_size.get(values.size, ())
-        same = [name for name in names if _distance(np.sort(self._values(name)), ordered) <= tolerance]
-        matches = (match for match in self.sized(same, values) if match.difference > tolerance)
+        same = self.sized(self._rearranged(values, tolerance), values)
+        matches = (match for match in same if match.difference > tolerance)
         return [self.in_shape(match, values.shape) for match in matches]
+
+    def _rearranged(self, values: Array, tolerance: float) -> Iterator[str]:
+        """Yields the tensors that have the same values in any order."""
+        ordered = np.sort(values.astype(np.float64), axis=None)
+        for name in self._by_size.get(values.size, ()):
+            if _distance(np.sort(self._values(name)), ordered) <= tolerance:
+                yield name
 
     def nearest(self, output: Array) -> list[Match]:
         """Returns the tensors of an output's size, the nearest first."""

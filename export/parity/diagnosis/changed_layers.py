@@ -88,7 +88,7 @@ def _pairs_of_attributes(fault: LayerFault) -> Iterator[Variant]:
 
 
 def _axes(fault: LayerFault) -> Iterator[Variant]:
-    """A normalization over other axes, whose own weights stay on theirs."""
+    """A normalization by the mean square, or over other axes, whose own weights stay on theirs."""
     config = fault.call.layer.get_config()
     if not {"axis", "center", "scale", "epsilon"} <= config.keys() or "momentum" in config:
         return

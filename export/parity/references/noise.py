@@ -35,8 +35,7 @@ def measure_noise(
     try:
         for seed in range(_SAMPLES):
             rng = np.random.default_rng(seed)
-            inputs = [{name: _nudged(array, rng) for name, array in case.inputs.items()} for case in cases]
-            weights = [_tensor(_nudged(_numpy(variable), rng), variable.dtype) for variable in own]
+            inputs, weights = _nudged_together(cases, own, rng)
             with state_left_alone(zip(own, weights, strict=True)):
                 narrow = [predict(model, each) for each in inputs]
             _assign(wider, weights)  # the rebuild is nobody's: there is no room for its weights twice
@@ -68,8 +67,7 @@ def measure_spread(
         plain = [predict(model, case.inputs) for case in cases]
     for seed in range(_SAMPLES):
         rng = np.random.default_rng(seed)
-        inputs = [{name: _nudged(array, rng) for name, array in case.inputs.items()} for case in cases]
-        weights = [_tensor(_nudged(_numpy(variable), rng), variable.dtype) for variable in own]
+        inputs, weights = _nudged_together(cases, own, rng)
         with state_left_alone(zip(own, weights, strict=True)):
             moved = [predict(model, each) for each in inputs]
         for floor, answer, other in zip(floors, plain, moved, strict=True):
@@ -88,6 +86,14 @@ def _nudgeable(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
             break
         chosen.append(pair)
     return chosen
+
+
+def _nudged_together(
+    cases: Sequence[Case], variables: Iterable[Any], rng: np.random.Generator
+) -> tuple[list[Arrays], list[Any]]:
+    """Returns inputs near each case, and values near those of the weights."""
+    inputs = [{name: _nudged(array, rng) for name, array in case.inputs.items()} for case in cases]
+    return inputs, [_tensor(_nudged(_numpy(variable), rng), variable.dtype) for variable in variables]
 
 
 def _nudged(array: Array, rng: np.random.Generator) -> Array:

@@ -11,8 +11,8 @@ from keras_pe.export import ExportError
 from tests.export.onnx.exported import expected, exported
 from tests.export.onnx.survey import table
 from tests.export.onnx.survey.refused import REFUSED
+from tests.export.onnx.survey.table import ROWS
 
-ROWS = table.OPS | {f"activations.{name}": case for name, case in table.ACTIVATIONS.items()} | table.LAYERS
 AGREEING = [name for name in ROWS if name not in REFUSED]
 EPSILON = float(np.finfo("float32").eps)
 # Elementwise functions are right to some ulp of the result (a hundred, for powers and the like, which lose the digits

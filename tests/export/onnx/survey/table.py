@@ -35,6 +35,7 @@ ACTIVATIONS = {
     if name not in ("deserialize", "get", "serialize")
 }
 LAYERS = layers.LAYERS
+ROWS = OPS | {f"activations.{name}": case for name, case in ACTIVATIONS.items()} | LAYERS
 
 # No tensors go in, or none come out; and two that Keras fails to run on TensorFlow.
 NO_OPS = {"convert_to_numpy", "dtype", "is_tensor", "lu_factor", "vectorize"}
