@@ -7,7 +7,7 @@ from keras_pe.lazy import lazy_names
 from keras_pe.masks import positions_from_mask
 from keras_pe.registration import register_with_keras
 from keras_pe.shifts import shift_matrix
-from keras_pe.signal import timing_signal
+from keras_pe.signal.formula import timing_signal
 from keras_pe.version import __version__
 
 if TYPE_CHECKING:

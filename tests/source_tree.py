@@ -9,9 +9,9 @@ ROOT = Path(__file__).parent.parent
 # The rooms in the order of their stages: a room imports from those above it and from itself, never from one below.
 # A module belongs to the longest name that it starts with.
 ROOMS: dict[str, tuple[str, ...]] = {
-    "the exact signal": ("timescales", "layouts", "signal"),
+    "signal": ("signal",),
     "the package": ("lazy", "palette", "protocols", "registration", "tried_versions", "version"),
-    "rotations": ("digits", "rotations", "concrete", "lookup", "composed", "tables", "fractional", "encodings"),
+    "rotations": ("rotations",),
     "layers": ("layers",),
     "around the layers": ("tensor2tensor", "conventions", "plots", "shifts", "masks"),
     "keras_pe": ("",),

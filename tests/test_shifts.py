@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_pe import shift_matrix, timing_signal
-from keras_pe.layouts import Layout
+from keras_pe.signal.layouts import Layout
 
 POSITIONS = np.concatenate([np.arange(64), [255, 256, 1000], -np.arange(1, 9)])
 

@@ -19,9 +19,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_pe import SinusoidalPositionEncoding, timing_signal
-from keras_pe.composed import ComposedEncoding
-from keras_pe.digits import LIMIT
-from keras_pe.timescales import geometric_timescales
+from keras_pe.rotations.composed import ComposedEncoding
+from keras_pe.rotations.digits import LIMIT
+from keras_pe.signal.timescales import geometric_timescales
 
 CHANNELS = 512
 REACHES = (512, 4_096, 131_072, LIMIT)

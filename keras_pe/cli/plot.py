@@ -54,7 +54,7 @@ def _of_conventions(kind: str, names: tuple[str, ...], channels: int, length: in
 
     from keras_pe import plots
     from keras_pe.conventions import convention
-    from keras_pe.signal import timing_signal
+    from keras_pe.signal.formula import timing_signal
 
     chosen = [convention(name) for name in names]
     if kind == "wavelengths":
@@ -76,7 +76,7 @@ def _of_table(kind: str, path: Path) -> "Axes":
 
     from keras_pe import plots
     from keras_pe.conventions import identify
-    from keras_pe.signal import timing_signal
+    from keras_pe.signal.formula import timing_signal
 
     table = read_table(path).astype(np.float64)
     if table.ndim == 3 and len(table) == 1:

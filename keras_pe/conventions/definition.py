@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from keras_pe.layouts import Layout, check_channels
-from keras_pe.timescales import Float64Array, check_range, resolve_timescales
+from keras_pe.signal.layouts import Layout, check_channels
+from keras_pe.signal.timescales import Float64Array, check_range, resolve_timescales
 
 Schedule = Callable[[int, float], dict[str, Any]]
 

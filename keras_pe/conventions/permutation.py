@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_pe.conventions.catalogue import convention
-from keras_pe.layouts import column_order
+from keras_pe.signal.layouts import column_order
 
 
 def channel_permutation(source: str, target: str, channels: int) -> npt.NDArray[np.intp]:

@@ -5,8 +5,6 @@ from typing import Any, Literal, get_args
 import keras
 from keras import ops
 
-from keras_pe.concrete import known_length
-from keras_pe.digits import LIMIT
 from keras_pe.layers.call_arguments import (
     Positions,
     Shape,
@@ -21,6 +19,8 @@ from keras_pe.layers.call_arguments import (
     resolve_positions,
 )
 from keras_pe.layers.reach import check_range_reach, check_values_reach
+from keras_pe.rotations.concrete import known_length
+from keras_pe.rotations.digits import LIMIT
 
 Combine = Literal["add", "concatenate", "replace"]
 

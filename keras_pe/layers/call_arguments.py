@@ -6,9 +6,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_pe.concrete import count_up
-from keras_pe.digits import LIMIT
 from keras_pe.layers.reach import check_far
+from keras_pe.rotations.concrete import count_up
+from keras_pe.rotations.digits import LIMIT
 
 Shape = tuple[int | None, ...]
 PerAxis = int | tuple[int, ...]

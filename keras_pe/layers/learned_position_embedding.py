@@ -8,9 +8,9 @@ from keras import ops
 
 from keras_pe.layers.base import Combine, PositionLayer
 from keras_pe.layers.call_arguments import Positions, Shape, count_axes, per_axis
-from keras_pe.layouts import block_width
-from keras_pe.lookup import rows_from, take_rows
-from keras_pe.signal import timing_signal
+from keras_pe.rotations.lookup import rows_from, take_rows
+from keras_pe.signal.formula import timing_signal
+from keras_pe.signal.layouts import block_width
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")

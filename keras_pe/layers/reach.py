@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.concrete import visible
-from keras_pe.digits import LIMIT
+from keras_pe.rotations.concrete import visible
+from keras_pe.rotations.digits import LIMIT
 
 
 def check_far(argument: Any, name: str) -> None:

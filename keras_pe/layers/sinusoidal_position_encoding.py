@@ -7,12 +7,12 @@ from typing import Any, Never
 import keras
 from keras import ops
 
-from keras_pe.concrete import outside_of_traces
-from keras_pe.encodings import AxisConfiguration, AxisEncoding, shared_encoding
 from keras_pe.layers.base import Combine, PositionLayer
 from keras_pe.layers.call_arguments import Positions, Shape, check_start_index, count_axes, per_axis, plain
-from keras_pe.layouts import Layout, block_width, check_layout
-from keras_pe.timescales import check_range, check_timescales, resolve_timescales
+from keras_pe.rotations.concrete import outside_of_traces
+from keras_pe.rotations.encodings import AxisConfiguration, AxisEncoding, shared_encoding
+from keras_pe.signal.layouts import Layout, block_width, check_layout
+from keras_pe.signal.timescales import check_range, check_timescales, resolve_timescales
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")

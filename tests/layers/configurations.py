@@ -6,8 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_pe.layouts import block_width
-from keras_pe.signal import timing_signal
+from keras_pe.signal.formula import timing_signal
+from keras_pe.signal.layouts import block_width
 
 # The table entries are rounded once (2**-25 each), and two compositions round products and sums: 2.4e-7 at most over
 # all positions below 2**24 for 512 channels, by exhaustion (benchmarks/accuracy/encodings.py).

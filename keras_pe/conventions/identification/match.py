@@ -10,7 +10,7 @@ from keras_pe.conventions.identification.fit import Fit, fits, largest_differenc
 from keras_pe.conventions.identification.max_timescale import UNUSUAL_MAX_START, by_chance, fitted_longest, sharpened
 from keras_pe.conventions.identification.rotation import Rotation, measure, storage_rounding
 from keras_pe.conventions.identification.rows import Rows, Table
-from keras_pe.layouts import Layout
+from keras_pe.signal.layouts import Layout
 
 # Of how many tables one may be named by chance; the estimate is a rough one.
 _RARELY = 1e-6

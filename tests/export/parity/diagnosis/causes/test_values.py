@@ -12,7 +12,7 @@ from keras_pe.export.parity.references.stored import StoredReference
 from keras_pe.export.parity.verdict.run import run_cases
 from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
-from keras_pe.signal import timing_signal
+from keras_pe.signal.formula import timing_signal
 
 RNG = np.random.default_rng(0)
 SIGNAL = timing_signal(np.arange(20), 16)[None].astype(np.float32)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_pe.concrete import count_up, known_length, torch_is_tracing
+from keras_pe.rotations.concrete import count_up, known_length, torch_is_tracing
 
 
 class Table:

@@ -15,12 +15,12 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_pe.concrete import choose, count_up, is_eager, known_length, visible
-from keras_pe.digits import MIDDLES, UNITS, divide, quotient
-from keras_pe.layouts import Layout, assemble
-from keras_pe.lookup import Table, guarded, take
-from keras_pe.rotations import Rotation, compose, exact_rotations, split
-from keras_pe.timescales import Float64Array
+from keras_pe.rotations.concrete import choose, count_up, is_eager, known_length, visible
+from keras_pe.rotations.digits import MIDDLES, UNITS, divide, quotient
+from keras_pe.rotations.lookup import Table, guarded, take
+from keras_pe.rotations.rotations import Rotation, compose, exact_rotations, split
+from keras_pe.signal.layouts import Layout, assemble
+from keras_pe.signal.timescales import Float64Array
 
 MOST_READY_ROWS = 8_192  # of a range that is called eagerly: 16 MiB at 512 channels are enough
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.layouts import Layout, assemble
-from keras_pe.lookup import Table, guarded, rows_from, take_rows
-from keras_pe.rotations import exact_rotations, split
-from keras_pe.timescales import Float64Array
+from keras_pe.rotations.lookup import Table, guarded, rows_from, take_rows
+from keras_pe.rotations.rotations import exact_rotations, split
+from keras_pe.signal.layouts import Layout, assemble
+from keras_pe.signal.timescales import Float64Array
 
 
 class TabulatedEncoding:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_pe import timing_signal
-from keras_pe.layouts import Layout, column_order
+from keras_pe.signal.layouts import Layout, column_order
 
 
 @pytest.mark.parametrize("layout", ["concatenated", "interleaved"])

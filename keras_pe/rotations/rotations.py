@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.timescales import Float64Array
+from keras_pe.signal.timescales import Float64Array
 
 Rotation = tuple[Any, Any]  # sines and cosines, (..., timescales) each
 

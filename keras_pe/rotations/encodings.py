@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_pe.composed import ComposedEncoding
-from keras_pe.digits import LIMIT
-from keras_pe.fractional import FractionalEncoding
-from keras_pe.layouts import Layout
-from keras_pe.tables import TabulatedEncoding
+from keras_pe.rotations.composed import ComposedEncoding
+from keras_pe.rotations.digits import LIMIT
+from keras_pe.rotations.fractional import FractionalEncoding
+from keras_pe.rotations.tables import TabulatedEncoding
+from keras_pe.signal.layouts import Layout
 
 MOST_ROWS = 8_192  # of a table; a longer one is composed: 16 MiB at 512 channels are enough
 

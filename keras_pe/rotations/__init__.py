@@ -1,0 +1,1 @@
+"""The signal in float32 Keras operations, exact at any position: rotations by the digits of a position, composed."""

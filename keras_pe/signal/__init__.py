@@ -1,0 +1,1 @@
+"""The exact signal, in float64 NumPy: timescales, layouts, and the one formula."""
