@@ -5,7 +5,8 @@ Everything public stands here; the modules below may change from one version to 
 
 from typing import TYPE_CHECKING
 
-from keras_pe.export.artifact import Artifact, TensorInfo, read_artifact
+from keras_pe.export.artifacts.artifact import Artifact, TensorInfo, read_artifact
+from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.errors import (
     DisagreementError,
     ExportError,
@@ -18,13 +19,12 @@ from keras_pe.export.errors import (
     UnknownSizesError,
     UnsupportedError,
 )
-from keras_pe.export.formats import Format
 from keras_pe.lazy import lazy_names
 
 if TYPE_CHECKING:
     from keras_pe.export.litert import export_litert
-    from keras_pe.export.model.model_signature import model_signature
-    from keras_pe.export.model.signature import Signature
+    from keras_pe.export.model.signature.model_signature import model_signature
+    from keras_pe.export.model.signature.signature import Signature
     from keras_pe.export.onnx.exporter import export_onnx
     from keras_pe.export.parity.bundle.bundle import write_bundle
     from keras_pe.export.parity.bundle.replay import replay_bundle
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from keras_pe.export.parity.dataset.results import DatasetReport
     from keras_pe.export.parity.pytest_plugin import assert_parity
     from keras_pe.export.parity.reports import write_report
-    from keras_pe.export.parity.results.comparison import Comparison, ErrorProfile
-    from keras_pe.export.parity.results.diagnosis import Finding, LayerResult, Proof
-    from keras_pe.export.parity.results.report import CaseInfo, ParityReport, Stage
-    from keras_pe.export.parity.results.runs import CaseResult, Recording, RuntimeResult, SkippedRuntime
+    from keras_pe.export.results.comparison import Comparison, ErrorProfile
+    from keras_pe.export.results.diagnosis import Finding, LayerResult, Proof
+    from keras_pe.export.results.report import CaseInfo, ParityReport, Stage
+    from keras_pe.export.results.runs import CaseResult, Recording, RuntimeResult, SkippedRuntime
     from keras_pe.export.runtimes.runtime import InspectableRuntime, Runtime, RuntimeSpec
     from keras_pe.export.saved_model import export_saved_model
 
@@ -88,31 +88,31 @@ __all__ = [
 
 # Those that are imported when they are first asked for, and the module each comes from.
 _LAZY = {
-    "CaseInfo": "keras_pe.export.parity.results.report",
-    "CaseResult": "keras_pe.export.parity.results.runs",
-    "Comparison": "keras_pe.export.parity.results.comparison",
+    "CaseInfo": "keras_pe.export.results.report",
+    "CaseResult": "keras_pe.export.results.runs",
+    "Comparison": "keras_pe.export.results.comparison",
     "DatasetReport": "keras_pe.export.parity.dataset.results",
-    "ErrorProfile": "keras_pe.export.parity.results.comparison",
-    "Finding": "keras_pe.export.parity.results.diagnosis",
+    "ErrorProfile": "keras_pe.export.results.comparison",
+    "Finding": "keras_pe.export.results.diagnosis",
     "InspectableRuntime": "keras_pe.export.runtimes.runtime",
-    "LayerResult": "keras_pe.export.parity.results.diagnosis",
+    "LayerResult": "keras_pe.export.results.diagnosis",
     "ParityBatch": "keras_pe.export.parity.dataset.parity_batch",
-    "ParityReport": "keras_pe.export.parity.results.report",
-    "Proof": "keras_pe.export.parity.results.diagnosis",
-    "Recording": "keras_pe.export.parity.results.runs",
+    "ParityReport": "keras_pe.export.results.report",
+    "Proof": "keras_pe.export.results.diagnosis",
+    "Recording": "keras_pe.export.results.runs",
     "Runtime": "keras_pe.export.runtimes.runtime",
-    "RuntimeResult": "keras_pe.export.parity.results.runs",
+    "RuntimeResult": "keras_pe.export.results.runs",
     "RuntimeSpec": "keras_pe.export.runtimes.runtime",
-    "Signature": "keras_pe.export.model.signature",
-    "SkippedRuntime": "keras_pe.export.parity.results.runs",
-    "Stage": "keras_pe.export.parity.results.report",
+    "Signature": "keras_pe.export.model.signature.signature",
+    "SkippedRuntime": "keras_pe.export.results.runs",
+    "Stage": "keras_pe.export.results.report",
     "assert_parity": "keras_pe.export.parity.pytest_plugin",
     "check_dataset": "keras_pe.export.parity.dataset.check",
     "check_parity": "keras_pe.export.parity.check",
     "export_litert": "keras_pe.export.litert",
     "export_onnx": "keras_pe.export.onnx.exporter",
     "export_saved_model": "keras_pe.export.saved_model",
-    "model_signature": "keras_pe.export.model.model_signature",
+    "model_signature": "keras_pe.export.model.signature.model_signature",
     "replay_bundle": "keras_pe.export.parity.bundle.replay",
     "write_bundle": "keras_pe.export.parity.bundle.bundle",
     "write_report": "keras_pe.export.parity.reports",

@@ -3,7 +3,7 @@
 import functools
 from typing import Any
 
-from keras_pe.export.formats import Format
+from keras_pe.export.artifacts.formats import Format
 
 
 class ExportError(Exception):

@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifact import Artifact
+from keras_pe.export.artifacts.artifact import Artifact
+from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.errors import DisagreementError, UnsupportedError
-from keras_pe.export.formats import Format
 from keras_pe.export.messages import first_line
-from keras_pe.export.model.keras_internals import all_layers
-from keras_pe.export.model.model_signature import model_signature
-from keras_pe.export.model.signature import Signature
+from keras_pe.export.model.signature.model_signature import model_signature
+from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.runtimes.runtime import Arrays
 from keras_pe.export.smoke_test.check import draw
 from keras_pe.export.smoke_test.differences import find_differences

@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifact import Artifact
+from keras_pe.export.artifacts import description
+from keras_pe.export.artifacts.artifact import Artifact
+from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.litert_file import METADATA
 from keras_pe.export.dependencies import require
-from keras_pe.export.formats import Format
 from keras_pe.export.graph.endpoint import Endpoint
 from keras_pe.export.graph.refusals import refuse_state_and_randomness
 from keras_pe.export.handover import export_elsewhere, is_elsewhere
 from keras_pe.export.litert_conversion import convert
-from keras_pe.export.model.model_signature import model_signature
-from keras_pe.export.model.precision import in_export_precision
+from keras_pe.export.model.rebuild.precision import in_export_precision
+from keras_pe.export.model.signature.model_signature import model_signature
 from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.metadata import draft
 from keras_pe.export.publishing.staging import publish_file, staging
-from keras_pe.export.reading import description
-from keras_pe.export.reading.litert_file import METADATA
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.smoke_test.check import check_artifact

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.errors import RuntimeFailedError, UnsupportedError
-from keras_pe.export.formats import Format
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.messages import joined
 from keras_pe.export.runtimes.runtime import RuntimeSpec

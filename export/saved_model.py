@@ -7,20 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifact import Artifact
+from keras_pe.export.artifacts import description
+from keras_pe.export.artifacts.artifact import Artifact
+from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.saved_model_folder import SIDECAR
 from keras_pe.export.dependencies import require
-from keras_pe.export.formats import Format
 from keras_pe.export.graph.endpoint import Endpoint
 from keras_pe.export.graph.tensorflow_internals import op_libraries
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.handover import export_elsewhere, is_elsewhere
-from keras_pe.export.model.keras_internals import all_layers
-from keras_pe.export.model.model_signature import model_signature
+from keras_pe.export.model.signature.model_signature import model_signature
+from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.metadata import draft
 from keras_pe.export.publishing.staging import publish_folder, staging
-from keras_pe.export.reading import description
-from keras_pe.export.reading.saved_model_folder import SIDECAR
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.smoke_test.check import check_artifact

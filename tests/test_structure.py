@@ -58,7 +58,7 @@ def test_tf2onnx_stands_behind_one_door() -> None:
 
 # Where names that a package does not offer may be used, and for which package.
 INTERNALS = {
-    "keras_pe.export.model.keras_internals": "keras",
+    "keras_pe.export.model.watch.keras_internals": "keras",
     "keras_pe.export.graph.tensorflow_internals": "tensorflow",
     "keras_pe.export.onnx.tf2onnx_door": "tf2onnx",
     "keras_pe.export.onnx.tf2onnx_optimizers": "tf2onnx",
@@ -67,7 +67,7 @@ INTERNALS = {
 
 
 def test_private_names_of_keras_and_tensorflow_stand_in_one_module_each() -> None:
-    assert importers("keras.src") == {"keras_pe.export.model.keras_internals"}
+    assert importers("keras.src") == {"keras_pe.export.model.watch.keras_internals"}
     private = ("tensorflow.python", "tensorflow.core", "tensorflow.compiler", "tensorflow.lite")
     assert importers(*private) == {"keras_pe.export.graph.tensorflow_internals"}
     found = [

@@ -16,9 +16,9 @@ import keras
 
 import keras_pe
 from keras_pe.export import export_onnx
-from keras_pe.export.parity.inputs.sweep import sweep
-from keras_pe.export.parity.references.keras import KerasReference
-from keras_pe.export.parity.verdict.run import run_cases
+from keras_pe.export.comparison.inputs.sweep import sweep
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.calling import varied
-from keras_pe.export.model.signature import Signature
-from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.watch.calling import varied
+from keras_pe.export.model.watch.state import state_left_alone
 
 
 def is_constant(model: Any, signature: Signature, variables: Collection[Any]) -> bool:

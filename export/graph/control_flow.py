@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from keras_pe.export.model.keras_internals import replaced_operations
+from keras_pe.export.model.watch.keras_internals import replaced_operations
 
 
 def convertible_control_flow() -> contextlib.AbstractContextManager[None]:

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.errors import UnsupportedError
-from keras_pe.export.formats import Format
 from keras_pe.export.graph.control_flow import convertible_control_flow
 from keras_pe.export.graph.refusals import untraceable
 from keras_pe.export.graph.sizes_of_values import with_sizes_of_values
 from keras_pe.export.graph.time_steps import steps_as_rows
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.messages import first_line
-from keras_pe.export.model.keras_internals import lookup_tables, one_at_a_time
-from keras_pe.export.model.signature import Signature
-from keras_pe.export.model.traceable import as_traceable
+from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.watch.keras_internals import lookup_tables, one_at_a_time
+from keras_pe.export.model.watch.traceable import as_traceable
 
 
 class Endpoint:

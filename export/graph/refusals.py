@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.errors import TracingError, UnsupportedError
-from keras_pe.export.formats import Format
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.messages import first_line
-from keras_pe.export.model.model_signature import written_signature
-from keras_pe.export.model.signature import Signature
+from keras_pe.export.model.signature.model_signature import written_signature
+from keras_pe.export.model.signature.signature import Signature
 
 
 def refuse_state_and_randomness(

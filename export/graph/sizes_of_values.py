@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from keras_pe.export.model.signature import Signature
+from keras_pe.export.model.signature.signature import Signature
 
 _SIZED_BY_VALUES = re.compile("Where|Unique.*|NonMaxSuppression.*|ListDiff|DynamicPartition|StringSplit.*")
 

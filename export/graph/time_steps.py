@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from keras_pe.export.model.keras_internals import replaced_calls
+from keras_pe.export.model.watch.keras_internals import replaced_calls
 
 
 def steps_as_rows(layers: Iterable[Any]) -> contextlib.AbstractContextManager[None]:

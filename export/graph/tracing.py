@@ -15,12 +15,12 @@ from keras_pe.export.graph.control_flow import convertible_control_flow
 from keras_pe.export.graph.sizes_of_values import with_sizes_of_values
 from keras_pe.export.graph.time_steps import steps_as_rows
 from keras_pe.export.graph.view import GraphView
-from keras_pe.export.model.keras_internals import one_at_a_time
-from keras_pe.export.model.names import unique
-from keras_pe.export.model.recording import recorded_symbols
-from keras_pe.export.model.signature import Signature
-from keras_pe.export.model.state import state_left_alone
-from keras_pe.export.model.traceable import as_traceable
+from keras_pe.export.model.signature.names import unique
+from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.watch.keras_internals import one_at_a_time
+from keras_pe.export.model.watch.recording import recorded_symbols
+from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.traceable import as_traceable
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.errors import UnsupportedError
-from keras_pe.export.formats import Format
 from keras_pe.export.graph.tracing import Trace
 from keras_pe.export.messages import first_line
 from keras_pe.export.onnx import opsets

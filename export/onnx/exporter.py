@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from keras_pe.export.artifact import Artifact, read_artifact
+from keras_pe.export.artifacts.artifact import Artifact, read_artifact
+from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.dependencies import require
-from keras_pe.export.formats import Format
 from keras_pe.export.graph.refusals import refuse_state_and_randomness, untraceable
 from keras_pe.export.graph.tracing import trace
 from keras_pe.export.handover import export_elsewhere, is_elsewhere
-from keras_pe.export.model.model_signature import model_signature
-from keras_pe.export.model.precision import in_export_precision
+from keras_pe.export.model.rebuild.precision import in_export_precision
+from keras_pe.export.model.signature.model_signature import model_signature
 from keras_pe.export.onnx import opsets
 from keras_pe.export.onnx.conversion import convert
 from keras_pe.export.onnx.finishing.assembly import assemble

@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from keras_pe.export.model.keras_internals import replaced_inner_loops
 from keras_pe.export.model.recurrent_weights import OPERATORS, packed
+from keras_pe.export.model.watch.keras_internals import replaced_inner_loops
 
 CALL = "PyFuncStateless"  # takes and returns any tensors, and TensorFlow's optimizer leaves it as it is
 

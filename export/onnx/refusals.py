@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.errors import UnsupportedError
-from keras_pe.export.formats import Format
 from keras_pe.export.graph.tracing import Trace
 from keras_pe.export.messages import joined
-from keras_pe.export.model.signature import Signature
+from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.onnx.tf2onnx_door import Failure
 from keras_pe.export.onnx.workarounds import COMPLEX, OF_COMPLEX, workaround
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.keras_internals import repair_tf2onnx
+from keras_pe.export.model.watch.keras_internals import repair_tf2onnx
 from keras_pe.export.onnx.tf2onnx_optimizers import optimizer_repairs
 
 # An operator's handler at an opset: takes tf2onnx's graph and node.

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from keras_pe.export.artifacts.wire_format import GRAPH_INITIALIZER, MODEL_GRAPH, SMALL, TENSOR_RAW_DATA, header
 from keras_pe.export.graph.tracing import Weight
-from keras_pe.export.reading.wire_format import GRAPH_INITIALIZER, MODEL_GRAPH, SMALL, TENSOR_RAW_DATA, header
 
 _ALIGNMENT = 4096  # bytes: a page, so that a runtime can map each weight into memory
 

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from keras_pe.export.parity.check import check_parity as check_parity
     from keras_pe.export.parity.pytest_plugin import assert_parity as assert_parity
     from keras_pe.export.parity.reports import write_report as write_report
-    from keras_pe.export.parity.results.report import ParityReport as ParityReport
+    from keras_pe.export.results.report import ParityReport as ParityReport
 
 _LAZY = {
-    "ParityReport": "keras_pe.export.parity.results.report",
+    "ParityReport": "keras_pe.export.results.report",
     "assert_parity": "keras_pe.export.parity.pytest_plugin",
     "check_parity": "keras_pe.export.parity.check",
     "replay_bundle": "keras_pe.export.parity.bundle.replay",

@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import keras_pe
-from keras_pe.export.parity.diagnosis.diagnose import diagnose
-from keras_pe.export.parity.diagnosis.places import compare_places, is_alike
-from keras_pe.export.parity.inputs.cases import GivenInputs
-from keras_pe.export.parity.inputs.input_roles import Role
-from keras_pe.export.parity.references.opening import (
+from keras_pe.export.comparison.inputs.cases import GivenInputs
+from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.comparison.references.opening import (
     Source,
     choose_cases,
     fair_roles,
@@ -21,10 +19,12 @@ from keras_pe.export.parity.references.opening import (
     locate_artifacts,
     open_reference,
 )
-from keras_pe.export.parity.references.reference import Expectation, Reference
-from keras_pe.export.parity.results import CaseInfo, ParityReport, RuntimeResult, SkippedRuntime
-from keras_pe.export.parity.stopwatch import Stopwatch
-from keras_pe.export.parity.verdict.run import Runner, run_cases
+from keras_pe.export.comparison.references.reference import Expectation, Reference
+from keras_pe.export.comparison.run import Runner, run_cases
+from keras_pe.export.comparison.stopwatch import Stopwatch
+from keras_pe.export.parity.diagnosis.diagnose import diagnose
+from keras_pe.export.parity.diagnosis.places import compare_places, is_alike
+from keras_pe.export.results import CaseInfo, ParityReport, RuntimeResult, SkippedRuntime
 from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from keras_pe.export.parity.references.opening import Source
-    from keras_pe.export.parity.results import ParityReport
+    from keras_pe.export.comparison.references.opening import Source
+    from keras_pe.export.results import ParityReport
     from keras_pe.protocols import Model
 
 

@@ -4,8 +4,8 @@ import os
 from fnmatch import fnmatch
 from pathlib import Path
 
-from keras_pe.export.formats import Format
-from keras_pe.export.reading.saved_model_folder import SIDECAR
+from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.saved_model_folder import SIDECAR
 
 # What TensorFlow and this package write into the folder of a SavedModel.
 _PARTS = ("*.pb", "variables/variables.*", "assets/*", SIDECAR.as_posix())

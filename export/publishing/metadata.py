@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifact import Artifact
-from keras_pe.export.formats import Format
-from keras_pe.export.model.signature import Signature
-from keras_pe.export.model.sizes import ranges_to_json
+from keras_pe.export.artifacts.artifact import Artifact
+from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.sizes.sizes import ranges_to_json
 from keras_pe.version import __version__
 
 LAYERS_KEY = "keras_pe.layers"

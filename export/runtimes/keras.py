@@ -6,10 +6,10 @@ from typing import Any
 import tensorflow as tf
 
 from keras_pe.export.graph.time_steps import steps_as_rows
-from keras_pe.export.model.keras_internals import all_layers, one_at_a_time
-from keras_pe.export.model.signature import Signature
-from keras_pe.export.model.state import state_left_alone
-from keras_pe.export.model.traceable import as_traceable
+from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.watch.keras_internals import all_layers, one_at_a_time
+from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.traceable import as_traceable
 from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype, plain
 
 

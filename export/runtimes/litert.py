@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
-from keras_pe.export.artifact import TensorInfo
-from keras_pe.export.reading.litert_file import constants
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.artifacts.litert_file import constants
 from keras_pe.export.runtimes.names import in_order
 from keras_pe.export.runtimes.runtime import Array, Arrays
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 

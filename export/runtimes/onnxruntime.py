@@ -11,7 +11,7 @@ os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")  # a GPU may multiply float32
 
 import onnxruntime
 
-from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 if TYPE_CHECKING:

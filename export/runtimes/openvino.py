@@ -8,7 +8,7 @@ sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
 import openvino  # noqa: E402
 
-from keras_pe.export.artifact import TensorInfo  # noqa: E402
+from keras_pe.export.artifacts.artifact import TensorInfo  # noqa: E402
 from keras_pe.export.runtimes.runtime import Array, Arrays  # noqa: E402
 
 

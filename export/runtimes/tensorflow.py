@@ -11,7 +11,7 @@ os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 
 import tensorflow as tf
 
-from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.graph.tensorflow_internals import with_constants
 from keras_pe.export.runtimes.names import in_order
 from keras_pe.export.runtimes.runtime import Array, Arrays, plain

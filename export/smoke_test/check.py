@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.errors import (
     DisagreementError,
     ExportError,
@@ -17,8 +18,7 @@ from keras_pe.export.errors import (
     RuntimeFailedError,
     RuntimeRefusedError,
 )
-from keras_pe.export.formats import Format
-from keras_pe.export.model.signature import Signature
+from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 from keras_pe.export.smoke_test.differences import Difference, find_differences

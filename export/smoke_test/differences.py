@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifact import TensorInfo
-from keras_pe.export.model.precision import half_dtypes
-from keras_pe.export.model.signature import Signature
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.model.rebuild.precision import half_dtypes
+from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.runtimes.runtime import Array
 
 # Of an output's largest value, or of _SMALL where that is less. What is converted wrongly is off by more, rounding by

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.vocabulary import Vocabulary, draw_numbers, draw_texts, draw_words
+from keras_pe.export.model.watch.vocabulary import Vocabulary, draw_numbers, draw_texts, draw_words
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 # Takes zeros of the shapes wanted, a seed and what inputs are looked up in; returns inputs to try in this order.

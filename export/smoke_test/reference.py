@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from keras_pe.export.model.signature import Signature
-from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.runtimes.runtime import Arrays, plain
 
 

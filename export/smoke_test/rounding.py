@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.float64 import float64_allowed, in_float64
-from keras_pe.export.model.rounding import MAX_FACTOR, noise_floor
-from keras_pe.export.model.signature import Signature
+from keras_pe.export.comparison.rounding import MAX_FACTOR, noise_floor
+from keras_pe.export.model.rebuild.float64 import float64_allowed, in_float64
+from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.runtimes.runtime import Array, Arrays
 from keras_pe.export.smoke_test.differences import Difference, largest_value, magnitudes
 from keras_pe.export.smoke_test.reference import as_function

@@ -13,9 +13,9 @@ from keras_pe.cli.quiet import start_keras
 from keras_pe.cli.sizes import parse_sizes
 
 if TYPE_CHECKING:
+    from keras_pe.export.comparison.stopwatch import Stopwatch
     from keras_pe.export.parity.dataset.results import DatasetReport
-    from keras_pe.export.parity.results import ParityReport
-    from keras_pe.export.parity.stopwatch import Stopwatch
+    from keras_pe.export.results import ParityReport
 
 _EXISTING = click.Path(exists=True, path_type=Path)
 
@@ -80,12 +80,12 @@ def check(
     given_sizes = parse_sizes(sizes)
     if model is not None and model.suffix == ".keras":
         check_model_file(model)
+    from keras_pe.export.comparison.stopwatch import Stopwatch
     from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
     from keras_pe.export.parity.bundle.bundle import check_bundle_path
     from keras_pe.export.parity.bundle.replay import replay_bundle
     from keras_pe.export.parity.check import check_parity
     from keras_pe.export.parity.reports import check_report_path
-    from keras_pe.export.parity.stopwatch import Stopwatch
 
     watch = Stopwatch()
     try:
@@ -151,7 +151,7 @@ def _write(report: "ParityReport | DatasetReport", reports: tuple[Path, ...], bu
     """
     from keras_pe.export.parity.bundle.bundle import write_bundle
     from keras_pe.export.parity.reports import write_report
-    from keras_pe.export.parity.results import ParityReport
+    from keras_pe.export.results import ParityReport
 
     lost = []
     for path in reports:
@@ -187,7 +187,7 @@ def _show(report: "ParityReport | DatasetReport", as_json: bool) -> None:
 
 def _show_times(report: "ParityReport | DatasetReport", watch: "Stopwatch") -> None:
     from keras_pe.export.parity.reports.times import render_times
-    from keras_pe.export.parity.results import ParityReport
+    from keras_pe.export.results import ParityReport
 
     assert isinstance(report, ParityReport)  # or check_data_usage has refused
     click.echo(f"\n{render_times(report, watch.stages)}", err=True)

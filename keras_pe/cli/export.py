@@ -15,8 +15,8 @@ from keras_pe.cli.quiet import start_keras
 from keras_pe.cli.sizes import parse_sizes
 
 if TYPE_CHECKING:
-    from keras_pe.export.artifact import Artifact
-    from keras_pe.export.formats import Format
+    from keras_pe.export.artifacts.artifact import Artifact
+    from keras_pe.export.artifacts.formats import Format
 
 _FORMATS = ("onnx", "tf_saved_model", "litert")
 
@@ -152,7 +152,7 @@ def _show(artifacts: "list[Artifact]") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from keras_pe.export.model.sizes import describe_ranges, ranges_from_json
+    from keras_pe.export.model.sizes.sizes import describe_ranges, ranges_from_json
 
     console = Console()
     tensors = Table("", "name", "shape", "dtype")

@@ -20,7 +20,7 @@ from keras_pe.export import (
     export_onnx,
     model_signature,
 )
-from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.smoke_test.check import check_agreement
 
 

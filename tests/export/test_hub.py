@@ -10,7 +10,7 @@ import onnxruntime as ort
 import pytest
 
 from keras_pe.export import ExportError, export_onnx, model_signature
-from keras_pe.export.model.sizes import spread
+from keras_pe.export.model.sizes.sizes import spread
 from tests.export.hub.recipe import Recipe
 from tests.export.hub.tasks import BACKBONES, TASKS, names
 from tests.export.zoo.statistics import as_trained

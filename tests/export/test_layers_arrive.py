@@ -10,7 +10,7 @@ import pytest
 from keras_pe import LearnedPositionEmbedding, SinusoidalPositionEncoding, from_convention, tensor2tensor
 from keras_pe.conventions import CONVENTIONS
 from keras_pe.export import check_parity, export_onnx, export_saved_model
-from keras_pe.export.model.sizes import SizeRange, ranges_from_json
+from keras_pe.export.model.sizes.sizes import SizeRange, ranges_from_json
 
 
 def grid() -> keras.Model:

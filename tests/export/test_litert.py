@@ -13,7 +13,7 @@ from keras import layers, ops
 import keras_pe
 from keras_pe.export import ExportError, Format, export_litert, model_signature, read_artifact
 from keras_pe.export.errors import UnsupportedError
-from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.worker import Worker
 from keras_pe.export.smoke_test.check import check_artifact

@@ -15,7 +15,7 @@ import tensorflow as tf
 import keras_pe
 from keras_pe.export import ExportError, Format, export_saved_model, model_signature, read_artifact
 from keras_pe.export.errors import InvalidArtifactError, TracingError
-from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.smoke_test.check import check_artifact

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.graph.tracing import Trace, Weight
 from keras_pe.export.onnx import opsets
 from keras_pe.export.onnx.finishing.canonical import bodies, make_canonical

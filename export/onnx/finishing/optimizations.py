@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.errors import ExportError
-from keras_pe.export.formats import Format
-from keras_pe.export.model.signature import Signature
+from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.runtimes.optimizations import RULES, RULES_TOGETHER, applied_optimizations
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker

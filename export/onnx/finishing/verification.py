@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.onnx_file import read_without_weights
 from keras_pe.export.errors import DisagreementError, InvalidArtifactError, UnsupportedError
-from keras_pe.export.formats import Format
 from keras_pe.export.graph.tracing import Weight
 from keras_pe.export.messages import first_line
-from keras_pe.export.model.signature import Signature
+from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.onnx.finishing.optimizations import find_fault
 from keras_pe.export.onnx.writing import tensor_type
-from keras_pe.export.reading.onnx_file import read_without_weights
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker

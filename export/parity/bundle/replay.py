@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.comparison.references.stored import StoredReference
+from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.parity.bundle.bundle import RecordedFailure, hash_files, read_bundle
 from keras_pe.export.parity.check import Progress, case_info, versions_of
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
-from keras_pe.export.parity.inputs.cases import Case
-from keras_pe.export.parity.references.reference import Expectation
-from keras_pe.export.parity.references.stored import StoredReference
-from keras_pe.export.parity.results import Array, ParityReport, RuntimeResult, SkippedRuntime
-from keras_pe.export.parity.verdict.run import run_cases
+from keras_pe.export.results import Array, ParityReport, RuntimeResult, SkippedRuntime
 from keras_pe.export.runtimes.registry import known_runtimes
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.parity.dataset.sources.source import Column, DataError, Rows
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import as_dtype, as_texts
 
 _WAY_OUT = " Shorter rows are padded where `pad_values` names the input."

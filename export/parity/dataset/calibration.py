@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from keras_pe.export.comparison.rounding import MAX_FACTOR, noise_floor
+from keras_pe.export.comparison.tolerance import flat_tolerance, is_float
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.messages import first_line
-from keras_pe.export.model.rounding import MAX_FACTOR, noise_floor
 from keras_pe.export.parity.dataset.batching import Batching, match_columns
 from keras_pe.export.parity.dataset.job import Calibration, Job, OutputRule
 from keras_pe.export.parity.dataset.session import Session, session_of
@@ -14,8 +15,7 @@ from keras_pe.export.parity.dataset.shard import shard_batches
 from keras_pe.export.parity.dataset.sources.source import DataError, Shard
 from keras_pe.export.parity.dataset.statistics.decisions import Decision, infer_decision
 from keras_pe.export.parity.dataset.whole_batches import fixed_size
-from keras_pe.export.parity.results import Array
-from keras_pe.export.parity.verdict.tolerance import flat_tolerance, is_float
+from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays
 
 SAMPLE_ROWS = 64

@@ -27,7 +27,7 @@ from keras_pe.export.parity.dataset.sources.source import Shard, Source
 from keras_pe.export.parity.dataset.statistics.decisions import parse_decision
 from keras_pe.export.parity.dataset.statistics.worst import WorstRow
 from keras_pe.export.parity.dataset.summary import summarize
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 Progress = Callable[[int, int | None, str], None]

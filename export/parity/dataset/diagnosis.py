@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.parity.check import check_parity
 from keras_pe.export.parity.dataset.job import Job, Target
 from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
 from keras_pe.export.parity.dataset.statistics.worst import Severity, WorstRow
 from keras_pe.export.parity.dataset.whole_batches import fill_up, fixed_size
-from keras_pe.export.parity.results import Array, ParityReport
+from keras_pe.export.results import Array, ParityReport
 
 Batch = Mapping[str, Array]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.rounding import MAX_FACTOR, noise_floor
+from keras_pe.export.comparison.rounding import MAX_FACTOR, noise_floor
 from keras_pe.export.parity.dataset.batching import Batch
 from keras_pe.export.parity.dataset.job import OutputRule
 from keras_pe.export.parity.dataset.sources.source import Shard
@@ -15,7 +15,7 @@ from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
 from keras_pe.export.parity.dataset.statistics.runtime import WORST, RuntimeStatistics
 from keras_pe.export.parity.dataset.statistics.worst import Severity, WorstRow
 from keras_pe.export.parity.dataset.target import Answer
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays
 
 Truth = Callable[[Mapping[str, Array]], Arrays]

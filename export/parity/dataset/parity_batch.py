@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifact import Artifact
+from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.parity.dataset.calibration import calibrate
 from keras_pe.export.parity.dataset.job import Calibration, Job
 from keras_pe.export.parity.dataset.opening import open_model_file, open_targets
@@ -17,7 +17,7 @@ from keras_pe.export.parity.dataset.sources.arrays import InMemory
 from keras_pe.export.parity.dataset.sources.source import SHARD_ROWS
 from keras_pe.export.parity.dataset.statistics.decisions import parse_decision
 from keras_pe.export.parity.dataset.statistics.worst import Severity
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 

@@ -6,10 +6,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.messages import first_line
-from keras_pe.export.model.float64 import float64_allowed, in_float64
-from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.model.rebuild.float64 import float64_allowed, in_float64
+from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec, as_dtype
 from keras_pe.export.runtimes.worker import Worker
 
@@ -46,7 +46,7 @@ class KerasRows:
     def __init__(self, model: Any, input_signature: Any) -> None:
         import keras
 
-        from keras_pe.export.model.model_signature import model_signature
+        from keras_pe.export.model.signature.model_signature import model_signature
 
         self._model = model
         self._signature = model_signature(model, input_signature)

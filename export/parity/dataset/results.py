@@ -7,7 +7,7 @@ from typing import Any
 from keras_pe.export.parity.dataset.confidence import upper_bound
 from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
 from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
-from keras_pe.export.parity.results import ParityReport
+from keras_pe.export.results import ParityReport
 
 CONFIDENCE = 0.95
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.parity.diagnosis.probe import LayerFault
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 _STEPS = 2  # of a recurrence: what it keeps from one to the next shows in the second
 Variant = tuple[str, str, Callable[[], Array | None]]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 _PROBES = 16  # values that are compared first: most tensors are another one's
 

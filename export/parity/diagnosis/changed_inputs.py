@@ -21,7 +21,7 @@ from keras_pe.export.parity.diagnosis.again import (
 from keras_pe.export.parity.diagnosis.alternatives import activations
 from keras_pe.export.parity.diagnosis.fitting import fit_to_fault
 from keras_pe.export.parity.diagnosis.probe import LayerFault
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 _PADDINGS = ("reflect", "symmetric", "edge", "wrap")  # NumPy's names
 _LIMITS = ((0.0, 1.0), (-1.0, 1.0), (0.0, 6.0), (0.0, np.inf))  # at which values are usually cut

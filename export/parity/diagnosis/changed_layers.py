@@ -18,7 +18,7 @@ from keras_pe.export.parity.diagnosis.again import (
 from keras_pe.export.parity.diagnosis.alternatives import UNTRIED, other_axes, other_values, sibling
 from keras_pe.export.parity.diagnosis.fitting import fit_to_fault
 from keras_pe.export.parity.diagnosis.probe import EXPLAINS, LayerFault, distance
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 _CAUSES = {
     "layout": "wrong layout",

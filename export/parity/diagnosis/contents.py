@@ -9,7 +9,7 @@ import numpy as np
 from keras_pe.export.parity.diagnosis.grids import describe_quantized
 from keras_pe.export.parity.diagnosis.relations import describe_change
 from keras_pe.export.parity.diagnosis.same import is_same
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 _AT_ONCE = 2**22  # numbers that are widened at a time
 _REORDERED = ("reversed values", "shifted rows")

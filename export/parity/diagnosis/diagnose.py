@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.comparison.references.reference import Expectation, Reference
+from keras_pe.export.comparison.run import Run, Runner
 from keras_pe.export.parity.diagnosis.causes import behavior, inside, structure, values
 from keras_pe.export.parity.diagnosis.causes.compiled import KERAS_ITSELF, compiled_otherwise
 from keras_pe.export.parity.diagnosis.causes.optimizations import graph_optimization
 from keras_pe.export.parity.diagnosis.causes.whole_model import changed_model
 from keras_pe.export.parity.diagnosis.layers import Trace, trace_faults
 from keras_pe.export.parity.diagnosis.probe import LayerFault, Probe
-from keras_pe.export.parity.inputs.input_roles import Role
-from keras_pe.export.parity.references.reference import Expectation, Reference
-from keras_pe.export.parity.results import Finding, RuntimeResult
-from keras_pe.export.parity.verdict.run import Run, Runner
+from keras_pe.export.results import Finding, RuntimeResult
 
 Detector = Callable[[Probe], Iterable[Finding]]
 
@@ -103,7 +103,7 @@ def _trace(probe: Probe) -> Trace:
     ]
     if not failing or probe.reference.model is None or probe.result.status != "compared":
         return Trace()
-    from keras_pe.export.parity.references.keras import KerasReference
+    from keras_pe.export.comparison.references.keras import KerasReference
 
     assert isinstance(probe.reference, KerasReference)
     _, expectation, _ = min(failing, key=lambda row: _rank(row[1]))

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_pe.export.parity.diagnosis.again import Variant, call, given, with_attributes
 from keras_pe.export.parity.diagnosis.probe import LayerFault
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 _MERGED: dict[str, Callable[[Array, Array], Array]] = {
     "concat": lambda one, other: np.concatenate([one, other], -1),

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.parity.diagnosis.again import shown
 from keras_pe.export.parity.diagnosis.probe import LayerFault
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 _STEPS = 6
 _TELLING = 4  # values that must be wrong: fewer are met by chance

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from keras_pe.export.parity.diagnosis.same import ROUNDING, is_same
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import as_dtype
 
 _HALF_A_STEP = 0.6  # of a scale: half of it is rounding, and the scale is fitted

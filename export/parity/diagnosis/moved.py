@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from keras_pe.export.parity.diagnosis.same import is_same
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 _REACH = 16  # rows by which rows are looked for elsewhere
 

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from keras_pe.export.parity.diagnosis.probe import LayerFault
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 _MOST_JOINED = 4  # inputs, whose orders are 24 then
 _OF_TWO: dict[str, Callable[[Array, Array], Array]] = {

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from keras_pe.export.parity.results import Finding, RuntimeResult
+from keras_pe.export.results import Finding, RuntimeResult
 
 OTHER_RELEASE = "another release"
 SERVED_FILE = "the file that is served"

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.comparison.inputs.sweep import draw_case
+from keras_pe.export.comparison.references.reference import Expectation, Reference
+from keras_pe.export.comparison.run import Run, Runner
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.messages import first_line
-from keras_pe.export.model.recording import LayerCall
-from keras_pe.export.parity.inputs.input_roles import Role
-from keras_pe.export.parity.inputs.sweep import draw_case
-from keras_pe.export.parity.references.reference import Expectation, Reference
-from keras_pe.export.parity.results import Array, CaseResult, RuntimeResult
-from keras_pe.export.parity.verdict.run import Run, Runner
+from keras_pe.export.model.watch.recording import LayerCall
+from keras_pe.export.results import Array, CaseResult, RuntimeResult
 from keras_pe.export.runtimes.runtime import Arrays
 
 EXPLAINS = 0.02

@@ -8,7 +8,7 @@ import numpy as np
 from keras_pe.export.parity.diagnosis.grids import misquantized, rescaled, rounded
 from keras_pe.export.parity.diagnosis.moved import orders, reordered_rows, shifted_rows, transposed, turned_axes
 from keras_pe.export.parity.diagnosis.same import ROUNDING, is_same
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 _FEW = 0.02  # of the values, but at least one
 _ON_ONE_FACTOR = 4  # values at least: fewer are multiples of others by chance

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_pe.export.parity.diagnosis.again import Variant
 from keras_pe.export.parity.diagnosis.probe import LayerFault
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 _AXES = (-3, -2)  # the height and width of an image
 _Places = Callable[[Array, int, int], Array]

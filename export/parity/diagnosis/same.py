@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 ROUNDING = 2.0**-21
 """Of the largest value: what is left when something else is explained."""

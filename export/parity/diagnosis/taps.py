@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.float64 import float64_allowed
-from keras_pe.export.model.recording import LayerCall, record_calls
-from keras_pe.export.model.rounding import MAX_FACTOR, noise_floor
-from keras_pe.export.model.state import state_left_alone
-from keras_pe.export.parity.references.keras import KerasReference
-from keras_pe.export.parity.references.reference import Expectation
-from keras_pe.export.parity.results import Array
-from keras_pe.export.parity.verdict.tolerance import flat_tolerance, is_float
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.comparison.rounding import MAX_FACTOR, noise_floor
+from keras_pe.export.comparison.tolerance import flat_tolerance, is_float
+from keras_pe.export.model.rebuild.float64 import float64_allowed
+from keras_pe.export.model.watch.recording import LayerCall, record_calls
+from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.results import Array
 
 _SLACK = 2.0  # Over what outputs are allowed: a layer's own noise is that of one run, and proves nothing by itself.
 

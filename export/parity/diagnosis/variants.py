@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.parity.diagnosis.again import Variant, shown
 from keras_pe.export.parity.diagnosis.changed_inputs import other_inputs, other_masks, other_paddings
 from keras_pe.export.parity.diagnosis.changed_layers import changed_layers
@@ -14,7 +14,7 @@ from keras_pe.export.parity.diagnosis.directions import other_directions
 from keras_pe.export.parity.diagnosis.operations import instead_of_operation
 from keras_pe.export.parity.diagnosis.probe import EXPLAINS, LayerFault, distance
 from keras_pe.export.parity.diagnosis.resized import other_places
-from keras_pe.export.parity.results import Finding
+from keras_pe.export.results import Finding
 
 _WITHOUT_THE_LAYER = {"layer left out", "flipped sign", "other operation", "other order"}
 

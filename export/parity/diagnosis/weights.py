@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.recording import layer_paths
 from keras_pe.export.model.recurrent_weights import OPERATORS, packed
+from keras_pe.export.model.watch.recording import layer_paths
 from keras_pe.export.parity.diagnosis.contents import changes_by_content
 from keras_pe.export.parity.diagnosis.folding import folded_weights
 from keras_pe.export.parity.diagnosis.names import matched_paths
 from keras_pe.export.parity.diagnosis.relations import describe_change
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 from keras_pe.export.runtimes.lazy_arrays import LazyArrays
 from keras_pe.export.runtimes.runtime import Arrays
 

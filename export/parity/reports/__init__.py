@@ -11,7 +11,7 @@ from keras_pe.export.publishing.staging import staged_file
 
 if TYPE_CHECKING:
     from keras_pe.export.parity.dataset.results import DatasetReport
-    from keras_pe.export.parity.results import ParityReport
+    from keras_pe.export.results import ParityReport
 
 # The module that renders a suffix, and the packages that it needs.
 _RENDERERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -64,7 +64,7 @@ def render_report(report: "ParityReport | DatasetReport", form: str, **options: 
         form: The module that renders it.
         **options: Of the form: "terminal" takes the `width`.
     """
-    from keras_pe.export.parity.results import ParityReport
+    from keras_pe.export.results import ParityReport
 
     home = __name__ if isinstance(report, ParityReport) else "keras_pe.export.parity.dataset.reports"
     return importlib.import_module(f"{home}.{form}").render(report, **options)

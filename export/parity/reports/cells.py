@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from keras_pe.export.parity.results import Comparison, LayerResult, ParityReport, RuntimeResult
+from keras_pe.export.results import Comparison, LayerResult, ParityReport, RuntimeResult
 
 Row = tuple[str, ...]
 

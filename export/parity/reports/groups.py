@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from keras_pe.export.parity.results import Comparison, ParityReport, RuntimeResult
+from keras_pe.export.results import Comparison, ParityReport, RuntimeResult
 
 
 @dataclass(frozen=True)

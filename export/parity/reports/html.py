@@ -6,7 +6,7 @@ from keras_pe.export.parity.reports import cells, pictures, text
 from keras_pe.export.parity.reports.groups import group_results
 from keras_pe.export.parity.reports.matrix import matrix
 from keras_pe.export.parity.reports.pages import Picture, render_page
-from keras_pe.export.parity.results import ParityReport, RuntimeResult
+from keras_pe.export.results import ParityReport, RuntimeResult
 
 
 def render(report: ParityReport) -> str:

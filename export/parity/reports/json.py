@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.parity.results import ParityReport
+from keras_pe.export.results import ParityReport
 
 SCHEMA_VERSION = 1
 """Raised when a field changes its meaning or goes; a new field does not raise it."""

@@ -5,7 +5,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from keras_pe.export.parity.reports import text
 from keras_pe.export.parity.reports.escaping import xml_text
 from keras_pe.export.parity.reports.groups import Group
-from keras_pe.export.parity.results import CaseResult, ParityReport, RuntimeResult
+from keras_pe.export.results import CaseResult, ParityReport, RuntimeResult
 
 
 def render(report: ParityReport) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from keras_pe.export.parity.reports import cells, text
 from keras_pe.export.parity.reports.escaping import markdown_item, markdown_table, markdown_text
 from keras_pe.export.parity.reports.groups import group_results
-from keras_pe.export.parity.results import ParityReport
+from keras_pe.export.results import ParityReport
 
 
 def render(report: ParityReport) -> str:

@@ -17,7 +17,7 @@ from keras_pe.export.parity.reports.drawing import (
     show_powers,
     to_svg,
 )
-from keras_pe.export.parity.results import Comparison, ErrorProfile, LayerResult
+from keras_pe.export.results import Comparison, ErrorProfile, LayerResult
 
 _LEAST, _MOST = 1e-30, 1e30  # beyond these a logarithmic axis overflows
 _UNIT = "in the output's own unit"

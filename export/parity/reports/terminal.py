@@ -3,7 +3,7 @@
 from rich.text import Text
 
 from keras_pe.export.parity.reports.text import WIDTH, render_text
-from keras_pe.export.parity.results import ParityReport
+from keras_pe.export.results import ParityReport
 
 
 def render(report: ParityReport, width: int = WIDTH) -> Text:

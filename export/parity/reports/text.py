@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from keras_pe.export.parity.reports.cells import Row, layer_cells, number
 from keras_pe.export.parity.reports.groups import Group, group_results
 from keras_pe.export.parity.reports.matrix import matrix, narrowed
-from keras_pe.export.parity.results import Comparison, ParityReport, RuntimeResult
+from keras_pe.export.results import Comparison, ParityReport, RuntimeResult
 
 HEADER: Row = ("runtime", "artifact", "cases", "max |diff|", "allowed", "over floor", "result")
 WIDTH = 100

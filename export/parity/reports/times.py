@@ -5,7 +5,7 @@ from pathlib import Path
 
 from keras_pe.export.parity.reports.cells import Row
 from keras_pe.export.parity.reports.text import aligned
-from keras_pe.export.parity.results import ParityReport, Stage
+from keras_pe.export.results import ParityReport, Stage
 
 
 def render_times(report: ParityReport, before: Sequence[Stage] = ()) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.runtimes.runtime import Array, Arrays
 from keras_pe.export.runtimes.served.exchange import exchange
 

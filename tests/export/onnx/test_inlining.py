@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_pe.export import model_signature
 from keras_pe.export.graph.tracing import Trace, trace
-from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.onnx.inlining import inline
 from tests.export.onnx.exported import expected, exported
 

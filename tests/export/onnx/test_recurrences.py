@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from keras_pe.export import ExportError, export_onnx
-from keras_pe.export.artifact import Artifact
+from keras_pe.export.artifacts.artifact import Artifact
 
 layers = keras.layers
 FUSED = {"LSTM", "GRU", "RNN"}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo
 
 
 class Crashing:

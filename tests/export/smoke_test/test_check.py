@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_pe.export import ExportError, Format, model_signature
 from keras_pe.export.errors import InvalidArtifactError, RuntimeDiedError, RuntimeFailedError, RuntimeRefusedError
-from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.smoke_test.check import check_agreement
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export import ExportError, Format, model_signature
-from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.smoke_test.check import check_agreement
 
 # An angle of up to 40,000 is off by up to half its unit, 2**-9, in float32, and so is its sine: 0.2 %, where 0.1 % is

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from keras_pe.export.parity.dataset.results import DatasetReport, DatasetResult
 from keras_pe.export.parity.dataset.statistics.worst import Severity, WorstRow
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 WIDTH = 120
 

@@ -7,7 +7,7 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from keras_pe.export.parity.dataset.sources.source import DataError
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 
 @dataclass(frozen=True)

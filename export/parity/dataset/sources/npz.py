@@ -13,7 +13,7 @@ from keras_pe.export.parity.dataset.sources.arrays import ArrayFiles, count_rows
 from keras_pe.export.parity.dataset.sources.npy import check_size, parse_header, read_header
 from keras_pe.export.parity.dataset.sources.source import DataError, Rows, Source
 from keras_pe.export.parity.dataset.sources.streams import Stream
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 _INPUT, _OUTPUT = "inputs/", "outputs/"
 _LOCAL_HEADER = 30  # bytes before the name in a zip file's entry

@@ -16,7 +16,7 @@ from keras_pe.export.parity.dataset.sources.source import (
     file_identity,
     fingerprint,
 )
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 
 class ParquetFiles:

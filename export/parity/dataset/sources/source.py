@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 Column = Array | list[Array]
 """The rows of a column: one array with the rows first, or a list of arrays where their shapes differ."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_pe.export.parity.dataset.sources.arrays import hash_rows
 from keras_pe.export.parity.dataset.sources.source import SHARD_ROWS, Column, DataError, Rows, Shard
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 _SHARD_BYTES = 2**26
 _LEAST_ROWS = 1024  # of a shard of large rows: a whole batch, as batches are by default

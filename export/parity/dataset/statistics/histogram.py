@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 _SHIFT = 49  # keeps the exponent of a float64 and three bits of its mantissa: steps of an eighth of an octave's width
 STEP = 2.0**-3

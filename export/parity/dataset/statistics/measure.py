@@ -9,7 +9,7 @@ from keras_pe.export.parity.dataset.statistics.decisions import Decision
 from keras_pe.export.parity.dataset.statistics.histogram import Histogram
 from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
 from keras_pe.export.parity.dataset.statistics.reduction import last_axis_max
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 MAX_CLASSES = 256
 """Up to so many classes a change is counted from which class to which, above from which class only."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 _SHORT = 64  # below, NumPy's loop over one row costs more than a copy with the rows last
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
 from keras_pe.export.parity.dataset.statistics.worst import WorstRow, keep_worst, worst_from_dict, worst_to_dict
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import as_dtype
 
 WORST = 8

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.parity.results import Array
+from keras_pe.export.results import Array
 
 
 class Severity(IntEnum):

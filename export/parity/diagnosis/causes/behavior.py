@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.parity.diagnosis.causes.lengths import agrees_at, agrees_up_to, first_sizes
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
-from keras_pe.export.parity.references.reference import Expectation
-from keras_pe.export.parity.results import CaseResult, Finding
+from keras_pe.export.results import CaseResult, Finding
 from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_PROBES = 12

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from keras_pe.export.model.keras_internals import one_at_a_time
-from keras_pe.export.model.recording import record_calls, recorded_symbols
-from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.comparison.tolerance import flat_tolerance
+from keras_pe.export.model.watch.keras_internals import one_at_a_time
+from keras_pe.export.model.watch.recording import record_calls, recorded_symbols
+from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
-from keras_pe.export.parity.references.reference import Expectation
-from keras_pe.export.parity.results import Array, Finding
-from keras_pe.export.parity.verdict.tolerance import flat_tolerance
+from keras_pe.export.results import Array, Finding
 from keras_pe.export.runtimes.runtime import Arrays, plain
 
 KERAS_ITSELF = "Keras differs from itself"

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.parity.diagnosis.changed_inputs import altered_inputs
 from keras_pe.export.parity.diagnosis.probe import FAILURES, LayerFault, Probe
 from keras_pe.export.parity.diagnosis.relations import describe_change
 from keras_pe.export.parity.diagnosis.variants import explain_by_layer
 from keras_pe.export.parity.diagnosis.weights import WeightComparison, WeightFault, compare_weights
-from keras_pe.export.parity.results import Finding
+from keras_pe.export.results import Finding
 
 _MANY = 3  # weights with one cause are said in one sentence
 _HALF = ("float16", "bfloat16")

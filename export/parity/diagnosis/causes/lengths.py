@@ -1,7 +1,7 @@
 """Up to which length an artifact agrees."""
 
+from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.parity.diagnosis.probe import Probe
-from keras_pe.export.parity.verdict.compare import compare_outputs
 
 
 def agrees_at(probe: Probe, length: int, seed: int = 0) -> bool:

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
-from keras_pe.export.parity.results import Finding
-from keras_pe.export.parity.verdict.compare import compare_outputs
+from keras_pe.export.results import Finding
 from keras_pe.export.runtimes.optimizations import RULES, RULES_TOGETHER, applied_optimizations
 from keras_pe.export.runtimes.worker import Worker
 

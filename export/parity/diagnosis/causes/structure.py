@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from keras_pe.export.comparison.matching import WAY_OUT, described_arrays
 from keras_pe.export.parity.diagnosis.probe import Probe, close
-from keras_pe.export.parity.results import Comparison, Finding
-from keras_pe.export.parity.verdict.matching import WAY_OUT, described_arrays
+from keras_pe.export.results import Comparison, Finding
 
 
 def missing_and_extra(probe: Probe) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_pe.export.parity.diagnosis.probe import Probe, close
-from keras_pe.export.parity.results import Array, Comparison, Finding
+from keras_pe.export.results import Array, Comparison, Finding
 from keras_pe.export.runtimes.runtime import as_dtype
 
 _REACH = 8  # rows by which a start may be off

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.cloning import clone_with
-from keras_pe.export.model.keras_internals import all_layers
-from keras_pe.export.model.state import state_left_alone
+from keras_pe.export.model.rebuild.cloning import clone_with
+from keras_pe.export.model.watch.keras_internals import all_layers
+from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
-from keras_pe.export.parity.results import Array, Finding
+from keras_pe.export.results import Array, Finding
 
 _EXPLAINS = 0.02  # A wrong model explains a difference if it leaves at most this share of it.
 

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from keras_pe.export import ExportError, UnsupportedError, export_onnx, model_signature
-from keras_pe.export.model.keras_internals import all_layers
+from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.onnx.finishing.verification import check_file, mapped_session
 from keras_pe.export.runtimes.worker import Worker
 

@@ -9,7 +9,7 @@ import onnxruntime as ort
 import pytest
 
 from keras_pe.export import export_onnx
-from keras_pe.export.artifact import Artifact
+from keras_pe.export.artifacts.artifact import Artifact
 
 layers = keras.layers
 # Kernels and strides: in the default run one that leaves over and one that leaves out.

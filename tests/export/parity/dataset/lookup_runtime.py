@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 DEADLY, UNWANTED = 666.0, 13.0

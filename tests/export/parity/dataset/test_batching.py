@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.parity.dataset.batching import Batch, Batching, match_columns
 from keras_pe.export.parity.dataset.sources.source import DataError
 

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
-from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.parity.dataset.check import check_dataset
 from keras_pe.export.parity.dataset.whole_batches import fill_up, in_whole_batches
 from tests.cli.test_check_data import write_model

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.parity.diagnosis.places import OTHER_RELEASE, SERVED_FILE, compare_places
-from keras_pe.export.parity.results import CaseResult, Finding, RuntimeResult
-from keras_pe.export.parity.verdict.compare import compare_outputs
+from keras_pe.export.results import CaseResult, Finding, RuntimeResult
 
 OLDER = "onnxruntime@/older/bin/python"
 SERVER = "http://localhost:8000/v2/models/m"

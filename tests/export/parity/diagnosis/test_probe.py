@@ -4,12 +4,12 @@ import keras
 import numpy as np
 import pytest
 
-from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
-from keras_pe.export.parity.inputs.cases import Case
-from keras_pe.export.parity.references.keras import KerasReference
-from keras_pe.export.parity.verdict.run import run_cases
 from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 

@@ -4,7 +4,9 @@ import dataclasses
 
 import numpy as np
 
-from keras_pe.export.parity.results import (
+from keras_pe.export.comparison.compare import compare_outputs
+from keras_pe.export.comparison.profile import profile_errors
+from keras_pe.export.results import (
     CaseInfo,
     CaseResult,
     Finding,
@@ -14,8 +16,6 @@ from keras_pe.export.parity.results import (
     RuntimeResult,
     SkippedRuntime,
 )
-from keras_pe.export.parity.verdict.compare import compare_outputs
-from keras_pe.export.parity.verdict.profile import profile_errors
 
 HOSTILE = """<script src="http://evil.example/x.js"></script>&'`|*_[a](http://evil.example)$x$\\\n# h\x00层"""
 ARTIFACT = "/models/encoder.onnx"

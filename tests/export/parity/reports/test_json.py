@@ -8,7 +8,7 @@ import json
 import jsonschema
 import pytest
 
-from keras_pe.export.parity import results as records
+from keras_pe.export import results as records
 from keras_pe.export.parity.reports.json import SCHEMA_VERSION, render, schema
 from tests.export.parity.reports.samples import ALL, FAILING
 

@@ -7,7 +7,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped
 
 from keras_pe.export.parity.reports.junit import render
 from keras_pe.export.parity.reports.text import naming
-from keras_pe.export.parity.results import NameMatch
+from keras_pe.export.results import NameMatch
 from tests.export.parity.reports.samples import ALL, ARTIFACT, FAILING, PASSING
 
 

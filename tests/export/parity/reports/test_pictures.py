@@ -7,7 +7,7 @@ import pytest
 
 from keras_pe.export.parity.reports import pictures
 from keras_pe.export.parity.reports.cells import layer_cells
-from keras_pe.export.parity.results import LayerResult
+from keras_pe.export.results import LayerResult
 from tests.export.parity.reports.samples import FAILING, PASSING
 
 

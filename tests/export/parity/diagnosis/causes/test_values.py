@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from keras_pe.export.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.comparison.references.stored import StoredReference
+from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.parity.diagnosis.diagnose import find_causes
 from keras_pe.export.parity.diagnosis.probe import Probe
-from keras_pe.export.parity.inputs.cases import Case
-from keras_pe.export.parity.references.reference import Expectation
-from keras_pe.export.parity.references.stored import StoredReference
-from keras_pe.export.parity.verdict.run import run_cases
 from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.signal.formula import timing_signal

@@ -1,0 +1,104 @@
+"""A LiteRT file: its signature, read as a flatbuffer. The interpreter trusts a file and may crash on it."""
+
+import math
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_pe.export.artifacts import description
+from keras_pe.export.artifacts.artifact import Artifact, TensorInfo
+from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.dependencies import require
+
+METADATA = "keras_pe"  # the name under which an exporter leaves its description in the file
+SIGNATURE = "serving_default"
+
+_NUMBERS = {name: np.dtype(name) for name in ("float64", "float32", "float16", "int8", "uint8")}
+
+
+def read(path: Path) -> Artifact:
+    """Returns what the file takes and returns, and what its exporter said about it.
+
+    Raises:
+        ValueError: With the end of a sentence about the file, if it cannot be read.
+    """
+    require("read_artifact", "ai_edge_litert", extra="litert")
+    from ai_edge_litert import schema_py_generated as schema
+
+    content = path.read_bytes()
+    try:
+        model = schema.Model.GetRootAs(content, 0)
+        known = _description(model)
+        inputs, outputs = _tensors(model)
+    except (IndexError, struct.error, TypeError, AttributeError, UnicodeDecodeError, OverflowError) as error:
+        raise ValueError("is not a whole LiteRT file.") from error
+    given: dict[str, Any] = {"inputs": inputs, "outputs": outputs} if known is None else description.from_json(known)
+    return Artifact(Format.LITERT, path, nbytes=len(content), seconds=0.0, **given)
+
+
+def constants(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Returns the numbers that are stored in the file, by the name of their tensor; what is empty is left out.
+
+    A tensor without bits of its own for each number, such as one of four bits, is left out as well.
+    """
+    from ai_edge_litert import schema_py_generated as schema
+
+    model, dtypes = schema.Model.GetRootAs(path.read_bytes(), 0), _dtypes()
+    graphs = map(model.Subgraphs, range(model.SubgraphsLength()))
+    found: dict[str, npt.NDArray[Any]] = {}
+    for number, tensor in enumerate(graph.Tensors(i) for graph in graphs for i in range(graph.TensorsLength())):
+        buffer, dtype = model.Buffers(tensor.Buffer()), _NUMBERS.get(dtypes[tensor.Type()])
+        shape = [tensor.Shape(axis) for axis in range(tensor.ShapeLength())]
+        if dtype is not None and buffer.DataLength() == dtype.itemsize * math.prod(shape) > 0:
+            name = tensor.Name().decode()
+            found[f"{name};{number}" if name in found else name] = buffer.DataAsNumpy().view(dtype).reshape(shape)
+    return found
+
+
+def _dtypes() -> dict[int, str]:
+    """Returns the names of the element types by their numbers."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    return {number: key.lower() for key, number in vars(schema.TensorType).items() if isinstance(number, int)}
+
+
+def _description(model: Any) -> str | None:
+    for i in range(model.MetadataLength()):
+        entry = model.Metadata(i)
+        if entry.Name() == METADATA.encode():
+            return str(model.Buffers(entry.Buffer()).DataAsNumpy().tobytes().decode())
+    return None
+
+
+def _tensors(model: Any) -> tuple[tuple[TensorInfo, ...], ...]:
+    signatures = [model.SignatureDefs(i) for i in range(model.SignatureDefsLength())]
+    signatures.sort(key=lambda signature: signature.SignatureKey() != SIGNATURE.encode())
+    if not signatures:
+        raise ValueError("has no signature, without which its inputs and outputs have no names.")
+    signature = signatures[0]
+    graph = model.Subgraphs(signature.SubgraphIndex())
+    return tuple(
+        tuple(_tensor_info(name, graph.Tensors(index)) for name, index in sorted(tensors))
+        for tensors in (
+            _named(signature.Inputs, signature.InputsLength()),
+            _named(signature.Outputs, signature.OutputsLength()),
+        )
+    )
+
+
+def _named(entry: Any, count: int) -> Iterator[tuple[str, int]]:
+    for tensor in map(entry, range(count)):
+        yield tensor.Name().decode(), tensor.TensorIndex()
+
+
+def _tensor_info(name: str, tensor: Any) -> TensorInfo:
+    if tensor.ShapeSignatureLength():
+        dims = [tensor.ShapeSignature(i) for i in range(tensor.ShapeSignatureLength())]
+    else:
+        dims = [tensor.Shape(i) for i in range(tensor.ShapeLength())]
+    shape = (f"{name}_axis_{axis}" if dim < 0 else int(dim) for axis, dim in enumerate(dims))
+    return TensorInfo(name, tuple(shape), _dtypes().get(tensor.Type(), "unknown"))

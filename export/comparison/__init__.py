@@ -1,0 +1,1 @@
+"""Whether two runtimes say the same: reference, inputs, run, compare, and the tolerance."""

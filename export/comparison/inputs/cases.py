@@ -1,0 +1,113 @@
+"""One set of inputs, and the files that hold a user's own."""
+
+import os
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from keras_pe.export.model.signature.names import unique
+from keras_pe.export.results import Array
+from keras_pe.export.runtimes.runtime import Arrays
+
+_INPUT, _OUTPUT = "inputs/", "outputs/"
+
+GivenInputs = str | os.PathLike[str] | Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set of inputs.
+
+    Attributes:
+        name: Unique in a check.
+        inputs: Every input by name.
+        purpose: What it is there to find.
+        repeats: The name of the case whose inputs it repeats.
+    """
+
+    name: str
+    inputs: Mapping[str, Array]
+    purpose: str
+    repeats: str | None = None
+
+
+def given_cases(inputs: GivenInputs | Sequence[GivenInputs], names: Iterable[str]) -> tuple[Case, ...]:
+    """Returns the cases that a user gave: a mapping of names to arrays or the path of an `.npz` file, one or several.
+
+    Args:
+        inputs: What was given.
+        names: The inputs of the model.
+
+    Raises:
+        FileNotFoundError: If a file is missing.
+        ValueError: If there is no case, a file cannot be read, or the inputs are others.
+    """
+    one = isinstance(inputs, str | os.PathLike | Mapping)
+    several: Sequence[GivenInputs] = [inputs] if one else list(inputs)  # type: ignore[list-item,arg-type]
+    if not several:
+        raise ValueError("`inputs` must have at least one case. Received: none.")
+    cases = [_given_case(number, each) for number, each in enumerate(several)]
+    wanted = set(names)
+    for case in cases:
+        if set(case.inputs) != wanted:
+            raise ValueError(
+                f"`inputs` must have an array for each of {', '.join(sorted(wanted))}. "
+                f"Received: {', '.join(sorted(case.inputs))} in {case.name!r}."
+            )
+    return tuple(replace(case, name=name) for case, name in zip(cases, unique(c.name for c in cases), strict=True))
+
+
+def read_case(path: str | os.PathLike[str]) -> tuple[Case, Arrays]:
+    """Reads one case from an `.npz` file.
+
+    Arrays are named after the inputs, or `inputs/NAME`; the outputs that were expected of them are `outputs/NAME`.
+
+    Returns:
+        The case, and the outputs, empty where there are none.
+
+    Raises:
+        FileNotFoundError: If it is not there.
+        ValueError: If it cannot be read, or holds no input.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"No such file: {path}.")
+    arrays = read_arrays(path)
+    outputs = {name.removeprefix(_OUTPUT): array for name, array in arrays.items() if name.startswith(_OUTPUT)}
+    inputs = {name.removeprefix(_INPUT): array for name, array in arrays.items() if not name.startswith(_OUTPUT)}
+    if not inputs:
+        raise ValueError(f"`inputs` must be .npz files with an array for each input. Received: {path} without one.")
+    return Case(path.stem, inputs, f"from {path}"), outputs
+
+
+def read_arrays(path: Path) -> Arrays:
+    """Returns the arrays of an `.npz` file.
+
+    Raises:
+        ValueError: If it is none, or is broken.
+    """
+    try:
+        with path.open("rb") as stream:
+            file = np.load(stream, allow_pickle=False)
+            if isinstance(file, np.ndarray):
+                raise ValueError("it holds one array without a name")
+            arrays = {name: file[name] for name in file.files}
+        if others := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
+            raise ValueError(f"{others[0]!r} is no array")
+        return arrays
+    except (EOFError, KeyError, OSError, SyntaxError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(
+            f"{path} cannot be read as an .npz file of plain arrays: {error or 'it ends early'}."
+        ) from error
+
+
+def _given_case(number: int, given: GivenInputs) -> Case:
+    if isinstance(given, Mapping):
+        return Case(
+            f"given {number}", {name: np.asarray(array) for name, array in given.items()}, "given by the caller"
+        )
+    return read_case(given)[0]

@@ -1,0 +1,145 @@
+"""Inputs that can fail: a seeded sweep over shapes and values that were never traced."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.model.sizes.sizes import SizeRange, counted
+from keras_pe.export.model.watch.vocabulary import draw_numbers, draw_texts
+from keras_pe.export.results import Array
+from keras_pe.export.runtimes.runtime import Arrays, as_dtype
+
+_SHAPES = (
+    # batch, length, then other dynamic dimensions in turn; no two sizes of one row are equal
+    ((2, 13, 5, 7, 3), "a prime length"),
+    ((3, 1, 5, 2, 7), "one step"),
+    ((3, 2, 7, 5, 11), "two steps, fewer than the batch"),
+    ((1, 31, 6, 3, 13), "a batch of one"),
+    ((2, 67, 9, 4, 17), "just past a power of two"),
+    ((2, 257, 8, 10, 5), "longer than what is usually traced"),
+)
+
+_POSITIONS = (0, 1, 15, 16, 255, 256, 257, 2047, 2048, 2049, 10_000, 65_504, 65_505, 100_003, 2**24 - 1)
+
+
+def sweep(
+    inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], seed: int, ranges: Mapping[str, SizeRange] | None = None
+) -> tuple[Case, ...]:
+    """Returns the cases for a signature.
+
+    Args:
+        inputs: What the model takes. Dynamic dimensions are named; equal names get equal sizes, others never.
+        roles: The meaning of an input, by name; "values" where it is missing.
+        seed: Of the random numbers.
+        ranges: The sizes that a dynamic dimension takes, by its name; any where it is missing.
+    """
+    sizes = [(counted(ranges or {}, _sizes(inputs, row)), why) for row, why in _SHAPES]
+    distinct = {tuple(size.items()): (size, why) for size, why in reversed(sizes)}  # all the same for a static model
+    cases = []
+    for number, (size, why) in enumerate(reversed(distinct.values())):
+        rng = np.random.default_rng([seed, number])
+        name = ", ".join(f"{dim} {count}" for dim, count in size.items()) or "static shapes"
+        cases.append(Case(name, _draw(inputs, roles, size, rng, _usual), why))
+    size = sizes[0][0]
+    extra: list[tuple[str, str, Callable[..., Array]]] = []
+    if any(_is_mask(spec, roles) for spec in inputs):
+        extra.append(("all padding", "a mask that is all padding", _padding))
+    if any(_role(spec, roles).role in ("positions", "start") for spec in inputs):
+        extra.append(("far positions", "positions at and past the ends of tables and of float16", _far))
+    if any(_role(spec, roles).role == "values" and np.dtype(as_dtype(spec.dtype)).kind == "f" for spec in inputs):
+        extra.append(("large values", "values that half precision cannot hold", _large))
+    for name, why, draw in extra:
+        rng = np.random.default_rng([seed, len(_SHAPES)])
+        cases.append(Case(name, _draw(inputs, roles, size, rng, draw), why))
+    cases.append(Case(f"{cases[0].name}, again", cases[0].inputs, "the first case once more", repeats=cases[0].name))
+    return tuple(cases)
+
+
+def draw_case(inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], sizes: Mapping[str, int], seed: int) -> Arrays:
+    """Returns usual inputs of the given sizes."""
+    return _draw(inputs, roles, sizes, np.random.default_rng(seed), _usual)
+
+
+def _sizes(inputs: tuple[TensorInfo, ...], row: tuple[int, ...]) -> dict[str, int]:
+    names = list(dict.fromkeys(dim for spec in inputs for dim in spec.shape if isinstance(dim, str)))
+    # A signature whose batch is static starts with the length.
+    ordered = sorted(names, key=lambda name: {"batch": 0, "length": 1}.get(name, 2))
+    offset = 0 if "batch" in names or "length" not in names else 1
+    more = [*row, *range(max(row) + 1, max(row) + 1 + len(names))]
+    return {name: more[offset + i] for i, name in enumerate(ordered)}
+
+
+def _draw(
+    inputs: tuple[TensorInfo, ...],
+    roles: Mapping[str, Role],
+    sizes: Mapping[str, int],
+    rng: np.random.Generator,
+    values: Callable[[TensorInfo, Role, tuple[int, ...], np.random.Generator], Array],
+) -> Arrays:
+    shapes = {spec.name: tuple(sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape) for spec in inputs}
+    return {
+        spec.name: np.asarray(values(spec, _role(spec, roles), shapes[spec.name], rng)).astype(as_dtype(spec.dtype))
+        for spec in inputs
+    }
+
+
+def _role(spec: TensorInfo, roles: Mapping[str, Role]) -> Role:
+    return roles.get(spec.name, Role("values"))
+
+
+def _is_mask(spec: TensorInfo, roles: Mapping[str, Role]) -> bool:
+    return spec.dtype == "bool" or _role(spec, roles).role == "ids"
+
+
+def _usual(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Draws what a model usually meets, negative integers among it."""
+    kind = np.dtype(as_dtype(spec.dtype)).kind
+    if spec.dtype == "bool":
+        mask = rng.random(shape) < 0.7
+        mask[..., :1] = True  # a row without anything to attend to is a case of its own
+        return mask
+    if spec.dtype == "string":
+        return draw_texts(role.vocabulary, shape, rng)
+    if kind in "iu":
+        least = 0 if kind == "u" or role.role == "ids" else -64
+        low = least if role.low is None else role.low
+        drawn = rng.integers(int(low), int(low + 128 if role.high is None else role.high), shape)
+        if role.role == "ids" and low == 0 and len(shape) > 1:
+            drawn[1::2, -(shape[1] // 4) or shape[1] :] = (
+                0  # every second row ends in what many models take for padding
+            )
+        return draw_numbers(role.vocabulary, drawn, rng)
+    if role.low is not None and role.high is not None:
+        return rng.uniform(role.low, role.high, shape)
+    if role.role in ("positions", "start"):
+        return rng.uniform(-64, 64, shape)
+    return rng.standard_normal(shape)
+
+
+def _padding(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Draws what is all padding: masks that are False, token ids that are 0."""
+    if spec.dtype == "bool" or (role.role == "ids" and (role.low or 0) <= 0):
+        return np.zeros(shape)
+    return _usual(spec, role, shape, rng)
+
+
+def _far(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Draws positions where tables end and short floats stop telling neighbors apart."""
+    if role.role not in ("positions", "start") or spec.dtype in ("float16", "bfloat16"):
+        return _usual(spec, role, shape, rng)
+    low = -float("inf") if role.low is None else role.low
+    high = float("inf") if role.high is None else role.high
+    # A start is added to every position of the sequence: it leaves them room.
+    fair = [p for p in (*_POSITIONS, *(-p for p in _POSITIONS)) if low <= p < high - 300 * (role.role == "start")]
+    fair = [p for p in fair if abs(p) + 300 * (role.role == "start") < 2**24] or [0]
+    return np.resize(np.array(fair), shape)
+
+
+def _large(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Draws values past the end of float16."""
+    usual = _usual(spec, role, shape, rng)
+    is_free = role.role == "values" and role.low is None and np.dtype(as_dtype(spec.dtype)).kind == "f"
+    return usual * 1.0e5 if is_free and spec.dtype != "float16" else usual

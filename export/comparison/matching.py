@@ -1,0 +1,112 @@
+"""Which input and output of an artifact is which of the model's, where an exporter has given them other names."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from keras_pe.export.artifacts.artifact import TensorInfo, read_artifact
+from keras_pe.export.comparison.compare import dtype_serves
+from keras_pe.export.comparison.references.reference import Reference
+from keras_pe.export.errors import RuntimeRefusedError
+from keras_pe.export.publishing.metadata import VERSION_KEY
+from keras_pe.export.results import Array, NameMatch
+from keras_pe.export.runtimes.runtime import as_dtype
+
+WAY_OUT = "Other names are matched where number, types and shapes agree; else give the artifact the model's names."
+
+
+def match_inputs(reference: Reference, inputs: Sequence[TensorInfo], path: Path | None) -> tuple[NameMatch, ...]:
+    """Returns the inputs that the artifact calls otherwise; none where it knows no other names than the model.
+
+    Args:
+        reference: The model.
+        inputs: What the artifact takes.
+        path: The artifact; None where a server has it.
+
+    Raises:
+        RuntimeRefusedError: If it has other names and cannot be matched.
+    """
+    order = [] if reference.signature is None else reference.signature.flattened()[0]
+    known = {spec.name: spec for spec in reference.inputs}
+    wanted = [known[name] for name in order] or list(reference.inputs)
+    if all(spec.name in known for spec in inputs):
+        return ()
+    matched = None if _has_own_names(path) else _match("input", wanted, inputs)
+    if matched is None:
+        raise RuntimeRefusedError(
+            f"its inputs are not those of the model. The model takes {described(wanted)}; "
+            f"the artifact takes {described(inputs)}. {WAY_OUT}"
+        )
+    return matched
+
+
+def match_outputs(
+    reference: Reference, expected: Mapping[str, Array], answer: Mapping[str, Array], path: Path | None
+) -> tuple[NameMatch, ...]:
+    """Returns the outputs that the artifact calls otherwise; none where it cannot be told which is which.
+
+    Args:
+        reference: The model.
+        expected: Its outputs in one case.
+        answer: What the artifact returned.
+        path: The artifact; None where a server has it.
+    """
+    if expected.keys() == answer.keys() or _has_own_names(path):
+        return ()
+    order = list(expected) if reference.signature is None else reference.signature.flattened()[1]
+    wanted = [_info(name, expected[name]) for name in order if name in expected]
+    return _match("output", wanted, [_info(*pair) for pair in answer.items()]) or ()
+
+
+def described(specs: Sequence[TensorInfo]) -> str:
+    """Returns inputs or outputs as text: each with its type and shape."""
+    return ", ".join(f"{spec.name!r} {spec.dtype} ({', '.join(map(str, spec.shape))})" for spec in specs) or "nothing"
+
+
+def described_arrays(arrays: Mapping[str, Array]) -> str:
+    """Returns arrays by name as text: each with its type and shape."""
+    return described([_info(*pair) for pair in arrays.items()])
+
+
+def _match(
+    kind: Literal["input", "output"], wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]
+) -> tuple[NameMatch, ...] | None:
+    """Returns who is who among those without their like in name: each gets the first of those left that fits it."""
+    names = {spec.name for spec in wanted} & {spec.name for spec in found}
+    ours = [spec for spec in wanted if spec.name not in names]
+    theirs = [spec for spec in found if spec.name not in names]
+    if len(ours) != len(theirs):
+        return None
+    matched: list[NameMatch] = []
+    left = list(theirs)
+    for spec in ours:
+        fitting = [other for other in left if _fits(spec, other)]
+        if not fitting:
+            return None
+        left.remove(fitting[0])
+        alike = [other for other in theirs if _fits(spec, other)]
+        matched.append(NameMatch(kind, spec.name, fitting[0].name, by_order=len(alike) > 1))
+    return tuple(matched)
+
+
+def _fits(wanted: TensorInfo, found: TensorInfo) -> bool:
+    """Whether types and shapes agree; a dynamic dimension agrees with any."""
+    pairs = zip(wanted.shape, found.shape, strict=False)
+    return (
+        len(wanted.shape) == len(found.shape)
+        and dtype_serves(as_dtype(wanted.dtype), as_dtype(found.dtype))
+        and all(one == other or isinstance(one, str) or isinstance(other, str) for one, other in pairs)
+    )
+
+
+def _info(name: str, array: Array) -> TensorInfo:
+    return TensorInfo(name, array.shape, "string" if array.dtype.kind in "OSU" else array.dtype.name)
+
+
+def _has_own_names(path: Path | None) -> bool:
+    """Whether it is a file of this package: it promises the model's names, and others are a fault."""
+    if path is not None:
+        with contextlib.suppress(ValueError, ImportError, OSError):  # of a format that cannot be read here
+            return VERSION_KEY in read_artifact(path).metadata
+    return False

@@ -1,0 +1,76 @@
+"""An artifact as the reference: its runtime's answers, and tolerances by dtype."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from keras_pe.export.artifacts.artifact import read_artifact
+from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.errors import RuntimeRefusedError
+from keras_pe.export.model.sizes.sizes import SizeRange, ranges_from_json
+from keras_pe.export.results import Array
+from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
+from keras_pe.export.runtimes.worker import Worker
+
+
+class ArtifactReference:
+    """An artifact in a runtime of its own.
+
+    Raises:
+        RuntimeRefusedError, RuntimeDiedError, RuntimeHungError: If it cannot be loaded.
+    """
+
+    roles: Mapping[str, Role] = {}
+    sizes: Mapping[str, int] = {}
+    ranges: Mapping[str, SizeRange] = {}
+    model = None
+    signature = None
+
+    def __init__(
+        self, path: Path, spec: RuntimeSpec, timeout: float, sizes: Mapping[str, Sequence[int]] | None = None
+    ) -> None:
+        self.name = str(path)
+        self.basis = f"{path} in {spec.name}, tolerance by dtype"
+        self._worker = Worker(spec, timeout)
+        try:
+            self._worker.load(path)
+        except BaseException:
+            self._worker.close()
+            raise
+        self.inputs = self._worker.inputs
+        with contextlib.suppress(ValueError, ImportError):  # of another exporter, or not a file that can be read here
+            self.ranges = ranges_from_json(read_artifact(path).metadata.get("keras_pe.sizes", "{}"))
+        names = {dim for spec in self.inputs for dim in spec.shape if isinstance(dim, str)}
+        if unknown := (sizes or {}).keys() - names:
+            self._worker.close()
+            raise ValueError(f"`sizes` must be of {', '.join(sorted(names))}. Received: {', '.join(sorted(unknown))}.")
+        given = {name: SizeRange(min(own), 0, given=tuple(own)) for name, own in (sizes or {}).items()}
+        self.ranges = {**self.ranges, **given}
+        self.version = self._worker.version
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._worker.close()
+
+    def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
+        return tuple(self._answer(case) for case in cases)
+
+    def expect(self, inputs: Mapping[str, Array]) -> Arrays:
+        return self._worker.run(inputs)
+
+    def noise(self, cases: Sequence[Case]) -> Sequence[Mapping[str, float]]:
+        return [{} for _ in cases]
+
+    def _answer(self, case: Case) -> Expectation:
+        try:
+            return Expectation(case, self._worker.run(case.inputs))
+        except RuntimeRefusedError as error:
+            return Expectation(case, None, error=str(error))

@@ -1,0 +1,124 @@
+"""Opens what a user names as the reference or as what is to be checked."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from keras_pe.export.artifacts.artifact import Artifact
+from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, given_cases, read_case
+from keras_pe.export.comparison.inputs.input_roles import Role, given_roles
+from keras_pe.export.comparison.inputs.sweep import sweep
+from keras_pe.export.comparison.references.artifact import ArtifactReference
+from keras_pe.export.comparison.references.reference import Reference
+from keras_pe.export.comparison.references.stored import StoredReference
+from keras_pe.export.comparison.stopwatch import Stopwatch
+from keras_pe.export.runtimes.registry import find_runtimes
+
+Source = str | os.PathLike[str] | Artifact
+
+_RUNTIMES = {Format.ONNX: "onnxruntime[disabled]", Format.LITERT: "litert", Format.SAVED_MODEL: "tensorflow"}
+
+
+def is_path(source: Any) -> TypeGuard[Source]:
+    """Whether a source names a file or folder, and is no model."""
+    return isinstance(source, str | os.PathLike | Artifact)
+
+
+def locate(source: Source) -> tuple[str, Path]:
+    """Returns the format and the path of a file or folder: that of an artifact, "keras" or "stored".
+
+    Raises:
+        FileNotFoundError: If it is not there.
+        ValueError: If it is of no known format.
+    """
+    path = Path(source.path if isinstance(source, Artifact) else source)
+    if not path.exists():
+        raise FileNotFoundError(f"No such file or folder: {path}.")
+    named = {".keras": "keras", ".npz": "stored"}.get(path.suffix) if path.is_file() else None
+    format = named or Format.detect(path) or (Format.of_suffix(path) if path.is_file() else None)
+    if format is None:
+        rule = (
+            "A folder must be a SavedModel, with a file saved_model.pb in it."
+            if path.is_dir()
+            else "A file must be a .keras file, an ONNX or LiteRT file, or an .npz file with outputs."
+        )
+        raise ValueError(f"{rule} Received: {path}.")
+    return str(format), path
+
+
+def locate_artifacts(sources: Source | Sequence[Source]) -> list[tuple[str, Path]]:
+    """Returns the format and the path of each thing that was exported: one or several.
+
+    Raises:
+        FileNotFoundError: If one is not there.
+        ValueError: If one is not an artifact.
+    """
+    several = [sources] if isinstance(sources, str | os.PathLike | Artifact) else list(sources)
+    found = [locate(source) for source in several]
+    for format, path in found:
+        if format not in _RUNTIMES:
+            raise ValueError(f"`artifacts` must be ONNX or LiteRT files or SavedModel folders. Received: {path}.")
+    return found
+
+
+def open_reference(
+    model: Any,
+    input_signature: Any,
+    timeout: float,
+    sizes: Mapping[str, Sequence[int]] | None,
+    watch: Stopwatch,
+) -> Reference:
+    """Returns the reference that a model, a path or an artifact stands for, to be used in a `with` statement."""
+    if is_path(model):
+        format, path = locate(model)
+        if format == "stored":
+            case, outputs = read_case(path)
+            if not outputs:
+                raise ValueError(f"Stored outputs must be arrays named outputs/NAME. Received: {path} without one.")
+            return StoredReference(str(path), case, outputs)
+        if format != "keras":
+            (spec,) = find_runtimes([_RUNTIMES[Format(format)]])
+            return ArtifactReference(path, spec, timeout, sizes or {})
+    from keras_pe.export.comparison.references.keras import KerasReference
+
+    open_model = KerasReference.load if is_path(model) else KerasReference
+    return open_model(path if is_path(model) else model, input_signature, sizes, watch)
+
+
+def fair_roles(reference: Reference, ranges: Mapping[str, tuple[float, float]]) -> dict[str, Role]:
+    """Returns the roles of the reference's inputs, with the ranges that the user gave.
+
+    Raises:
+        ValueError: If a range is of no input.
+    """
+    names = {spec.name for spec in reference.inputs}
+    unknown = set(ranges) - names
+    if unknown:
+        raise ValueError(
+            f"`ranges` must be of inputs: {', '.join(sorted(names))}. Received: {', '.join(sorted(unknown))}."
+        )
+    return given_roles(ranges, reference.roles)
+
+
+def choose_cases(
+    reference: Reference,
+    roles: Mapping[str, Role],
+    inputs: GivenInputs | Sequence[GivenInputs] | None,
+    seed: int,
+) -> tuple[Case, ...]:
+    """Returns the user's own cases, or else the stored one, or else the sweep over the reference's inputs.
+
+    Raises:
+        ValueError: If the user's cases cannot be used.
+    """
+    if isinstance(reference, StoredReference):
+        if inputs is not None:
+            raise ValueError(
+                f"`inputs` must be left out where outputs are stored. Received: inputs and {reference.name}."
+            )
+        return (reference.case,)
+    if inputs is not None:
+        return given_cases(inputs, [spec.name for spec in reference.inputs])
+    return sweep(reference.inputs, roles, seed, reference.ranges)

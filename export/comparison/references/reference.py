@@ -1,0 +1,90 @@
+"""What every reference does, and what it answers to one case."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.model.sizes.sizes import SizeRange
+from keras_pe.export.results import Array
+from keras_pe.export.runtimes.runtime import Arrays
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the reference answers to one case.
+
+    Attributes:
+        case: What it was asked.
+        outputs: Its outputs, None where it refused.
+        truth: The float64 rebuild's outputs, None where there is no rebuild.
+        error: Its error where it refused.
+        is_fair: Whether the case tells anything. It does not where the float64 rebuild refuses what the model answers:
+            TensorFlow's kernels return what happens to be in memory for, say, a sequence shorter than a convolution's
+            kernel, in one precision and not in another.
+        in_float32: The outputs of a float32 rebuild, where the model computes in 16 bits: what an artifact that
+            computes in float32 is measured against. None where it does not, or there is no rebuild.
+    """
+
+    case: Case
+    outputs: Arrays | None
+    truth: Arrays | None = None
+    error: str | None = None
+    is_fair: bool = True
+    in_float32: Arrays | None = None
+
+
+class Reference(Protocol):
+    """Answers a sequence of cases. It is open within `with`.
+
+    Attributes:
+        name: What the report calls it.
+        basis: What differences are measured against, in one sentence. It is settled by `answer`.
+        inputs: What it takes.
+        version: Its package and version.
+        roles: What its inputs are for, by name.
+        sizes: Sizes of the inputs' dynamic dimensions that it is known to take; empty where none are known.
+        ranges: The sizes that each of these dimensions takes; empty where they are not known.
+        model: The Keras model, and
+        signature: its signature; None where it is none.
+    """
+
+    name: str
+    basis: str
+    inputs: tuple[TensorInfo, ...]
+    version: str
+    roles: Mapping[str, Role]
+    sizes: Mapping[str, int]
+    ranges: Mapping[str, SizeRange]
+    model: Any
+    signature: Any
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Lets go of what it holds."""
+        ...
+
+    def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
+        """Answers the cases of the check in this order, from the state that the reference was given in."""
+        ...
+
+    def expect(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns its outputs for other inputs, from the state that it was given in.
+
+        Raises:
+            RuntimeFailedError: If it refuses them.
+        """
+        ...
+
+    def noise(self, cases: Sequence[Case]) -> Sequence[Mapping[str, float]]:
+        """Returns the largest error that it makes in rounding with inputs and weights like these, by output, of each.
+
+        Empty where that is not known.
+        """
+        ...

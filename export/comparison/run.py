@@ -1,0 +1,182 @@
+"""One artifact in one runtime: every case run, every output compared."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from keras_pe.export.comparison.compare import compare_outputs
+from keras_pe.export.comparison.matching import match_inputs, match_outputs
+from keras_pe.export.comparison.profile import profile_longest
+from keras_pe.export.comparison.references.reference import Expectation, Reference
+from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
+from keras_pe.export.results import CaseResult, NameMatch, Recording, RuntimeResult
+from keras_pe.export.runtimes.in_process import InProcessRunner
+from keras_pe.export.runtimes.names import Names
+from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
+from keras_pe.export.runtimes.worker import Worker
+
+Runner = Worker | InProcessRunner
+
+# A fault that is this many times the tolerance is none of rounding, and no second look at the noise is taken.
+_FAR_OUT = 1e4
+
+
+@dataclass(frozen=True)
+class Run:
+    """One runtime's verdict, and what it was found from.
+
+    Attributes:
+        result: The verdict, without causes.
+        expectations: What the reference answers, one a case.
+        answers: What the runtime returned, one for each case that was run, None where it refused.
+    """
+
+    result: RuntimeResult
+    expectations: Sequence[Expectation]
+    answers: Sequence[Arrays | None]
+
+
+def run_cases(
+    runner: Runner, spec: RuntimeSpec, path: Path | None, reference: Reference, expectations: Sequence[Expectation]
+) -> Run:
+    """Loads the artifact, runs every case in order, and compares. The runtime stays loaded."""
+    failed = RuntimeResult(str(path or ""), spec.format, spec.name, passed=False, status="compared")
+    try:
+        names = _load(runner, spec, path, reference)
+        expectations = _in_its_precision(runner, expectations)
+    except RuntimeRefusedError as error:
+        failed = replace(failed, status="not loaded", error=str(error))
+        return Run(replace(failed, recording=_record(failed, expectations, [])), expectations, [])
+    except (RuntimeDiedError, RuntimeHungError) as error:
+        failed = replace(failed, status=_how(error), error=f"while it loaded: {error}")
+        return Run(replace(failed, recording=_record(failed, expectations, [])), expectations, [])
+    cases: list[CaseResult] = []
+    answers: list[Arrays | None] = []
+    answer: Arrays | None
+    is_named = False
+    ended: RuntimeDiedError | RuntimeHungError | None = None
+    for expectation in expectations:
+        try:
+            answer, refusal = runner.run(expectation.case.inputs), None
+        except RuntimeRefusedError as error:
+            answer, refusal = None, str(error)
+        except (RuntimeDiedError, RuntimeHungError) as error:
+            ended = error
+            failed = replace(failed, status=_how(error), error=f"{expectation.case.name}: {error}")
+            break
+        if answer and expectation.outputs and not is_named:
+            names += match_outputs(reference, expectation.outputs, answer, path)
+            runner.names, is_named = _as_names(names), True
+            answer = runner.names.returned(answer)
+        answers.append(answer)
+        cases.append(_compare(reference, expectation, answer or {}, refusal))
+    judged = _with_noise(reference, expectations, answers, cases)
+    compared = any(comparison.count for case in judged for comparison in case.comparisons)
+    passed = ended is None and compared and all(case.status != "failed" for case in judged)
+    result = replace(failed, passed=passed, cases=judged, version=runner.version, seconds=runner.seconds)
+    result = replace(result, names=names, providers=dict(runner.providers))
+    result = replace(result, profile=profile_longest(result, expectations, answers))
+    recording = None if passed else _record(result, expectations, answers)
+    return Run(replace(result, recording=recording), expectations, answers)
+
+
+def _load(runner: Runner, spec: RuntimeSpec, path: Path | None, reference: Reference) -> tuple[NameMatch, ...]:
+    """Loads the artifact, and returns its inputs that have other names than the model's: the runner knows them."""
+    if not isinstance(runner, Worker):
+        runner.load()
+        return ()
+    runner.load(path, spec)
+    names = match_inputs(reference, runner.inputs, path)
+    runner.names = _as_names(names)
+    return names
+
+
+def _as_names(matches: Sequence[NameMatch]) -> Names:
+    inputs = {each.model: each.artifact for each in matches if each.kind == "input"}
+    return Names(inputs, {each.model: each.artifact for each in matches if each.kind == "output"})
+
+
+def _in_its_precision(runner: Runner, expectations: Sequence[Expectation]) -> Sequence[Expectation]:
+    """Returns what is expected in the precision in which the artifact computes, where the model has a narrower one."""
+    if all(each.in_float32 is None for each in expectations):
+        return expectations
+    if runner.spec.format == "keras" or {"float16", "bfloat16"}.intersection(runner.float_dtypes()):
+        return [replace(each, in_float32=None) for each in expectations]
+    return expectations
+
+
+def _how(error: RuntimeDiedError | RuntimeHungError) -> Literal["crashed", "hung"]:
+    return "crashed" if isinstance(error, RuntimeDiedError) else "hung"
+
+
+def _compare(reference: Reference, expectation: Expectation, answer: Arrays, refusal: str | None) -> CaseResult:
+    """Returns the result of one case: both may refuse it, one alone may not."""
+    name = expectation.case.name
+    if expectation.outputs is None:
+        if not expectation.is_fair or refusal is not None or not any(array.size for array in answer.values()):
+            return CaseResult(name, "skipped")
+        return CaseResult(name, "failed", f"it answers what the reference refuses ({expectation.error})")
+    if refusal is not None:
+        return CaseResult(name, "failed", refusal)
+    return _case_result(expectation, answer)
+
+
+def _case_result(expectation: Expectation, answer: Arrays, noise: Mapping[str, float] | None = None) -> CaseResult:
+    """Returns the result of one case that both have answered."""
+    expected, own = expectation.outputs or {}, None
+    if expectation.in_float32 is not None:
+        expected, own = expectation.in_float32, expectation.outputs
+    comparisons = compare_outputs(expected, answer, expectation.truth, own=own, noise=noise)
+    passed = all(each.passed for each in comparisons)
+    return CaseResult(expectation.case.name, "passed" if passed else "failed", "", comparisons)
+
+
+def _with_noise(
+    reference: Reference,
+    expectations: Sequence[Expectation],
+    answers: Sequence[Arrays | None],
+    cases: Sequence[CaseResult],
+) -> tuple[CaseResult, ...]:
+    """Returns the results with a second look at the noise where the difference may be one of rounding."""
+    near = [number for number, case in enumerate(cases) if _may_be_rounding(case)]
+    noises = reference.noise([expectations[number].case for number in near]) if near else []
+    results = list(cases)
+    for number, noise in zip(near, noises, strict=True):
+        results[number] = _case_result(expectations[number], answers[number] or {}, noise)
+    return tuple(results)
+
+
+def _may_be_rounding(case: CaseResult) -> bool:
+    """Whether all that is out, or nearly so, is out by little; by how much is not told where no noise is known."""
+    near = [each for each in case.comparisons if not each.passed or each.max_abs_diff > each.tolerance / 2]
+    return bool(near) and all(
+        each.problem is None
+        and each.tolerance > 0
+        and (each.noise_floor is None or each.max_abs_diff < _FAR_OUT * each.tolerance)
+        for each in near
+    )
+
+
+def _record(result: RuntimeResult, expectations: Sequence[Expectation], answers: Sequence[Arrays | None]) -> Recording:
+    """Returns the arrays of a failing runtime's worst case.
+
+    That is the case it did not survive, or the one with the worst comparison, or else the first that failed.
+    """
+    failed = [index for index, case in enumerate(result.cases) if case.status == "failed"]
+    if result.status != "compared":
+        index = len(answers)
+    elif result.worst is not None and not result.worst[1].passed:
+        index = next(i for i, case in enumerate(result.cases) if case.name == result.worst[0])
+    else:
+        index = failed[0] if failed else 0
+    expectation = expectations[index]
+    expected = expectation.in_float32 or expectation.outputs
+    return Recording(
+        case=expectation.case.name,
+        inputs=expectation.case.inputs,
+        expected=expected or {},
+        actual=(answers[index] if index < len(answers) else None) or {},
+        truth=expectation.truth or {},
+        before=tuple(each.case.inputs for each in expectations[:index]),
+    )

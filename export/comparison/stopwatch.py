@@ -1,0 +1,33 @@
+"""Where the time of a check goes: one stage after another, each with its seconds and the processor's."""
+
+import time
+
+from keras_pe.export.results import Stage
+
+
+class Stopwatch:
+    """Measures one stage after another, from its making on.
+
+    Attributes:
+        stages: Those that have ended, in their order; a name that came again is one stage.
+    """
+
+    def __init__(self) -> None:
+        self._stages: dict[str, Stage] = {}
+        self._start = _now()
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        return tuple(self._stages.values())
+
+    def stage(self, name: str) -> None:
+        """Ends a stage."""
+        now = _now()
+        before = self._stages.get(name, Stage(name, 0.0, 0.0))
+        seconds, processor = (end - start for start, end in zip(self._start, now, strict=True))
+        self._stages[name] = Stage(name, before.seconds + seconds, before.processor_seconds + processor)
+        self._start = now
+
+
+def _now() -> tuple[float, float]:
+    return time.perf_counter(), time.process_time()

@@ -1,0 +1,1 @@
+"""What a model takes and returns: names, dtypes and dynamic dimensions."""

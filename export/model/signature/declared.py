@@ -1,0 +1,139 @@
+"""What a model says about itself: the structure, names and dtypes of its inputs and outputs."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from keras_pe.export.model.signature.names import path_name
+from keras_pe.export.model.watch.keras_internals import functional_of
+from keras_pe.export.model.watch.nesting import LeafPath, align, leaves, map_leaves
+
+
+def declared_arguments(model: Any, input_signature: Any) -> tuple[tuple[Any, ...], list[str]]:
+    """Returns the positional arguments, a spec at each leaf, and the model's own name of each.
+
+    Args:
+        model: The Keras model.
+        input_signature: See `model_signature`.
+
+    Raises:
+        ValueError: If the signature is not known, or has not one entry for each input.
+    """
+    import keras
+
+    declared, names = _declared(model)
+    if input_signature is None:
+        if declared is None:
+            raise ValueError(
+                f"`input_signature` must be given for the subclassed model {model.name!r}, which does not tell its "
+                "inputs' dtypes and dynamic dimensions. For example: "
+                "input_signature=[keras.InputSpec(shape=(None, None), dtype='int32')]."
+            )
+        return (declared,), names
+    given = [spec for _, spec in leaves(input_signature)]
+    if declared is None:
+        is_positional = isinstance(input_signature, list | tuple)
+        arguments = tuple(input_signature) if is_positional else (input_signature,)
+        called = _parameter_names(model, len(arguments))
+        names = [path_name(path[1:], _positional_name(called, path)) for path, _ in leaves(arguments)]
+    elif len(given) == len(names):
+        by_key = isinstance(input_signature, Mapping) and isinstance(declared, Mapping)
+        pairs = (
+            align(declared, input_signature) if by_key else zip((x for _, x in leaves(declared)), given, strict=True)
+        )
+        ordered = iter([_with_dtype(spec, one.dtype) for one, spec in pairs])
+        arguments = (map_leaves(declared, lambda _: next(ordered)),)
+    else:
+        raise ValueError(
+            f"`input_signature` must have one entry for each input of {model.name!r}: {', '.join(names)}. "
+            f"Received: {len(given)} entries."
+        )
+    specs = [spec for _, spec in leaves(arguments)]
+    # A Keras tensor that was not named by the user is called keras_tensor_17: its input layer's name says more.
+    given_names = [None if isinstance(spec, keras.KerasTensor) else getattr(spec, "name", None) for spec in specs]
+    return arguments, [name or default for name, default in zip(given_names, names, strict=True)]
+
+
+def _declared(model: Any) -> tuple[Any, list[str]]:
+    """Returns the input structure the model was made with and its names, None for a subclassed model without one."""
+    import keras
+
+    if isinstance(model, keras.Sequential):
+        return model.inputs[0], [_layer_names(model).get(id(model.inputs[0]), "inputs")]
+    if isinstance(model, keras.Model) and hasattr(model, "output_names"):
+        layers = _layer_names(model)
+        return model.input, [path_name(path, layers.get(id(x), x.name)) for path, x in leaves(model.input)]
+    spec = model.input_spec
+    if isinstance(spec, list | tuple) and len(spec) == 1:  # Keras compares specs and tensors flat: it is one tensor's
+        (spec,) = spec
+    if spec is not None and all(s.shape is not None and s.dtype is not None for _, s in leaves(spec)):
+        return spec, [path_name(path, _parameter_names(model, 1)[0]) for path, _ in leaves(spec)]
+    return None, []
+
+
+def _with_dtype(spec: Any, dtype: Any) -> Any:
+    """Returns the spec, with the model's own dtype if it has none."""
+    import keras
+
+    if spec.dtype is not None or not isinstance(spec, keras.InputSpec):
+        return spec
+    return keras.InputSpec(shape=spec.shape, dtype=keras.backend.standardize_dtype(dtype))
+
+
+def _layer_names(model: Any) -> dict[int, str]:
+    import keras
+
+    inputs = [layer for layer in functional_of(model).layers if isinstance(layer, keras.layers.InputLayer)]
+    return {id(layer.output): layer.name for layer in inputs}
+
+
+def _parameter_names(model: Any, count: int) -> list[str]:
+    names = [name for name in inspect.signature(model.call).parameters if name not in ("args", "kwargs", "training")]
+    return [names[i] if i < len(names) else f"input_{i}" for i in range(count)]
+
+
+def _positional_name(called: list[str], path: LeafPath) -> str:
+    return "_".join([called[int(path[0])], *map(str, path[1:])])
+
+
+def output_names(model: Any, results: Any) -> list[str]:
+    """Returns the model's own names of what it returned, flat."""
+    import keras
+
+    found = leaves(results)
+    if isinstance(model, keras.Sequential):
+        own = [model.layers[-1].name]
+    elif hasattr(model, "output_names"):
+        by_tensor = dict(zip(map(id, model.outputs), model.output_names, strict=True))
+        own = [by_tensor[id(x)] for _, x in leaves(model.output)]
+    else:
+        own = [f"output_{i}" for i in range(len(found))] if len(found) > 1 else ["output"]
+    if len(own) != len(found):  # a subclass of Functional with a call of its own
+        own = [f"output_{i}" for i in range(len(found))]
+    return [path_name(path, name) for (path, _), name in zip(found, own, strict=True)]
+
+
+def spec_shape(spec: Any, name: str) -> tuple[int | str | None, ...]:
+    """Returns the shape of an input.
+
+    Raises:
+        ValueError: If it has none, or is not dense.
+    """
+    if getattr(spec, "sparse", False) or getattr(spec, "ragged", False):
+        raise ValueError(f"Input {name!r} must be dense. Received: a sparse or ragged input.")
+    if spec.shape is None:
+        raise ValueError(f"Input {name!r} must have a shape in `input_signature`. Received: shape=None.")
+    return tuple(dim if dim is None or isinstance(dim, str) else int(dim) for dim in spec.shape)
+
+
+def spec_dtype(spec: Any, name: str) -> str:
+    """Returns the dtype of an input.
+
+    Raises:
+        ValueError: If it has none.
+    """
+    import keras
+
+    if spec.dtype is None:
+        raise ValueError(f"Input {name!r} must have a dtype in `input_signature`. Received: dtype=None.")
+    return str(keras.backend.standardize_dtype(spec.dtype))

@@ -1,0 +1,92 @@
+"""What the inputs of a model are looked up in: found by watching what reaches its lookup layers."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from keras_pe.export.model.watch.calling import FlatModel
+from keras_pe.export.model.watch.recording import recorded_arguments
+from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.traceable import as_traceable
+from keras_pe.export.model.watch.vocabulary import Vocabulary
+
+_MOST_ENTRIES = 1000  # of a layer
+
+
+def find_vocabularies(model: FlatModel) -> list[Vocabulary | None]:
+    """Returns the vocabulary of each input, None where there is none.
+
+    A text that reaches no lookup layer on the way that is followed may be any word that the model knows.
+    """
+    import keras
+
+    kinds = (keras.layers.StringLookup, keras.layers.IntegerLookup, keras.layers.TextVectorization)
+    layers = [layer for layer in model.layers if isinstance(layer, kinds)]
+    if not layers or keras.backend.backend() != "tensorflow":
+        return [None] * len(model.dtypes)
+    reached = _reached(model, kinds)
+    anything = _common(layers, is_closed=False)
+    return [
+        _common(own, is_closed=any(map(_refuses_others, own)))
+        if (own := reached.get(i))
+        else anything
+        if dtype == "string"
+        else None
+        for i, dtype in enumerate(model.dtypes)
+    ]
+
+
+def _reached(model: FlatModel, kinds: tuple[type, ...]) -> dict[int, list[Any]]:
+    """Returns the lookup layers that each input reaches, by its number; none if the model cannot be traced."""
+    import tensorflow as tf
+
+    found: dict[int, list[Any]] = {}
+
+    def flat(*inputs: Any) -> list[Any]:
+        found.clear()
+        with state_left_alone(), recorded_arguments(model.layers[0]) as calls:
+            results = model.outputs(inputs)
+        numbers = {tensor.op.name: i for i, tensor in enumerate(inputs)}
+        for layer, arguments in calls:
+            number = numbers.get(_source(arguments[0])) if isinstance(layer, kinds) and arguments else None
+            if number is not None:
+                found.setdefault(number, []).append(layer)
+        return results
+
+    shapes = [tuple(None if isinstance(dim, str) else dim for dim in shape) for shape in model.shapes]
+    specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, model.dtypes, strict=True)]
+    try:
+        as_traceable(
+            model.layers, lambda: tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
+        )
+    except Exception:  # a layer may raise anything where a size is not known
+        return {}
+    return found
+
+
+def _source(tensor: Any) -> str | None:
+    """Returns the name of the operator whose values a tensor has, in whichever shape; None for a ragged one."""
+    operator = getattr(tensor, "op", None)
+    while operator is not None and operator.inputs and operator.inputs[0].dtype == tensor.dtype:
+        operator = operator.inputs[0].op
+    return getattr(operator, "name", None)
+
+
+def _common(layers: Iterable[Any], *, is_closed: bool) -> Vocabulary:
+    """Returns the entries that layers have: of closed vocabularies those that all have, else those that any has."""
+    entries = [
+        dict.fromkeys(
+            str(entry) if isinstance(entry, str) else int(entry)
+            for entry in layer.get_vocabulary(include_special_tokens=False)[:_MOST_ENTRIES]
+        )
+        for layer in layers
+        if not is_closed or _refuses_others(layer)
+    ]
+    first, *others = entries
+    if is_closed:
+        shared = tuple(entry for entry in first if all(entry in other for other in others))
+        return Vocabulary(shared, is_closed=bool(shared))
+    return Vocabulary(tuple({entry: None for each in entries for entry in each}))
+
+
+def _refuses_others(layer: Any) -> bool:
+    return getattr(layer, "num_oov_indices", 1) == 0

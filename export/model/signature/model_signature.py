@@ -1,0 +1,142 @@
+"""`model_signature`: finds out what a model takes and returns."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.errors import UnknownSizesError
+from keras_pe.export.model.signature.declared import declared_arguments, output_names, spec_dtype, spec_shape
+from keras_pe.export.model.signature.lookups import find_vocabularies
+from keras_pe.export.model.signature.names import sanitize, unique
+from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.sizes.answers import Answer, ask
+from keras_pe.export.model.sizes.dimensions import Shape, unnamed_lengths
+from keras_pe.export.model.sizes.probing import asks_for_a_value
+from keras_pe.export.model.watch.calling import FlatModel
+from keras_pe.export.model.watch.nesting import leaves, map_leaves
+from keras_pe.protocols import Model
+
+_AS_NUMBERS = "Python asks for a number in a tensor there: compute with keras.ops, or set it before the export."
+
+
+def model_signature(
+    model: Model, input_signature: Any = None, *, sizes: Mapping[str, Sequence[int]] | None = None
+) -> Signature:
+    """Returns the signature of a Keras model.
+
+    Functional and Sequential models need not have been called. A model that was built by its own call tells neither the
+    dtypes nor the dynamic dimensions, so a subclassed model must have them in `model.input_spec`, or they are given.
+
+    Args:
+        model: A built `keras.Model`. Its graph is asked which sizes it takes and which dimensions must agree, and it is
+            called on arrays of zeros of such sizes, its state left alone.
+        input_signature: The structure of the model's input with a `keras.InputSpec`, a `TensorInfo` of this package, a
+            `tf.TensorSpec` or a `keras.KerasTensor` at each leaf; as in `keras.Model.export`, a list or tuple holds the
+            positional arguments of a subclassed model's call. `None` is a dynamic dimension; this package's
+            `TensorInfo` may name it instead, and equal names are then taken to be equal sizes. An `InputSpec` without a
+            dtype has the model's. A `Signature` is returned as it is.
+        sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
+            `{"height": (64, 224)}`.
+
+    Raises:
+        ValueError: If the signature is not known, does not fit, or if the model cannot be called with it.
+        TypeError: If `model` is not a Keras model.
+    """
+    import keras
+
+    if not isinstance(model, keras.Model):
+        raise TypeError(f"`model` must be a keras.Model. Received: {type(model).__name__}.")
+    if not model.built:
+        raise ValueError(
+            f"`model` must be built: {model.name!r} has no weights yet. Call it once, or load its weights."
+        )
+    if isinstance(input_signature, Signature):
+        if sizes:
+            raise ValueError("`sizes` must be given to `model_signature`, with which the `Signature` was made.")
+        return input_signature
+    given = {name: (values,) if isinstance(values, int) else tuple(values) for name, values in (sizes or {}).items()}
+    arguments, names = declared_arguments(model, input_signature)
+    specs = [spec for _, spec in leaves(arguments)]
+    plain = unique(map(sanitize, names))
+    shapes = [spec_shape(spec, name) for spec, name in zip(specs, names, strict=True)]
+    dtypes = [spec_dtype(spec, name) for spec, name in zip(specs, names, strict=True)]
+    remaining = iter(plain)
+    structure = map_leaves(arguments, lambda _: next(remaining))
+    inputs = dict(zip(plain, zip(shapes, dtypes, strict=True), strict=True))
+    flat = FlatModel(model, structure, inputs)
+    vocabularies = find_vocabularies(flat)
+    try:
+        answer = ask(flat, vocabularies, given)
+    except UnknownSizesError as error:
+        rule = "`model` must take zeros" if input_signature is None else "`input_signature` must fit the model"
+        raise UnknownSizesError(
+            f"{rule}: {model.name!r} cannot be called on zeros of the shapes "
+            f"{', '.join(f'{name} {shape}' for name, shape in zip(names, shapes, strict=True))}. {error}. "
+            f"{_AS_NUMBERS if asks_for_a_value(error.__cause__) else _as_sizes(shapes)}"
+        ) from error.__cause__
+    _check_sizes(model.name, given, answer, dtypes)
+    named = [TensorInfo(*spec) for spec in zip(plain, answer.dimensions.shapes, dtypes, strict=True)]
+    own, outputs, results = _outputs(model, answer, plain)
+    renamed = [*zip(plain, names, strict=True), *zip([spec.name for spec in outputs], own, strict=True)]
+    return Signature(
+        tuple(named),
+        outputs,
+        structure,
+        results,
+        answer.sizes,
+        answer.dimensions.ranges,
+        {name: old for name, old in renamed if name != old},
+        {name: each for name, each in zip(plain, vocabularies, strict=True) if each},
+    )
+
+
+def _as_sizes(shapes: Sequence[Shape]) -> str:
+    """Returns how sizes are given that were not found, in a sentence."""
+    named = [dim for shape in shapes for dim in shape if isinstance(dim, str) and not dim.startswith("batch")]
+    names = dict.fromkeys([*named, *unnamed_lengths(shapes)])
+    fixed = "fixed in `input_signature`"
+    given = f"give them: sizes={dict.fromkeys(names, (64, 128))}, or {fixed}" if names else f"give them {fixed}"
+    return f"If it takes certain sizes only, {given}."
+
+
+def _check_sizes(model: str, given: Mapping[str, Sequence[int]], answer: Answer, dtypes: Sequence[str]) -> None:
+    """Raises ValueError if a dimension is not dynamic at all, or none of the model."""
+    ranges = answer.dimensions.ranges
+    if unknown := given.keys() - ranges:
+        raise ValueError(
+            f"`sizes` must be of the dynamic dimensions {', '.join(ranges) or '(there are none)'}. "
+            f"Received: {', '.join(sorted(unknown))}."
+        )
+    fixed = {name: own.least for name, own in ranges.items() if not own.step and not own.given}
+    if not fixed:
+        return
+    raise UnknownSizesError(
+        f"{model!r} takes no other size that was asked for than {', '.join(f'{n} {s}' for n, s in fixed.items())}. "
+        f"Fix it: {written_signature(answer.dimensions.shapes, dtypes, fixed)}, or give the sizes that you know: "
+        f"sizes={ {name: (size,) for name, size in fixed.items()} }."
+    )
+
+
+def written_signature(
+    shapes: Sequence[tuple[int | str, ...]], dtypes: Sequence[str], fixed: Mapping[str, int | None]
+) -> str:
+    """Returns the argument of an export that fixes dimensions, as it is written in Python."""
+    static = [tuple(fixed.get(dim) if isinstance(dim, str) else dim for dim in shape) for shape in shapes]
+    specs = (f"keras.InputSpec(shape={s}, dtype={d!r})" for s, d in zip(static, dtypes, strict=True))
+    return f"input_signature=[{', '.join(specs)}]"
+
+
+def _outputs(model: Any, answer: Answer, inputs: list[str]) -> tuple[list[str], tuple[TensorInfo, ...], Any]:
+    """Returns the model's own names of its outputs, what they are, and the structure that it returns them in."""
+    import keras
+
+    dtypes = [keras.backend.standardize_dtype(x.dtype) for _, x in leaves(answer.results)]
+    own = output_names(model, answer.results)
+    plain = unique(map(sanitize, own), taken=inputs)
+    shapes = [
+        tuple(dim if isinstance(dim, int) or dim in answer.sizes else f"{name}_{dim}" for dim in shape)
+        for name, shape in zip(plain, answer.outputs, strict=True)
+    ]
+    remaining = iter(plain)
+    structure = map_leaves(answer.results, lambda _: next(remaining))
+    return own, tuple(TensorInfo(*spec) for spec in zip(plain, shapes, dtypes, strict=True)), structure

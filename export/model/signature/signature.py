@@ -1,0 +1,113 @@
+"""What a model takes and returns: names, dtypes, static and dynamic dimensions, and the structures that hold them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.model.sizes.dimensions import StaticShape
+from keras_pe.export.model.sizes.sizes import SizeRange, fitted, spread
+from keras_pe.export.model.watch.calling import zeros
+from keras_pe.export.model.watch.nesting import align, map_leaves
+from keras_pe.export.model.watch.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The inputs and outputs of a model under the names that every artifact of it carries.
+
+    Attributes:
+        inputs: Flat, in the model's order.
+        outputs: Flat, in the model's order.
+        arguments: The positional arguments of the model's call, with the names of `inputs` as leaves.
+        results: What the model returns, with the names of `outputs` as leaves.
+        sizes: Sizes of the inputs' dynamic dimensions that the model was called with.
+        ranges: The sizes that each of these dimensions takes.
+        renamed: The model's own name of each tensor whose name an artifact cannot carry.
+        vocabularies: What inputs are looked up in.
+    """
+
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    arguments: tuple[Any, ...]
+    results: Any
+    sizes: Mapping[str, int]
+    ranges: Mapping[str, SizeRange] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
+
+    def pack(self, arrays: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Returns the positional arguments of the model's call: `model(*signature.pack(arrays))`.
+
+        Raises:
+            ValueError: If a name is missing or is none of the inputs.
+        """
+        names = [spec.name for spec in self.inputs]
+        if set(names) != set(arrays):
+            raise ValueError(
+                f"`arrays` must have the names {', '.join(names)}. Received: {', '.join(arrays) or 'none'}."
+            )
+        packed: tuple[Any, ...] = map_leaves(self.arguments, lambda name: arrays[name])
+        return packed
+
+    def flattened(self) -> tuple[list[str], list[str]]:
+        """Returns the names of the inputs and of the outputs in the order in which Keras' own exporters number them."""
+        import keras
+
+        flat = [keras.tree.flatten(structure) for structure in (self.arguments, self.results)]
+        return [name for name in flat[0] if name is not None], [name for name in flat[1] if name is not None]
+
+    def example(self, sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
+        """Returns arrays of zeros by name, of the given sizes or else of those that the model was called with.
+
+        An input that takes the entries of a vocabulary alone holds one of them.
+        """
+        sizes = sizes or self.sizes
+
+        def static(shape: tuple[int | str, ...]) -> StaticShape:
+            return tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape)
+
+        known = self.vocabularies
+        return {spec.name: zeros(static(spec.shape), spec.dtype, known.get(spec.name)) for spec in self.inputs}
+
+    def fitted(self, wanted: Mapping[str, int]) -> dict[str, int]:
+        """Returns sizes that the model takes, next to those that are wanted, and as different from each other."""
+        return fitted(self.ranges, {**self.sizes, **wanted})
+
+    def other_sizes(self) -> dict[str, int]:
+        """Returns sizes that the model takes, all other than those that it was called with where the ranges allow."""
+        return spread(self.ranges, batch=2, start=max([29, *(2 * size for size in self.sizes.values())]))
+
+    def call(self, model: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what a model of this signature returns in inference, by name, as arrays by name come in.
+
+        Raises:
+            ValueError: If the names or the results are not those of the signature.
+        """
+        return self.unpack(model(*self.pack(arrays), training=False))
+
+    def with_dtype(self, dtype: str) -> "Signature":
+        """Returns the signature of the same model in another precision, as `with_dtype` of a model makes it."""
+
+        def cast(specs: tuple[TensorInfo, ...]) -> tuple[TensorInfo, ...]:
+            floats = ("float16", "bfloat16", "float32")
+            return tuple(replace(spec, dtype=dtype) if spec.dtype in floats else spec for spec in specs)
+
+        return replace(self, inputs=cast(self.inputs), outputs=cast(self.outputs))
+
+    def notes(self) -> list[str]:
+        """Returns a sentence on each name that an artifact cannot carry, and on each value that it does not refuse."""
+        renamed = [f"{old!r} of the model is called {name!r} in the artifact." for name, old in self.renamed.items()]
+        closed = [name for name, vocabulary in self.vocabularies.items() if vocabulary.is_closed]
+        return renamed + [
+            f"{name!r} takes the entries of its vocabulary alone: Keras refuses others, the artifact need not."
+            for name in closed
+        ]
+
+    def unpack(self, structure: Any) -> dict[str, Any]:
+        """Returns what the model returned by name, in the order of `outputs`.
+
+        Raises:
+            ValueError: If the structure is not the one the model returns.
+        """
+        return dict(align(self.results, structure))

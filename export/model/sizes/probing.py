@@ -1,0 +1,117 @@
+"""Asks a model whether it takes given sizes, and what it returns for them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from keras_pe.export.errors import UnknownSizesError
+from keras_pe.export.model.sizes.dimensions import StaticShape
+from keras_pe.export.model.sizes.shape_inference import GraphShapes, PartialShape, SymbolicShapes
+from keras_pe.export.model.watch.calling import FlatModel, varied, zeros
+from keras_pe.export.model.watch.nesting import leaves
+from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.vocabulary import Vocabulary
+
+
+class Probe:
+    """A model that is asked, its state left alone.
+
+    Attributes:
+        cause: An error of its own, where it did not take something.
+    """
+
+    def __init__(self, model: FlatModel, vocabularies: Sequence[Vocabulary | None]) -> None:
+        self._model = model
+        self._vocabularies = vocabularies
+        self._inference: GraphShapes | SymbolicShapes | None = None
+        self._taken: dict[tuple[StaticShape, ...], bool] = {}
+        self.cause: Exception | None = None
+
+    def takes(self, shapes: Sequence[StaticShape]) -> bool:
+        """Returns whether the layers take these shapes, as far as shapes tell.
+
+        Raises:
+            UnknownSizesError: If they ask for a number in a tensor, which no size gives.
+        """
+        asked = tuple(shapes)
+        if asked not in self._taken:
+            try:
+                self._infer(shapes)
+            except Exception as error:  # whatever the layers raise
+                self.cause = self.cause or error
+                if asks_for_a_value(error):
+                    raise UnknownSizesError from error
+                self._taken[asked] = False
+            else:
+                self._taken[asked] = True
+        return self._taken[asked]
+
+    def are_within_tables(self, shapes: Sequence[StaticShape]) -> bool:
+        """Returns whether tables that are read at places of the sizes' own, as of positions, have as much."""
+        try:
+            return not isinstance(self._inference, GraphShapes) or self._inference.are_within_tables(shapes)
+        except ValueError:  # the shapes do not go together
+            return False
+
+    def call(self, shapes: Sequence[StaticShape]) -> Any:
+        """Returns what the model returns for zeros of these shapes.
+
+        Raises:
+            Exception: Whatever the kernels raise.
+        """
+        with state_left_alone():
+            return self._model.call([zeros(*spec) for spec in self._specs(shapes)])
+
+    @property
+    def infers(self) -> bool:
+        """Whether the shapes of outputs have been inferred so far, which costs less than a call."""
+        return self._inference is not None
+
+    def measure(self, shapes: Sequence[StaticShape]) -> list[StaticShape]:
+        """Returns the shapes of the outputs: what cannot be inferred comes from a call.
+
+        Values differ then, so that what counts some of them is no dimension. Neither is what counts the words of a
+        text, which are more than any dimension has entries.
+        """
+        inferred = self._infer(shapes) if self.infers else [None]
+        if all(shape is not None and None not in shape for shape in inferred):
+            return inferred  # type: ignore[return-value]  # no size is None
+        words = 1 + 2 * max((size for shape in shapes for size in shape), default=0)
+        try:
+            return self._returned([varied(*spec, words) for spec in self._specs(shapes)])
+        except Exception:  # whatever the layers raise where they take none but certain values
+            return self._returned([zeros(*spec, words) for spec in self._specs(shapes)])
+
+    def _specs(self, shapes: Sequence[StaticShape]) -> list[tuple[StaticShape, str, Vocabulary | None]]:
+        return list(zip(shapes, self._model.dtypes, self._vocabularies, strict=True))
+
+    def _returned(self, arrays: Sequence[Any]) -> list[StaticShape]:
+        if isinstance(self._inference, GraphShapes):
+            return shapes_of(self._inference.run(arrays))
+        with state_left_alone():
+            return shapes_of(self._model.call(arrays))
+
+    def _infer(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
+        """Returns the shapes of the outputs without running the model."""
+        if self._inference is None:
+            self._inference = self._start()
+        return self._inference(shapes)
+
+    def _start(self) -> GraphShapes | SymbolicShapes:
+        import keras
+
+        if keras.backend.backend() == "tensorflow":
+            try:
+                return GraphShapes(self._model)
+            except Exception as error:  # a layer may raise anything where a size is not known
+                self.cause = error
+        return SymbolicShapes(self._model)
+
+
+def asks_for_a_value(error: BaseException | None) -> bool:
+    """Whether an error says that Python was to find a number in a tensor that has none yet, as TensorFlow words it."""
+    return "symbolic" in str(error).lower()
+
+
+def shapes_of(results: Any) -> list[StaticShape]:
+    """Returns the shapes of what a model returned, flat."""
+    return [tuple(int(dim) for dim in result.shape) for _, result in leaves(results)]

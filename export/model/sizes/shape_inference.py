@@ -1,0 +1,111 @@
+"""The shapes of a model's outputs for given shapes of its inputs, without running a kernel where it can be.
+
+Kernels may crash where a tensor is empty, and need memory where it is large; shapes are inferred in either case.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from keras_pe.export.model.sizes.dimensions import StaticShape
+from keras_pe.export.model.sizes.shape_graph import imported, shape_graph
+from keras_pe.export.model.sizes.table_reads import TableReads
+from keras_pe.export.model.watch.calling import FlatModel
+from keras_pe.export.model.watch.keras_internals import compute_output_spec
+from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.traceable import as_traceable
+
+PartialShape = tuple[int | None, ...]
+
+
+class EmptyTensorError(ValueError):
+    """The sizes are so small that nothing is left of a tensor on the way."""
+
+
+class PastTheEndError(ValueError):
+    """The sizes are so large that a table, such as one of positions, ends before."""
+
+
+class SymbolicShapes:
+    """Calls the model on symbolic tensors of static shapes, on any backend."""
+
+    def __init__(self, model: FlatModel) -> None:
+        self._model = model
+
+    def __call__(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
+        """Returns the shapes of the outputs, `None` where a size is not known.
+
+        Raises:
+            Exception: Whatever the layers raise if they do not take these shapes.
+        """
+        import keras
+
+        tensors = [keras.KerasTensor(shape, dtype) for shape, dtype in zip(shapes, self._model.dtypes, strict=True)]
+        with state_left_alone():
+            return [tuple(spec.shape) for spec in compute_output_spec(self._model.outputs, tensors)]
+
+
+class GraphShapes:
+    """Traces the model once with dynamic dimensions, and has TensorFlow infer the graph anew for each question."""
+
+    def __init__(self, model: FlatModel) -> None:
+        """Traces the model, its variables as placeholders: a graph that is read back knows no shapes of variables.
+
+        Raises:
+            Exception: Whatever the layers raise where a size is not known.
+        """
+        import tensorflow as tf
+
+        count = len(model.shapes)
+
+        def flat(*arguments: Any) -> list[Any]:
+            with state_left_alone(zip(model.variables, arguments[count:], strict=True)):
+                return [tf.identity(result) for result in model.outputs(arguments[:count])]
+
+        shapes = [tuple(None if isinstance(dim, str) else dim for dim in shape) for shape in model.shapes]
+        specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, model.dtypes, strict=True)]
+        specs += [tf.TensorSpec(variable.shape, variable.dtype) for variable in model.variables]
+        function = as_traceable(
+            model.layers, lambda: tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
+        )
+        self._function, self._variables = function, model.variables
+        inputs = [tensor.op.name for tensor in function.inputs[:count]]
+        self._outputs = [tensor.name for tensor in function.outputs]
+        self._definition = shape_graph(function.graph, inputs, [tensor.op.name for tensor in function.outputs])
+        self._reads = TableReads(function.graph, dict(zip(inputs, model.shapes, strict=True)))
+        self._inputs = inputs
+        self._always_empty = set(_empty_tensors(function.graph))
+
+    def __call__(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
+        """Returns the shapes of the outputs, `None` where a size or the number of dimensions is not known.
+
+        Raises:
+            ValueError: If the shapes do not go together, leave nothing of a tensor, or ask more of a table than it has.
+        """
+        if reader := self._reads.past_the_end(shapes, ("Slice", "GatherV2")):
+            raise PastTheEndError(f"{reader!r} reads past the end of its table")
+        graph = imported(self._definition, self._inputs, shapes)
+        for name in _empty_tensors(graph):
+            if name not in self._always_empty:
+                raise EmptyTensorError(f"nothing is left of the tensor {name!r}")
+        found = (graph.get_tensor_by_name(name).shape for name in self._outputs)
+        return [None if shape.rank is None else tuple(shape.as_list()) for shape in found]
+
+    def are_within_tables(self, shapes: Sequence[StaticShape]) -> bool:
+        """Returns whether no table is asked for more than it has, nor for what is then cut off."""
+        return self._reads.past_the_end(shapes, ("Slice", "StridedSlice", "GatherV2")) is None
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        """Returns the outputs, flat: a loop over many steps takes a fraction of the time that it takes eagerly.
+
+        Raises:
+            Exception: Whatever the kernels raise.
+        """
+        return list(self._function(*arrays, *(variable.value for variable in self._variables)))
+
+
+def _empty_tensors(graph: Any) -> Iterator[str]:
+    """Yields the names of the tensors without an element, of which there may be some whatever the sizes."""
+    for operator in graph.get_operations():
+        for tensor in operator.outputs:
+            if tensor.dtype.is_floating and tensor.shape.rank and 0 in tensor.shape.as_list():
+                yield tensor.name

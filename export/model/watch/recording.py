@@ -1,0 +1,194 @@
+"""What each layer of a model was given and returned in one call, at any depth."""
+
+import contextlib
+import functools
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_pe.export.model.watch.keras_internals import parts_of
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class LayerCall:
+    """One call of a layer or of an operation.
+
+    Attributes:
+        path: The names that lead to the layer, joined by "/"; from its second call on with its number, as in "dense#2".
+        layer: The layer or operation.
+        arguments: What it was given, as the layer's `call` saw it, masks among the keywords.
+        keywords: What it was given by name.
+        inputs: The arrays among both, in order.
+        outputs: The arrays that it returned, in order.
+        depth: How many recorded calls it was made within.
+    """
+
+    path: str
+    layer: Any
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+    depth: int
+
+
+def record_calls(model: Any, run: Callable[[], Any]) -> list[LayerCall]:
+    """Returns the calls that a model made of its layers, in the order in which they returned: inner ones come first.
+
+    Neither the steps of a recurrent layer nor what is computed on symbols (in a loop that is compiled) is recorded.
+
+    Args:
+        model: A built `keras.Model`. The calls of its own layers are watched, of no others.
+        run: Calls the model, eagerly.
+    """
+    calls: list[LayerCall] = []
+    names = _Numbered()
+
+    def keep(path: str, call: _Seen) -> None:
+        given, returned = arrays_in((call.arguments, call.keywords)), arrays_in(call.result)
+        if given is not None and returned:
+            name = names.give(path)
+            calls.append(LayerCall(name, call.layer, call.arguments, call.keywords, given, returned, call.depth))
+
+    with _watched(model, keep):
+        run()
+    return calls
+
+
+@contextlib.contextmanager
+def recorded_symbols(model: Any) -> Iterator[dict[str, list[Any]]]:
+    """Records what the layers of a model return while it is traced.
+
+    The value of the context holds the tensors of each call, under the path that `record_calls` gives it: once a trace
+    has ended, nothing else tells which symbol was whose. Operations are left out: a model that is made again from its
+    configuration has other names for them.
+    """
+    import keras
+
+    symbols: dict[str, list[Any]] = {}
+    names = _Numbered()
+
+    def keep(path: str, call: _Seen) -> None:
+        returned = [leaf for leaf in keras.tree.flatten(call.result) if keras.ops.is_tensor(leaf)]
+        if returned and isinstance(call.layer, keras.Layer):
+            symbols[names.give(path)] = returned
+
+    with _watched(model, keep):
+        yield symbols
+
+
+@contextlib.contextmanager
+def recorded_arguments(model: Any) -> Iterator[list[tuple[Any, tuple[Any, ...]]]]:
+    """Records what the layers of a model are given, by position, while it is called or traced."""
+    given: list[tuple[Any, tuple[Any, ...]]] = []
+    with _watched(model, lambda path, call: given.append((call.layer, call.arguments))):
+        yield given
+
+
+class _Numbered:
+    """Gives a path its name: from the second call on with the number of the call."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def give(self, path: str) -> str:
+        self._counts[path] += 1
+        return path if self._counts[path] == 1 else f"{path}#{self._counts[path]}"
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A call that has returned: see `LayerCall`."""
+
+    layer: Any
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+    result: Any
+    depth: int
+
+
+@contextlib.contextmanager
+def _watched(model: Any, keep: Callable[[str, _Seen], None]) -> Iterator[None]:
+    """Shows every call that this thread makes of a layer or operation of the model, with its path."""
+    thread, depth = threading.get_ident(), 0
+
+    def watched(path: str, layer: Any, call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def show(*arguments: Any, **keywords: Any) -> Any:
+            nonlocal depth
+            if threading.get_ident() != thread:
+                return call(*arguments, **keywords)
+            depth += 1
+            try:
+                result = call(*arguments, **keywords)
+            finally:
+                depth -= 1
+            keep(path, _Seen(layer, arguments, keywords, result, depth))
+            return result
+
+        return show
+
+    with contextlib.ExitStack() as stack:
+        for path, layer in layer_paths(model):
+            stack.enter_context(_replaced_call(layer, functools.partial(watched, path, layer)))
+        yield
+
+
+def layer_paths(model: Any) -> list[tuple[str, Any]]:
+    """Returns every layer and operation in a model with its path, each once, those within recurrent layers aside."""
+    import keras
+
+    found: dict[int, tuple[str, Any]] = {}
+    taken = set[str]()
+
+    def walk(prefix: str, parent: Any) -> None:
+        for part in parts_of(parent):
+            if id(part) in found or isinstance(part, keras.layers.InputLayer):
+                continue
+            path = name = f"{prefix}{part.name}"
+            count = 1
+            while path in taken:
+                count += 1
+                path = f"{name}~{count}"
+            taken.add(path)
+            found[id(part)] = (path, part)
+            if not isinstance(part, keras.layers.RNN):
+                walk(f"{path}/", part)
+
+    walk("", model)
+    return list(found.values())
+
+
+def arrays_in(structure: Any) -> tuple[Array, ...] | None:
+    """Returns the tensors in a structure as arrays; None where one is a symbol. What is no tensor is left out."""
+    import keras
+
+    arrays = []
+    for leaf in keras.tree.flatten(structure):
+        if keras.ops.is_tensor(leaf) or isinstance(leaf, np.ndarray):
+            try:
+                arrays.append(np.asarray(keras.ops.convert_to_numpy(leaf)))
+            except Exception:  # each backend has an error of its own for a symbol
+                return None
+    return tuple(arrays)
+
+
+@contextlib.contextmanager
+def _replaced_call(layer: Any, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+    """Gives one layer another `call`, in its own dictionary: that of its class stays."""
+    name = "quantized_call" if getattr(layer, "quantization_mode", None) else "call"
+    own, kept = vars(layer), vars(layer).get(name)
+    own[name] = wrap(getattr(layer, name))  # setattr() would track it
+    try:
+        yield
+    finally:
+        del own[name]
+        if kept is not None:
+            own[name] = kept

@@ -1,0 +1,87 @@
+"""What lets a model be traced that Keras runs eagerly: sizes that are tensors, and Python's `for` and `if` over them.
+
+Keras 3.15 traces its layers' calls as they are written. A loop over as many steps as the input has, which Python runs
+eagerly, is none in a graph, unless AutoGraph has made one of it. A CenterCrop takes a size that is not known for a
+large one, and would cut too little out of a small image, which it resizes eagerly.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from keras_pe.export.model.watch.keras_internals import replaced_calls, replaced_image_transforms, resizing_to_tensors
+
+_Result = TypeVar("_Result")
+
+
+def as_traceable(layers: Sequence[Any], trace: Callable[[], _Result]) -> _Result:
+    """Returns what a function that traces a model returns.
+
+    Where it raises, it is called once more, with AutoGraph reading the calls of the layers that are not Keras' own.
+
+    Args:
+        layers: The model, then every layer in it.
+        trace: Traces the model.
+
+    Raises:
+        Exception: Whatever the layers raise as they are written.
+    """
+    with resizing_to_tensors(), replaced_image_transforms(_crops(layers)):
+        try:
+            return trace()
+        except Exception as error:  # a layer may raise anything where a size is not known
+            calls = _converted_calls(layers)
+            try:
+                with replaced_calls(calls):
+                    return trace()
+            except Exception:
+                raise error from None
+
+
+def _crops(layers: Iterable[Any]) -> dict[Any, Callable[..., Any]]:
+    """Returns what crops images of any size, for each layer that crops."""
+    import keras
+
+    crops = (layer for layer in layers if isinstance(layer, keras.layers.CenterCrop))
+    return {layer: functools.partial(_crop, layer) for layer in crops}
+
+
+def _crop(layer: Any, crop: Callable[..., Any], images: Any, *args: Any, **kwargs: Any) -> Any:
+    import keras
+    import tensorflow as tf
+
+    rows, columns = (-3, -2) if layer.data_format == "channels_last" else (-2, -1)
+    size, static = (layer.height, layer.width), list(images.shape)
+    if None not in (static[rows], static[columns]):
+        return crop(images, *args, **kwargs)
+    images = tf.cast(images, layer.compute_dtype)
+    shape = tf.shape(images)
+    cropped = tf.cond(
+        (shape[rows] >= layer.height) & (shape[columns] >= layer.width),
+        lambda: crop(images, *args, **kwargs),
+        lambda: keras.preprocessing.image.smart_resize(images, size, data_format=layer.data_format),
+    )
+    static[rows], static[columns] = size
+    return tf.ensure_shape(cropped, static)
+
+
+def _converted_calls(layers: Iterable[Any]) -> dict[Any, Callable[..., Any]]:
+    """Returns each layer's call as AutoGraph reads it, for those that have one of their own and whose code is known."""
+    import tensorflow as tf
+
+    converted: dict[Any, Callable[..., Any] | None] = {}
+    for call in {type(layer).call for layer in layers}:
+        is_own = call.__module__.partition(".")[0] != "keras"
+        try:
+            converted[call] = tf.autograph.to_graph(call) if is_own else None
+        except Exception:  # whatever AutoGraph raises where it cannot read the code
+            converted[call] = None
+    return {
+        layer: functools.partial(_call, own, layer)
+        for layer in layers
+        if (own := converted[type(layer).call]) is not None
+    }
+
+
+def _call(converted: Callable[..., Any], layer: Any, usual: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return converted(layer, *args, **kwargs)

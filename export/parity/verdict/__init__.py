@@ -1,1 +1,0 @@
-"""Running one runtime and comparing what it returns."""

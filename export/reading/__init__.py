@@ -1,1 +1,0 @@
-"""What stands on disk, read without running it: one file a format."""

@@ -1,0 +1,96 @@
+"""A whole check."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from keras_pe.export.results.diagnosis import Finding
+from keras_pe.export.results.runs import RuntimeResult, SkippedRuntime
+
+
+@dataclass(frozen=True)
+class CaseInfo:
+    """One case of the sweep.
+
+    Attributes:
+        name: Unique in the report.
+        inputs: Each input as text, such as "float32 (3, 67, 8)".
+        purpose: What the case is there to find.
+        error: The reference's error where it refuses the case, else None. Nothing is compared then, but a runtime that
+            answers all the same has failed.
+    """
+
+    name: str
+    inputs: Mapping[str, str]
+    purpose: str
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a check.
+
+    Attributes:
+        name: What it does.
+        seconds: How long it took.
+        processor_seconds: What this process computed meanwhile, over all its threads; a runtime has a process of its
+            own, whose seconds are in its `RuntimeResult`.
+    """
+
+    name: str
+    seconds: float
+    processor_seconds: float
+
+
+@dataclass(frozen=True)
+class ParityReport:
+    """A whole check.
+
+    Attributes:
+        model: The Keras model's name, an artifact's path, or that of the stored outputs.
+        reference: What the differences are measured against and how much is allowed, in one sentence.
+        cases: The inputs.
+        results: One for each artifact and runtime.
+        skipped: Runtimes that are not installed.
+        seed: The seed of the sweep.
+        versions: The packages that took part.
+        seconds: The whole check.
+        stages: Its parts, in their order.
+    """
+
+    model: str
+    reference: str
+    cases: tuple[CaseInfo, ...]
+    results: tuple[RuntimeResult, ...]
+    skipped: tuple[SkippedRuntime, ...] = ()
+    seed: int = 0
+    versions: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    stages: tuple[Stage, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether every runtime passed. A check that compared nothing has failed."""
+        return bool(self.results) and all(result.passed for result in self.results)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The causes found in all runtimes."""
+        return tuple(dict.fromkeys(finding for result in self.results for finding in result.findings))
+
+    @property
+    def compared(self) -> int:
+        """How many values were compared."""
+        return sum(c.count for result in self.results for case in result.cases for c in case.comparisons)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the report as JSON's plain values; NaN and infinities as the texts "NaN", "Infinity", "-Infinity"."""
+        from keras_pe.export.parity.reports.json import to_plain
+
+        return to_plain(self)
+
+    def __str__(self) -> str:
+        """Returns what the terminal shows of it, 100 columns wide."""
+        from keras_pe.export.parity.reports.text import render_text
+
+        return render_text(self)

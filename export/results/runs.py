@@ -1,0 +1,144 @@
+"""One artifact in one runtime: its cases, its failures, and the arrays of the worst of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_pe.export.results.comparison import Comparison, ErrorProfile
+from keras_pe.export.results.diagnosis import Finding, LayerResult, Proof
+
+Array = npt.NDArray[Any]
+CaseStatus = Literal["passed", "failed", "skipped"]
+RunStatus = Literal["compared", "crashed", "hung", "not loaded"]
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One case in one runtime.
+
+    Attributes:
+        name: The case's name.
+        status: "skipped" where the reference and the runtime both refuse the case: nothing was compared.
+        error: The runtime's error, or what else was wrong with the case as a whole; empty where nothing was.
+        comparisons: One for each output, missing and extra ones included.
+    """
+
+    name: str
+    status: CaseStatus
+    error: str = ""
+    comparisons: tuple[Comparison, ...] = ()
+
+
+@dataclass(frozen=True)
+class NameMatch:
+    """An input or output that the artifact calls otherwise than the model.
+
+    Attributes:
+        kind: Which of the two it is.
+        model: Its name in the model.
+        artifact: Its name in the artifact.
+        by_order: Whether others of its type and shape were left to choose from: then it is the first of them.
+    """
+
+    kind: Literal["input", "output"]
+    model: str
+    artifact: str
+    by_order: bool
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The arrays of a failing runtime's worst case. They are not part of the report as JSON.
+
+    Attributes:
+        case: The case's name.
+        inputs: What was fed.
+        expected: The reference's outputs, empty where it refused.
+        actual: The runtime's outputs, empty where it gave none.
+        truth: The float64 rebuild's outputs, empty where there is none.
+        before: What the runtime had been fed before, in this order: its state may depend on it.
+    """
+
+    case: str
+    inputs: Mapping[str, Array]
+    expected: Mapping[str, Array]
+    actual: Mapping[str, Array]
+    truth: Mapping[str, Array] = field(default_factory=dict)
+    before: tuple[Mapping[str, Array], ...] = ()
+
+
+@dataclass(frozen=True)
+class RuntimeResult:
+    """One artifact in one runtime.
+
+    Attributes:
+        artifact: The artifact's path; empty for a runtime that runs the model itself.
+        format: "onnx", "tf_saved_model", "litert", "keras" for the model itself, or "served" for one behind an address.
+        runtime: The runtime's name, such as "onnxruntime[all]".
+        passed: Whether every case passed and at least one output was compared.
+        status: "compared", or why it could not be: "crashed", "hung", "not loaded".
+        error: The error where the status is not "compared"; else empty.
+        cases: One for each case that was run.
+        findings: The causes of a failure; empty where it passed.
+        layers: Layer by layer, where a failure was traced through the model.
+        proof: What replacing the layers at fault gives; None where none was found or it could not be tried.
+        version: The runtime's package and version.
+        names: The inputs and outputs that the artifact calls otherwise, matched for the comparison.
+        providers: How many nodes of the graph each execution provider got, where the runtime tells.
+        seconds: What the runs themselves took, imports and loading aside.
+        profile: How the differences of its longest comparison spread; None where no arrays were compared.
+        recording: The worst case's arrays, where it failed.
+    """
+
+    artifact: str
+    format: str
+    runtime: str
+    passed: bool
+    status: RunStatus
+    error: str = ""
+    cases: tuple[CaseResult, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    layers: tuple[LayerResult, ...] = ()
+    proof: Proof | None = None
+    version: str = ""
+    names: tuple[NameMatch, ...] = ()
+    providers: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    profile: ErrorProfile | None = None
+    recording: Recording | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def worst(self) -> tuple[str, Comparison] | None:
+        """The case and comparison that is furthest out of tolerance; None where nothing was compared."""
+        pairs = [(case.name, comparison) for case in self.cases for comparison in case.comparisons]
+        return max(pairs, key=lambda pair: _excess(pair[1]), default=None)
+
+    @property
+    def first_layer_that_differs(self) -> str | None:
+        """The path of the first Keras layer whose output differs, where it is known."""
+        return next((layer.layer for layer in self.layers if layer.differs), None)
+
+
+@dataclass(frozen=True)
+class SkippedRuntime:
+    """A runtime that would take the artifact but is not installed.
+
+    Attributes:
+        runtime: Its name.
+        artifact: The artifact it would have run.
+        install: The command that installs it.
+    """
+
+    runtime: str
+    artifact: str
+    install: str
+
+
+def _excess(comparison: Comparison) -> tuple[bool, float]:
+    """Orders comparisons: failures before passes, then by how far out they are."""
+    if comparison.tolerance > 0:
+        return not comparison.passed, float(np.divide(comparison.max_abs_diff, comparison.tolerance))
+    return not comparison.passed, comparison.max_abs_diff

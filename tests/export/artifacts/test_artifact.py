@@ -1,0 +1,134 @@
+"""An artifact read back from disk says what its export said."""
+
+import contextlib
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import keras
+import numpy as np
+import onnx
+import pytest
+
+from keras_pe.export import export_litert, export_onnx, export_saved_model, read_artifact
+from keras_pe.export.artifacts.artifact import artifact_files
+from keras_pe.export.artifacts.onnx_file import read_without_weights
+
+
+def _model() -> keras.Model:
+    return keras.Sequential([keras.Input((None, 8), name="values"), keras.layers.Dense(300, name="out")])
+
+
+@pytest.mark.parametrize("threshold", [0, 2**20])
+def test_an_onnx_file_is_read_back_as_it_was_returned(tmp_path: Path, threshold: int) -> None:
+    artifact = export_onnx(_model(), tmp_path / "m.onnx", external_data_threshold=threshold)
+    assert replace(read_artifact(artifact.path), seconds=artifact.seconds) == artifact
+
+
+def test_an_onnx_file_is_read_without_tensorflow(tmp_path: Path) -> None:
+    artifact = export_onnx(_model(), tmp_path / "m.onnx")
+    code = f"import sys; from keras_pe.export import read_artifact; print(read_artifact({str(artifact.path)!r}).inputs)"
+    code += "; assert not {'tensorflow', 'keras'} & set(sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "'batch', 'length', 8" in found.stdout
+
+
+def test_the_weights_stay_on_disk_but_their_places_are_known(tmp_path: Path) -> None:
+    artifact = export_onnx(_model(), tmp_path / "m.onnx")
+    whole, light = onnx.load(artifact.path), read_without_weights(artifact.path)
+    assert len(light.SerializeToString()) < 4000 < artifact.nbytes
+    content = artifact.path.read_bytes()
+    for tensor, reference in zip(whole.graph.initializer, light.graph.initializer, strict=True):
+        places = {entry.key: entry.value for entry in reference.external_data}
+        if places:
+            offset, length = int(places["offset"]), int(places["length"])
+            assert content[offset : offset + length] == tensor.raw_data
+
+
+def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
+    content = export_onnx(_model(), tmp_path / "m.onnx").path.read_bytes()
+    for length in (1, 100, len(content) // 2, len(content) - 1):
+        (tmp_path / "cut.onnx").write_bytes(content[:length])
+        with pytest.raises(ValueError, match="`path` must be an artifact"):
+            read_artifact(tmp_path / "cut.onnx")
+
+
+def test_what_is_no_artifact_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="a folder without saved_model"):
+        read_artifact(tmp_path)
+    with pytest.raises(FileNotFoundError, match="There is no artifact"):
+        read_artifact(tmp_path / "nothing.onnx")
+    (tmp_path / "notes").write_text("a text")
+    with pytest.raises(ValueError, match="a file of another format"):
+        read_artifact(tmp_path / "notes")
+
+
+def test_weights_in_a_folder_below_the_model_are_found(tmp_path: Path) -> None:
+    model = _with_external_data(tmp_path, "weights/data.bin")
+    assert artifact_files(model) == (model, tmp_path / "weights" / "data.bin")
+    assert read_artifact(model).nbytes == model.stat().st_size + 4
+
+
+@pytest.mark.parametrize("location", ["../data.bin", "weights/../../data.bin", "/etc/data.bin", "c:\\data.bin"])
+def test_weights_outside_the_models_folder_are_refused(tmp_path: Path, location: str) -> None:
+    model = _with_external_data(tmp_path, location)
+    for read in (read_artifact, artifact_files):
+        with pytest.raises(ValueError, match="names a file of weights outside its folder"):
+            read(model)
+
+
+def _with_external_data(folder: Path, location: str) -> Path:
+    weight = onnx.TensorProto(name="w", dims=[1], data_type=onnx.TensorProto.FLOAT)
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value=location)
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Add", ["x", "w"], ["y"])], "g", [x], [y], [weight])
+    (folder / "weights").mkdir()
+    (folder / "weights" / "data.bin").write_bytes(bytes(4))
+    (folder / "m.onnx").write_bytes(onnx.helper.make_model(graph).SerializeToString())
+    return folder / "m.onnx"
+
+
+def test_the_saved_model_of_another_exporter_is_read_without_running_it(tmp_path: Path) -> None:
+    _model().export(tmp_path / "model", verbose=False)
+    artifact = read_artifact(tmp_path / "model")
+    assert [(x.name, len(x.shape), x.shape[-1], x.dtype) for x in artifact.inputs] == [("values", 3, 8, "float32")]
+    assert [(x.shape[-1], x.dtype) for x in artifact.outputs] == [(300, "float32")]
+
+
+def test_a_saved_model_that_is_not_whole_is_refused(tmp_path: Path) -> None:
+    _model().export(tmp_path / "model", verbose=False)
+    file = tmp_path / "model" / "saved_model.pb"
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"has a saved_model\.pb that is not whole"):
+        read_artifact(tmp_path / "model")
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"inputs": [{}]}', "{"])
+def test_a_broken_description_is_refused(tmp_path: Path, content: str) -> None:
+    artifact = export_saved_model(_model(), tmp_path / "model")
+    (artifact.path / "assets.extra" / "keras_pe.json").write_text(content)
+    with pytest.raises(ValueError, match="has a description that cannot be read"):
+        read_artifact(artifact.path)
+
+
+def test_a_litert_file_is_read_without_its_interpreter_whatever_it_holds(tmp_path: Path) -> None:
+    artifact = export_litert(_model(), tmp_path / "m.tflite")
+    read = read_artifact(artifact.path)
+    assert ([x.name for x in read.inputs], [x.name for x in read.outputs]) == (["values"], ["out"])
+    content = bytearray(artifact.path.read_bytes())
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        broken = content.copy()
+        for place in rng.integers(8, len(content), 40):
+            broken[place] = rng.integers(256)
+        (tmp_path / "broken.tflite").write_bytes(broken)
+        with contextlib.suppress(ValueError):  # a byte of a weight is no fault
+            read_artifact(tmp_path / "broken.tflite")
+    (tmp_path / "cut.tflite").write_bytes(content[:100])
+    with pytest.raises(ValueError, match="is not a whole LiteRT file"):
+        read_artifact(tmp_path / "cut.tflite")
+    code = f"import sys; from keras_pe.export import read_artifact; read_artifact({str(artifact.path)!r})"
+    code += "; assert not {'tensorflow', 'keras', 'ai_edge_litert.interpreter'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,82 @@
+"""Inputs of one's own: one or several, mappings or files, and a sentence for each that cannot be read."""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_pe.export.comparison.inputs.cases import given_cases, read_case
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def _written(path: Path) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    np.savez(path, x=X)
+    return path
+
+
+def test_one_mapping_or_one_path_is_one_case(tmp_path):
+    path = _written(tmp_path / "case.npz")
+    for given in ({"x": X}, path, str(path), [{"x": X}], [path]):
+        (case,) = given_cases(given, ["x"])
+        np.testing.assert_array_equal(case.inputs["x"], X)
+
+
+def test_files_with_equal_names_in_two_folders_are_two_cases_with_two_names(tmp_path):
+    paths = [_written(tmp_path / folder / "x.npz") for folder in ("a", "b")]
+    assert [case.name for case in given_cases(paths, ["x"])] == ["x", "x_1"]
+
+
+def test_inputs_and_the_outputs_expected_of_them_are_told_apart(tmp_path):
+    np.savez(tmp_path / "case.npz", **{"inputs/x": X, "outputs/y": 2 * X})
+    case, outputs = read_case(tmp_path / "case.npz")
+    assert set(case.inputs) == {"x"}
+    np.testing.assert_array_equal(outputs["y"], 2 * X)
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def _changed(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[60:90] = bytes(30)
+    path.write_bytes(content)
+
+
+def _objects(path: Path) -> None:
+    np.savez(path, x=np.array([{}], object))
+
+
+def _not_an_array(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("x.npy", b"no array")
+
+
+BREAK = {
+    "empty": lambda path: path.write_bytes(b""),
+    "text": lambda path: path.write_text("no arrays"),
+    "cut": _cut,
+    "changed": _changed,
+    "objects": _objects,
+    "not an array": _not_an_array,
+}
+
+
+@pytest.mark.parametrize("name", BREAK)
+def test_a_file_that_cannot_be_read_is_a_sentence_with_its_name(tmp_path, name):
+    path = _written(tmp_path / "case.npz")
+    BREAK[name](path)
+    with pytest.raises(ValueError, match=r"case\.npz"):
+        given_cases(path, ["x"])
+
+
+def test_a_missing_file_no_case_and_other_inputs_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"missing\.npz"):
+        given_cases(tmp_path / "missing.npz", ["x"])
+    with pytest.raises(ValueError, match="at least one case"):
+        given_cases([], ["x"])
+    with pytest.raises(ValueError, match="an array for each of x, z"):
+        given_cases({"x": X}, ["x", "z"])

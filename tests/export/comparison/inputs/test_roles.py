@@ -1,0 +1,79 @@
+"""What inputs are for: found by where they arrive, in any kind of model."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import pytest
+from keras import ops
+
+import keras_pe
+from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.comparison.references.keras import KerasReference
+
+
+def test_the_vocabulary_of_each_input_is_that_of_its_own_embedding():
+    tokens, kinds = (
+        keras.Input((None,), dtype="int32", name="tokens"),
+        keras.Input((None,), dtype="int32", name="kinds"),
+    )
+    x = keras.layers.Embedding(50, 4)(tokens) + keras.layers.Embedding(2, 4)(kinds)
+    reference = KerasReference(keras.Model([tokens, kinds], x))
+    assert reference.roles == {"tokens": Role("ids", 0, 50), "kinds": Role("ids", 0, 2)}
+
+
+def test_positions_and_starts_are_told_from_other_integers():
+    x, p, s, n = (
+        keras.Input((None, 8), name="x"),
+        keras.Input((None,), dtype="int32", name="p"),
+        keras.Input((), dtype="int32", name="s"),
+        keras.Input((None,), dtype="int32", name="n"),
+    )
+    y = keras_pe.SinusoidalPositionEncoding()(x, positions=p)
+    y = keras_pe.SinusoidalPositionEncoding(max_length=300)(y, start_index=s)
+    y = y + keras.ops.expand_dims(keras.ops.cast(n, "float32"), -1)
+    reference = KerasReference(keras.Model([x, p, s, n], y))
+    assert reference.roles == {"p": Role("positions", -(2**24), 2**24), "s": Role("start", 0, 300)}
+
+
+def test_an_embedding_deep_in_a_subclassed_model_is_found():
+    class Tagger(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.body = keras.Sequential([keras.layers.Embedding(30, 4), keras.layers.Dense(2)])
+
+        def call(self, tokens):
+            return self.body(tokens)
+
+    model = Tagger()
+    model(keras.ops.zeros((1, 3), "int32"))
+    reference = KerasReference(model, [keras.InputSpec(shape=(None, None), dtype="int32")])
+    assert list(reference.roles.values()) == [Role("ids", 0, 30)]
+
+
+@pytest.mark.parametrize(
+    ("function", "role"),
+    [
+        (lambda table, places: table + ops.cast(places, "float32"), None),
+        (lambda table, places: ops.take_along_axis(table, places, 1), Role("values", 0, 4)),
+        (lambda table, places: keras.layers.CategoryEncoding(100, output_mode="count")(places), Role("values", 0, 128)),
+        (lambda table, places: ops.bincount(places, minlength=6), Role("values", 0, 128)),
+        (lambda table, places: ops.segment_sum(table, places[:, 0], num_segments=4), Role("values", 0, 4)),
+    ],
+    ids=["any", "places", "categories", "counts", "segments"],
+)
+def test_integers_that_the_model_refuses_are_not_drawn(function: Callable[..., Any], role: Role | None) -> None:
+    table, places = keras.Input((6,), name="table"), keras.Input((6,), dtype="int32", name="places")
+    reference = KerasReference(keras.Model([table, places], function(table, places)))
+    assert reference.roles.get("places") == role
+
+
+def test_inputs_of_one_shape_are_told_apart_where_the_model_casts_them():
+    x = keras.Input((None, 8), name="x")
+    scalars = [keras.Input((), dtype="int32", name=f"number_{i}") for i in range(5)]
+    start = keras.ops.cast(scalars[3], "int64")  # another tensor, recognized by its values alone
+    y = keras_pe.SinusoidalPositionEncoding(max_length=300)(x, start_index=start)
+    for scalar in scalars:
+        y = y * keras.ops.reshape(keras.ops.cast(scalar, "float32"), (-1, 1, 1))
+    reference = KerasReference(keras.Model([x, *scalars], y))
+    assert reference.roles == {"number_3": Role("start", 0, 300)}

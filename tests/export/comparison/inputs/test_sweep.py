@@ -1,0 +1,86 @@
+"""The sweep: inputs that can fail, fair to the model, the same for the same seed."""
+
+import numpy as np
+import pytest
+
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.comparison.inputs.sweep import sweep
+from keras_pe.export.model.sizes.sizes import SizeRange
+
+TOKENS = TensorInfo("tokens", ("batch", "length"), "int32")
+VALUES = TensorInfo("x", ("batch", "length", 8), "float32")
+MASK = TensorInfo("mask", ("batch", "length"), "bool")
+
+
+def test_batch_never_equals_length_and_the_lengths_promised_are_there():
+    cases = sweep((VALUES,), {}, seed=0)
+    shapes = {case.inputs["x"].shape for case in cases}
+    assert all(batch != length for batch, length, _ in shapes)
+    assert {1, 2, 13, 31, 67, 257} <= {length for _, length, _ in shapes}
+
+
+def test_equal_names_get_equal_sizes_and_other_names_other_sizes():
+    other = TensorInfo("other", ("batch", "height", "width"), "float32")
+    for case in sweep((VALUES, other, MASK), {}, seed=0):
+        assert case.inputs["x"].shape[:2] == case.inputs["mask"].shape
+        batch, height, width = case.inputs["other"].shape
+        assert len({batch, case.inputs["x"].shape[1], height, width}) == 4
+
+
+def test_one_seed_gives_one_sweep_and_another_another():
+    first, again, other = (sweep((VALUES,), {}, seed) for seed in (0, 0, 1))
+    assert all((a.inputs["x"] == b.inputs["x"]).all() for a, b in zip(first, again, strict=True))
+    assert not (first[0].inputs["x"] == other[0].inputs["x"]).all()
+
+
+def test_ids_stay_in_the_vocabulary_reach_its_end_and_include_padding():
+    cases = sweep((TOKENS,), {"tokens": Role("ids", 0, 50)}, seed=0)
+    drawn = np.concatenate([case.inputs["tokens"].ravel() for case in cases])
+    assert (drawn.min(), drawn.max()) == (0, 49)
+    assert not {case.name: case for case in cases}["all padding"].inputs["tokens"].any()
+
+
+def test_free_integers_are_negative_too():
+    assert min(case.inputs["tokens"].min() for case in sweep((TOKENS,), {}, seed=0)) < 0
+
+
+def test_positions_are_tried_where_tables_and_short_floats_end():
+    cases = {case.name: case for case in sweep((TOKENS,), {"tokens": Role("positions", -(2**24), 2**24)}, seed=0)}
+    far = set(cases["far positions"].inputs["tokens"].ravel().tolist())
+    assert {0, 15, 16, 255, 256, 257, 2047, 2048, 2049, 10_000, 65_504, 2**24 - 1} <= far
+    assert min(far) < -64
+    bounded = {case.name: case for case in sweep((TOKENS,), {"tokens": Role("positions", 0, 300)}, seed=0)}
+    assert max(bounded["far positions"].inputs["tokens"].ravel()) < 300
+
+
+def test_a_mask_is_also_all_padding():
+    cases = {case.name: case for case in sweep((VALUES, MASK), {}, seed=0)}
+    assert not cases["all padding"].inputs["mask"].any()
+
+
+def test_the_last_case_is_the_first_once_more():
+    cases = sweep((VALUES,), {}, seed=0)
+    assert cases[-1].repeats == cases[0].name
+    assert (cases[-1].inputs["x"] == cases[0].inputs["x"]).all()
+
+
+@pytest.mark.parametrize("shape", [(), (4,), ("batch",), ("length", 3)])
+def test_every_rank_can_be_swept(shape):
+    for case in sweep((TensorInfo("x", shape, "float32"),), {}, seed=0):
+        assert case.inputs["x"].ndim == len(shape)
+
+
+def test_sizes_are_those_that_the_model_takes():
+    images = TensorInfo("x", ("batch", "height", "width", 3), "float32")
+    ranges = {"batch": SizeRange(), "height": SizeRange(32, 32), "width": SizeRange(4, 4)}
+    shapes = {case.inputs["x"].shape for case in sweep((images,), {}, seed=0, ranges=ranges)}
+    assert all(height % 32 == 0 and width % 4 == 0 for _, height, width, _ in shapes)
+    assert len({height for _, height, _, _ in shapes}) > 3
+    assert max(height for _, height, _, _ in shapes) <= 1024
+
+
+def test_sizes_that_were_given_are_the_only_ones():
+    ranges = {"length": SizeRange(64, 0, given=(64, 224))}
+    cases = sweep((VALUES,), {}, seed=0, ranges=ranges)
+    assert {case.inputs["x"].shape[1] for case in cases} == {64, 224}

@@ -1,0 +1,84 @@
+"""The errors of rounding near some cases: of the size that float32 makes, and the models are left as they were."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_pe.export import check_parity, export_onnx
+from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.references import noise
+from keras_pe.export.comparison.references.keras import KerasReference
+
+
+@pytest.fixture(scope="module")
+def reference():
+    keras.utils.set_random_seed(0)
+    x = keras.Input((16,), name="x")
+    y = keras.layers.Dense(32, activation="tanh", name="wide")(x)
+    return KerasReference(keras.Model(x, {"y": keras.layers.Dense(4, name="y")(y)}))
+
+
+@pytest.fixture
+def cases():
+    rng = np.random.default_rng(0)
+    inputs = [{"x": rng.normal(size=(rows, 16)).astype(np.float32)} for rows in (1, 3)]
+    return [Case(f"{len(each['x'])} rows", each, "") for each in inputs]
+
+
+def test_each_case_has_a_noise_of_the_size_that_float32_makes(reference, cases):
+    floors = reference.noise(cases)
+    assert len(floors) == 2
+    for floor in floors:
+        assert 2.0**-24 < floor["y"] < 48 * 2.0**-23  # a rounding for each of 48 terms of at most 1
+
+
+def test_the_weights_of_both_models_are_their_own_afterwards(reference, cases):
+    models = reference.model, reference.float64_model
+    before = [[np.array(variable) for variable in model.variables] for model in models]
+    reference.noise(cases)
+    for model, values in zip(models, before, strict=True):
+        for variable, value in zip(model.variables, values, strict=True):
+            np.testing.assert_array_equal(np.array(variable), value)
+
+
+def test_several_runtimes_that_ask_for_the_same_cases_are_told_what_was_measured_once(reference, cases, monkeypatch):
+    known = list(reference.noise(cases))
+    monkeypatch.setattr(reference, "predict", None)
+    assert list(reference.noise(cases)) == known
+
+
+def test_of_a_model_with_too_many_weights_the_smallest_are_nudged(reference, cases, monkeypatch):
+    ran = []
+    monkeypatch.setattr(noise, "_MOST", 200)  # the kernel of 16 by 32 is left as it is
+    monkeypatch.setattr(noise, "_nudged", lambda array, rng: ran.append(array.shape) or array)
+    noise.measure_noise(reference.model, reference.float64_model, cases[:1], reference.predict)
+    assert set(ran) == {(1, 16), (32,), (32, 4), (4,)}
+
+
+class Wave(keras.layers.Layer):
+    """Magnifies the rounding of what it is given; it has no configuration to make it again from."""
+
+    def __init__(self, steepness):
+        super().__init__(name="wave")
+        self.steepness = steepness
+
+    def call(self, x):
+        return keras.ops.sin(self.steepness * x)
+
+
+@pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (1.001, False)], ids=["sound", "scaled"])
+def test_where_no_rebuild_is_possible_the_model_is_nudged_itself(factor, passes, tmp_path):
+    keras.utils.set_random_seed(0)
+    x = keras.Input((1024,), name="x")
+    model = keras.Model(x, Wave(300.0)(keras.layers.Dense(8, name="mix")(x)))
+    kernel, bias = model.get_weights()
+    file = export_onnx(model, tmp_path / "model.onnx")
+    model.set_weights([kernel * factor, bias])
+    report = check_parity(model, file, runtimes=["onnxruntime[all]"])
+    assert report.passed is passes, report
+    assert "no float64 rebuild" in report.reference
+    rounding = 300 * 1024 * 2.0**-23  # of a sum of 1024 terms of the size of 1, magnified
+    tolerances = [
+        c.tolerance for case in report.results[0].cases for c in case.comparisons if case.name != "large values"
+    ]
+    assert all(1e-5 <= tolerance <= 8 * rounding for tolerance in tolerances)

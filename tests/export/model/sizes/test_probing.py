@@ -1,0 +1,178 @@
+"""Sizes are found before anything runs, and models that take certain sizes only have a signature."""
+
+import re
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+from keras_pe.export import Signature, model_signature
+from keras_pe.export.errors import UnknownSizesError
+from keras_pe.export.model.sizes.sizes import SizeRange, describe_ranges
+
+
+def images(*stack: Any, size: Any = (None, None, 3)) -> keras.Model:
+    return keras.Sequential([keras.Input(size, name="images"), *stack])
+
+
+def u_net() -> keras.Model:
+    inputs = x = keras.Input((None, None, 3), name="images")
+    skips = []
+    for filters in (2, 3):
+        x = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)
+        skips.append(x)
+        x = layers.MaxPooling2D()(x)
+    while skips:
+        x = layers.Concatenate()([layers.UpSampling2D()(x), skips.pop()])
+    return keras.Model(inputs, layers.Conv2D(1, 1, name="mask")(x))
+
+
+def test_a_u_net_takes_multiples_of_four() -> None:
+    signature = model_signature(u_net())
+    assert signature.outputs[0].shape == ("batch", "height", "width", 1)
+    assert describe_ranges(signature.ranges) == ["batch: any", "height, width: multiples of 4, from 4"]
+    assert all(size % 4 == 0 for name, size in signature.sizes.items() if name != "batch")
+
+
+def test_sizes_that_leave_nothing_are_never_run() -> None:
+    ran: list[tuple[int, ...]] = []
+
+    class Watched(layers.Layer):
+        def call(self, x: Any) -> Any:
+            if not keras.src.backend.is_int_dtype(x.dtype) and hasattr(x, "numpy"):
+                ran.append(tuple(x.shape))
+            return x
+
+    # TensorFlow ends the process on an average over a window of a tensor without rows.
+    model = images(layers.Conv2D(2, 3, strides=8), Watched(), layers.AveragePooling2D(3, strides=2, padding="valid"))
+    signature = model_signature(model)
+    assert signature.ranges["height"] == SizeRange(19, 1)  # (19 - 3) // 8 + 1 = 3 rows, one window
+    assert ran
+    assert all(min(shape) > 0 for shape in ran)
+
+
+def test_what_is_pooled_to_one_size_at_two_neighbors_is_no_constant() -> None:
+    model = images(*(layers.MaxPooling2D() for _ in range(5)))
+    signature = model_signature(model)
+    name = signature.outputs[0].name
+    assert signature.outputs[0].shape == ("batch", f"{name}_axis_1", f"{name}_axis_2", 3)
+    assert signature.ranges["width"] == SizeRange(32, 1)
+
+
+def test_an_audio_model_with_long_strides_has_no_constant_output() -> None:
+    model = keras.Sequential([keras.Input((None, 1), name="x"), layers.Conv1D(2, 400, strides=320, name="frames")])
+    signature = model_signature(model)
+    assert signature.outputs[0].shape == ("batch", "frames_axis_1", 2)
+    assert signature.ranges["length"] == SizeRange(400, 1)
+
+
+def test_nodes_and_edges_are_not_one_batch() -> None:
+    nodes = keras.Input((4,), name="nodes")
+    edges = keras.Input((2,), dtype="int32", name="edges")
+    messages = ops.take(nodes, edges[:, 0], axis=0) + ops.take(nodes, edges[:, 1], axis=0)
+    signature = model_signature(keras.Model([nodes, edges], [layers.Dense(3)(nodes), messages]))
+    assert [spec.shape[0] for spec in (*signature.inputs, *signature.outputs)] == ["batch", "batch_2"] * 2
+
+
+def test_a_table_of_positions_ends_the_range() -> None:
+    class Table(layers.Layer):
+        def build(self, shape: Any) -> None:
+            self.table = self.add_weight(shape=(16, 4), name="table")
+
+        def call(self, x: Any) -> Any:
+            return x + self.table[: ops.shape(x)[1]]
+
+    signature = model_signature(keras.Sequential([keras.Input((None, 4), name="x"), Table(name="y")]))
+    assert signature.ranges["length"] == SizeRange(1, 1, 16)
+    assert max(signature.other_sizes()["length"], signature.sizes["length"]) <= 16
+
+
+def test_what_only_a_kernel_refuses_bounds_the_range_where_it_was_met() -> None:
+    class Short(layers.Layer):
+        def call(self, x: Any) -> Any:
+            if hasattr(x, "numpy") and x.shape[1] > 4:
+                raise ValueError("too long to run")
+            return x * 1.0
+
+    signature = model_signature(keras.Sequential([keras.Input((None, 4), name="x"), Short(name="y")]))
+    assert signature.ranges["length"] == SizeRange(1, 1, 2)
+
+
+def test_a_model_of_one_size_is_told_so_with_the_signature_to_write() -> None:
+    class Grid(layers.Layer):
+        def build(self, shape: Any) -> None:
+            self.grid = self.add_weight(shape=(6, 6, 3), name="grid")
+
+        def call(self, x: Any) -> Any:
+            return x + self.grid
+
+    model = images(Grid(name="y"))
+    spec = "keras.InputSpec(shape=(None, 6, 6, 3), dtype='float32')"
+    with pytest.raises(UnknownSizesError, match=re.escape(f"input_signature=[{spec}]")):
+        model_signature(model)
+    assert model_signature(model, [eval(spec)]).outputs[0].shape == ("batch", 6, 6, 3)
+
+
+def test_a_model_of_images_that_takes_no_size_is_told_to_give_heights_and_widths() -> None:
+    @keras.saving.register_keras_serializable("probing")
+    class Never(layers.Layer):
+        def call(self, x: Any) -> Any:
+            if None not in x.shape[1:3]:
+                raise ValueError("not at this size")
+            return x * 1.0
+
+    hint = re.escape("sizes={'height': (64, 128), 'width': (64, 128)}")
+    with pytest.raises(UnknownSizesError, match=f"not at this size.* {hint}"):
+        model_signature(images(Never(name="y")))
+
+
+def test_a_model_that_looks_into_a_tensor_is_told_so_without_a_search_for_sizes() -> None:
+    asked: list[Any] = []
+
+    class Looking(keras.Model):
+        def call(self, x: Any) -> Any:
+            asked.append(x)
+            return x * int(ops.max(x))
+
+    model = Looking()
+    model(np.ones((1, 3, 4), "float32"))
+    with pytest.raises(UnknownSizesError, match="Python asks for a number in a tensor there"):
+        model_signature(model, keras.InputSpec(shape=(None, None, 4), dtype="float32"))
+    assert len(asked) < 10
+
+
+def test_sizes_of_the_caller_are_those_that_are_used() -> None:
+    signature = model_signature(u_net(), sizes={"height": (64, 32), "width": (96,)})
+    assert describe_ranges(signature.ranges) == ["batch: any", "height: 64, 32 (given)", "width: 96 (given)"]
+    assert signature.sizes == {"batch": 3, "height": 32, "width": 96}
+    assert signature.other_sizes()["height"] == 64
+
+
+def test_sizes_of_no_dimension_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"must be of the dynamic dimensions batch, height, width\. Received: length"):
+        model_signature(u_net(), sizes={"length": (64,)})
+
+
+def test_a_signature_that_was_made_is_returned_as_it_is() -> None:
+    model = u_net()
+    signature = model_signature(model)
+    assert isinstance(signature, Signature)
+    assert model_signature(model, signature) is signature
+
+
+def test_a_spec_without_a_dtype_has_the_models() -> None:
+    tokens = keras.Input((None,), dtype="int32", name="tokens")
+    model = keras.Model(tokens, layers.Embedding(9, 2)(tokens))
+    assert model_signature(model, [keras.InputSpec(shape=(None, 7))]).inputs[0].dtype == "int32"
+
+
+def test_two_sequences_that_are_read_step_by_step_have_lengths_of_their_own_and_one_batch() -> None:
+    encoded, decoded = (keras.Input((None, count), name=name) for name, count in (("encoded", 3), ("decoded", 2)))
+    _, *state = layers.LSTM(4, return_state=True)(encoded)
+    model = keras.Model([encoded, decoded], layers.LSTM(4, return_sequences=True)(decoded, initial_state=state))
+    signature = model_signature(model)
+    assert [spec.shape for spec in signature.inputs] == [("batch", "length", 3), ("batch", "length_2", 2)]
+    assert signature.outputs[0].shape == ("batch", "length_2", 4)
+    assert describe_ranges(signature.ranges) == ["batch, length, length_2: any"]

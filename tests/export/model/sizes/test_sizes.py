@@ -1,0 +1,84 @@
+"""Ranges of sizes: found by few questions, and put into words."""
+
+import pytest
+
+from keras_pe.export.model.sizes.sizes import SizeRange, describe_ranges, find_range, fitted, spread
+
+
+@pytest.mark.parametrize(
+    ("least", "step", "most", "known"),
+    [(1, 1, None, 24), (75, 1, None, 96), (32, 32, None, 96), (33, 32, None, 97), (5, 4, 61, 25), (1, 1, 16, 16)],
+)
+def test_a_range_is_found_around_a_size(least: int, step: int, most: int | None, known: int) -> None:
+    asked = 0
+
+    def takes(size: int) -> bool:
+        nonlocal asked
+        asked += 1
+        return size >= least and (size - least) % step == 0 and (most is None or size <= most)
+
+    expected = SizeRange(least, step, most)
+    assert find_range(takes, known) == expected
+    assert asked < 60
+    asked = 0
+    assert find_range(takes, known, expected) == expected
+    assert most or asked <= 6  # a right guess costs few questions
+
+
+def test_a_size_that_is_rounded_up_is_no_step() -> None:
+    def takes(size: int) -> bool:  # 124 counts as 128, as strided convolutions with "same" padding have it
+        return -(-size // 8) % 4 == 0
+
+    assert find_range(takes, 96) == SizeRange(32, 32)
+
+
+def test_a_wrong_guess_does_no_harm() -> None:
+    def takes(size: int) -> bool:
+        return size % 8 == 0
+
+    for guess in (SizeRange(), SizeRange(16, 8), SizeRange(4, 4), SizeRange(8, 16), SizeRange(8, 0)):
+        assert find_range(takes, 24, guess) == SizeRange(8, 8)
+
+
+def test_the_nearest_size_is_taken() -> None:
+    multiples = SizeRange(32, 4)
+    assert [multiples.near(size) for size in (1, 32, 33, 36, 37)] == [32, 32, 36, 36, 40]
+    assert SizeRange(1, 1, 16).near(100) == 16
+    assert SizeRange(197, 0).near(3) == 197
+    assert [SizeRange(given=(224, 64)).near(size) for size in (1, 65, 999)] == [64, 224, 224]
+    assert 36 in multiples
+    assert 34 not in multiples
+
+
+def test_sizes_are_unlike_each_other_and_far_apart() -> None:
+    ranges = {"batch": SizeRange(), "height": SizeRange(32, 32), "width": SizeRange(32, 32)}
+    assert spread(ranges, 3, 11) == {"batch": 3, "height": 32, "width": 64}
+    assert spread(ranges, 5, 67, 3) == {"batch": 5, "height": 96, "width": 128}
+    assert fitted({"length": SizeRange(1, 1, 2), "other": SizeRange(1, 1, 2)}, {"length": 9, "other": 9}) == {
+        "length": 2,
+        "other": 2,
+    }
+
+
+def test_what_was_found_is_said() -> None:
+    ranges = {
+        "batch": SizeRange(),
+        "height": SizeRange(32, 4),
+        "width": SizeRange(32, 4),
+        "length": SizeRange(75, 1),
+        "steps": SizeRange(1, 1, 512),
+        "odd": SizeRange(5, 4),
+        "fixed": SizeRange(7, 0),
+        "ended": SizeRange(2, 1, 2),
+        "known": SizeRange(64, 0, given=(64, 224)),
+    }
+    assert describe_ranges(ranges) == [
+        "batch: any",
+        "height, width: multiples of 4, from 32",
+        "length: from 75",
+        "steps: from 1 to 512",
+        "odd: 1 more than multiples of 4, from 5",
+        "fixed: 7 only",
+        "ended: 2 only",
+        "known: 64, 224 (given)",
+    ]
