@@ -102,7 +102,7 @@ def check(
                 watch.stage("import Keras")
             with nullcontext() if as_json else _progress() as progress:
                 if replay is not None:
-                    report = replay_bundle(replay, timeout=timeout, progress=progress)
+                    report = replay_bundle(replay, runtimes=runtimes, timeout=timeout, progress=progress)
                 else:
                     assert model is not None  # or _check_usage has refused
                     report = check_parity(
@@ -139,7 +139,7 @@ def _check_usage(context: click.Context) -> None:
     for parameter in context.command.params if replays else ():
         name = parameter.name or ""
         given = context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
-        if given and name not in ("replay", "timeout", "reports", "as_json"):
+        if given and name not in ("replay", "runtimes", "timeout", "reports", "as_json"):
             raise click.UsageError(f"--replay takes everything from the bundle. Received also: {parameter.opts[0]}.")
 
 
@@ -150,6 +150,7 @@ def _write(report: "ParityReport | DatasetReport", reports: tuple[Path, ...], bu
         CouldNotBeTriedError: If one of them cannot be written. The others are.
     """
     from keras_pe.export.parity.bundle.bundle import write_bundle
+    from keras_pe.export.parity.bundle.replay import replay_command
     from keras_pe.export.parity.reports import write_report
     from keras_pe.export.results import ParityReport
 
@@ -168,7 +169,7 @@ def _write(report: "ParityReport | DatasetReport", reports: tuple[Path, ...], bu
         except OSError as error:
             lost.append(str(error))
         else:
-            click.echo(f"Replay the failure with: keras-pe check --replay {bundle}", err=True)
+            click.echo(f"Replay the failure with: {replay_command(replayable, bundle)}", err=True)
     if lost:
         raise CouldNotBeTriedError(" ".join(lost))
 

@@ -2,8 +2,9 @@
 
 import contextlib
 import os
+import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,19 +18,25 @@ from keras_pe.export.parity.bundle.bundle import RecordedFailure, hash_files, re
 from keras_pe.export.parity.check import Progress, case_info, versions_of
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.results import Array, ParityReport, RuntimeResult, SkippedRuntime
-from keras_pe.export.runtimes.registry import known_runtimes
+from keras_pe.export.runtimes.registry import known_runtimes, named_runtimes
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 
 
 def replay_bundle(
-    bundle: str | os.PathLike[str], *, timeout: float = 120.0, progress: Progress | None = None
+    bundle: str | os.PathLike[str],
+    *,
+    runtimes: str | RuntimeSpec | Sequence[str | RuntimeSpec] = (),
+    timeout: float = 120.0,
+    progress: Progress | None = None,
 ) -> ParityReport:
     """Runs every failure of a bundle again, and compares with what was expected then.
 
     Args:
         bundle: What `write_bundle` wrote. An artifact is looked for where it was as seen from the bundle, then where it
             was on the machine that wrote it.
+        runtimes: Runtimes that may run beside those of this package and those that are registered, by name or as specs,
+            such as "onnxruntime@/path/to/python". A bundle that names another is refused: it may come from anywhere.
         timeout: As in `check_parity`.
         progress: As in `check_parity`.
 
@@ -37,12 +44,13 @@ def replay_bundle(
         The report: it has passed if no failure is there any more. `reference` says which artifacts have changed since.
 
     Raises:
-        ValueError: If it is no bundle, or a runtime in it is unknown here.
+        ValueError: If it is no bundle, or a runtime in it is neither known nor one of `runtimes`.
         FileNotFoundError: If an artifact is missing.
     """
     start = time.perf_counter()
     content = read_bundle(bundle)
-    jobs = [_Job(failure, _find_spec(failure), _find_artifact(failure)) for failure in content.failures]
+    allowed = {spec.name: spec for spec in (*known_runtimes(), *_given(runtimes))}
+    jobs = [_Job(failure, _find_spec(failure, allowed), _find_artifact(failure)) for failure in content.failures]
     changed = [job.path.name for job in jobs if job.has_changed]
     results: list[RuntimeResult] = []
     skipped: list[SkippedRuntime] = []
@@ -67,6 +75,14 @@ def replay_bundle(
         versions=versions_of([result.version for result in results]),
         seconds=time.perf_counter() - start,
     )
+
+
+def replay_command(report: ParityReport, bundle: Path) -> str:
+    """Returns the command that replays a bundle of this report, with the runtimes that it has to name."""
+    known = {spec.name for spec in known_runtimes()}
+    others = dict.fromkeys(each.runtime for each in report.results if each.recording and each.runtime not in known)
+    named = [word for runtime in others for word in ("--runtime", runtime)]
+    return shlex.join(["keras-pe", "check", "--replay", str(bundle), *named])
 
 
 @dataclass(frozen=True)
@@ -126,13 +142,20 @@ def _expectation(failure: RecordedFailure) -> Expectation:
     return Expectation(case, dict(recording.expected), dict(recording.truth) or None)
 
 
-def _find_spec(failure: RecordedFailure) -> RuntimeSpec:
+def _given(runtimes: str | RuntimeSpec | Sequence[str | RuntimeSpec]) -> Iterator[RuntimeSpec]:
+    """Yields the runtimes of these names, installed or not."""
+    for each in [runtimes] if isinstance(runtimes, str | RuntimeSpec) else runtimes:
+        yield from [each] if isinstance(each, RuntimeSpec) else named_runtimes(each)
+
+
+def _find_spec(failure: RecordedFailure, allowed: Mapping[str, RuntimeSpec]) -> RuntimeSpec:
     """Returns the runtime, installed or not."""
-    for spec in known_runtimes():
-        if spec.name == failure.runtime:
-            return spec
-    names = ", ".join(sorted(spec.name for spec in known_runtimes()))
-    raise ValueError(f"The bundle's runtime {failure.runtime!r} is unknown here. Known are: {names}.")
+    if failure.runtime in allowed:
+        return allowed[failure.runtime]
+    raise ValueError(
+        f"The bundle's runtime {failure.runtime!r} is not one of this package's. If you trust it, name it: "
+        f"--runtime {shlex.quote(failure.runtime)}, or in Python `runtimes=` with its name or its RuntimeSpec."
+    )
 
 
 def _find_artifact(failure: RecordedFailure) -> Path:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tracemalloc
@@ -11,11 +12,14 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from keras_pe.cli import main
 from keras_pe.export import check_parity
 from keras_pe.export.parity import replay_bundle, write_bundle
 from keras_pe.export.parity.bundle import replay as replay_module
 from keras_pe.export.parity.bundle.bundle import hash_files, read_bundle
+from keras_pe.export.parity.bundle.replay import replay_command
 from keras_pe.export.results import Finding, ParityReport, Recording, RuntimeResult
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from tests.cli.test_check import write_scale
@@ -107,14 +111,31 @@ def test_a_difference_that_only_the_float64_truth_shows_comes_back(tmp_path):
     assert replay_bundle(tmp_path / "failure.npz").passed
 
 
-def test_a_failure_of_the_third_question_comes_back_because_the_first_two_are_asked_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(replay_module, "known_runtimes", lambda: (FORGETFUL,))
+def test_a_failure_of_the_third_question_comes_back_because_the_first_two_are_asked_again(tmp_path):
     artifact = write_scale(tmp_path / "artifact.onnx", 1.0)
     cases = [{"x": np.full((2, 3), value, np.float32)} for value in (1, 2, 3)]
     report = check_parity(artifact, artifact, inputs=cases, runtimes=[FORGETFUL])
     assert [case.status for case in report.results[0].cases] == ["passed", "passed", "failed"]
     write_bundle(report, tmp_path / "failure.npz")
-    assert not replay_bundle(tmp_path / "failure.npz").passed
+    assert not replay_bundle(tmp_path / "failure.npz", runtimes=FORGETFUL).passed
+
+
+def test_a_runtime_of_another_python_comes_back_once_the_caller_names_it(tmp_path):
+    elsewhere = f"onnxruntime@{sys.executable}"
+    right, wrong = write_scale(tmp_path / "right.onnx", 2.0), write_scale(tmp_path / "wrong.onnx", 2.002)
+    bundle = tmp_path / "failure.npz"
+    report = check_parity(right, wrong, runtimes=elsewhere)
+    write_bundle(report, bundle)
+    with pytest.raises(ValueError, match=r"If you trust it, name it: --runtime onnxruntime@") as refusal:
+        replay_bundle(bundle)
+    again = replay_bundle(bundle, runtimes=elsewhere)
+    assert [each.runtime for each in again.results] == [elsewhere]
+    assert not again.passed
+    command = shlex.split(replay_command(report, bundle))
+    assert command == ["keras-pe", "check", "--replay", str(bundle), "--runtime", elsewhere]
+    assert shlex.join(command[-2:]) in str(refusal.value)
+    done = CliRunner().invoke(main, [*command[1:], "--json"])
+    assert done.exit_code == 1, done.output
 
 
 def test_a_runtime_that_is_not_installed_is_skipped_and_nothing_passes(failed, monkeypatch):
