@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from keras_pe.export.model.recurrent_weights import OPERATORS, packed
-from keras_pe.export.model.watch.keras_internals import replaced_inner_loops
+from keras_pe.export.model.watch.keras_internals import replaced_methods
 
 CALL = "PyFuncStateless"  # takes and returns any tensors, and TensorFlow's optimizer leaves it as it is
 
@@ -19,7 +19,8 @@ CALL = "PyFuncStateless"  # takes and returns any tensors, and TensorFlow's opti
 def traced_as_calls(layers: Iterable[Any]) -> Iterator[None]:
     """Lets the recurrent layers that ONNX has an operator for be traced as calls of it, unless masked."""
     fusible = [layer for layer in layers if _is_fusible(layer)]
-    with replaced_inner_loops({layer: functools.partial(_inner_loop, _Call(layer)) for layer in fusible}):
+    loops = [(layer, functools.partial(_inner_loop, _Call(layer))) for layer in fusible]
+    with replaced_methods("inner_loop", loops):
         yield
 
 

@@ -44,25 +44,42 @@ def compute_output_spec(function: Callable[..., Any], *arguments: Any) -> Any:
     return backend.compute_output_spec(function, *arguments)
 
 
-def replaced_inner_loops(
-    loops: Mapping[Any, Callable[..., Any]],
-) -> contextlib.AbstractContextManager[None]:
-    """Gives recurrent layers another loop over their steps; each is called with the layer's own, then its arguments."""
-    own = {layer: functools.partial(loop, layer.inner_loop) for layer, loop in loops.items()}
-    return _own_methods("inner_loop", own)
+@contextlib.contextmanager
+def replaced_methods(name: str, methods: Iterable[tuple[Any, Callable[..., Any]]]) -> Iterator[None]:
+    """Gives single layers another method, as this thread sees them: to any other they stay what they are.
+
+    Args:
+        name: The method's.
+        methods: Layers, or operations, and what each calls instead, with the layer's own method and then its arguments.
+    """
+    thread = threading.get_ident()
+
+    def chosen(method: Callable[..., Any], usual: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(usual)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return method(usual, *args, **kwargs) if threading.get_ident() == thread else usual(*args, **kwargs)
+
+        return call
+
+    with one_at_a_time, contextlib.ExitStack() as stack:
+        for layer, method in methods:
+            stack.enter_context(replaced_attributes(layer, {name: chosen(method, getattr(layer, name))}))
+        yield
 
 
-def replaced_calls(calls: Mapping[Any, Callable[..., Any]]) -> contextlib.AbstractContextManager[None]:
-    """Gives layers another `call`; each is called with the layer's own, then its arguments."""
-    return _own_methods("call", {layer: functools.partial(call, layer.call) for layer, call in calls.items()})
-
-
-def replaced_image_transforms(
-    transforms: Mapping[Any, Callable[..., Any]],
-) -> contextlib.AbstractContextManager[None]:
-    """Gives image layers another `transform_images`; each is called with the layer's own, then its arguments."""
-    own = {layer: functools.partial(transform, layer.transform_images) for layer, transform in transforms.items()}
-    return _own_methods("transform_images", own)
+@contextlib.contextmanager
+def replaced_attributes(layer: Any, values: Mapping[str, Any]) -> Iterator[None]:
+    """Gives one layer other attributes, while every other thread that would do so waits."""
+    own = vars(layer)
+    with one_at_a_time:
+        before = {name: own[name] for name in values if name in own}
+        own.update(values)  # setattr() would track them
+        try:
+            yield
+        finally:
+            for name in values:
+                del own[name]
+            own.update(before)
 
 
 @contextlib.contextmanager
@@ -167,35 +184,14 @@ def named_functions(model: Any) -> Iterator[dict[str, Callable[..., Any]]]:
 
     functions: dict[str, Callable[..., Any]] = {}
 
-    def as_name(function: Callable[..., Any]) -> dict[str, Any]:
+    def as_name(usual: Callable[..., Any], function: Callable[..., Any]) -> dict[str, Any]:
         name = f"{__name__}.function_{len(functions)}"
         functions[name] = function
         return {"class_name": "function", "config": name, "module": "builtins", "registered_name": name}
 
-    layers = [layer for layer in all_layers(model) if isinstance(layer, Lambda)]
-    with _own_methods("_serialize_function_to_config", dict.fromkeys(layers, as_name)):
+    named = [(layer, as_name) for layer in all_layers(model) if isinstance(layer, Lambda)]
+    with replaced_methods("_serialize_function_to_config", named):
         yield functions
-
-
-@contextlib.contextmanager
-def _own_methods(name: str, methods: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
-    """Gives single layers another method, as this thread sees them: to any other they stay what they are."""
-    thread = threading.get_ident()
-
-    def chosen(own: Callable[..., Any], usual: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return (own if threading.get_ident() == thread else usual)(*args, **kwargs)
-
-    with one_at_a_time:
-        before = {layer: vars(layer)[name] for layer in methods if name in vars(layer)}
-        for layer, own in methods.items():
-            vars(layer)[name] = functools.partial(chosen, own, getattr(layer, name))  # setattr() would track it
-        try:
-            yield
-        finally:
-            for layer in methods:
-                del vars(layer)[name]
-                if layer in before:
-                    vars(layer)[name] = before[layer]
 
 
 def repair_tf2onnx() -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.export.model.watch.keras_internals import parts_of
+from keras_pe.export.model.watch.keras_internals import parts_of, replaced_methods
 
 Array = npt.NDArray[Any]
 
@@ -117,27 +116,25 @@ class _Seen:
 @contextlib.contextmanager
 def _watched(model: Any, keep: Callable[[str, _Seen], None]) -> Iterator[None]:
     """Shows every call that this thread makes of a layer or operation of the model, with its path."""
-    thread, depth = threading.get_ident(), 0
+    depth = 0
 
-    def watched(path: str, layer: Any, call: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(call)
-        def show(*arguments: Any, **keywords: Any) -> Any:
-            nonlocal depth
-            if threading.get_ident() != thread:
-                return call(*arguments, **keywords)
-            depth += 1
-            try:
-                result = call(*arguments, **keywords)
-            finally:
-                depth -= 1
-            keep(path, _Seen(layer, arguments, keywords, result, depth))
-            return result
+    def show(path: str, layer: Any, usual: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        nonlocal depth
+        depth += 1
+        try:
+            result = usual(*arguments, **keywords)
+        finally:
+            depth -= 1
+        keep(path, _Seen(layer, arguments, keywords, result, depth))
+        return result
 
-        return show
-
+    methods: dict[str, list[tuple[Any, Callable[..., Any]]]] = {"call": [], "quantized_call": []}
+    for path, layer in layer_paths(model):
+        name = "quantized_call" if getattr(layer, "quantization_mode", None) else "call"
+        methods[name].append((layer, functools.partial(show, path, layer)))
     with contextlib.ExitStack() as stack:
-        for path, layer in layer_paths(model):
-            stack.enter_context(_replaced_call(layer, functools.partial(watched, path, layer)))
+        for name, own in methods.items():
+            stack.enter_context(replaced_methods(name, own))
         yield
 
 
@@ -178,17 +175,3 @@ def arrays_in(structure: Any) -> tuple[Array, ...] | None:
             except Exception:  # each backend has an error of its own for a symbol
                 return None
     return tuple(arrays)
-
-
-@contextlib.contextmanager
-def _replaced_call(layer: Any, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
-    """Gives one layer another `call`, in its own dictionary: that of its class stays."""
-    name = "quantized_call" if getattr(layer, "quantization_mode", None) else "call"
-    own, kept = vars(layer), vars(layer).get(name)
-    own[name] = wrap(getattr(layer, name))  # setattr() would track it
-    try:
-        yield
-    finally:
-        del own[name]
-        if kept is not None:
-            own[name] = kept

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.model.watch.keras_internals import replaced_attributes
 from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.parity.diagnosis.probe import LayerFault
 from keras_pe.export.results import Array
@@ -57,14 +58,10 @@ def with_numbers(fault: LayerFault, numbers: Mapping[str, float]) -> Array:
 
     Those that it keeps for itself begin with an underscore.
     """
-    own, private = vars(fault.call.layer), {n: v for n, v in numbers.items() if n.startswith("_")}
+    private = {n: v for n, v in numbers.items() if n.startswith("_")}
     public = {n: v for n, v in numbers.items() if n not in private}
-    kept = {name: own[name] for name in private}
-    own.update(private)  # setattr() would track them
-    try:
+    with replaced_attributes(fault.call.layer, private):
         return with_attributes(fault, public) if public else call(fault.call.layer, given(fault), fault)
-    finally:
-        own.update(kept)
 
 
 def with_weight(fault: LayerFault, variable: Any, value: Array) -> Array:
