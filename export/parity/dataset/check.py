@@ -117,6 +117,7 @@ def check_dataset(
             reference=opened.path,
             reference_runtime=opened.runtime,
             reference_key=opened.key,
+            modules=opened.modules,
             targets=targets,
             source=None if source.is_local else source,
             data=source.name,
@@ -131,8 +132,8 @@ def check_dataset(
             timeout=timeout,
             one_thread=workers != 0,
         )
-        count = workers or len(os.sched_getaffinity(0))
-        pool = executor or stack.enter_context(_ended(Here() if workers == 0 else ProcessPool(count)))
+        count = _processors() if workers is None else workers
+        pool = executor or stack.enter_context(_ended(ProcessPool(count) if count else Here()))
         schedule = Schedule(pool, job, checkpoint, None if executor else count, stop_after, tell)
         calibration: Calibration = schedule.call(calibrate, job, _sample(source))
         tallies = schedule.run(calibration, source)
@@ -153,6 +154,11 @@ def check_dataset(
         versions=versions_of([calibration.version, *calibration.versions.values()]),
         seconds=time.perf_counter() - start,
     )
+
+
+def _processors() -> int:
+    """Returns how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ class Job:
         reference: The model: a `.keras` file, or an artifact.
         reference_runtime: The runtime of a reference that is an artifact, None for a model.
         reference_key: A hash of what the reference holds.
+        modules: What a worker imports before it loads the model: the modules that registered its layers here.
         targets: What is compared with it.
         source: The data; None where the shards hold their rows.
         data: What the data is called.
@@ -65,6 +66,7 @@ class Job:
     atol: Mapping[str, float]
     timeout: float
     one_thread: bool = True
+    modules: tuple[str, ...] = ()
 
     @property
     def session_key(self) -> tuple[str, ...]:

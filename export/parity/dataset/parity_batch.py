@@ -78,6 +78,7 @@ class ParityBatch:
             reference=opened.path,
             reference_runtime=opened.runtime,
             reference_key=opened.key,
+            modules=opened.modules,
             targets=open_targets(artifact, None if runtime is None else [runtime])[:1],
             source=None,
             data="the batch",

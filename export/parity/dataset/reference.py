@@ -1,6 +1,7 @@
 """What every row is measured against: the Keras model compiled, or an artifact in its runtime."""
 
-from collections.abc import Mapping
+import importlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -57,8 +58,8 @@ class KerasRows:
         self._call = self._compiled() if keras.backend.backend() == "tensorflow" else self._plain
 
     @classmethod
-    def load(cls, path: Path, input_signature: Any) -> "KerasRows":
-        """Opens a `.keras` file.
+    def load(cls, path: Path, input_signature: Any, modules: Sequence[str] = ()) -> "KerasRows":
+        """Opens a `.keras` file, once the modules that register its layers are imported.
 
         Raises:
             ValueError: If Keras cannot make the model, in a process that knows no more than the file.
@@ -68,6 +69,8 @@ class KerasRows:
         import keras_pe  # noqa: F401 - registers the layers
 
         try:
+            for module in modules:
+                importlib.import_module(module)
             model = keras.saving.load_model(path, compile=False)
         except Exception as error:  # whatever a broken file or a foreign layer raises
             raise ValueError(

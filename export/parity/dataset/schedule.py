@@ -63,7 +63,7 @@ class Schedule:
         self._executor = executor
         self._job = job
         self._checkpoint = checkpoint
-        self._window = _IN_FLIGHT if workers is None else 2 * workers
+        self._window = _IN_FLIGHT if workers is None else max(1, 2 * workers)
         self._stop_after = stop_after
         self._total: int | None = None
         self._tell = progress

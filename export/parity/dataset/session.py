@@ -139,4 +139,4 @@ def _open_reference(job: Job) -> RowReference:
             return ArtifactRows(job.reference, job.reference_runtime, job.timeout)
         except RuntimeFailedError as error:
             raise ValueError(f"`model` must load. Received: {job.reference}, which does not: {error}.") from error
-    return KerasRows.load(job.reference, job.input_signature)
+    return KerasRows.load(job.reference, job.input_signature, job.modules)

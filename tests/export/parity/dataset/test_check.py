@@ -12,6 +12,7 @@ from keras_pe.export.parity.dataset.executors.process_pool import ProcessPool
 from keras_pe.export.parity.dataset.session import close_session
 from tests.cli.test_check_data import write_model
 from tests.export.parity.dataset.conftest import Files, draw
+from tests.export.parity.dataset.own_layer import Twice
 
 ROWS = 20_000
 
@@ -99,6 +100,30 @@ def test_a_model_of_this_process_is_run_in_it(files: Files) -> None:
     assert report.passed, str(report)
     assert seen[0] == (0, 300)
     assert seen[-1] == (300, 300)
+
+
+def test_a_registered_layer_is_found_by_the_workers(tmp_path: Path) -> None:
+    import keras
+
+    from keras_pe.export import export_onnx
+
+    inputs = keras.Input((4,), name="x")
+    model = keras.Model(inputs, keras.layers.Dense(3, name="y")(Twice()(inputs)))
+    export_onnx(model, tmp_path / "model.onnx")
+    model.save(tmp_path / "model.keras")
+    for given in (model, tmp_path / "model.keras"):
+        report = check_dataset(
+            given, tmp_path / "model.onnx", {"x": draw(50)[:, :4]}, workers=1, runtimes=["onnxruntime[all]"]
+        )
+        assert report.passed, str(report)
+
+
+def test_this_process_is_enough_where_processors_are_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity")
+    model = write_model(tmp_path / "model.onnx", None)
+    assert check_dataset(model, model, {"x": np.zeros((2, 4), np.float32)}, workers=0).passed
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from keras_pe.export.parity.dataset.checkpoint import Checkpoint, result_key
 from keras_pe.export.parity.dataset.sources.source import Shard
 from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
+from keras_pe.export.parity.dataset.statistics.worst import Severity, WorstRow
 
 SHARD = Shard(3, 300, 100, "here", None, "mark")
 FOUND = RuntimeStatistics(rows=100, failed=1)
@@ -44,6 +46,26 @@ def test_half_a_result_is_none(tmp_path: Path) -> None:
     assert checkpoint.load(KEY, SHARD) is None
     checkpoint.save(KEY, SHARD, FOUND)
     assert checkpoint.load(KEY, SHARD) == FOUND
+
+
+def test_a_result_with_any_byte_damaged_is_whole_or_none(tmp_path: Path) -> None:
+    array = {"x": np.arange(3.0)}
+    row = WorstRow(17, "here", 3, 0, Severity.FAILED, 2.0, inputs=array, expected=array, actual=array)
+    whole = RuntimeStatistics(rows=100, failed=1, worst=(row,))
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.save(KEY, SHARD, whole)
+    (path,) = tmp_path.iterdir()
+    content = path.read_bytes()
+    lost = 0
+    for place in range(len(content)):
+        for flipped in (0x01, 0xFF):
+            damaged = bytearray(content)
+            damaged[place] ^= flipped
+            path.write_bytes(damaged)
+            found = checkpoint.load(KEY, SHARD)
+            assert found is None or found.to_bytes() == content, place
+            lost += found is None
+    assert lost > len(content)
 
 
 def test_a_full_disk_is_told_with_what_stays(tmp_path: Path) -> None:
