@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.comparison.run import Run, Runner
@@ -22,7 +24,7 @@ _OUTSIDE: tuple[Detector, ...] = (behavior.process_end, structure.missing_and_ex
 _FIRST: tuple[tuple[Detector, ...], ...] = (
     (behavior.non_determinism,),
     (values.swapped_outputs, values.passed_through),
-    (behavior.frozen_length,),
+    (behavior.frozen_size,),
 )
 # The first stage that finds something is the last.
 _LAST: tuple[tuple[Detector, ...], ...] = (
@@ -31,10 +33,11 @@ _LAST: tuple[tuple[Detector, ...], ...] = (
     (behavior.frozen_state, behavior.batch_dependence),
     (changed_model,),
     (values.half_precision,),
-    (behavior.clamped_length,),
+    (behavior.clamped_size,),
     (compiled_otherwise,),
 )
 _TELLING = 5  # positions: at the first all encodings are alike
+_USUAL = 1e3  # values are below it, but for those that are drawn to be large
 _SAID = 3  # refusals: one brings others after it
 _TRIED = (
     "the weights one by one, the attributes of the layer, its masks, rounding, axes, rows and signs, state, frozen "
@@ -115,4 +118,6 @@ def _rank(expectation: Expectation) -> tuple[bool, bool, int, int]:
     arrays = expectation.case.inputs.values()
     longest = max((array.shape[1] for array in arrays if array.ndim > 1), default=0)
     is_short = all(array.ndim < 2 or array.shape[1] < _TELLING for array in arrays)
-    return expectation.case.name == "large values", is_short, longest, sum(array.size for array in arrays)
+    numbers = [array for array in arrays if array.size and array.dtype.kind == "f"]
+    is_large = any(np.abs(array).max() > _USUAL for array in numbers)
+    return is_large, is_short, longest, sum(array.size for array in arrays)

@@ -1,17 +1,22 @@
-"""Causes that show when a runtime is asked again: the same, in another company, at another length."""
+"""Causes that show when a runtime is asked again: the same, in another company, at another size."""
 
-import re
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
 
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.parity.diagnosis.causes.lengths import agrees_at, agrees_up_to, first_sizes
+from keras_pe.export.parity.diagnosis.causes.sizes import (
+    agrees_at,
+    first_sizes,
+    frozen_candidates,
+    last_agreeing,
+    neighbors,
+    sizes_taken,
+)
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
 from keras_pe.export.results import CaseResult, Finding
 from keras_pe.export.runtimes.runtime import Arrays
-
-_MOST_PROBES = 12
 
 
 def process_end(probe: Probe) -> Iterator[Finding]:
@@ -56,7 +61,7 @@ def frozen_state(probe: Probe) -> Iterator[Finding]:
 
 def batch_dependence(probe: Probe) -> Iterator[Finding]:
     """A row that changes when other rows do, where the reference's does not."""
-    if any(spec.shape[:1] != ("batch",) for spec in probe.reference.inputs):
+    if not _share_dynamic_rows(probe):
         return
     for result, expectation, _ in _answering(probe):
         inputs = expectation.case.inputs
@@ -72,7 +77,7 @@ def batch_dependence(probe: Probe) -> Iterator[Finding]:
         return
 
 
-def frozen_length(probe: Probe) -> Iterator[Finding]:
+def frozen_size(probe: Probe) -> Iterator[Finding]:
     """A size that is dynamic in the model and fixed in the artifact."""
     declared = {spec.name: spec.shape for spec in probe.runner.inputs} if probe.answers else {}
     for spec in probe.reference.inputs:
@@ -81,31 +86,42 @@ def frozen_length(probe: Probe) -> Iterator[Finding]:
                 yield Finding("frozen length", f"Input {spec.name!r} takes {dim} {fixed} only.")
                 return
     wrong = [case for case in probe.result.cases if case.error or any(c.problem for c in case.comparisons)]
-    said = " ".join(case.error + " ".join(c.problem or "" for c in case.comparisons) for case in wrong)
-    lengths = [int(number) for number in dict.fromkeys(re.findall(r"\b\d{1,4}\b", said))]
-    if len(wrong) < 2 or "length" not in probe.sizes(probe.expectations[0].case.inputs):
+    if len(wrong) < 2:
         return
-    for length in [n for n in lengths if n > 1][:_MOST_PROBES]:
-        if agrees_at(probe, length) and not agrees_at(probe, length + 1) and not agrees_at(probe, length - 1):
-            text = f"It agrees at length {length}, and not at {length - 1} and {length + 1}."
+    for dimension, size in itertools.product(first_sizes(probe), frozen_candidates(probe)):
+        if sizes_taken(probe, dimension).near(size) != size or not agrees_at(probe, dimension, size):
+            continue
+        others = list(neighbors(probe, dimension, size))
+        if others and not any(agrees_at(probe, dimension, other) for other in others):
+            text = f"It agrees at {dimension} {size}, and not at {' and '.join(map(str, others))}."
             yield Finding("frozen length", text, probe.layer)
             return
 
 
-def clamped_length(probe: Probe) -> Iterator[Finding]:
-    """A table that ends: right up to a length, other numbers from there on."""
-    low = agrees_up_to(probe)
-    if low is None:
-        return
-    if probe.ask(probe.draw({**first_sizes(probe), "length": low + 1})) is None:
-        yield Finding("length limit", f"It agrees up to length {low} and refuses {low + 1}.", probe.layer)
-    elif low > 1:
-        yield Finding("clamped table", f"It agrees up to length {low}, and not from {low + 1} on.", probe.layer)
+def clamped_size(probe: Probe) -> Iterator[Finding]:
+    """A table that ends: right up to a size, other numbers from there on."""
+    for dimension in first_sizes(probe):
+        ends = last_agreeing(probe, dimension)
+        if ends is None:
+            continue
+        low, high = ends
+        if probe.ask(probe.draw({**first_sizes(probe), dimension: high})) is None:
+            text = f"It agrees up to {dimension} {low} and refuses {high}."
+            yield Finding("length limit", text, probe.layer)
+        elif low > 1:
+            text = f"It agrees up to {dimension} {low}, and not from {high} on."
+            yield Finding("clamped table", text, probe.layer)
 
 
 def _answering(probe: Probe) -> list[tuple[CaseResult, Expectation, Arrays]]:
     """Returns the failing cases of a runtime that can still be asked."""
     return probe.failing() if probe.result.status == "compared" else []
+
+
+def _share_dynamic_rows(probe: Probe) -> bool:
+    """Whether all inputs have the same dynamic dimension first: it is that of the batch, whatever it is called."""
+    first = {spec.shape[0] if spec.shape else 0 for spec in probe.reference.inputs}
+    return len(first) == 1 and isinstance(first.pop(), str)
 
 
 def _first_row_moves(one: Arrays | None, two: Arrays | None) -> float:

@@ -1,0 +1,130 @@
+"""At which sizes an artifact agrees is told of any dynamic dimension, with few questions, once for the whole model."""
+
+import math
+
+import keras
+import numpy as np
+
+import keras_pe
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.comparison.references.stored import StoredReference
+from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.errors import RuntimeRefusedError
+from keras_pe.export.model.sizes.sizes import SizeRange
+from keras_pe.export.parity.diagnosis.diagnose import diagnose
+from keras_pe.export.runtimes.in_process import InProcessRunner
+from keras_pe.export.runtimes.runtime import RuntimeSpec
+
+SHORT, ENDS, LONG = 11, 40, 67
+NAMES = ("length", "time", "seq", "sequence_length", "unk__7", "x_1")
+
+
+class Ending(InProcessRunner):
+    """Returns what a function does up to a length, and something else from there on."""
+
+    version = "ending 1"
+
+    def __init__(self, function, beyond, dimensions=("batch", "length")) -> None:
+        super().__init__(RuntimeSpec("ending", "onnx", "-", "numpy", "-"), None, None)
+        self.inputs = (TensorInfo("x", (*dimensions, 4), "float32"),)
+        self.function, self.beyond = function, beyond
+        self.lengths: list[int] = []
+
+    def load(self, path=None):
+        pass
+
+    def run(self, inputs):
+        self.lengths.append(inputs["x"].shape[1])
+        return {"y": self.beyond(self.function(inputs["x"]))}
+
+
+def repeats(outputs):
+    """Repeats the last row that is right."""
+    return np.concatenate([outputs[:, :ENDS], 1.0 + 0 * outputs[:, ENDS:]], 1)
+
+
+def refuses(outputs):
+    if outputs.shape[1] > ENDS:
+        raise RuntimeRefusedError(f"no more than {ENDS} steps")
+    return outputs
+
+
+def takes_seven_alone(outputs):
+    if outputs.shape[1] != 7:
+        raise RuntimeRefusedError(f"cannot broadcast 7 with {outputs.shape[1]}")
+    return outputs
+
+
+class Computed(StoredReference):
+    """A function of one input, whose dimensions have any names."""
+
+    def __init__(self, function, dimensions, ranges) -> None:
+        super().__init__("computed", Case("none", {}, ""), {})
+        self.inputs = (TensorInfo("x", (*dimensions, 4), "float32"),)
+        self.ranges, self.function = ranges, function
+
+    def answer(self, cases):
+        return tuple(Expectation(case, self.expect(case.inputs)) for case in cases)
+
+    def expect(self, inputs):
+        return {"y": self.function(inputs["x"])}
+
+
+def _cases(*lengths):
+    rng = np.random.default_rng(0)
+    draw = (rng.normal(size=(3, length, 4)).astype(np.float32) for length in lengths)
+    return tuple(Case(f"case {number}", {"x": x}, "a length") for number, x in enumerate(draw))
+
+
+def found(beyond, dimensions, ranges=None):
+    """Returns what is said of a runtime that is right at some sizes alone."""
+    reference = Computed(np.sin, dimensions, ranges or {})
+    runner = Ending(np.sin, beyond, dimensions)
+    run = run_cases(runner, runner.spec, None, reference, reference.answer(_cases(SHORT, LONG)))
+    return [(each.cause, each.evidence) for each in diagnose(run, runner, reference, {}).findings]
+
+
+def test_a_size_at_which_an_artifact_ends_or_that_it_takes_alone_is_told_of_a_dimension_of_any_name() -> None:
+    for name in NAMES:
+        for dimensions in (("batch", name), (f"{name}_rows", name)):
+            assert found(repeats, dimensions) == [
+                ("clamped table", f"It agrees up to {name} {ENDS}, and not from {ENDS + 1} on.")
+            ]
+            assert found(refuses, dimensions) == [
+                ("length limit", f"It agrees up to {name} {ENDS} and refuses {ENDS + 1}.")
+            ]
+            assert found(takes_seven_alone, dimensions) == [
+                ("frozen length", f"It agrees at {name} 7, and not at 6 and 8.")
+            ]
+
+
+def test_only_sizes_that_the_model_takes_are_tried() -> None:
+    threes = {"time": SizeRange(least=2, step=3)}  # 2, 5, ..., 11, ..., 38, 41, ...
+    assert found(repeats, ("batch", "time"), threes) == [
+        ("clamped table", "It agrees up to time 38, and not from 41 on.")
+    ]
+
+
+def questions(encodings: int) -> tuple[list[int], str]:
+    """Returns the lengths that a runtime was asked in search of a cause, and the cause."""
+    x = y = keras.Input((None, 4), name="x")
+    for number in range(encodings):
+        y = keras_pe.SinusoidalPositionEncoding(name="y" if number == encodings - 1 else f"inner_{number}")(y)
+    model = keras.Model(x, y)
+    reference, runner = KerasReference(model), Ending(lambda array: np.array(model(array)), repeats)
+    run = run_cases(runner, runner.spec, None, reference, reference.answer(_cases(SHORT, LONG)))
+    runner.lengths.clear()
+    (finding,) = diagnose(run, runner, reference, {}).findings
+    return runner.lengths, f"{finding.cause}: {finding.evidence}"
+
+
+def test_where_a_table_ends_is_found_by_halving_and_asked_once_for_all_layers() -> None:
+    asked, cause = questions(encodings=1)
+    assert cause == f"clamped table: It agrees up to length {ENDS}, and not from {ENDS + 1} on."
+    halving = math.ceil(math.log2(LONG - SHORT))
+    # Both sides of the end with two more draws, and once more what is said of the other side.
+    assert len([length for length in asked if length not in (SHORT, LONG)]) <= halving + 5
+    assert questions(encodings=3) == (asked, cause)
