@@ -8,8 +8,7 @@ import click
 
 from keras_pe.cli.check_data import check_data_usage, data_options, run_check_data
 from keras_pe.cli.errors import CouldNotBeTriedError
-from keras_pe.cli.model_file import check_model_file
-from keras_pe.cli.quiet import start_keras
+from keras_pe.cli.model_file import check_model_file, model_options, prepare_keras
 from keras_pe.cli.sizes import parse_sizes
 
 if TYPE_CHECKING:
@@ -18,6 +17,16 @@ if TYPE_CHECKING:
     from keras_pe.export.results import ParityReport
 
 _EXISTING = click.Path(exists=True, path_type=Path)
+_LONGEST = 86_400.0  # seconds: a day
+
+
+def _check_ranges(
+    context: click.Context, parameter: click.Parameter, ranges: tuple[tuple[str, float, float], ...]
+) -> tuple[tuple[str, float, float], ...]:
+    for name, low, high in ranges:
+        if not low < high:
+            raise click.BadParameter(f"LOW must be below HIGH. Received: {name} {low:g} {high:g}.")
+    return ranges
 
 
 @click.command()
@@ -26,7 +35,12 @@ _EXISTING = click.Path(exists=True, path_type=Path)
 @click.option("--runtime", "runtimes", multiple=True, help="A runtime by name, such as onnxruntime; all by default.")
 @click.option("--inputs", type=_EXISTING, multiple=True, help="An .npz file to feed instead of the sweep.")
 @click.option(
-    "--range", "ranges", type=(str, float, float), multiple=True, help="NAME LOW HIGH: an input's fair values."
+    "--range",
+    "ranges",
+    type=(str, float, float),
+    multiple=True,
+    callback=_check_ranges,
+    help="NAME LOW HIGH: an input's fair values, below HIGH.",
 )
 @click.option(
     "--sizes",
@@ -34,9 +48,16 @@ _EXISTING = click.Path(exists=True, path_type=Path)
     metavar="NAME=SIZE,SIZE",
     help="Sizes that a dynamic dimension takes, such as height=64,224, where they are not to be found.",
 )
-@click.option("--seed", default=0, show_default=True, help="Of the sweep.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the sweep.")
+@model_options
 @data_options
-@click.option("--timeout", default=120.0, show_default=True, help="Seconds a runtime may take for one answer.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, _LONGEST, min_open=True),
+    default=120.0,
+    show_default=True,
+    help="Seconds a runtime may take for one answer.",
+)
 @click.option(
     "--report",
     "reports",
@@ -61,6 +82,8 @@ def check(
     ranges: tuple[tuple[str, float, float], ...],
     sizes: tuple[str, ...],
     seed: int,
+    modules: tuple[str, ...],
+    unsafe: bool,
     timeout: float,
     reports: tuple[Path, ...],
     bundle: Path | None,
@@ -71,35 +94,37 @@ def check(
 ) -> None:
     """Run MODEL and the ARTIFACTS made from it on the same inputs, and name the cause where they differ.
 
-    MODEL is a .keras file, another artifact (.onnx, .tflite, SavedModel folder), or an .npz file with arrays
+    MODEL is a .keras or .h5 file, another artifact (.onnx, .tflite, SavedModel folder), or an .npz file with arrays
     inputs/NAME and outputs/NAME. With --data every row of a data set is run. Exits with 0 if they agree, 1 if they do
     not, 2 if the check could not be tried.
     """
     _check_usage(context)
     check_data_usage(context)
     given_sizes = parse_sizes(sizes)
-    if model is not None and model.suffix == ".keras":
-        check_model_file(model)
     from keras_pe.export.comparison.stopwatch import Stopwatch
     from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
+    from keras_pe.export.model.saved_file import is_saved_model
     from keras_pe.export.parity.bundle.bundle import check_bundle_path
     from keras_pe.export.parity.bundle.replay import replay_bundle
     from keras_pe.export.parity.check import check_parity
     from keras_pe.export.parity.reports import check_report_path
 
     watch = Stopwatch()
+    is_keras = model is not None and is_saved_model(model)
+    if model is not None and is_keras:
+        check_model_file(model)
     try:
         for path in reports:
             check_report_path(path)
         if bundle is not None:
             check_bundle_path(bundle)
+        if is_keras:
+            prepare_keras(modules, unsafe)
+            watch.stage("import Keras")
         report: ParityReport | DatasetReport
         if data_set["data"] is not None:
             report = run_check_data(model, artifacts, data_set, as_json, runtimes=runtimes or None, timeout=timeout)
         else:
-            if model is not None and model.suffix == ".keras":
-                start_keras()
-                watch.stage("import Keras")
             with nullcontext() if as_json else _progress() as progress:
                 if replay is not None:
                     report = replay_bundle(replay, runtimes=runtimes, timeout=timeout, progress=progress)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_pe.cli.errors import CouldNotBeTriedError
-from keras_pe.cli.model_file import check_model_file
-from keras_pe.cli.quiet import start_keras
+from keras_pe.cli.model_file import check_model_file, model_options, prepare_keras
 from keras_pe.cli.sizes import parse_sizes
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ _FORMATS = ("onnx", "tf_saved_model", "litert")
     "formats",
     type=click.Choice(_FORMATS),
     multiple=True,
-    help="May be given more than once. By default the one that OUT ends like, else onnx.",
+    help="May be given more than once. By default the one that OUT ends like: .onnx or .tflite.",
 )
 @click.option("--opset", type=click.IntRange(15, 25), help="The ONNX operator set. Default: 18.")
 @click.option("--external-data", is_flag=True, help="Write the weights of the ONNX model to a file beside it.")
@@ -39,6 +38,7 @@ _FORMATS = ("onnx", "tf_saved_model", "litert")
     metavar="NAME=SIZE,SIZE",
     help="Sizes that a dynamic dimension takes, such as height=64,224, where they are not to be found.",
 )
+@model_options
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON, and nothing else.")
 def export(
     model: Path,
@@ -47,9 +47,11 @@ def export(
     opset: int | None,
     external_data: bool,
     sizes: tuple[str, ...],
+    modules: tuple[str, ...],
+    unsafe: bool,
     as_json: bool,
 ) -> None:
-    """Export MODEL, a .keras file, to OUT.
+    """Export MODEL, a .keras or .h5 file, to OUT.
 
     With one format OUT is the file or folder to write; with several it is what their names start with: OUT.onnx, OUT
     (the SavedModel folder), OUT.tflite. A format that is refused does not keep the others from being written. Exits
@@ -59,17 +61,14 @@ def export(
     from keras_pe.export import Format
 
     given = parse_sizes(sizes)
-    chosen = [Format(key) for key in dict.fromkeys(formats)] or [Format.of_suffix(out) or Format.ONNX]
+    chosen = [Format(key) for key in dict.fromkeys(formats)] or [_format_of(out)]
     options = {"--opset": opset is not None, "--external-data": external_data}
     if Format.ONNX not in chosen and any(options.values()):
         names = " and ".join(name for name, is_given in options.items() if is_given)
         raise click.UsageError(f"{names} must go with the format onnx. Received: {', '.join(chosen)}.")
     places = {format: out if len(chosen) == 1 else out.with_name(out.name + format.suffix) for format in chosen}
     artifacts, errors = [], []
-    try:
-        start_keras()
-    except ImportError as error:
-        raise CouldNotBeTriedError(str(error)) from error
+    prepare_keras(modules, unsafe)
     with _stages(as_json) as stage:
         stage("load")
         loaded = _load(model)
@@ -89,15 +88,29 @@ def export(
         raise last
 
 
+def _format_of(out: Path) -> "Format":
+    """Returns the format that a name ends like.
+
+    Raises:
+        UsageError: If it ends like none.
+    """
+    from keras_pe.export import Format
+
+    if format := Format.of_suffix(out):
+        return format
+    endings = ", ".join(f"{each.suffix} for {each}" for each in Format if each.suffix)
+    raise click.UsageError(
+        f"OUT must end like its format ({endings}), or --format must say one ({', '.join(_FORMATS)}). Received: {out}."
+    )
+
+
 def _load(path: Path) -> Any:
-    import keras
+    from keras_pe.export.model.saved_file import load_model
 
     try:
-        return keras.saving.load_model(path, compile=False)
-    except Exception as error:  # whatever a broken file or a foreign layer raises
-        from keras_pe.export.messages import first_line
-
-        raise CouldNotBeTriedError(f"{path} could not be loaded: {first_line(error)}.") from error
+        return load_model(path)
+    except ValueError as error:
+        raise CouldNotBeTriedError(str(error)) from error
 
 
 def _export(

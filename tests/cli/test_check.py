@@ -160,3 +160,22 @@ def test_sizes_of_a_dimension_can_be_given(files):
         result = CliRunner().invoke(main, ["check", str(one), str(same), "--sizes", text])
         assert result.exit_code == 2
         assert said in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (["--timeout", "0"], "--timeout"),
+        (["--timeout", "inf"], "--timeout"),
+        (["--timeout", "nan"], "--timeout"),
+        (["--seed", "-1"], "--seed"),
+        (["--range", "tokens", "5", "1"], "--range"),
+    ],
+)
+def test_a_number_that_cannot_be_is_refused_by_the_name_of_its_option(
+    tmp_path: Path, option: list[str], said: str
+) -> None:
+    (tmp_path / "model.keras").touch()
+    result = CliRunner().invoke(main, ["check", str(tmp_path / "model.keras"), *option])
+    assert result.exit_code == 2
+    assert f"Invalid value for '{said}'" in result.stderr

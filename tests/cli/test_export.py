@@ -126,3 +126,66 @@ def test_a_model_on_another_backend_is_handed_over_without_being_asked(
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)[0]["inputs"][0]["shape"] == ["batch", "length", 4]
     assert (tmp_path / "out.onnx").is_file()
+
+
+@pytest.mark.parametrize("name", ["out.pb", "out", "out.keras"])
+def test_a_name_that_ends_like_no_format_is_a_usage_error_that_lists_them(
+    model: Path, tmp_path: Path, name: str
+) -> None:
+    result = run(model, tmp_path / name)
+    assert result.exit_code == 2
+    assert ".onnx for onnx, .tflite for litert" in result.stderr
+    assert "tf_saved_model" in result.stderr
+    assert not (tmp_path / name).exists()
+
+
+OWN_LAYER = """
+import keras
+
+@keras.saving.register_keras_serializable("own")
+class Doubled(keras.layers.Layer):
+    def call(self, inputs):
+        return 2 * inputs
+"""
+SAVED = "from own_layers import Doubled; keras.Sequential([keras.Input((3,)), Doubled()])"
+LAMBDA = "keras.Sequential([keras.Input((3,)), keras.layers.Lambda(lambda x: 2 * x)])"
+
+
+def in_a_fresh_process(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "keras_pe", *map(str, arguments)]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
+
+
+@pytest.fixture(scope="module")
+def special(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model of a layer of one's own, and one of a Lambda layer."""
+    folder = tmp_path_factory.mktemp("special")
+    (folder / "own_layers.py").write_text(OWN_LAYER)
+    code = f"import keras; m = {LAMBDA}; m.save('lambda.keras'); {SAVED}.save('own.keras')"
+    code = code.replace("from own_layers", "\nfrom own_layers").replace("Doubled; keras", "Doubled\nkeras")
+    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
+    return folder
+
+
+@pytest.mark.slow
+def test_layers_of_ones_own_are_known_where_their_module_is_imported(special: Path) -> None:
+    refused = in_a_fresh_process(special, "export", "own.keras", "own.onnx")
+    assert refused.returncode == 2
+    assert not (special / "own.onnx").exists()
+    done = in_a_fresh_process(special, "export", "own.keras", "own.onnx", "--import", "own_layers")
+    assert done.returncode == 0, done.stderr
+    checked = in_a_fresh_process(special, "check", "own.keras", "own.onnx", "--import", "own_layers")
+    assert checked.returncode == 0, checked.stderr
+    missing = in_a_fresh_process(special, "export", "own.keras", "own.onnx", "--import", "own_layerz")
+    assert missing.returncode == 2
+    assert "--import own_layerz failed: ModuleNotFoundError" in missing.stderr
+
+
+@pytest.mark.slow
+def test_a_lambda_is_loaded_only_where_that_is_allowed(special: Path) -> None:
+    refused = in_a_fresh_process(special, "export", "lambda.keras", "lambda.onnx")
+    assert refused.returncode == 2
+    assert "allow it with --unsafe" in refused.stderr
+    done = in_a_fresh_process(special, "export", "lambda.keras", "lambda.onnx", "--unsafe")
+    assert done.returncode == 0, done.stderr

@@ -26,4 +26,4 @@ def test_another_suffix_is_told_with_the_rule(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "keras_pe", "export", str(tmp_path / "notes.txt"), str(tmp_path / "out.onnx")]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True)
     assert done.returncode == 2
-    assert "MODEL must be a .keras file. Received:" in done.stderr
+    assert "MODEL must be a .keras, .h5, .hdf5 file. Received:" in done.stderr

@@ -17,6 +17,7 @@ from keras_pe.export.messages import first_line
 from keras_pe.export.model.rebuild.cloning import with_dtype
 from keras_pe.export.model.rebuild.float64 import float64_allowed, in_float64
 from keras_pe.export.model.rebuild.precision import half_dtypes
+from keras_pe.export.model.saved_file import load_model
 from keras_pe.export.model.signature.model_signature import model_signature
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.state import state_left_alone
@@ -73,15 +74,8 @@ class KerasReference:
         Raises:
             ValueError: If it cannot be loaded, whatever a foreign layer raises.
         """
-        import keras
-
-        import keras_pe  # noqa: F401 - registers the layers
-
         watch = watch or Stopwatch()
-        try:
-            model = keras.saving.load_model(path, compile=False)
-        except Exception as error:
-            raise ValueError(f"{path} cannot be loaded: {type(error).__name__}: {first_line(error)}.") from error
+        model = load_model(path)
         watch.stage("load the model")
         return cls(model, input_signature, sizes, watch)
 

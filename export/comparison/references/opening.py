@@ -14,6 +14,7 @@ from keras_pe.export.comparison.references.artifact import ArtifactReference
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.references.stored import StoredReference
 from keras_pe.export.comparison.stopwatch import Stopwatch
+from keras_pe.export.model.saved_file import is_saved_model
 from keras_pe.export.runtimes.registry import find_runtimes
 
 Source = str | os.PathLike[str] | Artifact
@@ -36,13 +37,15 @@ def locate(source: Source) -> tuple[str, Path]:
     path = Path(source.path if isinstance(source, Artifact) else source)
     if not path.exists():
         raise FileNotFoundError(f"No such file or folder: {path}.")
-    named = {".keras": "keras", ".npz": "stored"}.get(path.suffix) if path.is_file() else None
+    named = None
+    if path.is_file():
+        named = "keras" if is_saved_model(path) else "stored" if path.suffix == ".npz" else None
     format = named or Format.detect(path) or (Format.of_suffix(path) if path.is_file() else None)
     if format is None:
         rule = (
             "A folder must be a SavedModel, with a file saved_model.pb in it."
             if path.is_dir()
-            else "A file must be a .keras file, an ONNX or LiteRT file, or an .npz file with outputs."
+            else "A file must be a .keras or .h5 file, an ONNX or LiteRT file, or an .npz file with outputs."
         )
         raise ValueError(f"{rule} Received: {path}.")
     return str(format), path

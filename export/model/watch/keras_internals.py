@@ -11,6 +11,13 @@ from typing import Any
 one_at_a_time = threading.RLock()
 
 
+def loads_python_code() -> bool:
+    """Whether Keras loads the code of lambdas from files: its safe mode is off."""
+    from keras.src.saving.serialization_lib import in_safe_mode
+
+    return in_safe_mode() is False
+
+
 def all_layers(model: Any) -> list[Any]:
     """Returns the model and every layer in it, those within layers included."""
     return list(model._flatten_layers())

@@ -1,0 +1,50 @@
+"""A file that Keras saved a model to: told by its name and content, and loaded."""
+
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.messages import first_line
+from keras_pe.export.model.watch.keras_internals import loads_python_code
+
+SUFFIXES = (".keras", ".h5", ".hdf5")
+"""What the names of files that Keras loads end in."""
+
+
+def is_saved_model(path: Path) -> bool:
+    """Whether Keras may have saved a model to this path. The file is not opened."""
+    return path.suffix in SUFFIXES
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Returns the model of a file, not compiled. The layers of this package are registered.
+
+    Raises:
+        ValueError: If it cannot be loaded, whatever a foreign layer raises.
+    """
+    import keras
+
+    import keras_pe  # noqa: F401 - registers the layers
+
+    try:
+        return keras.saving.load_model(path, compile=False)
+    except Exception as error:
+        raise ValueError(f"{path} could not be loaded: {first_line(error)}.{_way_out(Path(path))}") from error
+
+
+def _way_out(path: Path) -> str:
+    """Returns what allows a Lambda layer, where the file holds one and Keras' safe mode keeps it out."""
+    if loads_python_code() or not _holds_python_code(path):
+        return ""
+    return (
+        " The file holds Python code, of a Lambda layer. If you trust who made it, allow it with --unsafe on the"
+        " command line, or with keras.config.enable_unsafe_deserialization()."
+    )
+
+
+def _holds_python_code(path: Path) -> bool:
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return "config.json" in archive.namelist() and b'"__lambda__"' in archive.read("config.json")
