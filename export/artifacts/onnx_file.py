@@ -83,11 +83,23 @@ def external_files(model: Any, path: Path) -> list[Path]:
         for entry in tensor.external_data
         if entry.key == "location"
     } - {path.name}
-    for name in names:
-        place = PurePosixPath(name.replace("\\", "/"))
-        if place.is_absolute() or ".." in place.parts or ":" in place.parts[0]:
-            raise ValueError(f"names a file of weights outside its folder, {name!r}, which ONNX does not allow.")
-    return [path.parent / name for name in sorted(names)]
+    return [external_file(path, name) for name in sorted(names)]
+
+
+def external_file(path: Path, location: str) -> Path:
+    """Returns the file that a tensor of a model names as the place of its numbers.
+
+    Args:
+        path: The model's file.
+        location: What the tensor says.
+
+    Raises:
+        ValueError: If it leads out of the model's folder, which ONNX does not allow.
+    """
+    place = PurePosixPath(location.replace("\\", "/"))
+    if place.is_absolute() or ".." in place.parts or ":" in place.parts[0]:
+        raise ValueError(f"names a file of weights outside its folder, {location!r}, which ONNX does not allow.")
+    return path.parent / location
 
 
 def read_without_weights(path: Path) -> Any:

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from keras_pe.export.artifacts.artifact import TensorInfo, read_artifact
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.compare import dtype_serves
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.errors import RuntimeRefusedError

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from keras_pe.export.artifacts.artifact import Artifact, read_artifact
+from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.dependencies import require
 from keras_pe.export.graph.refusals import refuse_state_and_randomness, untraceable
 from keras_pe.export.graph.tracing import trace

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from keras_pe.export.artifacts.artifact import read_artifact
+from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.reference import Expectation

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from keras_pe.export.messages import first_line
 from keras_pe.export.model.watch.calling import FlatModel
 from keras_pe.export.model.watch.recording import recorded_arguments
 from keras_pe.export.model.watch.state import state_left_alone
@@ -12,8 +13,8 @@ from keras_pe.export.model.watch.vocabulary import Vocabulary
 _MOST_ENTRIES = 1000  # of a layer
 
 
-def find_vocabularies(model: FlatModel) -> list[Vocabulary | None]:
-    """Returns the vocabulary of each input, None where there is none.
+def find_vocabularies(model: FlatModel) -> tuple[list[Vocabulary | None], list[str]]:
+    """Returns the vocabulary of each input, None where there is none, and a sentence on what could not be found out.
 
     A text that reaches no lookup layer on the way that is followed may be any word that the model knows.
     """
@@ -22,10 +23,15 @@ def find_vocabularies(model: FlatModel) -> list[Vocabulary | None]:
     kinds = (keras.layers.StringLookup, keras.layers.IntegerLookup, keras.layers.TextVectorization)
     layers = [layer for layer in model.layers if isinstance(layer, kinds)]
     if not layers or keras.backend.backend() != "tensorflow":
-        return [None] * len(model.dtypes)
-    reached = _reached(model, kinds)
+        return [None] * len(model.dtypes), []
+    remarks: list[str] = []
+    try:
+        reached = _reached(model, kinds)
+    except Exception as error:  # a layer may raise anything where a size is not known
+        reached = {}
+        remarks = [f"Which input is looked up in which vocabulary is not known: {first_line(error)}."]
     anything = _common(layers, is_closed=False)
-    return [
+    vocabularies = [
         _common(own, is_closed=any(map(_refuses_others, own)))
         if (own := reached.get(i))
         else anything
@@ -33,10 +39,15 @@ def find_vocabularies(model: FlatModel) -> list[Vocabulary | None]:
         else None
         for i, dtype in enumerate(model.dtypes)
     ]
+    return vocabularies, remarks
 
 
 def _reached(model: FlatModel, kinds: tuple[type, ...]) -> dict[int, list[Any]]:
-    """Returns the lookup layers that each input reaches, by its number; none if the model cannot be traced."""
+    """Returns the lookup layers that each input reaches, by its number.
+
+    Raises:
+        Exception: Whatever the layers raise if the model cannot be traced.
+    """
     import tensorflow as tf
 
     found: dict[int, list[Any]] = {}
@@ -54,12 +65,9 @@ def _reached(model: FlatModel, kinds: tuple[type, ...]) -> dict[int, list[Any]]:
 
     shapes = [tuple(None if isinstance(dim, str) else dim for dim in shape) for shape in model.shapes]
     specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, model.dtypes, strict=True)]
-    try:
-        as_traceable(
-            model.layers, lambda: tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
-        )
-    except Exception:  # a layer may raise anything where a size is not known
-        return {}
+    as_traceable(
+        model.layers, lambda: tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
+    )
     return found
 
 

@@ -64,7 +64,7 @@ def model_signature(
     structure = map_leaves(arguments, lambda _: next(remaining))
     inputs = dict(zip(plain, zip(shapes, dtypes, strict=True), strict=True))
     flat = FlatModel(model, structure, inputs)
-    vocabularies = find_vocabularies(flat)
+    vocabularies, remarks = find_vocabularies(flat)
     try:
         answer = ask(flat, vocabularies, given)
     except UnknownSizesError as error:
@@ -87,6 +87,7 @@ def model_signature(
         answer.dimensions.ranges,
         {name: old for name, old in renamed if name != old},
         {name: each for name, each in zip(plain, vocabularies, strict=True) if each},
+        tuple(remarks),
     )
 
 

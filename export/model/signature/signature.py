@@ -25,6 +25,7 @@ class Signature:
         ranges: The sizes that each of these dimensions takes.
         renamed: The model's own name of each tensor whose name an artifact cannot carry.
         vocabularies: What inputs are looked up in.
+        remarks: Sentences on what could not be found out.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -35,6 +36,7 @@ class Signature:
     ranges: Mapping[str, SizeRange] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
     def pack(self, arrays: Mapping[str, Any]) -> tuple[Any, ...]:
         """Returns the positional arguments of the model's call: `model(*signature.pack(arrays))`.
@@ -96,13 +98,18 @@ class Signature:
         return replace(self, inputs=cast(self.inputs), outputs=cast(self.outputs))
 
     def notes(self) -> list[str]:
-        """Returns a sentence on each name that an artifact cannot carry, and on each value that it does not refuse."""
+        """Returns a sentence on each name that an artifact cannot carry, on each value that it does not refuse, and on
+        what could not be found out."""
         renamed = [f"{old!r} of the model is called {name!r} in the artifact." for name, old in self.renamed.items()]
         closed = [name for name, vocabulary in self.vocabularies.items() if vocabulary.is_closed]
-        return renamed + [
-            f"{name!r} takes the entries of its vocabulary alone: Keras refuses others, the artifact need not."
-            for name in closed
-        ]
+        return (
+            renamed
+            + [
+                f"{name!r} takes the entries of its vocabulary alone: Keras refuses others, the artifact need not."
+                for name in closed
+            ]
+            + list(self.remarks)
+        )
 
     def unpack(self, structure: Any) -> dict[str, Any]:
         """Returns what the model returned by name, in the order of `outputs`.

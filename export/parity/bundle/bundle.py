@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.artifact import artifact_files
+from keras_pe.export.artifacts.reading import artifact_files
 from keras_pe.export.publishing.staging import staged_file
 from keras_pe.export.results import Array, Finding, ParityReport, Recording, RuntimeResult
 from keras_pe.export.runtimes.runtime import as_dtype

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifacts.artifact import Artifact, artifact_files
+from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.reading import artifact_files
 from keras_pe.export.parity.dataset.job import Target
 from keras_pe.export.parity.dataset.session import close_session, offer_model, withdraw_model
 from keras_pe.export.parity.dataset.sources.source import fingerprint

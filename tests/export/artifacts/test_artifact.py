@@ -12,8 +12,8 @@ import onnx
 import pytest
 
 from keras_pe.export import export_litert, export_onnx, export_saved_model, read_artifact
-from keras_pe.export.artifacts.artifact import artifact_files
 from keras_pe.export.artifacts.onnx_file import read_without_weights
+from keras_pe.export.artifacts.reading import artifact_files
 
 
 def _model() -> keras.Model:

@@ -82,3 +82,20 @@ def test_a_check_draws_words_that_the_model_knows() -> None:
     roles = KerasReference(keras.Model([text, count], x)).roles
     assert roles["text"].vocabulary.entries == MOVIES
     assert (roles["count"].role, roles["count"].high) == ("ids", 9)
+
+
+def test_what_cannot_be_followed_to_its_lookup_is_noted() -> None:
+    class OfKnownLength(layers.Layer):
+        def call(self, x: Any) -> Any:
+            if x.shape[1] is None:
+                raise ValueError("it must know its length")
+            return x * 1.0
+
+        def compute_output_shape(self, input_shape: Any) -> Any:
+            return input_shape
+
+    text, x = keras.Input((1,), dtype="string", name="text"), keras.Input((None, 2), name="x")
+    words = layers.Embedding(4, 2)(layers.StringLookup(vocabulary=MOVIES)(text))
+    signature = model_signature(keras.Model([text, x], words + OfKnownLength()(x)))
+    assert signature.vocabularies == {"text": Vocabulary(MOVIES)}
+    assert [note for note in signature.notes() if "it must know its length" in note]
