@@ -1,10 +1,14 @@
-"""What an exporter needs: packages, and how a process of its own imports the large ones."""
+"""What an exporter needs: packages, Keras' backend, and how a process of its own imports the large ones."""
 
 import contextlib
 import gc
 import importlib
 import importlib.util
+import json
+import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 
 def require(caller: str, *packages: str, extra: str = "export") -> None:
@@ -17,6 +21,19 @@ def require(caller: str, *packages: str, extra: str = "export") -> None:
                 raise ImportError(
                     f"{caller}() needs the package '{package}'. Install it with: pip install 'keras-pe[{extra}]'"
                 ) from error
+
+
+def keras_backend() -> str:
+    """Returns the backend that Keras runs on, or would take as it finds it, without importing Keras."""
+    if "keras" in sys.modules:
+        return str(sys.modules["keras"].backend.backend())
+    if "KERAS_BACKEND" in os.environ:
+        return os.environ["KERAS_BACKEND"]
+    folder = Path(os.environ.get("KERAS_HOME", "~/.keras")).expanduser()
+    try:
+        return str(json.loads((folder / "keras.json").read_text())["backend"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "tensorflow"
 
 
 @contextlib.contextmanager

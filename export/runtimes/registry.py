@@ -16,17 +16,21 @@ _EXPORT = "pip install 'keras-pe[export]'"
 
 _LEVELS = ("disabled", "basic", "extended", "layout", "all")
 
+_ON_TENSORFLOW = functools.partial(
+    RuntimeSpec,
+    format="keras",
+    factory=f"{_HOME}.keras:KerasRuntime",
+    package="tensorflow",
+    install=_EXPORT,
+    backend="tensorflow",
+)
+
 _FIXED = (
-    RuntimeSpec("keras[graph]", "keras", f"{_HOME}.keras:KerasRuntime", "tensorflow", _EXPORT),
+    _ON_TENSORFLOW("keras[graph]"),
     # XLA compiles each shape anew, which takes longer than everything else together.
+    _ON_TENSORFLOW("keras[xla]", options={"jit_compile": True}, by_default=False),
     RuntimeSpec(
-        "keras[xla]",
-        "keras",
-        f"{_HOME}.keras:KerasRuntime",
-        "tensorflow",
-        _EXPORT,
-        options={"jit_compile": True},
-        by_default=False,
+        "keras[jit]", "keras", f"{_HOME}.keras_jit:JittedKeras", "jax", "pip install 'keras-pe[jax]'", backend="jax"
     ),
     RuntimeSpec("tensorflow", "tf_saved_model", f"{_HOME}.tensorflow:TensorFlowRuntime", "tensorflow", _EXPORT),
     # A second opinion, not a place where models run: a recurrent layer takes it a hundred times as long, and onnx 1.23
@@ -56,12 +60,14 @@ def known_runtimes() -> tuple[RuntimeSpec, ...]:
 
 
 def default_runtimes() -> tuple[RuntimeSpec, ...]:
-    """Returns the runtimes of a check that names none, installed or not."""
-    return tuple(spec for spec in known_runtimes() if spec.by_default)
+    """Returns the runtimes of a check that names none, installed or not: on Keras' own backend."""
+    return tuple(spec for spec in known_runtimes() if spec.by_default and spec.suits_backend)
 
 
 def find_runtimes(names: str | RuntimeSpec | Sequence[str | RuntimeSpec]) -> tuple[RuntimeSpec, ...]:
     """Returns the runtimes of these names, one or several; a name without brackets stands for all its variants.
+
+    Of those of Keras itself, it stands for the ones on the backend that Keras has, if there are any.
 
     Raises:
         ValueError: If a name is unknown.
@@ -93,7 +99,7 @@ def named_runtimes(name: str) -> list[RuntimeSpec]:
         near = difflib.get_close_matches(name, names, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"Unknown runtime {name!r}. Choose one of: {', '.join(names)}.{hint}")
-    return chosen
+    return [spec for spec in chosen if spec.suits_backend] or chosen
 
 
 def _of_others() -> Iterator[RuntimeSpec]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.dependencies import keras_backend
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
@@ -80,6 +81,7 @@ class RuntimeSpec:
         options: Keyword arguments of the class.
         by_default: Whether a check runs it without being asked for it by name.
         find_missing: For what is no Python package: says what is missing and how to install it, None if nothing is.
+        backend: Keras' backend, for what runs on one alone.
     """
 
     name: str
@@ -90,6 +92,7 @@ class RuntimeSpec:
     options: Mapping[str, Any] = field(default_factory=dict)
     by_default: bool = True
     find_missing: Callable[[], str | None] | None = None
+    backend: str = ""
 
     @property
     def family(self) -> str:
@@ -97,8 +100,15 @@ class RuntimeSpec:
         return self.name.partition("[")[0]
 
     @property
+    def suits_backend(self) -> bool:
+        """Whether it runs on the backend that Keras has in this process."""
+        return self.backend in ("", keras_backend())
+
+    @property
     def missing(self) -> str | None:
         """What is missing and how to install it, None if the runtime is there. It is not imported."""
+        if not self.suits_backend:
+            return f"Keras on another backend than {keras_backend()}. Set KERAS_BACKEND={self.backend}"
         if self.find_missing is not None:
             return self.find_missing()
         if importlib.util.find_spec(self.package) is not None:

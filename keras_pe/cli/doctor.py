@@ -1,14 +1,12 @@
 """`keras-pe doctor`: the versions found, and what is known about their combination."""
 
 import importlib.metadata
-import json
-import os
 import platform
 import re
-from pathlib import Path
 
 import click
 
+from keras_pe.export.dependencies import keras_backend
 from keras_pe.tried_versions import TriedVersions, tried_versions
 
 _LAYERS = ("keras", "numpy")
@@ -24,7 +22,7 @@ def doctor() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    backend = _backend()
+    backend = keras_backend()
     needed = {*_LAYERS, backend, *(_EXPORT if backend == "tensorflow" else ())}
     found = {row.name: _version(row.name) for row in tried_versions()}
     table = Table("package", "found", "tried", "")
@@ -38,17 +36,6 @@ def doctor() -> None:
         console.print(finding, markup=False)
     if any(version is None and name in needed for name, version in found.items()):
         raise SystemExit(1)
-
-
-def _backend() -> str:
-    """Returns the backend that Keras would take, as Keras finds it, without importing it."""
-    if "KERAS_BACKEND" in os.environ:
-        return os.environ["KERAS_BACKEND"]
-    folder = Path(os.environ.get("KERAS_HOME", "~/.keras")).expanduser()
-    try:
-        return str(json.loads((folder / "keras.json").read_text())["backend"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return "tensorflow"
 
 
 def _version(package: str) -> str | None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_pe.export.runtimes import registry
+from keras_pe.export.runtimes import registry, runtime
 from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
@@ -39,3 +39,12 @@ def test_one_name_or_one_spec_is_as_good_as_a_list_of_one():
 
 def test_no_execution_provider_but_the_processor_runs_without_being_named():
     assert all("provider" not in spec.options for spec in default_runtimes())
+
+
+def test_the_model_itself_runs_on_the_backend_that_keras_has(monkeypatch):
+    variants = {"tensorflow": ["keras[graph]"], "jax": ["keras[jit]"], "torch": []}
+    for backend, names in variants.items():
+        monkeypatch.setattr(runtime, "keras_backend", lambda backend=backend: backend)
+        assert [spec.name for spec in default_runtimes() if spec.format == "keras"] == names
+    with pytest.raises(ImportError, match=r"'keras\[graph\]' needs Keras on another backend than torch. Set KERAS_B"):
+        find_runtimes("keras")
