@@ -1,27 +1,46 @@
-"""Each fault of others that is worked around is still there: what a release has mended needs no workaround any more."""
+"""The faults of others that are worked around are in the versions that docs/upstream.md names, and in no others."""
 
+import importlib.metadata
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
+from keras_pe.tried_versions import tried_versions
 from tests.export.runtimes.external.present import need
 
-PAGE = (Path(__file__).parent.parent / "docs" / "upstream.md").read_text()
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "upstream.md").read_text()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+ELSEWHERE = {"onnxruntime-web", "jax2onnx"}  # .ci/run installs the versions that are named
+
+
+def heading(text: str) -> tuple[str, tuple[str, ...]]:
+    """Returns the package of a heading, as it is installed, and the versions."""
+    name, versions = re.fullmatch(r"(.+?) (\d.*)", text).groups()  # type: ignore[union-attr]
+    return name.lower().replace("onnx runtime", "onnxruntime"), tuple(re.findall(r"[\d.]+\d", versions))
+
+
+HEADINGS = [heading(text) for text in re.findall(r"^## (.+)$", PAGE, re.MULTILINE)]
 
 
 def reproductions() -> tuple[list[str], list[Any]]:
-    """Returns the page's definitions, and each reproduction with the package that it is of and the words before it."""
-    definitions, found, package = [], [], ""
+    """Returns the page's definitions, and each reproduction with its package, the versions and the words before it."""
+    definitions, found = [], []
+    package, versions = "", ()
     texts_and_codes = re.split(r"^```python\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
     for text, code in zip(texts_and_codes[::2], texts_and_codes[1::2], strict=False):
-        package = (re.findall(r"^## (.+)$", text, re.MULTILINE) or [package])[-1]
+        for title in re.findall(r"^## (.+)$", text, re.MULTILINE):
+            package, versions = heading(title)
         words = text.strip().rpartition("\n\n")[2].replace("\n", " ")
         if "\ndef " in code:
             definitions.append(code)
         else:
-            found.append(pytest.param(package, code, id=f"{package.split()[0]}: {words[:60]}"))
+            found.append(pytest.param(package, versions, code, id=f"{package}: {words[:60]}"))
     return definitions, found
 
 
@@ -36,29 +55,48 @@ def names() -> dict[str, Any]:
     return names
 
 
-@pytest.mark.slow
+@pytest.mark.upstream
 @pytest.mark.filterwarnings("ignore")  # of others, about others
-@pytest.mark.parametrize(("package", "code"), REPRODUCTIONS)
-def test_a_fault_is_still_there(
-    package: str, code: str, names: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("package", "versions", "code"), REPRODUCTIONS)
+def test_a_fault_is_in_the_versions_that_are_named_and_in_no_other(
+    package: str,
+    versions: tuple[str, ...],
+    code: str,
+    names: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if package.startswith("onnxruntime-web"):
+    if package == "onnxruntime-web":
         need("onnxruntime_web[webgpu]")
-    if package.startswith("jax2onnx"):
-        pytest.importorskip("jax2onnx")
+        (installed,) = versions
+    else:
+        pytest.importorskip(package.replace("-", "_"))
+        installed = importlib.metadata.version(package)
     monkeypatch.chdir(tmp_path)
-    exec(code, dict(names))
+    if installed in versions:
+        exec(code, dict(names))
+    else:
+        with pytest.raises(AssertionError):  # otherwise the heading has to name this version as well
+            exec(code, dict(names))
 
 
 def test_every_reproduction_says_what_it_is_of_and_can_fail() -> None:
-    assert len(REPRODUCTIONS) >= 26
+    assert len(REPRODUCTIONS) >= 29
     assert len(DEFINITIONS) == 2
-    assert all("assert " in case.values[1] for case in REPRODUCTIONS)
-    assert {case.values[0].split()[0] for case in REPRODUCTIONS} == {
-        "tf2onnx",
-        "Keras",
-        "ONNX",
-        "onnxruntime-web",
-        "jax2onnx",
-        "keras-hub",
-    }
+    assert all("assert " in case.values[2] for case in REPRODUCTIONS)
+    packages = {package for package, _ in HEADINGS}
+    assert packages >= {"tf2onnx", "keras", "tensorflow", "onnxruntime", *ELSEWHERE}
+    assert all(versions for _, versions in HEADINGS)
+
+
+def test_every_version_that_is_named_was_tried() -> None:
+    tried = {row.name: set(row.tried) for row in tried_versions()}
+    assert [each for each in HEADINGS if each[0] not in ELSEWHERE and not set(each[1]) <= tried[each[0]]] == []
+
+
+def test_every_fault_is_in_a_version_that_may_be_installed() -> None:
+    """Otherwise the workaround can go, and its reproduction with it."""
+    lines = [*PROJECT["dependencies"], *(line for extra in PROJECT["optional-dependencies"].values() for line in extra)]
+    allowed: dict[str, SpecifierSet] = {each.name: each.specifier for each in map(Requirement, lines)}
+    outside = [each for each in HEADINGS if each[0] not in ELSEWHERE and not any(allowed[each[0]].filter(each[1]))]
+    assert outside == []

@@ -26,12 +26,15 @@ def file(tmp_path: Path) -> Iterator[Path]:
     keras.utils.clear_session()
 
 
-def cases(pairs: Iterable[tuple[str, str]]) -> list[Any]:
-    marks = dict.fromkeys(SAMPLE, pytest.mark.slow)
-    return [pytest.param(*pair, id="-".join(pair), marks=marks.get(pair[0], pytest.mark.exhaustive)) for pair in pairs]
+def cases(pairs: Iterable[tuple[str, str]], mark: Any) -> list[Any]:
+    marks = dict.fromkeys(SAMPLE, mark)
+    return [
+        pytest.param(*pair, id="-".join(pair), marks=marks.get(pair[0], pytest.mark.exhaustive))
+        for pair in sorted(pairs)
+    ]
 
 
-@pytest.mark.parametrize(("name", "kind"), cases(pair for pair in product(NAMES, TRIALS) if pair not in REFUSED))
+@pytest.mark.parametrize(("name", "kind"), cases(set(product(NAMES, TRIALS)) - set(REFUSED), pytest.mark.slow))
 def test_an_application_agrees_with_keras(name: str, kind: str, file: Path) -> None:
     model = make(name, kind)
     artifact = export_onnx(model, file)
@@ -46,7 +49,7 @@ def test_an_application_agrees_with_keras(name: str, kind: str, file: Path) -> N
 
 
 @pytest.mark.filterwarnings(r"ignore:In the future `np\.object`:FutureWarning")  # of Keras' own export
-@pytest.mark.parametrize(("name", "kind"), cases(REFUSED))
+@pytest.mark.parametrize(("name", "kind"), cases(REFUSED, pytest.mark.upstream))
 def test_what_is_refused_keras_does_not_export_either(name: str, kind: str, file: Path) -> None:
     model, refusal = build(name, kind), REFUSED[name, kind]
     with pytest.raises(ValueError, match=refusal.by_keras):

@@ -41,17 +41,14 @@ DIFFERING = {
     "conv1d": "compared",
 }
 
-SAMPLE = ("sequential", "encoding of a table", *DIFFERING)
+MARKS = {
+    **dict.fromkeys(PASSING, pytest.mark.exhaustive),
+    **dict.fromkeys(("sequential", "encoding of a table"), pytest.mark.slow),
+    **dict.fromkeys(DIFFERING, pytest.mark.upstream),
+}
 
 
-# Four of them in CI; the others, which take minutes, with -m exhaustive.
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if name in SAMPLE else pytest.mark.exhaustive)
-        for name in (*PASSING, *DIFFERING)
-    ],
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=mark) for name, mark in MARKS.items()])
 def test_a_model_of_the_zoo_in_webassembly_and_on_webgpu(name: str, tmp_path: Path) -> None:
     for runtime in (WASM, WEBGPU):
         need(runtime)

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
 
@@ -33,7 +34,8 @@ def model() -> keras.Model:
 
 
 def test_every_remainder_of_the_size_is_right(model: Any, tmp_path: Path) -> None:
-    session = ort.InferenceSession(export_onnx(model, tmp_path / "m.onnx").path, providers=["CPUExecutionProvider"])
+    path = export_onnx(model, tmp_path / "m.onnx").path
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
     rng = np.random.default_rng(0)
     for size in range(1, 19):
         images = [rng.normal(size=(2, *(size + i for i in range(axes)), 3)).astype("float32") for axes in (1, 2, 3)]
@@ -41,3 +43,7 @@ def test_every_remainder_of_the_size_is_right(model: Any, tmp_path: Path) -> Non
         for name, truth, actual in zip(LAYERS, model(images), found, strict=True):
             # Up to 24 products of values near 1 are added, each sum rounded to float32.
             np.testing.assert_allclose(actual, truth, rtol=0, atol=5e-6, strict=True, err_msg=f"{name} of {size}")
+    nodes = onnx.load(path).graph.node
+    sources = {name: node.op_type for node in nodes for name in node.output}
+    padded = [node.input[0] for node in nodes if any(attribute.s == b"SAME_UPPER" for attribute in node.attribute)]
+    assert [sources[name] for name in padded] == ["Slice"] * len(LAYERS)  # nothing is left for a padding below zero

@@ -1,0 +1,44 @@
+"""ONNX Runtime with a fault in one of its optimizations, whatever the installed release has right or wrong."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from keras_pe.export.runtimes.onnxruntime import OnnxRuntime
+from keras_pe.export.runtimes.registry import find_runtimes
+from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec
+
+RULE, RULES = "EliminateIdentity", "Level1_RuleBasedTransformer"  # the one is applied under the name of the other
+FUSION = "MatMulAddFusion"
+
+
+class Misoptimizing(OnnxRuntime):
+    """Returns one too much of everything where an optimization is not left out."""
+
+    def __init__(
+        self, path: str, fault: str, level: str = "all", disabled_optimizers: Sequence[str] = (), **options: Any
+    ) -> None:
+        """Opens a file.
+
+        Args:
+            path: The file.
+            fault: The optimization at fault.
+            level: Of optimization; there is no fault where it is "disabled".
+            disabled_optimizers: Those to leave out.
+            options: The others of `OnnxRuntime`.
+        """
+        super().__init__(path, level, disabled_optimizers=disabled_optimizers, **options)
+        mending = {fault, RULES} if fault == RULE else {fault}
+        self._is_wrong = level != "disabled" and mending.isdisjoint(disabled_optimizers)
+
+    def run(self, inputs: Mapping[str, Array]) -> Arrays:
+        return {name: array + self._is_wrong for name, array in super().run(inputs).items()}
+
+
+def misoptimizing(fault: str, **options: Any) -> RuntimeSpec:
+    """Returns ONNX Runtime with a fault in an optimization of this name."""
+    (spec,) = find_runtimes(["onnxruntime[all]"])
+    factory = f"{__name__}:{Misoptimizing.__name__}"
+    return replace(
+        spec, name="onnxruntime[faulty]", factory=factory, options={**spec.options, **options, "fault": fault}
+    )
