@@ -21,10 +21,19 @@ _INTRODUCTION = """\
 Every test of this release ran on the versions that were tried. Lower bounds are the oldest of them, or the oldest with
 what is used here. Upper bounds stand where a package announces that it will change what is used. An export that a newer
 version breaks is refused by the run before it is published, so that a wide bound may cost an error, never a wrong file;
-a weekly run on the newest versions finds the break before most users do.
+a weekly run on the newest versions (`.ci/run --newest`) finds the break before most users do. The README's commands
+install what was tried, with all that it needs: `constraints.txt`, which `.ci/constraints` writes.
 
 | package | tried | allowed | why it stops there | which tests would notice |
 | --- | --- | --- | --- | --- |
+"""
+
+_FINDINGS = """
+## What a new version changed
+
+- onnxruntime 1.32.0: `Pad_Fusion` no longer takes padded zeros for the padding of a MaxPool. Files that this package
+  writes are not concerned, since they avoid what 1.31.1 gets wrong. Its other faults are there as before
+  ([upstream.md](upstream.md)).
 """
 
 
@@ -44,7 +53,7 @@ def page() -> str:
         f"| {row.name} | {', '.join(row.tried)} | {bounds.get(row.name) or 'any'} | {row.bound} | `{row.noticed_by}` |"
         for row in tried_versions()
     ]
-    return _INTRODUCTION + "\n".join(rows) + "\n"
+    return _INTRODUCTION + "\n".join(rows) + "\n" + _FINDINGS
 
 
 if __name__ == "__main__":

@@ -23,10 +23,11 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     names["test_the_export"](names["assert_parity"])  # what the fixture is
 
 
-def test_the_first_two_sh_blocks_are_one_line_each() -> None:
+def test_the_first_two_sh_blocks_are_one_line_each_and_install_what_was_tried() -> None:
     blocks = re.findall(r"^```sh\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
     assert len(blocks) == 2
     assert [block.count("\n") for block in blocks] == [1, 1]
+    assert all(block.startswith("python -m pip install -c constraints.txt ") for block in blocks)
 
 
 def test_every_script_and_file_that_is_named_is_there() -> None:

@@ -1,5 +1,6 @@
 """The table of the versions that were tried says what pyproject.toml allows, and names tests that are there."""
 
+import importlib.metadata
 import json
 import re
 import tomllib
@@ -8,12 +9,14 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from keras_pe.tried_versions import TriedVersions, tried_versions
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PINNED = [Requirement(line) for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
 FOR_USERS = ("export", "litert", "openvino", "data", "dask", "ray", "jax")  # the other extras draw, print and test
 
 every_row = pytest.mark.parametrize("row", tried_versions(), ids=lambda row: row.name)
@@ -36,6 +39,49 @@ def test_what_was_tried_may_be_installed(row: TriedVersions) -> None:
 
 def test_what_runs_a_model_was_tried() -> None:
     assert set(required(*FOR_USERS)) - {"jaxlib"} <= {row.name for row in tried_versions()}
+
+
+def test_the_newest_version_that_was_tried_is_what_the_constraints_install() -> None:
+    pinned: dict[str, set[str]] = {}
+    for each in PINNED:
+        pinned.setdefault(each.name, set()).add(str(each.specifier).removeprefix("=="))
+    rows = [row for row in tried_versions() if row.name not in ("python", "torch")]  # no extra installs PyTorch
+    assert [row for row in rows if row.tried[-1] not in pinned[row.name]] == [], "run .ci/constraints"
+    assert [row for row in rows if not pinned[row.name] <= set(row.tried)] == []
+
+
+def test_the_constraints_name_what_is_installed_and_allow_it() -> None:
+    names = {each.name for each in PINNED}
+    assert set(required("test", "demo", "lint", *FOR_USERS)) <= names, "run .ci/constraints"
+    allowed = required(*PROJECT["optional-dependencies"])
+    for each in PINNED:
+        version = str(each.specifier).removeprefix("==")
+        assert allowed.get(each.name, SpecifierSet()).contains(version), each
+
+
+@pytest.mark.upstream
+def test_every_package_that_is_installed_with_this_one_is_constrained() -> None:
+    """Run where the README's second command has installed: a version that nobody named may be another one tomorrow."""
+    wanted, seen = [Requirement("keras-pe[test]")], set[str]()
+    pinned = {each.name: each.specifier for each in PINNED if each.marker is None or each.marker.evaluate()}
+    while wanted:
+        requirement = wanted.pop()
+        name = canonicalize_name(requirement.name)
+        if name in seen and not requirement.extras:
+            continue
+        seen.add(name)
+        for line in importlib.metadata.requires(name) or ():
+            each = Requirement(line)
+            if each.marker is None or any(
+                each.marker.evaluate({"extra": extra}) for extra in requirement.extras or ("",)
+            ):
+                wanted.append(each)
+    seen.remove("keras-pe")
+    found = {name: importlib.metadata.version(name) for name in seen}
+    assert len(found) > 50
+    assert {
+        name: version for name, version in found.items() if version not in pinned.get(name, SpecifierSet("<0"))
+    } == {}
 
 
 @every_row
