@@ -9,11 +9,14 @@ from typing import Any
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.sizes.sizes import ranges_to_json
+from keras_pe.export.model.sizes.dimensions import dimensions_to_json
 from keras_pe.version import __version__
 
 LAYERS_KEY = "keras_pe.layers"
 """Where a file says which of its tensors each call of a layer returns: JSON, a list of names by the call's path."""
+
+SIZES_KEY = "keras_pe.sizes"
+"""Where an artifact says what its dynamic dimensions are, and which sizes they take."""
 
 VERSION_KEY = "keras_pe.version"
 """Where an artifact says which release of this package has made it."""
@@ -36,7 +39,7 @@ def describe(
         "keras_pe.model": layers[0].name,
         "keras_pe.names": json.dumps(dict(signature.renamed), sort_keys=True),
         "keras_pe.notes": json.dumps(list(notes)),
-        "keras_pe.sizes": ranges_to_json(signature.ranges),
+        SIZES_KEY: dimensions_to_json(signature.dimensions),
         VERSION_KEY: __version__,
         **{f"version.{package}": importlib.metadata.version(package) for package in sorted(packages)},
     }

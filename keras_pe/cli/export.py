@@ -165,21 +165,22 @@ def _show(artifacts: "list[Artifact]") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from keras_pe.export.model.sizes.sizes import describe_ranges, ranges_from_json
+    from keras_pe.export.model.sizes.dimensions import describe_dimensions, dimensions_from_json
+    from keras_pe.export.publishing.metadata import SIZES_KEY
 
     console = Console()
     tensors = Table("", "name", "shape", "dtype")
     for role, specs in (("input", artifacts[0].inputs), ("output", artifacts[0].outputs)):
         for spec in specs:
             tensors.add_row(role, spec.name, f"({', '.join(map(str, spec.shape))})", spec.dtype)
-    ranges = ranges_from_json(artifacts[0].metadata["keras_pe.sizes"])
+    known = dimensions_from_json(artifacts[0].metadata[SIZES_KEY])
     dimensions = Table("dimension", "sizes")
-    for line in describe_ranges(ranges):
+    for line in describe_dimensions(known):
         dimensions.add_row(*line.split(": "))
     files = Table("format", "opset", "size", "time", "path")
     for artifact in artifacts:
         size, seconds = f"{artifact.nbytes / 2**20:.1f} MiB", f"{artifact.seconds:.1f} s"
         files.add_row(artifact.format, str(artifact.opset_version or ""), size, seconds, str(artifact.path))
-    console.print(tensors, *([dimensions] if ranges else []), files)
+    console.print(tensors, *([dimensions] if known else []), files)
     for note in dict.fromkeys(note for artifact in artifacts for note in artifact.notes):
         console.print(note, markup=False)

@@ -10,7 +10,7 @@ import onnxruntime as ort
 import pytest
 
 from keras_pe.export import ExportError, export_onnx, model_signature
-from keras_pe.export.model.sizes.sizes import spread
+from keras_pe.export.model.sizes.dimensions import spread
 from tests.export.hub.recipe import Recipe
 from tests.export.hub.tasks import BACKBONES, TASKS, names
 from tests.export.zoo.statistics import as_trained
@@ -62,7 +62,7 @@ def _check_agreement(model: Any, recipe: Recipe, path: Path) -> None:
     artifact = export_onnx(model, path, input_signature=signature)
     session = ort.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
     for number, (batch, length, factor) in enumerate(TRIALS):
-        arrays = recipe.inputs(signature.inputs, spread(signature.ranges, batch, length, factor), number)
+        arrays = recipe.inputs(signature.inputs, spread(signature.dimensions, batch, length, factor), number)
         tensors = {name: keras.ops.convert_to_tensor(array) for name, array in arrays.items()}
         expected = signature.unpack(model(*signature.pack(tensors), training=False))
         actual = session.run(list(expected), arrays)

@@ -10,7 +10,8 @@ import pytest
 from keras_pe import LearnedPositionEmbedding, SinusoidalPositionEncoding, from_convention, tensor2tensor
 from keras_pe.conventions import CONVENTIONS
 from keras_pe.export import check_parity, export_onnx, export_saved_model
-from keras_pe.export.model.sizes.sizes import SizeRange, ranges_from_json
+from keras_pe.export.model.sizes.dimensions import dimensions_from_json
+from keras_pe.export.model.sizes.sizes import SizeRange
 
 
 def grid() -> keras.Model:
@@ -97,7 +98,7 @@ def test_a_learned_table_shorter_than_its_input_is_told_and_fails_in_onnx_runtim
 
     x = keras.Input((None, 16), name="x")
     artifact = export_onnx(keras.Model(x, LearnedPositionEmbedding(20)(x)), tmp_path / "model.onnx")
-    assert ranges_from_json(artifact.metadata["keras_pe.sizes"])["length"] == SizeRange(1, 1, 20)
+    assert dimensions_from_json(artifact.metadata["keras_pe.sizes"])["length"].sizes == SizeRange(1, 1, 20)
     options = ort.SessionOptions()
     options.log_severity_level = 4
     session = ort.InferenceSession(tmp_path / "model.onnx", options)

@@ -7,7 +7,7 @@ import numpy as np
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role
-from keras_pe.export.model.sizes.sizes import SizeRange, counted
+from keras_pe.export.model.sizes.dimensions import Dimension, Kind, all_dimensions, counted
 from keras_pe.export.model.watch.vocabulary import draw_numbers, draw_texts
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
@@ -26,7 +26,7 @@ _POSITIONS = (0, 1, 15, 16, 255, 256, 257, 2047, 2048, 2049, 10_000, 65_504, 65_
 
 
 def sweep(
-    inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], seed: int, ranges: Mapping[str, SizeRange] | None = None
+    inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], seed: int, known: Mapping[str, Dimension] | None = None
 ) -> tuple[Case, ...]:
     """Returns the cases for a signature.
 
@@ -34,9 +34,10 @@ def sweep(
         inputs: What the model takes. Dynamic dimensions are named; equal names get equal sizes, others never.
         roles: The meaning of an input, by name; "values" where it is missing.
         seed: Of the random numbers.
-        ranges: The sizes that a dynamic dimension takes, by its name; any where it is missing.
+        known: What is known of dynamic dimensions, by name.
     """
-    sizes = [(counted(ranges or {}, _sizes(inputs, row)), why) for row, why in _SHAPES]
+    dimensions = all_dimensions([spec.shape for spec in inputs], known or {})
+    sizes = [(counted(dimensions, _counts(dimensions, row)), why) for row, why in _SHAPES]
     distinct = {tuple(size.items()): (size, why) for size, why in reversed(sizes)}  # all the same for a static model
     cases = []
     for number, (size, why) in enumerate(reversed(distinct.values())):
@@ -63,12 +64,14 @@ def draw_case(inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], sizes: 
     return _draw(inputs, roles, sizes, np.random.default_rng(seed), _usual)
 
 
-def _sizes(inputs: tuple[TensorInfo, ...], row: tuple[int, ...]) -> dict[str, int]:
-    names = list(dict.fromkeys(dim for spec in inputs for dim in spec.shape if isinstance(dim, str)))
-    # A signature whose batch is static starts with the length.
-    ordered = sorted(names, key=lambda name: {"batch": 0, "length": 1}.get(name, 2))
-    offset = 0 if "batch" in names or "length" not in names else 1
-    more = [*row, *range(max(row) + 1, max(row) + 1 + len(names))]
+def _counts(dimensions: Mapping[str, Dimension], row: tuple[int, ...]) -> dict[str, int]:
+    """Returns the count of a row for each dimension: the first batch has the first, the first length the second."""
+    firsts = [
+        next((n for n, own in dimensions.items() if own.kind is kind), None) for kind in (Kind.BATCH, Kind.LENGTH)
+    ]
+    ordered = [name for name in firsts if name] + [name for name in dimensions if name not in firsts]
+    offset = 1 if firsts[0] is None and firsts[1] is not None else 0  # a batch that is static
+    more = [*row, *range(max(row) + 1, max(row) + 1 + len(dimensions))]
     return {name: more[offset + i] for i, name in enumerate(ordered)}
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -11,7 +12,9 @@ from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.errors import RuntimeRefusedError
-from keras_pe.export.model.sizes.sizes import SizeRange, ranges_from_json
+from keras_pe.export.model.sizes.dimensions import Dimension, all_dimensions, dimensions_from_json
+from keras_pe.export.model.sizes.sizes import SizeRange
+from keras_pe.export.publishing.metadata import SIZES_KEY
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
@@ -26,7 +29,7 @@ class ArtifactReference:
 
     roles: Mapping[str, Role] = {}
     sizes: Mapping[str, int] = {}
-    ranges: Mapping[str, SizeRange] = {}
+    dimensions: Mapping[str, Dimension] = {}
     model = None
     signature = None
 
@@ -43,13 +46,16 @@ class ArtifactReference:
             raise
         self.inputs = self._worker.inputs
         with contextlib.suppress(ValueError, ImportError):  # of another exporter, or not a file that can be read here
-            self.ranges = ranges_from_json(read_artifact(path).metadata.get("keras_pe.sizes", "{}"))
-        names = {dim for spec in self.inputs for dim in spec.shape if isinstance(dim, str)}
-        if unknown := (sizes or {}).keys() - names:
+            self.dimensions = dimensions_from_json(read_artifact(path).metadata.get(SIZES_KEY, "{}"))
+        self.dimensions = all_dimensions([spec.shape for spec in self.inputs], self.dimensions)
+        if unknown := (sizes or {}).keys() - self.dimensions:
             self._worker.close()
-            raise ValueError(f"`sizes` must be of {', '.join(sorted(names))}. Received: {', '.join(sorted(unknown))}.")
-        given = {name: SizeRange(min(own), 0, given=tuple(own)) for name, own in (sizes or {}).items()}
-        self.ranges = {**self.ranges, **given}
+            raise ValueError(
+                f"`sizes` must be of {', '.join(sorted(self.dimensions))}. Received: {', '.join(sorted(unknown))}."
+            )
+        for name, own in (sizes or {}).items():
+            given = SizeRange(min(own), 0, given=tuple(own))
+            self.dimensions = {**self.dimensions, name: replace(self.dimensions[name], sizes=given)}
         self.version = self._worker.version
 
     def __enter__(self) -> Self:

@@ -47,7 +47,7 @@ class KerasReference:
         self.name = model.name
         self.inputs = self.signature.inputs
         self.sizes = self.signature.sizes
-        self.ranges = self.signature.ranges
+        self.dimensions = self.signature.dimensions
         self.version = f"keras {keras.__version__}"
         self.roles: Mapping[str, Role]
         with state_left_alone():

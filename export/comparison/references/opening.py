@@ -124,4 +124,4 @@ def choose_cases(
         return (reference.case,)
     if inputs is not None:
         return given_cases(inputs, [spec.name for spec in reference.inputs])
-    return sweep(reference.inputs, roles, seed, reference.ranges)
+    return sweep(reference.inputs, roles, seed, reference.dimensions)

@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role
-from keras_pe.export.model.sizes.sizes import SizeRange
+from keras_pe.export.model.sizes.dimensions import Dimension
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays
 
@@ -47,7 +47,7 @@ class Reference(Protocol):
         version: Its package and version.
         roles: What its inputs are for, by name.
         sizes: Sizes of the inputs' dynamic dimensions that it is known to take; empty where none are known.
-        ranges: The sizes that each of these dimensions takes; empty where they are not known.
+        dimensions: What each of these dimensions is, and the sizes that it takes; empty where that is not known.
         model: The Keras model, and
         signature: its signature; None where it is none.
     """
@@ -58,7 +58,7 @@ class Reference(Protocol):
     version: str
     roles: Mapping[str, Role]
     sizes: Mapping[str, int]
-    ranges: Mapping[str, SizeRange]
+    dimensions: Mapping[str, Dimension]
     model: Any
     signature: Any
 

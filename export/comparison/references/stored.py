@@ -8,7 +8,7 @@ from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.errors import RuntimeRefusedError
-from keras_pe.export.model.sizes.sizes import SizeRange
+from keras_pe.export.model.sizes.dimensions import Dimension
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays
 
@@ -20,7 +20,7 @@ class StoredReference:
     version = ""
     roles: Mapping[str, Role] = {}
     sizes: Mapping[str, int] = {}
-    ranges: Mapping[str, SizeRange] = {}
+    dimensions: Mapping[str, Dimension] = {}
     model = None
     signature = None
 

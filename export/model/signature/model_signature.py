@@ -9,10 +9,11 @@ from keras_pe.export.model.signature.declared import declared_arguments, output_
 from keras_pe.export.model.signature.lookups import find_vocabularies
 from keras_pe.export.model.signature.names import sanitize, unique
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.sizes.answers import Answer, ask
-from keras_pe.export.model.sizes.dimensions import Shape, unnamed_lengths
-from keras_pe.export.model.sizes.probing import asks_for_a_value
-from keras_pe.export.model.watch.calling import FlatModel
+from keras_pe.export.model.sizes.dimension_search import unnamed_lengths
+from keras_pe.export.model.sizes.dimensions import Kind
+from keras_pe.export.model.sizes.found_sizes import FoundSizes, find_sizes
+from keras_pe.export.model.sizes.oracle import asks_for_a_value
+from keras_pe.export.model.watch.calling import FlatModel, Shape
 from keras_pe.export.model.watch.nesting import leaves, map_leaves
 from keras_pe.protocols import Model
 
@@ -66,7 +67,7 @@ def model_signature(
     flat = FlatModel(model, structure, inputs)
     vocabularies, remarks = find_vocabularies(flat)
     try:
-        answer = ask(flat, vocabularies, given)
+        found = find_sizes(flat, vocabularies, given)
     except UnknownSizesError as error:
         rule = "`model` must take zeros" if input_signature is None else "`input_signature` must fit the model"
         raise UnknownSizesError(
@@ -74,17 +75,17 @@ def model_signature(
             f"{', '.join(f'{name} {shape}' for name, shape in zip(names, shapes, strict=True))}. {error}. "
             f"{_AS_NUMBERS if asks_for_a_value(error.__cause__) else _as_sizes(shapes)}"
         ) from error.__cause__
-    _check_sizes(model.name, given, answer, dtypes)
-    named = [TensorInfo(*spec) for spec in zip(plain, answer.dimensions.shapes, dtypes, strict=True)]
-    own, outputs, results = _outputs(model, answer, plain)
+    _check_sizes(model.name, given, found, dtypes)
+    named = [TensorInfo(*spec) for spec in zip(plain, found.shapes, dtypes, strict=True)]
+    own, outputs, results = _outputs(model, found, plain)
     renamed = [*zip(plain, names, strict=True), *zip([spec.name for spec in outputs], own, strict=True)]
     return Signature(
         tuple(named),
         outputs,
         structure,
         results,
-        answer.sizes,
-        answer.dimensions.ranges,
+        found.sizes,
+        found.dimensions,
         {name: old for name, old in renamed if name != old},
         {name: each for name, each in zip(plain, vocabularies, strict=True) if each},
         tuple(remarks),
@@ -93,27 +94,28 @@ def model_signature(
 
 def _as_sizes(shapes: Sequence[Shape]) -> str:
     """Returns how sizes are given that were not found, in a sentence."""
-    named = [dim for shape in shapes for dim in shape if isinstance(dim, str) and not dim.startswith("batch")]
+    named = [dim for shape in shapes for dim in shape if isinstance(dim, str) and Kind.told_by(dim) is not Kind.BATCH]
     names = dict.fromkeys([*named, *unnamed_lengths(shapes)])
     fixed = "fixed in `input_signature`"
     given = f"give them: sizes={dict.fromkeys(names, (64, 128))}, or {fixed}" if names else f"give them {fixed}"
     return f"If it takes certain sizes only, {given}."
 
 
-def _check_sizes(model: str, given: Mapping[str, Sequence[int]], answer: Answer, dtypes: Sequence[str]) -> None:
+def _check_sizes(model: str, given: Mapping[str, Sequence[int]], found: FoundSizes, dtypes: Sequence[str]) -> None:
     """Raises ValueError if a dimension is not dynamic at all, or none of the model."""
-    ranges = answer.dimensions.ranges
-    if unknown := given.keys() - ranges:
+    dimensions = found.dimensions
+    if unknown := given.keys() - dimensions:
         raise ValueError(
-            f"`sizes` must be of the dynamic dimensions {', '.join(ranges) or '(there are none)'}. "
+            f"`sizes` must be of the dynamic dimensions {', '.join(dimensions) or '(there are none)'}. "
             f"Received: {', '.join(sorted(unknown))}."
         )
+    ranges = {name: own.sizes for name, own in dimensions.items()}
     fixed = {name: own.least for name, own in ranges.items() if not own.step and not own.given}
     if not fixed:
         return
     raise UnknownSizesError(
         f"{model!r} takes no other size that was asked for than {', '.join(f'{n} {s}' for n, s in fixed.items())}. "
-        f"Fix it: {written_signature(answer.dimensions.shapes, dtypes, fixed)}, or give the sizes that you know: "
+        f"Fix it: {written_signature(found.shapes, dtypes, fixed)}, or give the sizes that you know: "
         f"sizes={ {name: (size,) for name, size in fixed.items()} }."
     )
 
@@ -127,17 +129,17 @@ def written_signature(
     return f"input_signature=[{', '.join(specs)}]"
 
 
-def _outputs(model: Any, answer: Answer, inputs: list[str]) -> tuple[list[str], tuple[TensorInfo, ...], Any]:
+def _outputs(model: Any, found: FoundSizes, inputs: list[str]) -> tuple[list[str], tuple[TensorInfo, ...], Any]:
     """Returns the model's own names of its outputs, what they are, and the structure that it returns them in."""
     import keras
 
-    dtypes = [keras.backend.standardize_dtype(x.dtype) for _, x in leaves(answer.results)]
-    own = output_names(model, answer.results)
+    dtypes = [keras.backend.standardize_dtype(x.dtype) for _, x in leaves(found.results)]
+    own = output_names(model, found.results)
     plain = unique(map(sanitize, own), taken=inputs)
     shapes = [
-        tuple(dim if isinstance(dim, int) or dim in answer.sizes else f"{name}_{dim}" for dim in shape)
-        for name, shape in zip(plain, answer.outputs, strict=True)
+        tuple(dim if isinstance(dim, int) or dim in found.sizes else f"{name}_{dim}" for dim in shape)
+        for name, shape in zip(plain, found.outputs, strict=True)
     ]
     remaining = iter(plain)
-    structure = map_leaves(answer.results, lambda _: next(remaining))
+    structure = map_leaves(found.results, lambda _: next(remaining))
     return own, tuple(TensorInfo(*spec) for spec in zip(plain, shapes, dtypes, strict=True)), structure

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.model.sizes.dimensions import StaticShape
-from keras_pe.export.model.sizes.sizes import SizeRange, fitted, spread
-from keras_pe.export.model.watch.calling import zeros
+from keras_pe.export.model.sizes.dimensions import Dimension, fitted, spread
+from keras_pe.export.model.watch.calling import StaticShape, zeros
 from keras_pe.export.model.watch.nesting import align, map_leaves
 from keras_pe.export.model.watch.vocabulary import Vocabulary
 
@@ -22,7 +21,7 @@ class Signature:
         arguments: The positional arguments of the model's call, with the names of `inputs` as leaves.
         results: What the model returns, with the names of `outputs` as leaves.
         sizes: Sizes of the inputs' dynamic dimensions that the model was called with.
-        ranges: The sizes that each of these dimensions takes.
+        dimensions: What each of these dimensions is, and the sizes that it takes.
         renamed: The model's own name of each tensor whose name an artifact cannot carry.
         vocabularies: What inputs are looked up in.
         remarks: Sentences on what could not be found out.
@@ -33,7 +32,7 @@ class Signature:
     arguments: tuple[Any, ...]
     results: Any
     sizes: Mapping[str, int]
-    ranges: Mapping[str, SizeRange] = field(default_factory=dict)
+    dimensions: Mapping[str, Dimension] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
@@ -74,11 +73,11 @@ class Signature:
 
     def fitted(self, wanted: Mapping[str, int]) -> dict[str, int]:
         """Returns sizes that the model takes, next to those that are wanted, and as different from each other."""
-        return fitted(self.ranges, {**self.sizes, **wanted})
+        return fitted(self.dimensions, {**self.sizes, **wanted})
 
     def other_sizes(self) -> dict[str, int]:
         """Returns sizes that the model takes, all other than those that it was called with where the ranges allow."""
-        return spread(self.ranges, batch=2, start=max([29, *(2 * size for size in self.sizes.values())]))
+        return spread(self.dimensions, batch=2, start=max([29, *(2 * size for size in self.sizes.values())]))
 
     def call(self, model: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """Returns what a model of this signature returns in inference, by name, as arrays by name come in.

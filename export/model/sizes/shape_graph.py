@@ -12,7 +12,7 @@ _ELEMENTWISE = """
 _KEEPING_SHAPE = frozenset(_ELEMENTWISE.split())
 
 
-def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str]) -> Any:
+def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str], counting: Collection[str] = ()) -> Any:
     """Returns a `GraphDef` with all that depends on the inputs, and what those shapes follow from.
 
     Numbers that are computed of weights alone become placeholders, one of each shape: they say nothing about a size.
@@ -22,6 +22,7 @@ def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str]) -
         graph: A `tf.Graph` in which weights are placeholders.
         inputs: The names of the operators whose shapes will be set.
         outputs: The names of the operators that must stay.
+        counting: The names of operators of whose results the numbers matter, not only the shapes.
     """
     import tensorflow as tf
 
@@ -32,7 +33,11 @@ def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str]) -
         name, sources = operator.name, {tensor.op.name for tensor in operator.inputs}
         if name in followers or not sources.isdisjoint(followers):
             followers.add(name)
-            if name not in outputs and (source := _of_the_same_shape(operator, followers, merged)):
+            if (
+                name not in outputs
+                and name not in counting
+                and (source := _of_the_same_shape(operator, followers, merged))
+            ):
                 merged[name] = source
         elif operator.type == "Placeholder" or not sources.isdisjoint(weights):
             weights.add(name)
@@ -54,10 +59,10 @@ def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str]) -
         else:
             read = (source.removesuffix(":0") for source in node.input)
             node.input[:] = [merged.get(source, source) for source in read]
-    return part(definition, [*(followers - merged.keys()), *outputs])
+    return _part(definition, [*(followers - merged.keys()), *outputs])
 
 
-def part(definition: Any, names: Iterable[str]) -> Any:
+def _part(definition: Any, names: Iterable[str]) -> Any:
     """Returns a `GraphDef` of some operators and all that they are computed from."""
     import tensorflow as tf
 

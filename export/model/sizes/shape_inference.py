@@ -1,4 +1,4 @@
-"""The shapes of a model's outputs for given shapes of its inputs, without running a kernel where it can be.
+"""The shapes of a model's outputs for given shapes of its inputs, without running a kernel.
 
 Kernels may crash where a tensor is empty, and need memory where it is large; shapes are inferred in either case.
 """
@@ -6,10 +6,9 @@ Kernels may crash where a tensor is empty, and need memory where it is large; sh
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from keras_pe.export.model.sizes.dimensions import StaticShape
 from keras_pe.export.model.sizes.shape_graph import imported, shape_graph
-from keras_pe.export.model.sizes.table_reads import TableReads
-from keras_pe.export.model.watch.calling import FlatModel
+from keras_pe.export.model.sizes.table_reads import add_excesses, computed_from_sizes, has_tables
+from keras_pe.export.model.watch.calling import FlatModel, StaticShape
 from keras_pe.export.model.watch.keras_internals import compute_output_spec
 from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.model.watch.traceable import as_traceable
@@ -28,6 +27,8 @@ class PastTheEndError(ValueError):
 class SymbolicShapes:
     """Calls the model on symbolic tensors of static shapes, on any backend."""
 
+    has_tables = False  # whose ends would be known
+
     def __init__(self, model: FlatModel) -> None:
         self._model = model
 
@@ -43,9 +44,18 @@ class SymbolicShapes:
         with state_left_alone():
             return [tuple(spec.shape) for spec in compute_output_spec(self._model.outputs, tensors)]
 
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        """Returns the outputs, flat."""
+        with state_left_alone():
+            return self._model.outputs(arrays)
+
 
 class GraphShapes:
-    """Traces the model once with dynamic dimensions, and has TensorFlow infer the graph anew for each question."""
+    """Traces the model once with dynamic dimensions, and has TensorFlow infer the graph anew for each question.
+
+    Attributes:
+        has_tables: Whether it reads tables that may end.
+    """
 
     def __init__(self, model: FlatModel) -> None:
         """Traces the model, its variables as placeholders: a graph that is read back knows no shapes of variables.
@@ -67,13 +77,15 @@ class GraphShapes:
         function = as_traceable(
             model.layers, lambda: tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
         )
+        graph = function.graph
         self._function, self._variables = function, model.variables
-        inputs = [tensor.op.name for tensor in function.inputs[:count]]
+        self._inputs = [tensor.op.name for tensor in function.inputs[:count]]
         self._outputs = [tensor.name for tensor in function.outputs]
-        self._definition = shape_graph(function.graph, inputs, [tensor.op.name for tensor in function.outputs])
-        self._reads = TableReads(function.graph, dict(zip(inputs, model.shapes, strict=True)))
-        self._inputs = inputs
-        self._always_empty = set(_empty_tensors(function.graph))
+        self._always_empty = set(_empty_tensors(graph))
+        self.has_tables = has_tables(graph)
+        self._excesses = add_excesses(graph)
+        kept = [name.partition(":")[0] for name in (*self._outputs, *self._excesses)]
+        self._definition = shape_graph(graph, self._inputs, kept, computed_from_sizes(graph, [*self._excesses]))
 
     def __call__(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
         """Returns the shapes of the outputs, `None` where a size or the number of dimensions is not known.
@@ -81,18 +93,15 @@ class GraphShapes:
         Raises:
             ValueError: If the shapes do not go together, leave nothing of a tensor, or ask more of a table than it has.
         """
-        if reader := self._reads.past_the_end(shapes, ("Slice", "GatherV2")):
-            raise PastTheEndError(f"{reader!r} reads past the end of its table")
         graph = imported(self._definition, self._inputs, shapes)
+        for name, reader in self._excesses.items():
+            if graph.get_tensor_by_name(name).shape.num_elements():
+                raise PastTheEndError(f"{reader!r} reads past the end of its table")
         for name in _empty_tensors(graph):
-            if name not in self._always_empty:
+            if name not in self._always_empty and name not in self._excesses:
                 raise EmptyTensorError(f"nothing is left of the tensor {name!r}")
         found = (graph.get_tensor_by_name(name).shape for name in self._outputs)
         return [None if shape.rank is None else tuple(shape.as_list()) for shape in found]
-
-    def are_within_tables(self, shapes: Sequence[StaticShape]) -> bool:
-        """Returns whether no table is asked for more than it has, nor for what is then cut off."""
-        return self._reads.past_the_end(shapes, ("Slice", "StridedSlice", "GatherV2")) is None
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Returns the outputs, flat: a loop over many steps takes a fraction of the time that it takes eagerly.

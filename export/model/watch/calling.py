@@ -6,10 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.sizes.dimensions import Shape, StaticShape
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.nesting import leaves, map_leaves
 from keras_pe.export.model.watch.vocabulary import Vocabulary
+
+Shape = tuple[int | str | None, ...]
+"""Of an input: `None` or a name where a dimension is dynamic."""
+
+StaticShape = tuple[int, ...]
 
 
 class FlatModel:

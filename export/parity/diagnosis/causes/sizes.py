@@ -66,7 +66,8 @@ def neighbors(probe: Probe, dimension: str, size: int) -> Iterator[int]:
 
 def sizes_taken(probe: Probe, dimension: str) -> SizeRange:
     """Returns the sizes of a dimension that the model takes."""
-    return probe.reference.ranges.get(dimension, SizeRange())
+    known = probe.reference.dimensions.get(dimension)
+    return known.sizes if known else SizeRange()
 
 
 def first_sizes(probe: Probe) -> dict[str, int]:

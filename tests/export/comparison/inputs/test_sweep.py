@@ -6,6 +6,7 @@ import pytest
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.inputs.sweep import sweep
+from keras_pe.export.model.sizes.dimensions import Dimension, Kind
 from keras_pe.export.model.sizes.sizes import SizeRange
 
 TOKENS = TensorInfo("tokens", ("batch", "length"), "int32")
@@ -73,14 +74,17 @@ def test_every_rank_can_be_swept(shape):
 
 def test_sizes_are_those_that_the_model_takes():
     images = TensorInfo("x", ("batch", "height", "width", 3), "float32")
-    ranges = {"batch": SizeRange(), "height": SizeRange(32, 32), "width": SizeRange(4, 4)}
-    shapes = {case.inputs["x"].shape for case in sweep((images,), {}, seed=0, ranges=ranges)}
+    known = {
+        "height": Dimension(Kind.HEIGHT, "height", SizeRange(32, 32)),
+        "width": Dimension(Kind.WIDTH, "width", SizeRange(4, 4)),
+    }
+    shapes = {case.inputs["x"].shape for case in sweep((images,), {}, seed=0, known=known)}
     assert all(height % 32 == 0 and width % 4 == 0 for _, height, width, _ in shapes)
     assert len({height for _, height, _, _ in shapes}) > 3
     assert max(height for _, height, _, _ in shapes) <= 1024
 
 
 def test_sizes_that_were_given_are_the_only_ones():
-    ranges = {"length": SizeRange(64, 0, given=(64, 224))}
-    cases = sweep((VALUES,), {}, seed=0, ranges=ranges)
+    known = {"length": Dimension(Kind.LENGTH, "length", SizeRange(64, 0, given=(64, 224)))}
+    cases = sweep((VALUES,), {}, seed=0, known=known)
     assert {case.inputs["x"].shape[1] for case in cases} == {64, 224}

@@ -1,105 +1,81 @@
-"""Which dynamic dimensions are the same, and which sizes they take, is found out by asking, without Keras."""
-
-from collections.abc import Callable, Sequence
-from typing import Any
+"""What a dimension is travels with it, and sizes of several are unlike each other."""
 
 import pytest
 
-from keras_pe.export.errors import UnknownSizesError
-from keras_pe.export.model.sizes.dimensions import Dimensions, find_dimensions, name_outputs
+from keras_pe.export.model.sizes.dimensions import (
+    Dimension,
+    Kind,
+    all_dimensions,
+    counted,
+    describe_dimensions,
+    dimensions_from_json,
+    dimensions_to_json,
+    fitted,
+    spread,
+)
 from keras_pe.export.model.sizes.sizes import SizeRange
 
-ANY = SizeRange()
+
+def lengths(**ranges: SizeRange) -> dict[str, Dimension]:
+    return {name: Dimension(Kind.told_by(name) or Kind.LENGTH, name, own) for name, own in ranges.items()}
 
 
-def find(shapes: Sequence[Any], rule: Callable[..., bool], **given: Sequence[int]) -> Dimensions:
-    """Returns what is found of something that takes the shapes for which the rule holds."""
-    return find_dimensions(shapes, lambda shapes: bool(rule(shapes)), given)
+def test_sizes_are_unlike_each_other_and_far_apart() -> None:
+    known = lengths(batch=SizeRange(), height=SizeRange(32, 32), width=SizeRange(32, 32))
+    assert spread(known, 3, 11) == {"batch": 3, "height": 32, "width": 64}
+    assert spread(known, 5, 67, 3) == {"batch": 5, "height": 96, "width": 128}
+    short = lengths(length=SizeRange(1, 1, 2), other=SizeRange(1, 1, 2))
+    assert fitted(short, {"length": 9, "other": 9}) == {"length": 2, "other": 2}
+    assert counted(lengths(rows=SizeRange(8, 8)), {"rows": 3}) == {"rows": 24}
 
 
-def same_batch(shapes: Sequence[Sequence[int]]) -> bool:
-    return len({shape[0] for shape in shapes}) == 1
+def test_a_batch_is_one_whatever_it_is_called() -> None:
+    known = {"rows": Dimension(Kind.BATCH, "rows"), "time": Dimension(Kind.LENGTH, "time")}
+    assert spread(known, 3, 11) == {"rows": 3, "time": 11}
 
 
-def test_lengths_that_must_be_equal_share_a_name() -> None:
-    found = find([(None, None)] * 3, lambda s: same_batch(s) and s[0][1] == s[2][1])
-    assert found.shapes == [("batch", "length"), ("batch", "length_2"), ("batch", "length")]
-    assert found.ranges == {"batch": ANY, "length": ANY, "length_2": ANY}
-
-
-def test_two_axes_of_one_input_may_be_equal() -> None:
-    assert find([(None, None, None)], lambda s: s[0][1] == s[0][2]).shapes == [("batch", "length", "length")]
-
-
-def test_a_rank_one_input_without_a_batch_is_found_out() -> None:
-    found = find([(None, None), (None,)], lambda s: s[0][1] == s[1][0])
-    assert found.shapes == [("batch", "length"), ("length",)]
-
-
-def test_first_axes_that_need_not_be_equal_are_not_one_batch() -> None:
-    nodes_and_edges = find([(None, 8), (None, 2), (None, 3)], lambda s: s[1][0] == s[2][0])
-    assert nodes_and_edges.shapes == [("batch", 8), ("batch_2", 2), ("batch_2", 3)]
-
-
-def test_many_inputs_that_must_be_equal_are_one() -> None:
-    assert find([(None, 1)] * 9, same_batch).shapes == [("batch", 1)] * 9
-
-
-def test_images_have_heights_and_widths() -> None:
-    assert find([(None, None, None, 3)], lambda _: True).shapes == [("batch", "height", "width", 3)]
-    assert find([(None, 3, None, None)], lambda _: True).shapes == [("batch", 3, "height", "width")]
-    assert find([(None, None, None, 3)], lambda s: s[0][1] == s[0][2]).shapes == [("batch", "height", "height", 3)]
-
-
-def test_each_dimension_has_the_sizes_that_it_takes() -> None:
-    def rule(shapes: Any) -> bool:
-        _, height, width, _ = shapes[0]
-        return height % 32 == 0 and width % 8 == 0 and width > 32
-
-    ranges = find([(None, None, None, 3)], rule).ranges
-    assert ranges == {"batch": ANY, "height": SizeRange(32, 32), "width": SizeRange(40, 8)}
-
-
-def test_one_size_alone_is_found_and_is_the_only_one() -> None:
-    found = find([(None, None)], lambda s: s[0][1] == 197)
-    assert found.ranges["length"] == SizeRange(197, 0)
-
-
-def test_sound_is_found_by_its_length() -> None:
-    found = find([(None, None)], lambda s: s[0][1] >= 3900)
-    assert found.ranges["length"] == SizeRange(3900, 1)
-
-
-def test_names_and_sizes_of_the_caller_are_kept() -> None:
-    def rule(shapes: Any) -> bool:
-        return shapes[0][1] == shapes[1][1] and shapes[0][1] in (77, 99)
-
-    found = find([(None, "words"), (None, "words")], rule, words=(99, 77))
-    assert found.shapes == [("batch", "words"), ("batch_2", "words")]
-    assert found.ranges["words"] == SizeRange(77, 0, given=(99, 77))
-
-
-def test_sizes_that_were_given_are_not_searched_for() -> None:
-    asked: list[int] = []
-
-    def rule(shapes: Any) -> bool:
-        asked.append(shapes[0][1])
-        return True
-
-    find([(None, None, 5)], rule, length=(640, 64))
-    assert set(asked) == {640}
-
-
-def test_what_takes_no_sizes_is_refused() -> None:
-    with pytest.raises(UnknownSizesError):
-        find([(None, None)], lambda _: False)
-
-
-def test_an_output_follows_an_input_stays_or_has_a_size_of_its_own() -> None:
-    rows = [
-        ({"batch": 3, "height": 32, "width": 33}, [(3, 8, 32), (1, 1, 3)]),
-        ({"batch": 5, "height": 96, "width": 98}, [(5, 8, 96), (3, 1, 5)]),
-        ({"batch": 7, "height": 224, "width": 226}, [(7, 8, 224), (7, 1, 7)]),
+def test_dimensions_that_are_not_known_are_told_by_their_names_or_their_places() -> None:
+    known = {"rows": Dimension(Kind.HEIGHT, "rows", SizeRange(4, 4))}
+    found = all_dimensions([("N", "rows", 3), ("N", "unk__7"), ("length", 8)], known)
+    assert [(own.name, own.kind) for own in found.values()] == [
+        ("N", Kind.BATCH),
+        ("rows", Kind.HEIGHT),
+        ("unk__7", Kind.LENGTH),
+        ("length", Kind.LENGTH),
     ]
-    # The last output's first size is the batch's in one row and something else in the others.
-    assert name_outputs(rows) == [("batch", 8, "height"), ("axis_0", 1, "batch")]
+    assert found["rows"] is known["rows"]
+
+
+def test_dimensions_are_read_as_they_were_written() -> None:
+    known = {
+        "rows": Dimension(Kind.BATCH, "rows"),
+        "height": Dimension(Kind.HEIGHT, "height", SizeRange(64, 0, given=(64, 224))),
+    }
+    assert dimensions_from_json(dimensions_to_json(known)) == known
+    for text in ('{"rows": {}}', "[]", '{"rows": 3}', "{"):
+        with pytest.raises(ValueError, match=r"."):
+            dimensions_from_json(text)
+
+
+def test_what_was_found_is_said() -> None:
+    known = lengths(
+        batch=SizeRange(),
+        height=SizeRange(32, 4),
+        width=SizeRange(32, 4),
+        length=SizeRange(75, 1),
+        steps=SizeRange(1, 1, 512),
+        odd=SizeRange(5, 4),
+        fixed=SizeRange(7, 0),
+        ended=SizeRange(2, 1, 2),
+        known=SizeRange(64, 0, given=(64, 224)),
+    )
+    assert describe_dimensions(known) == [
+        "batch: any",
+        "height, width: multiples of 4, from 32",
+        "length: from 75",
+        "steps: from 1 to 512",
+        "odd: 1 more than multiples of 4, from 5",
+        "fixed: 7 only",
+        "ended: 2 only",
+        "known: 64, 224 (given)",
+    ]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from keras_pe.export.model.sizes.sizes import SizeRange, describe_ranges, find_range, fitted, spread
+from keras_pe.export.model.sizes.range_search import find_range
+from keras_pe.export.model.sizes.sizes import SizeRange
 
 
 @pytest.mark.parametrize(
@@ -48,37 +49,3 @@ def test_the_nearest_size_is_taken() -> None:
     assert [SizeRange(given=(224, 64)).near(size) for size in (1, 65, 999)] == [64, 224, 224]
     assert 36 in multiples
     assert 34 not in multiples
-
-
-def test_sizes_are_unlike_each_other_and_far_apart() -> None:
-    ranges = {"batch": SizeRange(), "height": SizeRange(32, 32), "width": SizeRange(32, 32)}
-    assert spread(ranges, 3, 11) == {"batch": 3, "height": 32, "width": 64}
-    assert spread(ranges, 5, 67, 3) == {"batch": 5, "height": 96, "width": 128}
-    assert fitted({"length": SizeRange(1, 1, 2), "other": SizeRange(1, 1, 2)}, {"length": 9, "other": 9}) == {
-        "length": 2,
-        "other": 2,
-    }
-
-
-def test_what_was_found_is_said() -> None:
-    ranges = {
-        "batch": SizeRange(),
-        "height": SizeRange(32, 4),
-        "width": SizeRange(32, 4),
-        "length": SizeRange(75, 1),
-        "steps": SizeRange(1, 1, 512),
-        "odd": SizeRange(5, 4),
-        "fixed": SizeRange(7, 0),
-        "ended": SizeRange(2, 1, 2),
-        "known": SizeRange(64, 0, given=(64, 224)),
-    }
-    assert describe_ranges(ranges) == [
-        "batch: any",
-        "height, width: multiples of 4, from 32",
-        "length: from 75",
-        "steps: from 1 to 512",
-        "odd: 1 more than multiples of 4, from 5",
-        "fixed: 7 only",
-        "ended: 2 only",
-        "known: 64, 224 (given)",
-    ]

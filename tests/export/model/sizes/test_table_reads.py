@@ -95,7 +95,7 @@ def model_of(*layers: keras.layers.Layer) -> keras.Model:
 )
 def test_a_length_ends_with_the_table_of_its_positions(layers: list[keras.layers.Layer], most: int) -> None:
     model = model_of(*layers)
-    assert model_signature(model).ranges["length"] == SizeRange(1, 1, most)
+    assert model_signature(model).dimensions["length"].sizes == SizeRange(1, 1, most)
     model(np.zeros((1, most, 4), "float32"))
     with pytest.raises(Exception, match=r"."):  # each operator has an error of its own
         model(np.zeros((1, most + 1, 4), "float32"))
@@ -104,7 +104,7 @@ def test_a_length_ends_with_the_table_of_its_positions(layers: list[keras.layers
 @pytest.mark.parametrize("layer", [Clipped, Summed, ById])
 def test_a_table_that_is_not_read_past_its_end_bounds_nothing(layer: type[Table]) -> None:
     model = model_of(layer())
-    assert model_signature(model).ranges["length"] == SizeRange()
+    assert model_signature(model).dimensions["length"].sizes == SizeRange()
     model(np.zeros((1, 3 * ROWS, 4), "float32"))
 
 
@@ -115,7 +115,7 @@ def test_the_end_of_a_long_table_is_known_without_a_call_at_its_length() -> None
             return super().call(inputs)
 
     met: list[int | None] = []
-    assert str(model_signature(model_of(Long(131_072))).ranges["length"]) == "from 1 to 131072"
+    assert str(model_signature(model_of(Long(131_072))).dimensions["length"].sizes) == "from 1 to 131072"
     assert max(filter(None, met)) < 1000
 
 
@@ -123,7 +123,7 @@ def test_each_length_ends_with_its_own_table() -> None:
     inputs = [keras.Input((None, 4), name=name) for name in "abc"]
     layers = [Sliced(), Taken(500), keras.layers.Activation("relu")]
     signature = model_signature(keras.Model(inputs, [layer(x) for layer, x in zip(layers, inputs, strict=True)]))
-    assert [signature.ranges[name].most for name in ("length", "length_2", "length_3")] == [ROWS, 500, None]
+    assert [signature.dimensions[name].sizes.most for name in ("length", "length_2", "length_3")] == [ROWS, 500, None]
 
 
 def test_sizes_that_are_given_must_be_within_the_table() -> None:

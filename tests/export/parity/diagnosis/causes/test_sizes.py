@@ -13,6 +13,7 @@ from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.references.stored import StoredReference
 from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.errors import RuntimeRefusedError
+from keras_pe.export.model.sizes.dimensions import Dimension, Kind
 from keras_pe.export.model.sizes.sizes import SizeRange
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.runtimes.in_process import InProcessRunner
@@ -64,7 +65,8 @@ class Computed(StoredReference):
     def __init__(self, function, dimensions, ranges) -> None:
         super().__init__("computed", Case("none", {}, ""), {})
         self.inputs = (TensorInfo("x", (*dimensions, 4), "float32"),)
-        self.ranges, self.function = ranges, function
+        self.dimensions = {name: Dimension(Kind.LENGTH, name, own) for name, own in ranges.items()}
+        self.function = function
 
     def answer(self, cases):
         return tuple(Expectation(case, self.expect(case.inputs)) for case in cases)

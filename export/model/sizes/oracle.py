@@ -1,18 +1,17 @@
-"""Asks a model whether it takes given sizes, and what it returns for them."""
+"""Whether a model takes given sizes, and what it returns for them."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from keras_pe.export.errors import UnknownSizesError
-from keras_pe.export.model.sizes.dimensions import StaticShape
 from keras_pe.export.model.sizes.shape_inference import GraphShapes, PartialShape, SymbolicShapes
-from keras_pe.export.model.watch.calling import FlatModel, varied, zeros
+from keras_pe.export.model.watch.calling import FlatModel, StaticShape, varied, zeros
 from keras_pe.export.model.watch.nesting import leaves
 from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.model.watch.vocabulary import Vocabulary
 
 
-class Probe:
+class SizeOracle:
     """A model that is asked, its state left alone.
 
     Attributes:
@@ -36,21 +35,17 @@ class Probe:
         if asked not in self._taken:
             try:
                 self._infer(shapes)
+                self._taken[asked] = True
             except Exception as error:  # whatever the layers raise
                 self.cause = self.cause or error
                 if asks_for_a_value(error):
                     raise UnknownSizesError from error
                 self._taken[asked] = False
-            else:
-                self._taken[asked] = True
         return self._taken[asked]
 
-    def are_within_tables(self, shapes: Sequence[StaticShape]) -> bool:
-        """Returns whether tables that are read at places of the sizes' own, as of positions, have as much."""
-        try:
-            return not isinstance(self._inference, GraphShapes) or self._inference.are_within_tables(shapes)
-        except ValueError:  # the shapes do not go together
-            return False
+    def has_tables(self) -> bool:
+        """Returns whether the model reads tables that may end, as far as that is known."""
+        return self._inference is not None and self._inference.has_tables
 
     def call(self, shapes: Sequence[StaticShape]) -> Any:
         """Returns what the model returns for zeros of these shapes.
@@ -76,19 +71,14 @@ class Probe:
         if all(shape is not None and None not in shape for shape in inferred):
             return inferred  # type: ignore[return-value]  # no size is None
         words = 1 + 2 * max((size for shape in shapes for size in shape), default=0)
+        run = (self._inference or SymbolicShapes(self._model)).run
         try:
-            return self._returned([varied(*spec, words) for spec in self._specs(shapes)])
+            return shapes_of(run([varied(*spec, words) for spec in self._specs(shapes)]))
         except Exception:  # whatever the layers raise where they take none but certain values
-            return self._returned([zeros(*spec, words) for spec in self._specs(shapes)])
+            return shapes_of(run([zeros(*spec, words) for spec in self._specs(shapes)]))
 
     def _specs(self, shapes: Sequence[StaticShape]) -> list[tuple[StaticShape, str, Vocabulary | None]]:
         return list(zip(shapes, self._model.dtypes, self._vocabularies, strict=True))
-
-    def _returned(self, arrays: Sequence[Any]) -> list[StaticShape]:
-        if isinstance(self._inference, GraphShapes):
-            return shapes_of(self._inference.run(arrays))
-        with state_left_alone():
-            return shapes_of(self._model.call(arrays))
 
     def _infer(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
         """Returns the shapes of the outputs without running the model."""

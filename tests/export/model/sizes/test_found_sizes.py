@@ -10,7 +10,8 @@ from keras import layers, ops
 
 from keras_pe.export import Signature, model_signature
 from keras_pe.export.errors import UnknownSizesError
-from keras_pe.export.model.sizes.sizes import SizeRange, describe_ranges
+from keras_pe.export.model.sizes.dimensions import describe_dimensions
+from keras_pe.export.model.sizes.sizes import SizeRange
 
 
 def images(*stack: Any, size: Any = (None, None, 3)) -> keras.Model:
@@ -32,7 +33,7 @@ def u_net() -> keras.Model:
 def test_a_u_net_takes_multiples_of_four() -> None:
     signature = model_signature(u_net())
     assert signature.outputs[0].shape == ("batch", "height", "width", 1)
-    assert describe_ranges(signature.ranges) == ["batch: any", "height, width: multiples of 4, from 4"]
+    assert describe_dimensions(signature.dimensions) == ["batch: any", "height, width: multiples of 4, from 4"]
     assert all(size % 4 == 0 for name, size in signature.sizes.items() if name != "batch")
 
 
@@ -48,7 +49,7 @@ def test_sizes_that_leave_nothing_are_never_run() -> None:
     # TensorFlow ends the process on an average over a window of a tensor without rows.
     model = images(layers.Conv2D(2, 3, strides=8), Watched(), layers.AveragePooling2D(3, strides=2, padding="valid"))
     signature = model_signature(model)
-    assert signature.ranges["height"] == SizeRange(19, 1)  # (19 - 3) // 8 + 1 = 3 rows, one window
+    assert signature.dimensions["height"].sizes == SizeRange(19, 1)  # (19 - 3) // 8 + 1 = 3 rows, one window
     assert ran
     assert all(min(shape) > 0 for shape in ran)
 
@@ -58,14 +59,14 @@ def test_what_is_pooled_to_one_size_at_two_neighbors_is_no_constant() -> None:
     signature = model_signature(model)
     name = signature.outputs[0].name
     assert signature.outputs[0].shape == ("batch", f"{name}_axis_1", f"{name}_axis_2", 3)
-    assert signature.ranges["width"] == SizeRange(32, 1)
+    assert signature.dimensions["width"].sizes == SizeRange(32, 1)
 
 
 def test_an_audio_model_with_long_strides_has_no_constant_output() -> None:
     model = keras.Sequential([keras.Input((None, 1), name="x"), layers.Conv1D(2, 400, strides=320, name="frames")])
     signature = model_signature(model)
     assert signature.outputs[0].shape == ("batch", "frames_axis_1", 2)
-    assert signature.ranges["length"] == SizeRange(400, 1)
+    assert signature.dimensions["length"].sizes == SizeRange(400, 1)
 
 
 def test_nodes_and_edges_are_not_one_batch() -> None:
@@ -85,7 +86,7 @@ def test_a_table_of_positions_ends_the_range() -> None:
             return x + self.table[: ops.shape(x)[1]]
 
     signature = model_signature(keras.Sequential([keras.Input((None, 4), name="x"), Table(name="y")]))
-    assert signature.ranges["length"] == SizeRange(1, 1, 16)
+    assert signature.dimensions["length"].sizes == SizeRange(1, 1, 16)
     assert max(signature.other_sizes()["length"], signature.sizes["length"]) <= 16
 
 
@@ -97,7 +98,7 @@ def test_what_only_a_kernel_refuses_bounds_the_range_where_it_was_met() -> None:
             return x * 1.0
 
     signature = model_signature(keras.Sequential([keras.Input((None, 4), name="x"), Short(name="y")]))
-    assert signature.ranges["length"] == SizeRange(1, 1, 2)
+    assert signature.dimensions["length"].sizes == SizeRange(1, 1, 2)
 
 
 def test_a_model_of_one_size_is_told_so_with_the_signature_to_write() -> None:
@@ -145,7 +146,7 @@ def test_a_model_that_looks_into_a_tensor_is_told_so_without_a_search_for_sizes(
 
 def test_sizes_of_the_caller_are_those_that_are_used() -> None:
     signature = model_signature(u_net(), sizes={"height": (64, 32), "width": (96,)})
-    assert describe_ranges(signature.ranges) == ["batch: any", "height: 64, 32 (given)", "width: 96 (given)"]
+    assert describe_dimensions(signature.dimensions) == ["batch: any", "height: 64, 32 (given)", "width: 96 (given)"]
     assert signature.sizes == {"batch": 3, "height": 32, "width": 96}
     assert signature.other_sizes()["height"] == 64
 
@@ -175,4 +176,4 @@ def test_two_sequences_that_are_read_step_by_step_have_lengths_of_their_own_and_
     signature = model_signature(model)
     assert [spec.shape for spec in signature.inputs] == [("batch", "length", 3), ("batch", "length_2", 2)]
     assert signature.outputs[0].shape == ("batch", "length_2", 4)
-    assert describe_ranges(signature.ranges) == ["batch, length, length_2: any"]
+    assert describe_dimensions(signature.dimensions) == ["batch, length, length_2: any"]

@@ -1,0 +1,185 @@
+"""Which dynamic dimensions of a model's inputs are the same, what each is called, and which sizes it takes.
+
+Keras and TensorFlow know a dynamic dimension only as `None`. Two inputs that must have the same length are told apart
+from those that merely may have by asking: sizes are changed together until the model takes them.
+"""
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from keras_pe.export.errors import UnknownSizesError
+from keras_pe.export.model.sizes.dimensions import Dimension, Kind
+from keras_pe.export.model.sizes.range_search import far_from, find_range, find_step
+from keras_pe.export.model.sizes.sizes import SizeRange
+from keras_pe.export.model.watch.calling import Shape, StaticShape
+
+Axis = tuple[int, int]  # the number of the input, the number of its axis
+Takes = Callable[[list[StaticShape]], bool]
+
+# Sizes that are asked for, the likely ones first: what convolutions, encoders and their skip connections take, what
+# position tables and pretrained models have, frames of sound, and last whatever else is small.
+_LIKELY = (24, 67, 96, 224, 256, 6, 4, 2, 512, 1024, 384, 299, 320, 336, 448, 640, 800, 1280, 257, 1500, 3000, 4096)
+_OTHERS = (16000, *range(3, 200), 225, 240, 288, 300, 331, 392, 400, 480, 518, 576, 577, 600, 768, 2048)
+_BATCH = 5  # no length that is asked for: else the two would be taken to agree
+_CANDIDATES = tuple(size for size in dict.fromkeys((*_LIKELY, *_OTHERS)) if size != _BATCH)
+_MOST_TOGETHER = 3  # axes besides the first of which all subsets are tried
+
+
+@dataclass(frozen=True)
+class NamedShapes:
+    """The shapes of a model's inputs.
+
+    Attributes:
+        shapes: One an input, a name on each dynamic dimension.
+        dimensions: The dynamic dimensions, by name.
+    """
+
+    shapes: list[tuple[int | str, ...]]
+    dimensions: dict[str, Dimension]
+
+    def static(self, sizes: Mapping[str, int]) -> list[StaticShape]:
+        """Returns the shapes with sizes for the names."""
+        return [tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape) for shape in self.shapes]
+
+
+def find_dimensions(
+    shapes: Sequence[Shape],
+    takes: Takes,
+    given: Mapping[str, Sequence[int]],
+    *,
+    batches_apart: bool = True,
+    others_apart: bool = True,
+    has_tables: Callable[[], bool] = lambda: False,
+) -> NamedShapes:
+    """Returns names and ranges: `batch`, `height`, `width`, `length`, `length_2`, ...
+
+    Args:
+        shapes: One an input; `None` where the dimension is dynamic, a name where the caller has given it one.
+        takes: Whether the model takes these static shapes.
+        given: The sizes that a dimension takes, by the name that it will have.
+        batches_apart: Whether to look for batches that are independent, instead of one.
+        others_apart: The same of all other dimensions.
+        has_tables: Whether the model has tables, such as those of positions, that may end. Asked after `takes`.
+
+    Raises:
+        UnknownSizesError: If the model takes no sizes that were asked for.
+    """
+    try:
+        search = _Search(shapes, takes, given, rank_one_has_batch=True)
+    except UnknownSizesError:
+        if not any(len(shape) == 1 and shape[0] is None for shape in shapes):
+            raise
+        search = _Search(shapes, takes, given, rank_one_has_batch=False)
+    groups = search.groups(batches_apart, others_apart)
+    names = {axis: name for name, (_, axes) in groups.items() for axis in axes}
+    named = [
+        tuple(dim if isinstance(dim, int) else names[i, axis] for axis, dim in enumerate(shape))
+        for i, shape in enumerate(shapes)
+    ]
+    ranges = search.ranges({name: axes for name, (_, axes) in groups.items()}, has_tables())
+    return NamedShapes(named, {name: Dimension(kind, name, ranges[name]) for name, (kind, _) in groups.items()})
+
+
+def unnamed_lengths(shapes: Sequence[Shape]) -> list[str]:
+    """Returns the names that the dynamic dimensions will have, those of the caller and batches aside."""
+    axes = ((shape, axis) for shape in shapes for axis, dim in enumerate(shape) if axis and dim is None)
+    return list(dict.fromkeys(Kind.of_axis(shape, axis).value for shape, axis in axes))
+
+
+class _Search:
+    """A search around sizes that the model takes, the first that were found."""
+
+    def __init__(
+        self, shapes: Sequence[Shape], takes: Takes, given: Mapping[str, Sequence[int]], rank_one_has_batch: bool
+    ) -> None:
+        self._shapes, self._takes, self._given = shapes, takes, given
+        self._batches: list[Axis] = []
+        self._others: list[Axis] = []
+        self._named: dict[str, list[Axis]] = {}  # by the caller
+        for i, shape in enumerate(shapes):
+            for axis, dim in enumerate(shape):
+                if isinstance(dim, str):
+                    self._named.setdefault(dim, []).append((i, axis))
+                elif dim is None:
+                    is_batch = axis == 0 and (rank_one_has_batch or len(shape) > 1)
+                    (self._batches if is_batch else self._others).append((i, axis))
+        self._base = self._first_that_works()
+
+    def groups(self, batches_apart: bool, others_apart: bool) -> dict[str, tuple[Kind, list[Axis]]]:
+        """Returns the kind of each dimension and the axes that it is, by name."""
+        groups = {name: (Kind.told_by(name) or Kind.LENGTH, axes) for name, axes in self._named.items()}
+        for axes, are_apart in ((self._batches, batches_apart), (self._others, others_apart)):
+            for group in self._parted(axes) if are_apart else filter(None, [axes]):
+                kind = Kind.BATCH if axes is self._batches else self._kind(group[0])
+                names = itertools.chain([kind.value], (f"{kind}_{count}" for count in itertools.count(2)))
+                groups[next(name for name in names if name not in groups)] = kind, group
+        return dict(sorted(groups.items(), key=lambda item: min((axis != 0, i, axis) for i, axis in item[1][1])))
+
+    def ranges(self, groups: Mapping[str, Sequence[Axis]], has_tables: bool) -> dict[str, SizeRange]:
+        """Returns the sizes that each dimension takes."""
+        ranges = {name: SizeRange(min(own), 0, given=tuple(own)) for name, own in self._given.items() if name in groups}
+        if Kind.BATCH in groups.keys() - ranges and self._takes_size(groups[Kind.BATCH], _BATCH + 1):
+            ranges[Kind.BATCH] = SizeRange()
+        left = {name: axes for name, axes in groups.items() if name not in ranges}
+        if len(left) > 1 and not has_tables and self._take_any(list(left.values())):
+            return ranges | dict.fromkeys(left, SizeRange())
+        guess = None
+        for name, axes in left.items():
+            takes = functools.partial(self._takes_size, axes)
+            guess = ranges[name] = find_range(takes, self._base[axes[0]], guess, has_tables=has_tables)
+        return ranges
+
+    def _take_any(self, groups: Sequence[Sequence[Axis]]) -> bool:
+        """Whether dimensions all take any size. Asked of all at once: most do, and that is soon known."""
+        largest = max(self._base[axes[0]] for axes in groups)
+        for start in (0, largest + 1, far_from(largest)):
+            sizes = [start + i if start else 1 for i in range(len(groups))]
+            if not self._taken({axis: size for axes, size in zip(groups, sizes, strict=True) for axis in axes}):
+                return False
+        return True
+
+    def _first_that_works(self) -> dict[Axis, int]:
+        """Returns a size for each dynamic axis."""
+        names = {axis: name for name, axes in self._named.items() for axis in axes}
+        names |= {axis: self._kind(axis).value for axis in self._others}
+        fixed = {axis: self._given[name][0] for axis, name in names.items() if name in self._given}
+        batches = {*self._batches, *self._named.get(Kind.BATCH, [])}
+        others = [axis for axis in (*self._others, *names) if axis not in batches]
+        for size in _CANDIDATES if others else _CANDIDATES[:1]:
+            base = dict.fromkeys(batches, _BATCH) | dict.fromkeys(others, size) | fixed
+            if self._takes(self._static(base)):
+                return base
+            if base.keys() == fixed.keys() | batches:
+                break
+        raise UnknownSizesError
+
+    def _kind(self, axis: Axis) -> Kind:
+        return Kind.of_axis(self._shapes[axis[0]], axis[1])
+
+    def _takes_size(self, axes: Sequence[Axis], size: int) -> bool:
+        return self._taken(dict.fromkeys(axes, size))
+
+    def _taken(self, changed: dict[Axis, int]) -> bool:
+        return self._takes(self._static(self._base | changed))
+
+    def _static(self, sizes: Mapping[Axis, int]) -> list[StaticShape]:
+        return [
+            tuple(dim if isinstance(dim, int) else sizes[i, axis] for axis, dim in enumerate(shape))
+            for i, shape in enumerate(self._shapes)
+        ]
+
+    def _parted(self, axes: Sequence[Axis]) -> Iterator[list[Axis]]:
+        """Yields the smallest sets of axes that may change together while the others stay."""
+        left = list(axes)
+        if len(left) > 1:
+            known = self._base[axes[0]]
+            other = known + find_step(functools.partial(self._takes_size, axes), known)
+        while left:
+            first, *others = left
+            counts = range(min(len(others), _MOST_TOGETHER))
+            subsets = ([first, *more] for count in counts for more in itertools.combinations(others, count))
+            group = next((subset for subset in subsets if self._takes_size(subset, other)), left)
+            yield group
+            left = [axis for axis in left if axis not in group]

@@ -1,0 +1,148 @@
+"""Finds out which sizes a model takes, how its dimensions are called, and what it returns for them."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from keras_pe.export.errors import UnknownSizesError
+from keras_pe.export.messages import first_line
+from keras_pe.export.model.sizes.dimension_search import NamedShapes, find_dimensions
+from keras_pe.export.model.sizes.dimensions import Dimension, Kind, spread
+from keras_pe.export.model.sizes.oracle import SizeOracle, shapes_of
+from keras_pe.export.model.watch.calling import FlatModel, Shape, StaticShape
+from keras_pe.export.model.watch.vocabulary import Vocabulary
+
+# Lengths at which a model is called, in this order, until it does not raise: kernels and layers may refuse what their
+# shapes allow. The second of each pair is what such a length then bounds.
+_STARTS = ((11, None), (67, "least"), (257, "least"), (2, "most"))
+_START_OF_SOUND = (4099, "least")  # of one length only: two could be those of an image, which memory would not hold
+# Whether batches, and other dimensions, are independent of each other.
+_APART = ((True, True), (False, True), (False, False))
+_ROWS = ((5, 67, 3), (7, 211, 7))  # batch, length and multiple of the least length at which outputs are measured
+_ROWS_OF_A_BATCH = ((2, 1, 1),)
+
+
+@dataclass(frozen=True)
+class FoundSizes:
+    """What is known of a model's sizes, after a call at some of them.
+
+    Attributes:
+        shapes: Of its inputs, a name on each dynamic dimension.
+        dimensions: The dynamic dimensions of its inputs, by name.
+        sizes: Sizes of them at which it was called.
+        results: What it returned then.
+        outputs: The shapes of its outputs, flat, see `name_outputs`.
+    """
+
+    shapes: list[tuple[int | str, ...]]
+    dimensions: dict[str, Dimension]
+    sizes: dict[str, int]
+    results: Any
+    outputs: list[tuple[int | str, ...]]
+
+
+def find_sizes(
+    model: FlatModel, vocabularies: Sequence[Vocabulary | None], given: Mapping[str, Sequence[int]]
+) -> FoundSizes:
+    """Returns the names and sizes of the dynamic dimensions, and what the model returns.
+
+    Args:
+        model: The model.
+        vocabularies: What each of its inputs is looked up in.
+        given: The sizes that a dimension takes, by its name.
+
+    Raises:
+        UnknownSizesError: If the model takes no sizes that were tried; the cause is its own error.
+    """
+    oracle = SizeOracle(model, vocabularies)
+    candidates = _candidates(model.shapes, oracle, given)
+    for start, bound in (*_STARTS, _START_OF_SOUND):
+        candidates, again = itertools.tee(candidates)
+        for named in again:
+            called = _called(oracle, named, given, start, bound)
+            if called:
+                named, sizes, results = called
+                outputs = _outputs(oracle, named, sizes, results)
+                return FoundSizes(named.shapes, named.dimensions, sizes, results, outputs)
+    raise UnknownSizesError(first_line(oracle.cause)) from oracle.cause
+
+
+def _candidates(
+    shapes: Sequence[Shape], oracle: SizeOracle, given: Mapping[str, Sequence[int]]
+) -> Iterator[NamedShapes]:
+    """Yields what the dimensions may be, the freest first: inferred shapes of a loop do not tell which must agree."""
+    dynamic = [(axis, dim) for shape in shapes for axis, dim in enumerate(shape) if not isinstance(dim, int)]
+    if not dynamic or (dynamic == [(0, None)] and not given):  # any batch will do
+        named = [tuple(Kind.BATCH.value if dim is None else dim for dim in shape) for shape in shapes]
+        batch = {name: Dimension(Kind.BATCH, name) for name in (Kind.BATCH.value,) if dynamic}
+        yield NamedShapes(named, batch)
+        return
+    last = None
+    for batches_apart, others_apart in _APART:
+        try:
+            found = find_dimensions(
+                shapes,
+                oracle.takes,
+                given,
+                batches_apart=batches_apart,
+                others_apart=others_apart,
+                has_tables=oracle.has_tables,
+            )
+        except UnknownSizesError:
+            return
+        if found != last:
+            yield found
+        last = found
+
+
+def _called(
+    oracle: SizeOracle, named: NamedShapes, given: Mapping[str, Sequence[int]], start: int, bound: str | None
+) -> tuple[NamedShapes, dict[str, int], Any] | None:
+    """Returns sizes at which the model does not raise, and what it returns; the ranges end there if need be."""
+    dimensions = named.dimensions
+    lengths = {name for name, own in dimensions.items() if own.kind is not Kind.BATCH and name not in given}
+    is_sound = sum(dim in lengths for shape in named.shapes for dim in shape) == 1
+    if (bound and not lengths) or ((start, bound) == _START_OF_SOUND and not is_sound):
+        return None
+    sizes = spread(dimensions, 3, start)
+    try:
+        results = oracle.call(named.static(sizes))
+    except Exception as error:  # whatever the kernels raise
+        oracle.cause = error
+        return None
+    if bound:
+        dimensions = {
+            name: replace(own, sizes=own.sizes.bounded(bound, sizes[name])) if name in lengths else own
+            for name, own in dimensions.items()
+        }
+    return replace(named, dimensions=dimensions), sizes, results
+
+
+def _outputs(
+    oracle: SizeOracle, named: NamedShapes, sizes: dict[str, int], results: Any
+) -> list[tuple[int | str, ...]]:
+    rows = [(sizes, shapes_of(results))]
+    for batch, start, factor in _ROWS if oracle.infers else _ROWS_OF_A_BATCH if named.dimensions else ():
+        more = spread(named.dimensions, batch, start, factor)
+        try:
+            rows.append((more, oracle.measure(named.static(more))))
+        except Exception as error:  # ranges that hold one by one need not hold together
+            oracle.cause = error
+    return name_outputs(rows)
+
+
+def name_outputs(rows: Sequence[tuple[Mapping[str, int], Sequence[StaticShape]]]) -> list[tuple[int | str, ...]]:
+    """Returns the shapes of the outputs: a number where it stays, an input's dimension where it follows, else `axis_1`.
+
+    Args:
+        rows: Sizes of the inputs' dimensions, and the outputs' shapes at these.
+    """
+    shapes = []
+    for output in zip(*(shapes for _, shapes in rows), strict=True):
+        shape: list[int | str] = []
+        for axis, found in enumerate(zip(*output, strict=True)):
+            same = (name for name in rows[0][0] if [sizes[name] for sizes, _ in rows] == list(found))
+            shape.append(found[0] if len(set(found)) == 1 else next(same, f"axis_{axis}"))
+        shapes.append(tuple(shape))
+    return shapes

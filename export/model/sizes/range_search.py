@@ -1,0 +1,83 @@
+"""Which sizes one dimension takes, found by asking."""
+
+from collections.abc import Callable
+
+from keras_pe.export.model.sizes.sizes import SizeRange
+
+_STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 56, 64, 96, 112, 128, 160, 256, 320, 512)
+_FAR = 210  # steps from a size that was found, where a model is asked whether there is an end
+_FARTHEST = 2**20  # a size, up to which the end of a table is looked for
+
+
+def find_range(
+    takes: Callable[[int], bool], known: int, guess: SizeRange | None = None, *, has_tables: bool = False
+) -> SizeRange:
+    """Returns the range of sizes around a known one.
+
+    Between two sizes of equal remainder that are taken, all others are held to be taken; so are all beyond the last
+    that was asked for.
+
+    Args:
+        takes: Whether a size is taken.
+        known: A size that is taken.
+        guess: A range that it may be: the questions to confirm it are fewer.
+        has_tables: Whether there are tables, such as those of positions, that may end far beyond the known size.
+    """
+    if guess and guess.step and known in guess and _is_range(takes, known, guess, has_tables):
+        return guess
+    step = abs(find_step(takes, known))
+    if not step:
+        return SizeRange(known, 0)
+    least = known - step * _last(lambda steps: takes(known - step * steps), (known - 1) // step)
+    farthest = _farthest(step, has_tables)
+    if takes(known + step * farthest):
+        return SizeRange(least, step)
+    bound = _FAR
+    while bound < farthest and takes(known + step * bound):  # most tables end soon
+        bound *= 2
+    return SizeRange(least, step, known + step * _last(lambda steps: takes(known + step * steps), bound))
+
+
+def find_step(takes: Callable[[int], bool], known: int) -> int:
+    """Returns what leads from a known size to the next that is taken: up if there is one, else down, else 0.
+
+    A step that can be taken twice comes first. One alone may be a chance: a model that rounds sizes up to multiples of
+    32 takes 96 and, 28 larger, 124, which counts as 128, but not 152.
+    """
+    once: list[int] = []
+    for step in _STEPS:
+        if takes(known + step):
+            if takes(known + 2 * step):
+                return step
+            once.append(step)
+    # Where the known size is the largest. A size of 1 tells nothing: it is broadcast to any other.
+    down = (-step for step in _STEPS if step < known - 1 and takes(known - step))
+    return once[0] if once else next(down, 0)
+
+
+def far_from(known: int) -> int:
+    """Returns a size so far from a known one that what is taken there is held to have no end."""
+    return known + _FAR
+
+
+def _is_range(takes: Callable[[int], bool], known: int, guess: SizeRange, has_tables: bool) -> bool:
+    least, step, most = guess.least, guess.step, guess.most
+    inside = (least, known + step, most or known + step * _farthest(step, has_tables))
+    outside = (least - step, known + step // 2, *([most + step] if most else []))
+    return all(map(takes, inside)) and not any(takes(size) for size in outside if size > 0 and size not in guess)
+
+
+def _farthest(step: int, has_tables: bool) -> int:
+    """Returns how many steps from a known size is asked for an end."""
+    return max(_FAR, _FARTHEST // step) if has_tables else _FAR
+
+
+def _last(holds: Callable[[int], bool], bound: int) -> int:
+    """Returns the largest count up to the bound for which something holds, which holds at 0 and ends once."""
+    if bound == 0 or holds(bound):
+        return bound
+    low, high = 0, bound
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
