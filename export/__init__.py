@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from keras_pe.export.parity.bundle.replay import replay_bundle
     from keras_pe.export.parity.check import check_parity
     from keras_pe.export.parity.dataset.check import check_dataset
+    from keras_pe.export.parity.dataset.dataset_report import DatasetReport
     from keras_pe.export.parity.dataset.parity_batch import ParityBatch
-    from keras_pe.export.parity.dataset.results import DatasetReport
+    from keras_pe.export.parity.parity_report import ParityReport
     from keras_pe.export.parity.pytest_plugin import assert_parity
-    from keras_pe.export.parity.reports import write_report
+    from keras_pe.export.parity.reports.report import write_report
+    from keras_pe.export.results.check_results import CaseInfo, Stage
     from keras_pe.export.results.comparison import Comparison, ErrorProfile
     from keras_pe.export.results.diagnosis import Finding, LayerResult, Proof
-    from keras_pe.export.results.report import CaseInfo, ParityReport, Stage
     from keras_pe.export.results.runs import CaseResult, Recording, RuntimeResult, SkippedRuntime
     from keras_pe.export.runtimes.runtime import InspectableRuntime, Runtime, RuntimeSpec
     from keras_pe.export.saved_model import export_saved_model
@@ -89,16 +90,16 @@ __all__ = [
 
 # Those that are imported when they are first asked for, and the module each comes from.
 _LAZY = {
-    "CaseInfo": "keras_pe.export.results.report",
+    "CaseInfo": "keras_pe.export.results.check_results",
     "CaseResult": "keras_pe.export.results.runs",
     "Comparison": "keras_pe.export.results.comparison",
-    "DatasetReport": "keras_pe.export.parity.dataset.results",
+    "DatasetReport": "keras_pe.export.parity.dataset.dataset_report",
     "ErrorProfile": "keras_pe.export.results.comparison",
     "Finding": "keras_pe.export.results.diagnosis",
     "InspectableRuntime": "keras_pe.export.runtimes.runtime",
     "LayerResult": "keras_pe.export.results.diagnosis",
     "ParityBatch": "keras_pe.export.parity.dataset.parity_batch",
-    "ParityReport": "keras_pe.export.results.report",
+    "ParityReport": "keras_pe.export.parity.parity_report",
     "Proof": "keras_pe.export.results.diagnosis",
     "Recording": "keras_pe.export.results.runs",
     "Runtime": "keras_pe.export.runtimes.runtime",
@@ -106,7 +107,7 @@ _LAZY = {
     "RuntimeSpec": "keras_pe.export.runtimes.runtime",
     "Signature": "keras_pe.export.model.signature.signature",
     "SkippedRuntime": "keras_pe.export.results.runs",
-    "Stage": "keras_pe.export.results.report",
+    "Stage": "keras_pe.export.results.check_results",
     "assert_parity": "keras_pe.export.parity.pytest_plugin",
     "check_dataset": "keras_pe.export.parity.dataset.check",
     "check_parity": "keras_pe.export.parity.check",
@@ -116,7 +117,7 @@ _LAZY = {
     "model_signature": "keras_pe.export.model.signature.model_signature",
     "replay_bundle": "keras_pe.export.parity.bundle.replay",
     "write_bundle": "keras_pe.export.parity.bundle.bundle",
-    "write_report": "keras_pe.export.parity.reports",
+    "write_report": "keras_pe.export.parity.reports.report",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, __all__, _LAZY)

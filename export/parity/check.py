@@ -24,7 +24,8 @@ from keras_pe.export.comparison.run import Runner, run_cases
 from keras_pe.export.comparison.stopwatch import Stopwatch
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.diagnosis.places import compare_places, is_alike
-from keras_pe.export.results import CaseInfo, ParityReport, RuntimeResult, SkippedRuntime
+from keras_pe.export.parity.parity_report import ParityReport
+from keras_pe.export.results import CaseInfo, RuntimeResult, SkippedRuntime
 from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec

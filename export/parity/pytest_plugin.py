@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from keras_pe.export.comparison.references.opening import Source
-    from keras_pe.export.results import ParityReport
+    from keras_pe.export.parity.parity_report import ParityReport
     from keras_pe.protocols import Model
 
 

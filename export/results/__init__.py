@@ -1,8 +1,8 @@
-"""What a check found: plain frozen records, from the whole report down to one output in one case."""
+"""What a check found: plain frozen records, from the whole check down to one output in one case."""
 
+from keras_pe.export.results.check_results import CaseInfo, CheckResults, Stage
 from keras_pe.export.results.comparison import Comparison, ErrorProfile
 from keras_pe.export.results.diagnosis import Finding, LayerResult, Proof
-from keras_pe.export.results.report import CaseInfo, ParityReport, Stage
 from keras_pe.export.results.runs import (
     Array,
     CaseResult,
@@ -19,12 +19,12 @@ __all__ = [
     "CaseInfo",
     "CaseResult",
     "CaseStatus",
+    "CheckResults",
     "Comparison",
     "ErrorProfile",
     "Finding",
     "LayerResult",
     "NameMatch",
-    "ParityReport",
     "Proof",
     "Recording",
     "RunStatus",

@@ -90,7 +90,7 @@ class RuntimeResult:
         providers: How many nodes of the graph each execution provider got, where the runtime tells.
         seconds: What the runs themselves took, imports and loading aside.
         profile: How the differences of its longest comparison spread; None where no arrays were compared.
-        recording: The worst case's arrays, where it failed.
+        recording: The worst case's arrays, where it failed. It is not written as JSON.
     """
 
     artifact: str
@@ -108,7 +108,7 @@ class RuntimeResult:
     providers: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     profile: ErrorProfile | None = None
-    recording: Recording | None = field(default=None, compare=False, repr=False)
+    recording: Recording | None = field(default=None, compare=False, repr=False, metadata={"published": False})
 
     @property
     def worst(self) -> tuple[str, Comparison] | None:

@@ -13,8 +13,9 @@ from keras_pe.cli.sizes import parse_sizes
 
 if TYPE_CHECKING:
     from keras_pe.export.comparison.stopwatch import Stopwatch
-    from keras_pe.export.parity.dataset.results import DatasetReport
-    from keras_pe.export.results import ParityReport
+    from keras_pe.export.parity.dataset.dataset_report import DatasetReport
+    from keras_pe.export.parity.parity_report import ParityReport
+    from keras_pe.export.parity.reports.report import Report
 
 _EXISTING = click.Path(exists=True, path_type=Path)
 _LONGEST = 86_400.0  # seconds: a day
@@ -107,7 +108,7 @@ def check(
     from keras_pe.export.parity.bundle.bundle import check_bundle_path
     from keras_pe.export.parity.bundle.replay import replay_bundle
     from keras_pe.export.parity.check import check_parity
-    from keras_pe.export.parity.reports import check_report_path
+    from keras_pe.export.parity.reports.report import check_report_path
 
     watch = Stopwatch()
     is_keras = model is not None and is_saved_model(model)
@@ -176,13 +177,12 @@ def _write(report: "ParityReport | DatasetReport", reports: tuple[Path, ...], bu
     """
     from keras_pe.export.parity.bundle.bundle import write_bundle
     from keras_pe.export.parity.bundle.replay import replay_command
-    from keras_pe.export.parity.reports import write_report
-    from keras_pe.export.results import ParityReport
+    from keras_pe.export.parity.parity_report import ParityReport
 
     lost = []
     for path in reports:
         try:
-            write_report(report, path)
+            report.save(path)
         except OSError as error:  # of a full disk the next file may still fit on another
             lost.append(str(error))
     replayable = report if isinstance(report, ParityReport) else report.diagnosis
@@ -199,24 +199,25 @@ def _write(report: "ParityReport | DatasetReport", reports: tuple[Path, ...], bu
         raise CouldNotBeTriedError(" ".join(lost))
 
 
-def _show(report: "ParityReport | DatasetReport", as_json: bool) -> None:
-    from keras_pe.export.parity.reports import render_report
-
+def _show(report: "Report", as_json: bool) -> None:
     if as_json:
-        click.echo(render_report(report, "json"), nl=False)
+        click.echo(report.render("json"), nl=False)
     else:
         from rich.console import Console
 
+        from keras_pe.export.parity.reports.text import render_terminal
+
         console = Console()
-        console.print(render_report(report, "terminal", width=console.width), soft_wrap=True)
+        console.print(render_terminal(report.document(), console.width), soft_wrap=True)
 
 
 def _show_times(report: "ParityReport | DatasetReport", watch: "Stopwatch") -> None:
-    from keras_pe.export.parity.reports.times import render_times
-    from keras_pe.export.results import ParityReport
+    from keras_pe.export.parity.parity_report import ParityReport
+    from keras_pe.export.parity.presentation.times import times
+    from keras_pe.export.parity.reports.text import render_table
 
     assert isinstance(report, ParityReport)  # or check_data_usage has refused
-    click.echo(f"\n{render_times(report, watch.stages)}", err=True)
+    click.echo(f"\n{render_table(times(report, watch.stages))}", err=True)
 
 
 class _progress:  # noqa: N801 - a context manager that reads as one

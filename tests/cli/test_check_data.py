@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from keras_pe.cli import main
-from keras_pe.export.parity.dataset.reports.json import schema
+from keras_pe.export.parity.dataset.dataset_report import DatasetReport
 
 X = np.random.default_rng(0).standard_normal((3000, 4)).astype("float32")
 PLANTED = 1234
@@ -80,7 +80,7 @@ def test_exits_with_1_names_the_row_and_replays_it(folder: Path, tmp_path: Path)
     result = check(folder, "planted.onnx", "wrong.npz", "--json", "--bundle", str(bundle))
     assert result.exit_code == 1, result.output
     report = json.loads(result.stdout)
-    jsonschema.Draft202012Validator(schema()).validate(report)
+    jsonschema.Draft202012Validator(DatasetReport.json_schema()).validate(report)
     (found,) = report["results"]
     assert (found["rows"], found["failed_rows"], found["worst_rows"][0]["row"]) == (3000, 1, PLANTED)
     (changed,) = found["outputs"][0]["changed_classes"]
@@ -121,7 +121,7 @@ def test_a_report_that_cannot_be_written_is_said_and_the_others_are_written(fold
     said = " ".join(result.stderr.split())
     assert f"The report could not be written to {places[0]}" in said
     assert f"The bundle could not be written to {places[2]}" in said
-    jsonschema.Draft202012Validator(schema()).validate(json.loads(places[1].read_text()))
+    jsonschema.Draft202012Validator(DatasetReport.json_schema()).validate(json.loads(places[1].read_text()))
 
 
 def damaged(folder: Path, kind: str) -> Path:

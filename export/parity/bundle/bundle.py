@@ -17,7 +17,7 @@ import numpy as np
 
 from keras_pe.export.artifacts.reading import artifact_files
 from keras_pe.export.publishing.staging import staged_file
-from keras_pe.export.results import Array, Finding, ParityReport, Recording, RuntimeResult
+from keras_pe.export.results import Array, CheckResults, Finding, Recording, RuntimeResult
 from keras_pe.export.runtimes.runtime import as_dtype
 
 _MANIFEST = "manifest.json"
@@ -68,7 +68,7 @@ def check_bundle_path(path: Path) -> None:
         raise ValueError(f"A replay bundle's name must end in .npz. Received: {path}.")
 
 
-def write_bundle(report: ParityReport, path: str | os.PathLike[str]) -> None:
+def write_bundle(report: CheckResults, path: str | os.PathLike[str]) -> None:
     """Writes what it takes to run the report's failures again, without the model.
 
     Args:

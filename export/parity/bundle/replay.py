@@ -17,7 +17,8 @@ from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.parity.bundle.bundle import RecordedFailure, hash_files, read_bundle
 from keras_pe.export.parity.check import Progress, case_info, versions_of
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
-from keras_pe.export.results import Array, ParityReport, RuntimeResult, SkippedRuntime
+from keras_pe.export.parity.parity_report import ParityReport
+from keras_pe.export.results import Array, RuntimeResult, SkippedRuntime
 from keras_pe.export.runtimes.registry import known_runtimes, named_runtimes
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker

@@ -14,12 +14,12 @@ from typing import Any
 from keras_pe.export.parity.check import versions_of
 from keras_pe.export.parity.dataset.calibration import calibrate, sample_of
 from keras_pe.export.parity.dataset.checkpoint import Checkpoint
+from keras_pe.export.parity.dataset.dataset_report import DatasetReport
 from keras_pe.export.parity.dataset.diagnosis import diagnose
 from keras_pe.export.parity.dataset.executors.here import Here
 from keras_pe.export.parity.dataset.executors.process_pool import ProcessPool
 from keras_pe.export.parity.dataset.job import Calibration, Job
 from keras_pe.export.parity.dataset.opening import open_targets, opened_model
-from keras_pe.export.parity.dataset.results import DatasetReport
 from keras_pe.export.parity.dataset.schedule import Schedule
 from keras_pe.export.parity.dataset.shard import shard_batches
 from keras_pe.export.parity.dataset.sources.opening import open_source

@@ -14,7 +14,8 @@ from keras_pe.export.parity.dataset.job import Job, Target
 from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
 from keras_pe.export.parity.dataset.statistics.worst import Severity, WorstRow
 from keras_pe.export.parity.dataset.whole_batches import fill_up, fixed_size
-from keras_pe.export.results import Array, ParityReport
+from keras_pe.export.parity.parity_report import ParityReport
+from keras_pe.export.results import Array
 
 Batch = Mapping[str, Array]
 

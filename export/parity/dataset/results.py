@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from keras_pe.export.parity.dataset.confidence import upper_bound
 from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
 from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
-from keras_pe.export.results import ParityReport
+from keras_pe.export.parity.parity_report import ParityReport
 
 CONFIDENCE = 0.95
 
@@ -90,8 +89,8 @@ class DatasetResult:
 
 
 @dataclass(frozen=True)
-class DatasetReport:
-    """A whole check of a data set.
+class DatasetResults:
+    """What a whole check of a data set found.
 
     Attributes:
         model: The reference.
@@ -115,22 +114,11 @@ class DatasetReport:
     results: tuple[DatasetResult, ...]
     stopped_early: bool = False
     reused: int = 0
-    diagnosis: ParityReport | None = field(default=None, repr=False)
+    diagnosis: ParityReport | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
     def passed(self) -> bool:
-        """Whether every runtime passed on all rows. A check that compared nothing has failed."""
+        """Whether every runtime passed on all rows; a check that compared nothing has failed."""
         return bool(self.results) and not self.stopped_early and all(result.passed for result in self.results)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the report as JSON's plain values."""
-        from keras_pe.export.parity.dataset.reports.json import plain
-
-        return plain(self)
-
-    def __str__(self) -> str:
-        from keras_pe.export.parity.dataset.reports.text import to_text
-
-        return to_text(self)

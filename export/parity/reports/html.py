@@ -1,53 +1,48 @@
-"""A report as one HTML page that loads nothing."""
+"""A document as one HTML page that loads nothing, and as a piece of one for a notebook."""
 
-from markupsafe import Markup
+import html
+import importlib.resources
 
-from keras_pe.export.parity.reports import cells, pictures, text
-from keras_pe.export.parity.reports.groups import group_results
-from keras_pe.export.parity.reports.matrix import matrix
-from keras_pe.export.parity.reports.pages import Picture, render_page
-from keras_pe.export.results import ParityReport, RuntimeResult
+from keras_pe import palette
+from keras_pe.export.parity.reports.document import Document, Outcome, TextTable
+
+_TEMPLATES = ("page.html.j2", "style.css")
 
 
-def render(report: ParityReport) -> str:
-    """Returns the page. Failing runtimes are open; where all pass, the first one is."""
-    groups = group_results(report)
-    counted = f"{report.compared:,} values compared in {report.seconds:.1f} s."
-    return render_page(
-        __package__,
-        title=f"Parity of {report.model}",
-        heading=f"Measured against {report.reference}. {counted}",
-        report=report,
-        groups=groups,
-        statements=[list(text.statements(report, group)) for group in groups],
-        remarks=text.remarks(report),
-        header=text.HEADER,
-        rows=[text.row(group) for group in groups],
-        pictures=[_pictures(group.first) for group in groups],
-        cells=cells,
-        matrix=matrix(groups),
+def render(document: Document) -> str:
+    """Returns the page: its style and its pictures are in it."""
+    import jinja2
+    from markupsafe import Markup
+
+    from keras_pe.export.parity.reports.drawing import draw
+
+    folder = importlib.resources.files(__package__)
+    environment = jinja2.Environment(
+        loader=jinja2.DictLoader({name: folder.joinpath(name).read_text("utf-8") for name in _TEMPLATES}),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+    page = environment.get_template("page.html.j2")
+    return page.render(document=document, palette=palette, draw=lambda picture: Markup(draw(picture)))
 
 
-def _pictures(result: RuntimeResult) -> list[Picture]:
-    """Returns the pictures of the comparison that was profiled, and of the layers."""
-    drawn: list[Picture] = []
-    profile = result.profile
-    if profile is not None:
-        (case,) = (case for case in result.cases if case.name == profile.case)
-        (comparison,) = (each for each in case.comparisons if each.output == profile.output)
-        where = f"output {profile.output!r} of the case {profile.case!r}"
-        words = f"Largest error {cells.number(comparison.max_abs_diff)}, allowed {cells.number(comparison.tolerance)}."
-        svg = pictures.draw_positions(profile, comparison)
-        drawn.append(Picture(f"Error by position, {where}", Markup(svg), words))
-        counts = f"{profile.equal:,} of {comparison.count:,} values do not differ at all"
-        if profile.nonfinite:
-            counts += f"; {profile.nonfinite:,} are NaN or infinite on one side only"
-        histogram = pictures.draw_histogram(profile, comparison)
-        drawn.append(Picture(f"Error histogram, {where}", Markup(histogram or ""), f"{counts}."))
-    if result.layers:
-        first = result.first_layer_that_differs
-        words = f"The first layer whose output differs is {first!r}." if first else "No layer's output differs."
-        words += " At the left end: no difference. At the right end: no finite one."
-        drawn.append(Picture("Layer by layer", Markup(pictures.draw_layers(result.layers)), words))
-    return drawn
+def render_piece(document: Document) -> str:
+    """Returns the verdict, what failed and why, and the overview, without pictures: what a notebook shows."""
+    lines = [f"<p><strong>{html.escape(document.title)}: {Outcome.of(document.passed).value}</strong><br>"]
+    lines += [html.escape(" ".join(document.summary)), "</p>"]
+    for part in document.parts:
+        if not part.passed:
+            statements = "".join(
+                f"<li><strong>{html.escape(each.label)}</strong>: {html.escape(each.text)}</li>"
+                for each in part.statements
+            )
+            lines.append(f"<p>{html.escape(part.title)}</p><ul>{statements}</ul>")
+    return "\n".join([*lines, _table(document.overview)])
+
+
+def _table(table: TextTable) -> str:
+    rows = (table.header, *table.short)
+    cells = ("".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) for row in rows)
+    return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"

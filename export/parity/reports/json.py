@@ -1,52 +1,195 @@
-"""A report as JSON, and the JSON Schema that it keeps."""
+"""Records as JSON, and the JSON Schema that they keep, which is read off the records themselves."""
 
 import dataclasses
-import importlib.resources
+import inspect
 import json
 import math
-from collections.abc import Mapping
+import re
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from keras_pe.export.results import ParityReport
-
-SCHEMA_VERSION = 1
-"""Raised when a field changes its meaning or goes; a new field does not raise it."""
-
-
-def schema() -> dict[str, Any]:
-    """Returns the JSON Schema of what `render` returns."""
-    text = importlib.resources.files(__package__).joinpath("report.schema.json").read_text("utf-8")
-    content: dict[str, Any] = json.loads(text)
-    return content
-
-
-def render(report: ParityReport) -> str:
-    """Returns the whole report, every comparison included; NaN and infinities are texts."""
-    return json.dumps({"$schema": schema()["$id"], **report.to_dict()}, indent=2, allow_nan=False) + "\n"
+_FIGURE = {
+    "description": "A number; a text where it is not finite.",
+    "anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}],
+}
+_VALUE = {
+    "description": "A value of an array: numbers, texts and booleans, nested as the axes are.",
+    "anyOf": [
+        {"$ref": "#/$defs/figure"},
+        {"type": "string"},
+        {"type": "boolean"},
+        {"type": "array", "items": {"$ref": "#/$defs/value"}},
+    ],
+}
 
 
-def to_plain(report: ParityReport) -> dict[str, Any]:
-    """Returns a report as JSON's plain values."""
-    plain: dict[str, Any] = _plain(report)
-    return {"schema_version": SCHEMA_VERSION, "passed": report.passed, "compared": report.compared, **plain}
+@dataclass(frozen=True)
+class Least:
+    """The least that an integer may be, as an annotation."""
+
+    value: int
+
+
+Count = Annotated[int, Least(0)]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A kind of JSON document that others may rely on.
+
+    Attributes:
+        name: What it is called in its identifier.
+        title: What it is.
+        record: The record that it is written from. Its fields are the document's, and so on down, but those whose
+            metadata has `"published": False`.
+        computed: Properties of the record that are written before its fields.
+        version: Raised when a field changes its meaning or goes; a new field does not raise it.
+    """
+
+    name: str
+    title: str
+    record: type
+    computed: tuple[str, ...] = ("passed",)
+    version: int = 1
+
+    @property
+    def id(self) -> str:
+        """The identifier of the schema, which every document names."""
+        return f"urn:keras-pe:{self.name}:{self.version}"
+
+    def plain(self, record: Any) -> dict[str, Any]:
+        """Returns a record as JSON's plain values; NaN and infinities as the texts "NaN", "Infinity", "-Infinity"."""
+        computed = {name: _plain(getattr(record, name)) for name in self.computed}
+        return {"schema_version": self.version, **computed, **_fields(record)}
+
+    def render(self, record: Any) -> str:
+        """Returns the whole document as a text."""
+        return json.dumps(self.named(record), indent=2, allow_nan=False) + "\n"
+
+    def named(self, record: Any) -> dict[str, Any]:
+        """Returns a record as JSON's plain values, with the name of the schema that they keep."""
+        return {"$schema": self.id, **self.plain(record)}
+
+    def schema(self) -> dict[str, Any]:
+        """Returns the JSON Schema of what `render` returns."""
+        definitions: dict[str, Any] = {}
+        found = _record_schema(self.record, definitions)
+        version = "The version of this schema: raised when a field changes its meaning or goes."
+        properties = {
+            "$schema": {"const": self.id},
+            "schema_version": {"description": version, "const": self.version},
+            **{name: _computed_schema(self.record, name, definitions) for name in self.computed},
+            **found["properties"],
+        }
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$id": self.id,
+            "title": self.title,
+            **found,
+            "properties": properties,
+            "required": list(properties),
+            "$defs": {"figure": _FIGURE, "value": _VALUE, **definitions},
+        }
+
+
+def _names(record: type) -> dict[str, str]:
+    """Returns the fields of a record that are written, by the names that they have there: `from_` is "from"."""
+    fields = [field.name for field in dataclasses.fields(record) if field.metadata.get("published", True)]
+    return {name.rstrip("_"): name for name in fields}
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    return {written: _plain(getattr(record, name)) for written, name in _names(type(record)).items()}
 
 
 def _plain(value: Any) -> Any:
-    """Returns records, mappings, sequences, paths and NumPy scalars as JSON's plain values."""
-    if dataclasses.is_dataclass(value):
-        fields = [f.name for f in dataclasses.fields(value) if f.name != "recording"]
-        return {name: _plain(getattr(value, name)) for name in fields}
+    if isinstance(getattr(value, "published", None), Published):  # a document of its own
+        return value.published.named(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _fields(value)
+    if isinstance(value, Enum):
+        return value.value
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
+    if isinstance(value, np.generic | np.ndarray):
+        return _plain(value.tolist())
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
+
+
+def _record_schema(record: type, definitions: dict[str, Any]) -> dict[str, Any]:
+    """Returns the schema of a record: its fields, with what its docstring says of each."""
+    texts, types_of = _described(record), get_type_hints(record, include_extras=True)
+    properties = {
+        written: {"description": texts.get(name, ""), **_schema_of(types_of[name], definitions)}
+        for written, name in _names(record).items()
+    }
+    return {
+        "description": (inspect.getdoc(record) or "").partition("\n")[0],
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _computed_schema(record: type, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
+    found = getattr(record, name)
+    return {
+        "description": inspect.getdoc(found) or "",
+        **_schema_of(get_type_hints(found.fget, include_extras=True)["return"], definitions),
+    }
+
+
+def _schema_of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """Returns the schema of a type, and adds the records in it to the definitions."""
+    plain = {str: {"type": "string"}, bool: {"type": "boolean"}, int: {"type": "integer"}}
+    if kind in plain:
+        return dict(plain[kind])
+    if kind is float:
+        return {"$ref": "#/$defs/figure"}
+    if kind is type(None):
+        return {"type": "null"}
+    if kind is Any:
+        return {"$ref": "#/$defs/value"}
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        least = [each.value for each in arguments[1:] if isinstance(each, Least)]
+        return {**_schema_of(arguments[0], definitions), **({"minimum": least[0]} if least else {})}
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [_schema_of(each, definitions) for each in arguments]}
+    if inspect.isclass(origin) and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": _schema_of(arguments[1], definitions)}
+    if inspect.isclass(origin) and issubclass(origin, Sequence):
+        return {"type": "array", "items": _schema_of(arguments[0], definitions)}
+    if issubclass(kind, Enum):
+        return {"enum": [each.value for each in kind]}
+    own = getattr(kind, "published", None)
+    if isinstance(own, Published):
+        definitions[kind.__name__] = own.schema()
+        return {"$ref": own.id}
+    if kind.__name__ not in definitions:
+        definitions[kind.__name__] = {}  # a record may hold its own kind
+        definitions[kind.__name__] = _record_schema(kind, definitions)
+    return {"$ref": f"#/$defs/{kind.__name__}"}
+
+
+def _described(record: type) -> dict[str, str]:
+    """Returns what a record's docstring says of each attribute."""
+    found = re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", inspect.getdoc(record) or "", flags=re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}

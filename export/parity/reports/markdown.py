@@ -1,40 +1,59 @@
-"""A report as Markdown, for a pull request or a summary of a CI run."""
+"""A document as Markdown, for a pull request or a summary of a CI run."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
-from keras_pe.export.parity.reports import cells, text
-from keras_pe.export.parity.reports.escaping import markdown_item, markdown_table, markdown_text
-from keras_pe.export.parity.reports.groups import group_results
-from keras_pe.export.results import ParityReport
+from keras_pe.export.parity.reports.document import Document, Mark, Outcome, TextTable
 
-
-def render(report: ParityReport) -> str:
-    """Returns the report with a table for the runtimes, the failures, the layers, the cases and the versions."""
-    return "\n".join(_lines(report)) + "\n"
+_INLINE = re.compile(r"([\\`*_\[\]|~&$])")
+_OPENING = re.compile(r"^(\d*)([-+#.)])")  # at the start of a line these make a list or a heading
 
 
-def _lines(report: ParityReport) -> Iterator[str]:
-    yield f"# Parity of {markdown_text(report.model)}: {'passed' if report.passed else 'FAILED'}"
-    yield ""
-    counted = f"{report.compared:,} values compared in {report.seconds:.1f} s."
-    yield f"Measured against {markdown_text(report.reference)}. {counted}"
-    groups = group_results(report)
-    failed = [group for group in groups if not group.passed]
-    for group in failed:
-        yield from ("", f"## {markdown_text(group.name)} on {markdown_text(group.artifact)}: FAILED", "")
-        for label, sentence in text.statements(report, group):
-            yield f"- **{label}**: {markdown_text(sentence)}"
-    yield from markdown_table("Runtimes", text.HEADER, map(text.row, groups))
-    remarks = text.remarks(report)
-    if remarks:
+def render(document: Document) -> str:
+    """Returns what failed and why, and every table; of a table with an excerpt that alone."""
+    return "\n".join(_lines(document)) + "\n"
+
+
+def _lines(document: Document) -> Iterator[str]:
+    yield f"# {_text(document.title)}: {Outcome.of(document.passed).value}"
+    yield from ("", _text(" ".join(document.summary)))
+    for part in document.parts:
+        if not part.passed:
+            yield from ("", f"## {_text(part.title)}: {Outcome.FAILED.value}", "")
+            yield from (f"- **{each.label}**: {_text(each.text)}" for each in part.statements)
+    yield from _table(document.overview)
+    for table in document.tables:
+        yield from _table(table)
+    if document.remarks:
         yield from ("", "## Remarks", "")
-        yield from map(markdown_item, remarks)
-    for group in failed:
-        wrong = [row for row in cells.comparison_rows(group.first) if row[3] == "FAILED"]
-        yield from markdown_table(f"Failures of {markdown_text(group.name)}", cells.COMPARISON_HEADER, wrong)
-        yield from markdown_table(
-            f"Layers in {markdown_text(group.name)}", cells.LAYER_HEADER, cells.layer_rows(group.first)
-        )
-    yield from markdown_table("Cases", cells.CASE_HEADER, cells.case_rows(report))
-    versions = [*report.versions.items(), ("seed of the inputs", str(report.seed))]
-    yield from markdown_table("Versions", ("package", "version"), versions)
+        yield from (_item(each.label, each.text) for each in document.remarks)
+    for part in document.parts:
+        for table in part.tables:
+            yield from _table(table, f"{table.title} of {part.title}")
+    for table in document.appendix:
+        yield from _table(table)
+
+
+def _item(label: str, text: str) -> str:
+    return f"- **{label}**: {_text(text)}" if label else "- " + _OPENING.sub(r"\1\\\2", _text(text))
+
+
+def _table(table: TextTable, title: str | None = None) -> Iterator[str]:
+    """Yields a section with a table, nothing where it has no rows."""
+    if not table.short:
+        return
+    yield from ("", f"## {_text(title or table.title)}", "")
+    yield _row(table.header)
+    yield f"| {' | '.join('---' for _ in table.header)} |"
+    yield from map(_row, table.short)
+    if table.note:
+        yield from ("", _text(table.note))
+
+
+def _row(cells: Iterable[str | Mark]) -> str:
+    return f"| {' | '.join(_text(str(cell)) for cell in cells)} |"
+
+
+def _text(value: str) -> str:
+    """Returns a text that shows as itself: on one line, and without a character that Markdown or HTML reads."""
+    return _INLINE.sub(r"\\\1", " ".join(value.split())).replace("<", "&lt;").replace(">", "&gt;")

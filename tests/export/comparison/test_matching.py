@@ -11,7 +11,6 @@ from onnx import TensorProto, helper
 
 from keras_pe.export import check_parity
 from keras_pe.export.parity import replay_bundle, write_bundle
-from keras_pe.export.parity.reports import render_report
 from keras_pe.export.publishing.metadata import VERSION_KEY
 
 MODEL = {"x": "x", "y": "y", "total": "total", "wide": "wide", "tall": "tall"}
@@ -60,9 +59,9 @@ def test_other_names_are_matched_and_every_report_says_which_was_taken_for_which
         "by type and shape, 'x' and 'y' and 'total' and 'wide' by order alone"
     )
     assert " ".join(str(report).split()).count(said) == 1
-    assert said in render_report(report, "markdown").replace("\\", "")
-    assert said.replace("'", "&#39;") in render_report(report, "html")
-    (first, _) = json.loads(render_report(report, "json"))["results"]
+    assert said in report.render("markdown").replace("\\", "")
+    assert said.replace("'", "&#39;") in report.render("html")
+    (first, _) = json.loads(report.render("json"))["results"]
     assert {"kind": "output", "model": "tall", "artifact": "output_2", "by_order": False} in first["names"]
 
 

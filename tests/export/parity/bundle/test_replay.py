@@ -20,7 +20,8 @@ from keras_pe.export.parity import replay_bundle, write_bundle
 from keras_pe.export.parity.bundle import replay as replay_module
 from keras_pe.export.parity.bundle.bundle import hash_files, read_bundle
 from keras_pe.export.parity.bundle.replay import replay_command
-from keras_pe.export.results import Finding, ParityReport, Recording, RuntimeResult
+from keras_pe.export.parity.parity_report import ParityReport
+from keras_pe.export.results import Finding, Recording, RuntimeResult
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from tests.cli.test_check import write_scale
 from tests.full_disk import full_disk

@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from keras_pe.export.parity.reports.html import render
+from tests.export.parity.presentation.samples import ALL, HOSTILE
 from tests.export.parity.reports.pages import assert_colors_come_from_the_page
-from tests.export.parity.reports.samples import ALL, HOSTILE
 
 _VOID = {"meta", "link", "img", "br", "hr", "input"}
 _LOADS = {"src", "srcset", "href", "xlink:href", "action", "data", "poster", "background"}
@@ -46,7 +45,7 @@ class Page(html.parser.HTMLParser):
 
 @functools.cache
 def rendered(name: str) -> tuple[Page, str]:
-    text = render(ALL[name])
+    text = ALL[name].render("html")
     return Page(text), text
 
 

@@ -5,22 +5,21 @@ import dataclasses
 import pytest
 from junitparser import Error, Failure, JUnitXml, Skipped
 
-from keras_pe.export.parity.reports.junit import render
-from keras_pe.export.parity.reports.text import naming
+from keras_pe.export.parity.presentation.sentences import name_matches
 from keras_pe.export.results import NameMatch
-from tests.export.parity.reports.samples import ALL, ARTIFACT, FAILING, PASSING
+from tests.export.parity.presentation.samples import ALL, ARTIFACT, FAILING, PASSING
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_it_fails_exactly_where_the_check_has_not_passed(name):
-    document = JUnitXml.fromstring(render(ALL[name]).encode())
+    document = JUnitXml.fromstring(ALL[name].render("junit").encode())
     wrong = [r for suite in document for test in suite for r in test.result if isinstance(r, Failure | Error)]
     assert bool(wrong) is not ALL[name].passed
     assert document.failures + document.errors == len(wrong)
 
 
 def test_there_is_a_suite_for_each_runtime_and_a_test_for_each_case():
-    document = JUnitXml.fromstring(render(PASSING).encode())
+    document = JUnitXml.fromstring(PASSING.render("junit").encode())
     assert [suite.name for suite in document] == [
         "onnxruntime[all] /models/encoder.onnx",
         "litert /models/encoder.onnx",
@@ -32,7 +31,7 @@ def test_there_is_a_suite_for_each_runtime_and_a_test_for_each_case():
 
 
 def test_a_failure_says_how_far_out_it_is_and_why():
-    document = JUnitXml.fromstring(render(FAILING).encode())
+    document = JUnitXml.fromstring(FAILING.render("junit").encode())
     first = next(iter(next(iter(document))))
     (failure,) = first.result
     assert failure.type == "wrong layout"
@@ -46,9 +45,9 @@ def test_a_failure_says_how_far_out_it_is_and_why():
 def test_names_that_were_matched_are_said_whether_it_passed_or_not(report):
     names = (NameMatch("input", "x", "args_0", by_order=False), NameMatch("output", "encoding", "Identity", True))
     first = dataclasses.replace(report.results[0], names=names)
-    sentence = naming(ARTIFACT, first)
+    sentence = name_matches(ARTIFACT, first)
     report = dataclasses.replace(report, results=(first, *report.results[1:]))
-    document = JUnitXml.fromstring(render(report).encode())
+    document = JUnitXml.fromstring(report.render("junit").encode())
     said = [{each.name: each.value for each in suite.properties()} for suite in document]
     assert said == [{"names": sentence}] + [{}] * (len(said) - 1)
     assert "output 'encoding' is 'Identity' there; by type and shape, 'encoding' by order alone" in sentence

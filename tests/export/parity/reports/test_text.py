@@ -6,14 +6,14 @@ import io
 import pytest
 from rich.console import Console
 
-from keras_pe.export.parity.reports.groups import group_results
-from keras_pe.export.parity.reports.terminal import render
-from tests.export.parity.reports.samples import ALL, ARTIFACT, FAILING, HOSTILE
+from keras_pe.export.parity.presentation.groups import group_results
+from keras_pe.export.parity.reports.text import render_terminal
+from tests.export.parity.presentation.samples import ALL, ARTIFACT, FAILING, HOSTILE
 
 
 def shown(name: str, width: int) -> str:
     console = Console(file=io.StringIO(), width=width)
-    console.print(render(ALL[name], width), soft_wrap=True)
+    console.print(render_terminal(ALL[name].document(), width), soft_wrap=True)
     return console.file.getvalue()
 
 
@@ -21,9 +21,9 @@ def shown(name: str, width: int) -> str:
 def test_it_starts_with_the_verdict_and_shows_every_runtime(name):
     report, text = ALL[name], shown(name, 100)
     first = text.splitlines()[0]
-    assert ("passed" if report.passed else "FAILED") in text[: text.index("measured against")]
-    assert first.startswith("parity of ")
-    for group in group_results(report):
+    assert ("passed" if report.passed else "FAILED") in text[: text.index("Measured against")]
+    assert first.startswith("Parity of ")
+    for group in group_results(report.results):
         assert group.name in text  # "[all]" would vanish if it were read as markup
 
 
@@ -48,7 +48,7 @@ def test_results_that_agree_are_said_once():
         for level in ("disabled", "basic", "all")
     )
     report = dataclasses.replace(FAILING, results=levels)
-    text = render(report, 100).plain
+    text = str(report)
     assert "onnxruntime, 3 levels" in text
     assert text.count("cause:") == 1
     assert text.count("interleaved fits") == 1

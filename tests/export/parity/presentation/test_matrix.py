@@ -2,10 +2,11 @@
 
 import dataclasses
 
-from keras_pe.export.parity.reports import html, text
-from keras_pe.export.parity.reports.groups import group_results
-from keras_pe.export.parity.reports.matrix import matrix, narrowed
-from tests.export.parity.reports.samples import FAILING, PASSING
+from keras_pe.export.parity.presentation.groups import group_results
+from keras_pe.export.parity.presentation.sentences import remarks
+from keras_pe.export.parity.presentation.tables import matrix
+from keras_pe.export.parity.reports.text import render_text
+from tests.export.parity.presentation.samples import FAILING, PASSING
 
 PLACES = ("onnxruntime[all]", "onnxruntime_node", "onnxruntime_web[wasm]", "litert", "openvino")
 
@@ -24,38 +25,46 @@ def shipped(failing: str):
     return dataclasses.replace(PASSING, results=tuple(results))
 
 
+def cells(report):
+    """The matrix of a report as texts, and the rows that stand out."""
+    table = matrix(group_results(report.results))
+    return [table.header, *(tuple(map(str, row)) for row in table.rows)], table.at_fault
+
+
 def test_artifacts_go_down_and_runtimes_across_with_verdict_and_error_in_each_cell():
-    header, first, second = matrix(group_results(shipped("openvino")))
+    (header, first, second), at_fault = cells(shipped("openvino"))
     assert header == ("artifact", *PLACES)
     assert [row[0] for row in (first, second)] == ["a.onnx", "b.onnx"]
     assert first[1] == "passed 1.7e-07", "the error of the sample, rounded to float32"
     assert first[5].startswith("FAILED ")
     assert second[4] == "", "it did not run there"
+    assert at_fault == (0,)
 
 
 def test_one_artifact_needs_no_matrix():
-    assert matrix(group_results(PASSING)) == []
-    assert narrowed([], 80) == []
+    assert matrix(group_results(PASSING.results)).rows == ()
+    assert "Artifacts and runtimes" not in PASSING.render("markdown")
 
 
 def test_what_is_wider_than_the_terminal_is_continued_below_with_the_artifacts_again():
-    rows = matrix(group_results(shipped("litert")))
-    blocks = narrowed(rows, 60)
-    assert len(blocks) > 1
-    assert [name for block in blocks for name in block[0][1:]] == list(PLACES)
-    for block in blocks:
-        assert [row[0] for row in block] == ["artifact", "a.onnx", "b.onnx"]
-        assert max(map(len, text.aligned(block))) <= 60
-    assert narrowed(rows, 500) == [rows]
+    table = matrix(group_results(shipped("litert").results))
+    document = dataclasses.replace(PASSING.document(), overview=table, tables=(), parts=(), remarks=())
+    shown = render_text(document, 60).split("\n\n")[1:]
+    assert len(shown) > 1
+    assert [name for block in shown for name in block.splitlines()[0].split()[1:]] == list(PLACES)
+    for block in shown:
+        lines = block.splitlines()
+        assert [line.split()[0] for line in lines] == ["artifact", "a.onnx", "b.onnx"]
+        assert max(map(len, lines)) <= 60
+    assert len(render_text(document, 500).split("\n\n")) == 2
 
 
 def test_the_terminal_and_the_page_show_it():
     report = shipped("openvino")
-    shown = text.render_text(report, 100)
+    shown, page = str(report), report.render("html")
     assert max(map(len, shown.splitlines())) <= 100
-    page = html.render(report)
     assert "<h2>Artifacts and runtimes</h2>" in page
-    for cell in (cell for row in matrix(group_results(report)) for cell in row if cell):
+    for cell in (cell for row in cells(report)[0] for cell in row if cell):
         assert cell in shown
         assert cell in page
 
@@ -63,10 +72,12 @@ def test_the_terminal_and_the_page_show_it():
 def test_nodes_that_another_provider_than_the_cpu_got_are_counted_in_a_remark():
     placed = {"WebGpuExecutionProvider": 12, "CPUExecutionProvider": 3}
     one = dataclasses.replace(PASSING.results[0], runtime="onnxruntime_web[webgpu]", providers=placed)
-    report = dataclasses.replace(
-        PASSING, results=(one, dataclasses.replace(one, providers={"CPUExecutionProvider": 15}))
-    )
-    assert text.placements(dataclasses.replace(report, results=report.results[:1])) == [
+    other = dataclasses.replace(one, providers={"CPUExecutionProvider": 15})
+
+    def said(result):
+        return [each.text for each in remarks(dataclasses.replace(PASSING, results=(result,), cases=()))]
+
+    assert said(one) == [
         "onnxruntime_web[webgpu]: 3 nodes on CPUExecutionProvider, 12 nodes on WebGpuExecutionProvider"
     ]
-    assert text.placements(dataclasses.replace(report, results=report.results[1:])) == []
+    assert said(other) == []

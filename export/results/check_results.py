@@ -1,8 +1,7 @@
-"""A whole check."""
+"""What a whole check found."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from keras_pe.export.results.diagnosis import Finding
 from keras_pe.export.results.runs import RuntimeResult, SkippedRuntime
@@ -43,8 +42,8 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class ParityReport:
-    """A whole check.
+class CheckResults:
+    """What a whole check found.
 
     Attributes:
         model: The Keras model's name, an artifact's path, or that of the stored outputs.
@@ -70,7 +69,7 @@ class ParityReport:
 
     @property
     def passed(self) -> bool:
-        """Whether every runtime passed. A check that compared nothing has failed."""
+        """Whether every runtime passed; a check that compared nothing has failed."""
         return bool(self.results) and all(result.passed for result in self.results)
 
     @property
@@ -82,15 +81,3 @@ class ParityReport:
     def compared(self) -> int:
         """How many values were compared."""
         return sum(c.count for result in self.results for case in result.cases for c in case.comparisons)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the report as JSON's plain values; NaN and infinities as the texts "NaN", "Infinity", "-Infinity"."""
-        from keras_pe.export.parity.reports.json import to_plain
-
-        return to_plain(self)
-
-    def __str__(self) -> str:
-        """Returns what the terminal shows of it, 100 columns wide."""
-        from keras_pe.export.parity.reports.text import render_text
-
-        return render_text(self)

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from keras_pe.export.parity import write_report
-from keras_pe.export.parity.reports import check_report_path
-from tests.export.parity.reports.samples import ALL, FAILING, PASSING
+from keras_pe.export.parity.reports.report import check_report_path
+from tests.export.parity.presentation.samples import ALL, FAILING, PASSING
 from tests.full_disk import full_disk
 
 STARTS = {".html": "<!DOCTYPE html>", ".json": "{", ".md": "# Parity of ", ".xml": "<?xml"}
@@ -43,7 +43,7 @@ def test_the_old_report_stays_when_the_new_one_cannot_be_rendered(tmp_path, monk
     path = tmp_path / "report.md"
     write_report(PASSING, path)
     before = path.read_bytes()
-    monkeypatch.setattr("keras_pe.export.parity.reports.markdown.render", lambda report: 1 / 0)
+    monkeypatch.setattr("keras_pe.export.parity.reports.markdown.render", lambda document: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write_report(FAILING, path)
     assert path.read_bytes() == before

@@ -8,8 +8,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from keras_pe.export.parity.dataset.reports.json import SCHEMA_VERSION, render, schema
-from tests.export.parity.dataset.reports.samples import ALL, FAILING
+from keras_pe.export.parity.dataset.dataset_report import DatasetReport
+from tests.export.parity.dataset.presentation.samples import ALL, FAILING
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -17,8 +17,8 @@ def test_every_report_keeps_the_schema_and_holds_no_number_that_json_lacks(name:
     def refuse(constant: str) -> None:
         raise AssertionError(constant)
 
-    content = json.loads(render(ALL[name]), parse_constant=refuse)
-    jsonschema.Draft202012Validator(schema()).validate(content)
+    content = json.loads(ALL[name].render("json"), parse_constant=refuse)
+    jsonschema.Draft202012Validator(DatasetReport.json_schema()).validate(content)
     assert content["passed"] is ALL[name].passed
 
 
@@ -27,24 +27,24 @@ def _extra(content: dict[str, Any]) -> dict[str, Any]:
     result = content["results"][0]
     output = result["outputs"][0]
     return {
-        "Result": result,
-        "Problem": result["problems"][0],
-        "Output": output,
+        "PublishedResult": result,
+        "PublishedProblem": result["problems"][0],
+        "PublishedOutput": output,
         "Bin": output["errors"][0],
         "Nonfinite": output["nonfinite"],
         "ChangedClass": output["changed_classes"][0],
-        "WorstRow": result["worst_rows"][0],
+        "PublishedRow": result["worst_rows"][0],
         "ParityReport": content["diagnosis"],
     }
 
 
-KINDS = sorted(set(schema()["$defs"]) - {"figure", "value"})
+KINDS = sorted(set(DatasetReport.json_schema()["$defs"]) - {"figure", "value"})
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_schema_takes_every_record_with_all_its_fields_and_no_other(kind: str) -> None:
-    validator = jsonschema.Draft202012Validator(schema())
-    content = json.loads(render(FAILING))
+    validator = jsonschema.Draft202012Validator(DatasetReport.json_schema())
+    content = json.loads(FAILING.render("json"))
     for name in [*_extra(content)[kind], "extra"]:
         broken = copy.deepcopy(content)
         record = _extra(broken)[kind]
@@ -56,13 +56,13 @@ def test_the_schema_takes_every_record_with_all_its_fields_and_no_other(kind: st
 
 
 def test_the_schema_is_valid_and_refuses_values_of_another_kind() -> None:
-    jsonschema.Draft202012Validator.check_schema(schema())
-    validator = jsonschema.Draft202012Validator(schema())
-    content = json.loads(render(FAILING))
+    jsonschema.Draft202012Validator.check_schema(DatasetReport.json_schema())
+    validator = jsonschema.Draft202012Validator(DatasetReport.json_schema())
+    content = json.loads(FAILING.render("json"))
     for kind, change in (
-        ("Result", {"failed_rows": -1}),
-        ("Output", {"max_abs_diff": "big"}),
-        ("WorstRow", {"severity": "bad"}),
+        ("PublishedResult", {"failed_rows": -1}),
+        ("PublishedOutput", {"max_abs_diff": "big"}),
+        ("PublishedRow", {"severity": "bad"}),
         ("ParityReport", {"passed": "no"}),
     ):
         broken = copy.deepcopy(content)
@@ -72,14 +72,14 @@ def test_the_schema_is_valid_and_refuses_values_of_another_kind() -> None:
 
 def test_the_schema_says_its_version_and_a_change_of_its_words_is_noticed() -> None:
     """The names are a promise: where this fails, raise SCHEMA_VERSION, or leave the name as it was."""
-    found = schema()
+    found = DatasetReport.json_schema()
     assert (
-        json.loads(render(FAILING))["schema_version"]
-        == SCHEMA_VERSION
+        json.loads(FAILING.render("json"))["schema_version"]
+        == DatasetReport.published.version
         == found["properties"]["schema_version"]["const"]
     )
-    assert found["$id"].endswith(f":{SCHEMA_VERSION}")
+    assert found["$id"].endswith(f":{DatasetReport.published.version}")
     words = {name: sorted(found["$defs"][name]["properties"]) for name in KINDS if name != "ParityReport"}
     words["report"] = sorted(found["properties"])
     digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()
-    assert digest[:16] == "0ec6dbde3a34d4cc"
+    assert digest[:16] == "a9a00ea35dc739b0"

@@ -6,12 +6,12 @@ import numpy as np
 
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.profile import profile_errors
+from keras_pe.export.parity.parity_report import ParityReport
 from keras_pe.export.results import (
     CaseInfo,
     CaseResult,
     Finding,
     LayerResult,
-    ParityReport,
     Proof,
     RuntimeResult,
     SkippedRuntime,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from keras_pe.export.results import Comparison, ParityReport, RuntimeResult
+from keras_pe.export.results import Comparison, RuntimeResult
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Group:
         return max(found, key=lambda row: (not row[2].passed, row[2].max_abs_diff), default=None)
 
 
-def group_results(report: ParityReport) -> tuple[Group, ...]:
-    """Returns the report's results in groups, in the order of the check."""
-    return tuple(Group(tuple(results)) for results in _grouped(report.results))
+def group_results(results: Sequence[RuntimeResult]) -> tuple[Group, ...]:
+    """Returns results in groups, in the order of the check."""
+    return tuple(Group(tuple(alike)) for alike in _grouped(results))
 
 
 def _grouped(results: Sequence[RuntimeResult]) -> Iterator[list[RuntimeResult]]:

@@ -1,0 +1,168 @@
+"""The document of a check of a data set."""
+
+from collections.abc import Iterator
+
+from keras_pe.export.parity.dataset.presentation.row_pictures import pictures
+from keras_pe.export.parity.dataset.presentation.row_sentences import (
+    describe_row,
+    failing,
+    remarks,
+    shown_values,
+    statements,
+    summary,
+    verdict,
+)
+from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults, OutputSummary
+from keras_pe.export.parity.presentation.tables import number
+from keras_pe.export.parity.reports.document import (
+    CaseVerdict,
+    Document,
+    Mark,
+    Outcome,
+    Part,
+    Row,
+    Suite,
+    TextTable,
+)
+
+_RUNTIMES = (
+    "runtime",
+    "artifact",
+    "rows",
+    "failed",
+    "changed",
+    "max |diff|",
+    "99.9 % within",
+    "over floor",
+    "rows/s",
+    "result",
+)
+_OUTPUTS = (
+    "output",
+    "decides by",
+    "rows",
+    "max |diff|",
+    "over floor",
+    "median",
+    "99 % within",
+    "99.9 % within",
+    "out of tolerance",
+    "NaN or inf clash",
+    "changed",
+    "ties",
+    "margin taken",
+)
+_CLASSES = ("output", "expected class", "actual class", "decisions")
+_ROWS = ("row", "place", "what", "error / allowed", "expected", "actual")
+_MOST_CLASSES = 20
+
+
+def document(found: DatasetResults) -> Document:
+    """Returns what the report of a data set says."""
+    rows = tuple(map(_overview, found.results))
+    failed = tuple(place for place, result in enumerate(found.results) if not result.passed)
+    return Document(
+        title=f"{found.data} through {found.model}",
+        passed=found.passed,
+        summary=summary(found),
+        parts=tuple(
+            _part(result, is_shown=not result.passed or (found.passed and place == 0))
+            for place, result in enumerate(found.results)
+        ),
+        overview=TextTable("Runtimes", _RUNTIMES, rows, failed),
+        remarks=tuple(remarks(found)),
+        appendix=(TextTable("Versions", ("package", "version"), tuple(found.versions.items())),),
+        suites=tuple(_suite(found, result) for result in found.results),
+        seconds=found.seconds,
+    )
+
+
+def _overview(result: DatasetResult) -> Row:
+    found, outcome = result.statistics, Outcome.of(result.passed)
+    name = result.artifact.rpartition("/")[2]
+    if not found.rows:
+        why = " (not loaded)" if result.message else " (no rows)"
+        return (result.runtime, name, "0", *("-",) * 6, Mark(outcome, why))
+    decides = any(output.decision for output in result.outputs)
+    return (
+        result.runtime,
+        name,
+        f"{found.rows:,}",
+        f"{found.failed:,}",
+        f"{result.changed:,}" if decides else "-",
+        number(max((output.statistics.max_abs_diff for output in result.outputs), default=0.0)),
+        number(max((output.quantile(0.999) for output in result.outputs), default=0.0)),
+        "-" if result.factor is None else f"{result.factor:.2g}",
+        "-" if result.rows_per_second is None else f"{result.rows_per_second:,.0f}",
+        Mark(outcome),
+    )
+
+
+def _part(result: DatasetResult, is_shown: bool) -> Part:
+    return Part(
+        title=f"{result.runtime} on {result.artifact.rpartition('/')[2]}",
+        passed=result.passed,
+        statements=() if result.passed else tuple(statements(result)),
+        notes=(result.version,) if result.version else (),
+        tables=(
+            TextTable("Outputs", _OUTPUTS, tuple(map(_output, result.outputs)), wide=True),
+            TextTable("Changed decisions by class", _CLASSES, tuple(_classes(result))),
+            TextTable("Worst rows", _ROWS, tuple(_worst_rows(result)), wide=True),
+        ),
+        pictures=tuple(picture for output in result.outputs for picture in pictures(output)),
+        is_open=is_shown,
+    )
+
+
+def _output(output: OutputSummary) -> Row:
+    found, decides = output.statistics, bool(output.decision)
+    return (
+        output.output,
+        output.decision or "-",
+        f"{found.rows:,}",
+        number(found.max_abs_diff),
+        "-" if output.factor is None else f"{output.factor:.2g}",
+        *(number(output.quantile(share)) for share in (0.5, 0.99, 0.999)),
+        f"{found.out_of_tolerance:,}" if output.allowed is not None else "-",
+        f"{found.clashes:,}",
+        f"{found.changed:,}" if decides else "-",
+        f"{found.ties:,}" if decides else "-",
+        f"{found.margins.quantile(1.0):.2g}" if decides else "-",
+    )
+
+
+def _classes(result: DatasetResult) -> Iterator[Row]:
+    """Yields the changes of class that were counted most often, the most frequent first."""
+    for output in result.outputs:
+        found = sorted(output.statistics.classes.items(), key=lambda item: (-item[1], item[0]))
+        for (expected, actual), count in found[:_MOST_CLASSES]:
+            yield (output.output, str(expected), "another" if actual < 0 else str(actual), f"{count:,}")
+        if len(found) > _MOST_CLASSES:
+            rest = sum(count for _, count in found[_MOST_CLASSES:])
+            yield (output.output, "others", "", f"{rest:,}")
+
+
+def _worst_rows(result: DatasetResult) -> Iterator[Row]:
+    """Yields the worst rows, the worst first; those that agree only where none fails."""
+    for row in failing(result) or result.statistics.worst[:3]:
+        values = list(shown_values(row))
+        yield (
+            f"{row.row:,}",
+            row.place,
+            row.severity.name.lower().replace("_", " "),
+            f"{row.error:.2g}",
+            "; ".join(f"{name} {expected}" for name, expected, _ in values),
+            row.message or "; ".join(f"{name} {actual}" for name, _, actual in values),
+        )
+
+
+def _suite(found: DatasetResults, result: DatasetResult) -> Suite:
+    name = f"{result.runtime} {result.artifact}"
+    rows = f"{result.statistics.rows:,} rows of {found.data}"
+    if result.message:
+        return Suite(name, (CaseVerdict("loads", Outcome.ERROR, "not loaded", result.message),))
+    if result.passed and not found.stopped_early:
+        return Suite(name, (CaseVerdict(rows, Outcome.PASSED),))
+    kind = "stopped early" if found.stopped_early else "difference"
+    details = (*result.statistics.problems, *map(describe_row, failing(result)))
+    return Suite(name, (CaseVerdict(rows, Outcome.FAILED, kind, verdict(result), details),))

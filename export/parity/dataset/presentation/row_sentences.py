@@ -1,0 +1,122 @@
+"""The sentences of a data set's report, in the user's terms."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults
+from keras_pe.export.parity.dataset.statistics.worst import Severity, WorstRow
+from keras_pe.export.parity.presentation.sentences import explain
+from keras_pe.export.parity.reports.document import Statement
+from keras_pe.export.results import Array
+
+_SHOWN = 6
+
+
+def summary(found: DatasetResults) -> tuple[str, ...]:
+    """Returns what was measured, and how sure one can be of what was found."""
+    rows = f"{found.rows:,}" + (f" of {found.total:,}" if found.total not in (None, found.rows) else "")
+    measured = f"{rows} rows of {found.data}, measured against {found.basis}, in {found.seconds:.1f} s."
+    bound = max((result.bound for result in found.results if result.statistics.rows), default=1.0)
+    if bound >= 0.5:
+        return (measured,)
+    return (measured, f"With 95 % confidence fewer than {rate(bound)} of all rows like these fail.")
+
+
+def rate(value: float) -> str:
+    """Returns a share as a count in a round number, such as "3 in a million": two digits, rounded up."""
+    for size, name in ((100, "a hundred"), (10_000, "10,000"), (1_000_000, "a million"), (10**9, "a billion")):
+        count = value * size
+        if count >= 0.995:
+            step = 10.0 ** (math.floor(math.log10(count)) - 1)
+            return f"{math.ceil(count / step - 1e-9) * step:g} in {name}"
+    return f"{value:.1e}"
+
+
+def verdict(result: DatasetResult) -> str:
+    """Returns the verdict on one runtime as a sentence in the user's terms."""
+    found = result.statistics
+    if result.message:
+        return f"not loaded: {result.message}"
+    if not found.rows:
+        return "no row was run"
+    decides = any(output.decision for output in result.outputs)
+    said = f"{found.rows:,} rows: {result.changed:,} decisions changed" if decides else f"{found.rows:,} rows"
+    others = found.failed - (result.changed if decides else 0)
+    if others or not decides:
+        said += f", {max(others, 0):,} rows {'fail otherwise' if decides else 'out of tolerance'}"
+    if result.factor is not None:
+        said += f", largest error {result.factor:.2g} times the floor"
+    sure = f"fewer than {rate(result.bound)} fail" if found.failed < found.rows else "nearly all fail"
+    return f"{said}; with 95 % confidence {sure}"
+
+
+def statements(result: DatasetResult) -> Iterator[Statement]:
+    """Yields what there is to say of one runtime."""
+    yield Statement("verdict", verdict(result))
+    for problem, first in result.statistics.problems.items():
+        yield Statement("error", f"{problem}, first in row {first:,}")
+    for output in result.outputs:
+        if output.statistics.ties:
+            ties = f"{output.output}: {output.statistics.ties:,} of the changed rows"
+            yield Statement("ties", f"{ties} have a margin within 8 times the model's own error")
+    for row in failing(result)[:3]:
+        yield Statement("worst", describe_row(row))
+
+
+def remarks(found: DatasetResults) -> Iterator[Statement]:
+    """Yields what there is to say of the check as a whole."""
+    for finding in found.diagnosis.findings if found.diagnosis is not None else ():
+        yield Statement("cause", explain(finding))
+    if found.stopped_early:
+        yield Statement("stopped", f"after {found.rows:,} rows: as many as `stop_after` says have failed")
+    if found.reused:
+        yield Statement("checkpoint", f"the results of {found.reused:,} rows stood in the checkpoint")
+    if not any(result.statistics.rows for result in found.results):
+        yield Statement("error", "nothing was compared, and a check that compared nothing has failed")
+
+
+def failing(result: DatasetResult) -> list[WorstRow]:
+    """Returns the worst rows as far as they fail, the worst first."""
+    return [row for row in result.statistics.worst if row.severity > Severity.AGREES]
+
+
+def describe_row(row: WorstRow) -> str:
+    """Returns one of the worst rows as a sentence."""
+    how = {
+        Severity.AGREES: "agrees",
+        Severity.FAILED: "fails",
+        Severity.CLASH: "has a NaN or an infinity on one side only",
+        Severity.NO_ANSWER: f"has no answer ({row.message})",
+    }[row.severity]
+    values = [f"{name} {expected} -> {actual}" for name, expected, actual in shown_values(row)]
+    return f"row {row.row:,} ({row.place}) {how}" + (f": {'; '.join(values)}" if values else "")
+
+
+def shown_values(row: WorstRow) -> Iterator[tuple[str, str, str]]:
+    """Yields each output that was answered, with the values around the largest difference: expected, and actual."""
+    for name, actual in row.actual.items():
+        around = _largest_difference(row.expected[name], actual)
+        yield name, short(row.expected[name], around), short(actual, around)
+
+
+def short(array: Array, around: int = 0) -> str:
+    """Returns a few values of an array: the first, or those around one."""
+    values = array.ravel()
+    start = max(0, min(around - _SHOWN // 2, values.size - _SHOWN))
+    some = values[start : start + _SHOWN].tolist()
+    shown = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in some]
+    before, after = ["..."] * (start > 0), ["..."] * (start + _SHOWN < values.size)
+    return f"[{', '.join([*before, *shown, *after])}]"
+
+
+def _largest_difference(expected: Array, actual: Array) -> int:
+    """Returns the number of the value that differs most, 0 where the two cannot be told apart one by one."""
+    if expected.shape != actual.shape or not expected.size:
+        return 0
+    if expected.dtype.kind in "OSU":
+        return int(np.argmax(expected.ravel() != actual.ravel()))
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(expected.ravel().astype(np.float64) - actual.ravel().astype(np.float64))
+    return int(np.nan_to_num(difference, nan=np.inf).argmax())

@@ -1,1 +1,0 @@
-"""The report of a data set, in every form."""

@@ -1,0 +1,97 @@
+"""The sentences of a check's report: what is wrong with each group of results, and what else is to be said."""
+
+from collections.abc import Iterator
+
+from keras_pe.export.parity.presentation.groups import Group, group_results
+from keras_pe.export.parity.presentation.tables import number
+from keras_pe.export.parity.reports.document import Statement
+from keras_pe.export.results import CheckResults, Comparison, Finding, Proof, RuntimeResult
+
+_MOST_CAUSES = 4
+_ON_THE_CPU = "CPUExecutionProvider"
+
+
+def statements(reference: str, group: Group) -> Iterator[Statement]:
+    """Yields what is wrong with a group: causes, then the proof, the worst comparison and the errors."""
+    result = group.first
+    for finding in result.findings[:_MOST_CAUSES]:
+        yield Statement("cause", explain(finding))
+    if len(result.findings) > _MOST_CAUSES:
+        rest = result.findings[_MOST_CAUSES:]
+        places = ", ".join(dict.fromkeys(repr(each.layer or each.output or str(each.cause)) for each in rest))
+        yield Statement("cause", f"and {len(rest)} more: {places}.")
+    if result.proof is not None:
+        yield Statement("proof", prove(result.proof))
+    if result.error:
+        yield Statement("error", f"{result.status}: {result.error}")
+    worst = group.worst
+    if worst is not None and not worst[2].passed:
+        yield Statement("worst", describe(reference, worst[0].runtime, worst[1], worst[2]))
+    errors = [f"{case.name}: {case.error}" for case in result.cases if case.error]
+    if errors:
+        more = f" (and {len(errors) - 1} more cases)" if len(errors) > 1 else ""
+        yield Statement("error", f"with {errors[0]}{more}")
+
+
+def explain(finding: Finding) -> str:
+    """Returns a cause, where it is and what speaks for it."""
+    layer = f" in layer {finding.layer!r}" if finding.layer else ""
+    output = f" in output {finding.output!r}" if finding.output else ""
+    return f"{finding.cause}{layer}{output}. {finding.evidence}"
+
+
+def prove(proof: Proof) -> str:
+    """Returns what replacing the layers at fault has shown."""
+    layers = " and ".join(map(repr, proof.layers))
+    numbers = f"it is off by {number(proof.max_abs_diff)}, allowed {number(proof.tolerance)}"
+    shown = "returns what Keras returns" if proof.holds else "is still wrong elsewhere"
+    return f"With Keras' own output of {layers} in its place the artifact {shown}: {numbers}."
+
+
+def describe(reference: str, runtime: str, case: str, comparison: Comparison) -> str:
+    """Returns one failed comparison as a sentence."""
+    head = f"{runtime} differs from {reference} in output {comparison.output!r} ({case}): "
+    if comparison.worst_index is None:
+        return head + f"{comparison.problem}."
+    values = ""
+    if comparison.truth is not None:
+        values = f" (expected {comparison.truth:.9g}, actual {comparison.actual:.9g})"
+    out = round(comparison.fraction_out_of_tolerance * comparison.count)
+    return head + (
+        f"max |difference| {comparison.max_abs_diff:.1e} at {list(comparison.worst_index)}{values}, "
+        f"allowed {comparison.tolerance:.1e}; {out:,} of {comparison.count:,} values are out."
+    )
+
+
+def remarks(found: CheckResults) -> Iterator[Statement]:
+    """Yields what neither the failures nor the tables say."""
+    for skipped in found.skipped:
+        yield Statement("skipped", f"{skipped.runtime}. Install it with: {skipped.install}")
+    groups = [group for group in group_results(found.results) if group.first.names]
+    for sentence in dict.fromkeys(name_matches(group.artifact or group.name, group.first) for group in groups):
+        yield Statement("", sentence)
+    for runtime, providers in {each.runtime: each.providers for each in found.results}.items():
+        if set(providers) - {_ON_THE_CPU}:
+            placed = ", ".join(f"{count} nodes on {provider}" for provider, count in sorted(providers.items()))
+            yield Statement("", f"{runtime}: {placed}")
+    gaps = [c.precision_gap for r in found.results for case in r.cases for c in case.comparisons if c.precision_gap]
+    if gaps:
+        computes = "the artifact computes in float32 and is measured in float32; the model in its own precision"
+        yield Statement("", f"{computes} is up to {max(gaps):.1e} from there")
+    refused = [case for case in found.cases if case.error]
+    if refused:
+        names = "; ".join(case.name for case in refused)
+        yield Statement("", f"refused by the reference itself: {names} ({refused[0].error})")
+        if len(refused) == len(found.cases):
+            hint = "give the inputs' fair values (`ranges`) or cases of your own (`inputs`)"
+            yield Statement("", f"no case was fair: {hint}")
+    if not found.compared:
+        yield Statement("", "nothing was compared, and a check that compared nothing has failed")
+
+
+def name_matches(artifact: str, result: RuntimeResult) -> str:
+    """Returns which of an artifact's names was taken for which of the model's, and what told so."""
+    pairs = ", ".join(f"{each.kind} {each.model!r} is {each.artifact!r} there" for each in result.names)
+    by_order = " and ".join(repr(each.model) for each in result.names if each.by_order)
+    order = f", {by_order} by order alone" if by_order else ""
+    return f"{artifact} has other names than the model: {pairs}; by type and shape{order}"

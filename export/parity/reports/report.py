@@ -1,0 +1,112 @@
+"""What every report offers: a text, a form for a notebook, plain values and files."""
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from keras_pe.export.dependencies import require
+from keras_pe.export.parity.reports import html, markdown, text
+from keras_pe.export.parity.reports.document import Document, Outcome
+from keras_pe.export.parity.reports.json import Published
+from keras_pe.export.publishing.staging import staged_file
+
+# The form that a suffix names, and the packages that it needs.
+_FORMS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    ".html": ("html", ("jinja2", "matplotlib")),
+    ".json": ("json", ()),
+    ".md": ("markdown", ()),
+    ".xml": ("junit", ("junitparser",)),
+}
+
+
+class Report:
+    """Something that was found and can be read; a subclass says what there is to read.
+
+    Attributes:
+        published: The kind of JSON document that it is written as.
+    """
+
+    published: ClassVar[Published]
+
+    def document(self) -> Document:
+        """Returns what the report says, in sentences, tables and pictures."""
+        raise NotImplementedError
+
+    def record(self) -> Any:
+        """Returns the record that is written as JSON."""
+        return self
+
+    def render(self, form: str) -> str:
+        """Returns the report as "html", "json", "junit" or "markdown"."""
+        if form == "json":
+            return self.published.render(self.record())
+        found: str = importlib.import_module(f"{__package__}.{form}").render(self.document())
+        return found
+
+    def save(self, path: str | Path) -> None:
+        """Writes the report in the form that the suffix names: `.html`, `.json`, `.md` or `.xml` (JUnit).
+
+        The file is written beside its destination and renamed: an older report stays until the new one is whole.
+
+        Raises:
+            ValueError, ImportError, IsADirectoryError: As `check_report_path`.
+            OSError: If the file cannot be written. What stood there stays.
+        """
+        path = Path(path).absolute()
+        check_report_path(path)
+        # A file name that is not UTF-8 is a lone surrogate in a text; it must not keep the report from being written.
+        content = self.render(_FORMS[path.suffix][0]).encode("utf-8", errors="backslashreplace")
+        with staged_file(path, "The report") as part:
+            part.write_bytes(content)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the report as JSON's plain values; NaN and infinities as the texts "NaN", "Infinity", "-Infinity"."""
+        return self.published.plain(self.record())
+
+    @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        """Returns the JSON Schema of the report as JSON."""
+        return cls.published.schema()
+
+    def __str__(self) -> str:
+        """Returns what the terminal shows of it, 100 columns wide."""
+        return text.render_text(self.document())
+
+    def __repr__(self) -> str:
+        document = self.document()
+        return f"<{type(self).__name__} of {document.title}: {Outcome.of(document.passed).value}>"
+
+    def _repr_html_(self) -> str:
+        return html.render_piece(self.document())
+
+    def _repr_markdown_(self) -> str:
+        return markdown.render(self.document())
+
+
+def check_report_path(path: Path) -> None:
+    """Raises what `save` would raise before it wrote anything: call it before a check that takes minutes.
+
+    Raises:
+        ValueError: If no kind of report has this suffix.
+        ImportError: If a package that the report needs is not installed.
+        IsADirectoryError: If a folder has this name.
+    """
+    if path.suffix not in _FORMS:
+        near = difflib.get_close_matches(path.suffix, _FORMS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"A report's name must end in one of: {', '.join(_FORMS)}. Received: {path}.{hint}")
+    if path.is_dir():
+        raise IsADirectoryError(f"A report must be a file. Received: {path}, which is a folder.")
+    require("write_report", *_FORMS[path.suffix][1], extra="report")
+
+
+def write_report(report: Report, path: str | Path) -> None:
+    """Writes a report in the form that the suffix names, as its `save` does: `.html`, `.json`, `.md` or `.xml` (JUnit).
+
+    Raises:
+        ValueError, ImportError, IsADirectoryError: As `check_report_path`.
+        OSError: If the file cannot be written. What stood there stays.
+    """
+    report.save(path)
