@@ -71,8 +71,10 @@ def test_exits_with_0_and_says_how_sure_it_is(folder: Path) -> None:
     result = check(folder, "same.onnx", "data.npz")
     assert result.exit_code == 0, result.output
     text = " ".join(result.output.split())
-    assert "3,000 rows: 0 decisions changed" in text
-    assert "with 95 % confidence fewer than 10 in 10,000 fail" in text
+    assert "With 95 % confidence fewer than 10 in 10,000 of all rows like these fail." in text
+    header, row, *_ = (line.split() for line in result.output.split("\n\n")[1].splitlines())
+    assert header[:5] == ["runtime", "artifact", "result", "rows", "failed"]
+    assert row[1:5] == ["same.onnx", "passed", "3,000", "0"]
 
 
 def test_exits_with_1_names_the_row_and_replays_it(folder: Path, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def by_layer(result: RuntimeResult) -> Picture:
     return Picture(
         "Layer by layer",
         said + " At the left end: no difference. At the right end: no finite one.",
-        Axis("largest |difference| of the layer's output\n(in its own unit)", "log"),
+        Axis("largest |difference| of the layer's\noutput (in its own unit)", "log"),
         Axis("", "names", tuple(layer.layer for layer in result.layers)),
         tuple(each for each in drawn if each.x),
     )

@@ -9,7 +9,7 @@ from keras_pe.export.results import CaseResult, CheckResults, Comparison, LayerR
 
 OUTCOMES = {"passed": Outcome.PASSED, "failed": Outcome.FAILED, "skipped": Outcome.SKIPPED}
 
-_RUNTIMES = ("runtime", "artifact", "cases", "max |diff|", "allowed", "over floor", "result")
+_RUNTIMES = ("runtime", "artifact", "result", "cases", "max |diff|", "allowed", "over floor")
 _LAYERS = ("layer", "max |diff|", "allowed", "result", "tensor")
 _COMPARISONS = (
     "case",
@@ -55,12 +55,12 @@ def _runtime(group: Group) -> Row:
     outcome, cases = Outcome.of(group.passed), str(len(group.first.cases))
     if group.worst is None:
         status = group.first.status if group.first.error else "nothing compared"
-        return (group.name, group.artifact, cases, "-", "-", "-", Mark(outcome, f" ({status})"))
+        return (group.name, group.artifact, Mark(outcome, f" ({status})"), cases, "-", "-", "-")
     worst = group.worst[2]
     if not math.isfinite(worst.max_abs_diff):
-        return (group.name, group.artifact, cases, "-", "-", "-", Mark(outcome))
+        return (group.name, group.artifact, Mark(outcome), cases, "-", "-", "-")
     figures = (number(worst.max_abs_diff), number(worst.tolerance), _ratio(worst))
-    return (group.name, group.artifact, cases, *figures, Mark(outcome))
+    return (group.name, group.artifact, Mark(outcome), cases, *figures)
 
 
 def _ratio(comparison: Comparison) -> str:

@@ -1,10 +1,10 @@
 """A document as text for a terminal: the verdict, what failed and why, then the tables of what ran."""
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from keras_pe.export.parity.reports.document import Document, Mark, Outcome, Part, Statement, TextTable
+from keras_pe.export.parity.reports.document import Document, Mark, Outcome, Part, TextTable
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -20,7 +20,7 @@ _STYLES = {Outcome.PASSED: "bold green", Outcome.FAILED: "bold red"}
 
 def render_text(document: Document, width: int = WIDTH) -> str:
     """Returns the document in lines of at most so many columns; only a name that is longer goes beyond."""
-    return "\n".join("".join(text for text, _ in line).rstrip() for line in _lines(document, max(width, 40)))
+    return _joined(_lines(document, max(width, 40)))
 
 
 def render_terminal(document: Document, width: int = WIDTH) -> "Text":
@@ -36,7 +36,7 @@ def render_terminal(document: Document, width: int = WIDTH) -> "Text":
 
 def render_table(table: TextTable) -> str:
     """Returns a table with its columns under each other, however wide."""
-    return "\n".join("".join(text for text, _ in line).rstrip() for line in _aligned([table.header, *table.short]))
+    return _joined(_aligned([table.header, *table.short]))
 
 
 def _lines(document: Document, width: int) -> Iterator[_Line]:
@@ -51,6 +51,10 @@ def _lines(document: Document, width: int) -> Iterator[_Line]:
             yield from ([], *_aligned(block))
     for remark in document.remarks:
         yield from _wrapped(f"{remark.label}: " if remark.label else "", remark.text, width)
+
+
+def _joined(lines: Iterable[_Line]) -> str:
+    return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
 
 
 def _part(part: Part, width: int) -> Iterator[_Line]:
@@ -95,27 +99,27 @@ def _fill(text: str, width: int, indent: str) -> list[str]:
 
 def _aligned(rows: Sequence[Sequence[str | Mark]]) -> Iterator[_Line]:
     """Yields rows as lines with their cells under each other."""
-    widths = [max(len(str(cells[i])) for cells in rows) for i in range(len(rows[0]))]
+    widths = [max(len(_shown(cells[i])) for cells in rows) for i in range(len(rows[0]))]
     for cells in rows:
-        yield [piece for cell, width in zip(cells, widths, strict=True) for piece in _cell(cell, width)]
+        yield [piece for cell, width in zip(cells, widths, strict=True) for piece in _cell(cell, width)][:-1]
 
 
 def _cell(cell: str | Mark, width: int) -> _Line:
-    style = _STYLES.get(cell.outcome, "") if isinstance(cell, Mark) else ""
-    return [(str(cell), style), (" " * (width - len(str(cell)) + 2), "")]
+    style, shown = _STYLES.get(cell.outcome, "") if isinstance(cell, Mark) else "", _shown(cell)
+    return [(shown, style), (" " * (width - len(shown) + 2), "")]
+
+
+def _shown(cell: str | Mark) -> str:
+    """Returns a cell on one line."""
+    return " ".join(str(cell).split())
 
 
 def _narrowed(rows: Sequence[Sequence[str | Mark]], width: int) -> list[list[tuple[str | Mark, ...]]]:
     """Returns the rows in blocks of as many columns as the width holds, each with the first column again."""
-    widths = [max(len(str(row[column])) for row in rows) + 2 for column in range(len(rows[0]))]
+    widths = [max(len(_shown(row[column])) for row in rows) + 2 for column in range(len(rows[0]))]
     blocks: list[list[int]] = []
     for column in range(1, len(widths)):
         if not blocks or widths[0] + sum(widths[c] for c in blocks[-1]) + widths[column] > width + 2:
             blocks.append([])
         blocks[-1].append(column)
     return [[(row[0], *(row[column] for column in block)) for row in rows] for block in blocks]
-
-
-def render_statement(statement: Statement) -> str:
-    """Returns a statement on one line."""
-    return f"{statement.label}: {statement.text}" if statement.label else statement.text

@@ -28,6 +28,7 @@ from keras_pe.export.parity.reports.document import (
 _RUNTIMES = (
     "runtime",
     "artifact",
+    "result",
     "rows",
     "failed",
     "changed",
@@ -35,7 +36,6 @@ _RUNTIMES = (
     "99.9 % within",
     "over floor",
     "rows/s",
-    "result",
 )
 _OUTPUTS = (
     "output",
@@ -82,11 +82,12 @@ def _overview(result: DatasetResult) -> Row:
     name = result.artifact.rpartition("/")[2]
     if not found.rows:
         why = " (not loaded)" if result.message else " (no rows)"
-        return (result.runtime, name, "0", *("-",) * 6, Mark(outcome, why))
+        return (result.runtime, name, Mark(outcome, why), "0", *("-",) * 6)
     decides = any(output.decision for output in result.outputs)
     return (
         result.runtime,
         name,
+        Mark(outcome),
         f"{found.rows:,}",
         f"{found.failed:,}",
         f"{result.changed:,}" if decides else "-",
@@ -94,7 +95,6 @@ def _overview(result: DatasetResult) -> Row:
         number(max((output.quantile(0.999) for output in result.outputs), default=0.0)),
         "-" if result.factor is None else f"{result.factor:.2g}",
         "-" if result.rows_per_second is None else f"{result.rows_per_second:,.0f}",
-        Mark(outcome),
     )
 
 

@@ -1,12 +1,13 @@
 """The HTML page: whole, well-formed, self-contained, and deaf to hostile names."""
 
+import dataclasses
 import functools
 import html.parser
 import re
 
 import pytest
 
-from tests.export.parity.presentation.samples import ALL, HOSTILE
+from tests.export.parity.presentation.samples import ALL, HOSTILE, PASSING
 from tests.export.parity.reports.pages import assert_colors_come_from_the_page
 
 _VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -93,3 +94,10 @@ def test_each_runtime_has_its_pictures():
 def test_failing_runtimes_are_open_and_passing_ones_are_not(name, expected):
     details = [attributes for tag, attributes in rendered(name)[0].elements if tag == "details"]
     assert ["open" in attributes for attributes in details] == expected
+
+
+def test_of_a_passing_report_it_is_the_artifact_that_is_open_and_not_the_model_itself():
+    model = dataclasses.replace(PASSING.results[0], artifact="", format="keras", runtime="keras[graph]")
+    report = dataclasses.replace(PASSING, results=(model, *PASSING.results))
+    details = [attributes for tag, attributes in Page(report.render("html")).elements if tag == "details"]
+    assert ["open" in attributes for attributes in details] == [False, True, False]

@@ -85,3 +85,12 @@ print(*(name for name in heavy if name in sys.modules))
         check=True,
     )
     assert done.stdout.strip() == ""
+
+
+def test_a_prompt_shows_one_line_and_a_notebook_the_verdict_the_causes_and_the_runtimes():
+    assert repr(PASSING) == "<ParityReport: Parity of encoder: passed>"
+    piece = FAILING._repr_html_()
+    assert "<script" not in piece
+    for words in ("FAILED", "wrong layout", "onnxruntime[basic]"):
+        assert words in piece
+    assert FAILING._repr_markdown_() == FAILING.render("markdown")

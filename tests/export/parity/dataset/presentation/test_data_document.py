@@ -1,10 +1,13 @@
 """What the report of a data set says, in its forms."""
 
+import dataclasses
 import re
 
+import numpy as np
 import pytest
 
-from tests.export.parity.dataset.presentation.samples import ALL
+from keras_pe.export.parity.dataset.presentation.row_sentences import describe_row, rate, verdict
+from tests.export.parity.dataset.presentation.samples import ALL, FAILING, PASSING
 from tests.export.parity.reports.pages import assert_colors_come_from_the_page
 
 
@@ -19,3 +22,35 @@ def test_nothing_is_loaded_and_nothing_of_the_template_is_left(name: str) -> Non
     assert re.findall(r"<(?:script|link|img|iframe)\b|@import|url\((?!#)|{{|{%", page) == []
     verdict = "passed" if ALL[name].passed else "FAILED"
     assert f": {verdict}</title>" in page
+
+
+def test_of_a_long_row_the_values_are_shown_that_differ() -> None:
+    row = FAILING.results[0].statistics.worst[1]
+    expected = np.zeros(514, np.float32)
+    actual = expected.copy()
+    actual[300] = 0.25
+    said = describe_row(dataclasses.replace(row, expected={"p": expected}, actual={"p": actual}))
+    assert "p [..., 0, 0, 0, 0, 0, 0, ...] -> [..., 0, 0, 0, 0.25, 0, 0, ...]" in said
+
+
+def test_a_rate_is_a_count_in_a_round_number_rounded_up() -> None:
+    assert [rate(value) for value in (0.5, 2.996e-3, 3e-6)] == ["50 in a hundred", "30 in 10,000", "3 in a million"]
+
+
+def test_where_every_row_fails_no_bound_is_said() -> None:
+    result = PASSING.results[0]
+    every = dataclasses.replace(result.statistics, failed=result.statistics.rows)
+    assert "100 in a hundred" not in verdict(dataclasses.replace(result, statistics=every))
+    report = dataclasses.replace(PASSING, results=(dataclasses.replace(result, statistics=every),))
+    assert "hundred" not in str(report)
+
+
+def test_the_summary_says_in_one_sentence_how_sure_one_can_be_and_the_overview_has_a_row_a_runtime() -> None:
+    found = PASSING.document()
+    assert found.summary[1] == "With 95 % confidence fewer than 46 in a hundred of all rows like these fail."
+    assert [row[0] for row in found.overview.rows] == [result.runtime for result in PASSING.results]
+
+
+def test_errors_of_single_rows_have_their_unit() -> None:
+    (table,) = (each for each in FAILING.document().parts[0].tables if each.title == "Worst rows")
+    assert "error / allowed" in table.header
