@@ -52,6 +52,14 @@ class UnknownSizesError(ValueError):
     """The model takes none of the sizes that were tried; the cause is the model's own error."""
 
 
+class ProcessDiedError(Exception):
+    """A child process ended while it was asked for something."""
+
+
+class ProcessHungError(Exception):
+    """A child process did not answer in time, and was ended."""
+
+
 class RuntimeFailedError(Exception):
     """A runtime returned nothing. One of the three below."""
 

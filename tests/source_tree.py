@@ -19,6 +19,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "model": ("export.model",),
     "graph": ("export.graph",),
     "publishing": ("export.publishing",),
+    "processes": ("export.processes",),
     "runtimes": ("export.runtimes",),
     "results": ("export.results", "export.parity.reports"),
     "comparison": ("export.comparison",),

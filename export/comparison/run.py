@@ -11,12 +11,9 @@ from keras_pe.export.comparison.profile import profile_longest
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.results import CaseResult, NameMatch, Recording, RuntimeResult
-from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.names import Names
+from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
-from keras_pe.export.runtimes.worker import Worker
-
-Runner = Worker | InProcessRunner
 
 # A fault that is this many times the tolerance is none of rounding, and no second look at the noise is taken.
 _FAR_OUT = 1e4
@@ -83,9 +80,6 @@ def run_cases(
 
 def _load(runner: Runner, spec: RuntimeSpec, path: Path | None, reference: Reference) -> tuple[NameMatch, ...]:
     """Loads the artifact, and returns its inputs that have other names than the model's: the runner knows them."""
-    if not isinstance(runner, Worker):
-        runner.load()
-        return ()
     runner.load(path, spec)
     names = match_inputs(reference, runner.inputs, path)
     runner.names = _as_names(names)

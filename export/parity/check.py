@@ -20,7 +20,7 @@ from keras_pe.export.comparison.references.opening import (
     open_reference,
 )
 from keras_pe.export.comparison.references.reference import Expectation, Reference
-from keras_pe.export.comparison.run import Runner, run_cases
+from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.comparison.stopwatch import Stopwatch
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.diagnosis.places import compare_places, is_alike
@@ -28,6 +28,7 @@ from keras_pe.export.parity.parity_report import ParityReport
 from keras_pe.export.results import CaseInfo, RuntimeResult, SkippedRuntime
 from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
+from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 from keras_pe.protocols import Model

@@ -1,64 +1,29 @@
 """Runs a runtime of format "keras" in this process: the model may be one that no other process could load."""
 
-import importlib
-import time
-from collections.abc import Mapping
-from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.errors import RuntimeRefusedError
-from keras_pe.export.runtimes.names import Names
-from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec
+from keras_pe.export.runtimes.runner import Runner
+from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.export.runtimes.session import RuntimeSession
 
 
-class InProcessRunner:
-    """Has the methods of `Worker`, without the child process."""
-
-    inputs: tuple[TensorInfo, ...]
-    version: str
-    providers: Mapping[str, int] = MappingProxyType({})
-    names = Names()  # the model's own
-    capabilities: frozenset[str] = frozenset()  # a compiled model cannot be read inside
+class InProcessRunner(Runner):
+    """A runtime of the model itself."""
 
     def __init__(self, spec: RuntimeSpec, model: Any, signature: Any) -> None:
-        self.spec = spec
-        self.seconds = 0.0
-        self._model = model
-        self._signature = signature
-        self._runtime: Any = None
+        super().__init__(spec)
+        self._model, self._signature = model, signature
+        self._session: RuntimeSession | None = None
 
-    def __enter__(self) -> Self:
-        return self
+    def close(self) -> None:
+        self._session = None
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._runtime = None
+    def _ask(self, request: str, *arguments: Any, limit: float = 1.0) -> tuple[Any, float]:
+        if self._session is None:
+            self._session = RuntimeSession(self.spec.factory)
+        return self._session.ask(request, *arguments)
 
-    def load(self, path: object = None) -> None:
-        module, _, name = self.spec.factory.partition(":")
-        factory = getattr(importlib.import_module(module), name)
-        self._runtime = factory(self._model, self._signature, **self.spec.options)
-        self.inputs, self.version = self._runtime.inputs, self._runtime.version
-
-    def run(self, inputs: Mapping[str, Array]) -> Arrays:
-        start = time.perf_counter()
-        try:
-            outputs: Arrays = self._runtime.run(inputs)
-        except Exception as error:  # whatever a layer raises is an answer
-            raise RuntimeRefusedError(f"{type(error).__name__}: {error}") from error
-        self.seconds += time.perf_counter() - start
-        return outputs
-
-    def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
-        raise RuntimeRefusedError("a compiled model cannot be read inside")
-
-    def weights(self) -> Mapping[str, Array]:
-        return {}
-
-    def float_dtypes(self) -> tuple[str, ...]:
-        return ()
-
-    def metadata(self) -> dict[str, str]:
-        return {}
+    def _opening(self, path: Path | None) -> Sequence[Any]:
+        return self._model, self._signature

@@ -1,9 +1,11 @@
-"""The error of what could not be tried, and the exit code of a fault that nobody foresaw."""
+"""The error of what could not be tried, and the exit codes of an interruption and of a fault that nobody foresaw."""
 
 import traceback
 from typing import Any
 
 import click
+
+_INTERRUPTED = 130  # 128, and the number of the signal
 
 
 class CouldNotBeTriedError(click.ClickException):
@@ -15,7 +17,8 @@ class CouldNotBeTriedError(click.ClickException):
 class CommandGroup(click.Group):
     """A group of commands that ends with 2, and a traceback, where a command raises what it does not know.
 
-    Python would end with 1, which says that what was asked does not hold.
+    Python would end with 1, which says that what was asked does not hold, and so would click where it is interrupted:
+    that ends with 130, as a shell expects of what Ctrl-C has ended.
     """
 
     def invoke(self, context: click.Context) -> Any:
@@ -23,6 +26,9 @@ class CommandGroup(click.Group):
             return super().invoke(context)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise  # click knows how to end at these
+        except KeyboardInterrupt as error:
+            click.echo("Interrupted.", err=True)
+            raise click.exceptions.Exit(_INTERRUPTED) from error
         except Exception as error:
             traceback.print_exc()
             raise click.exceptions.Exit(CouldNotBeTriedError.exit_code) from error

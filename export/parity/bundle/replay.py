@@ -109,7 +109,7 @@ class _PrimedWorker(Worker):
         self._before = before
         self._due: list[Mapping[str, Array]] = []
 
-    def load(self, path: Path | None, spec: RuntimeSpec | None = None) -> None:
+    def load(self, path: Path | None = None, spec: RuntimeSpec | None = None) -> None:
         super().load(path, spec)
         self._due = list(self._before)
 

@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -27,6 +26,7 @@ from keras_pe.export.parity.dataset.sources.source import Shard, Source
 from keras_pe.export.parity.dataset.statistics.decisions import parse_decision
 from keras_pe.export.parity.dataset.statistics.worst import WorstRow
 from keras_pe.export.parity.dataset.summary import summarize
+from keras_pe.export.processes.room import Room
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
@@ -110,7 +110,7 @@ def check_dataset(
     targets = open_targets(artifacts, runtimes)
     tell(0, source.rows, "loading the model")
     with ExitStack() as stack:
-        home = Path(checkpoint_dir or stack.enter_context(tempfile.TemporaryDirectory(prefix="keras-pe-")))
+        home = Path(checkpoint_dir) if checkpoint_dir else stack.enter_context(Room()).path
         checkpoint = Checkpoint(home)
         opened = stack.enter_context(opened_model(model, home.absolute(), in_process=workers == 0))
         job = Job(

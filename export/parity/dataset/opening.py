@@ -5,7 +5,6 @@ import hashlib
 import importlib.metadata
 import json
 import os
-import sys
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from typing import Any
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.artifacts.reading import artifact_files
+from keras_pe.export.model.rebuild.registered import registering_modules
 from keras_pe.export.parity.dataset.job import Target
 from keras_pe.export.parity.dataset.session import close_session, offer_model, withdraw_model
 from keras_pe.export.parity.dataset.sources.source import fingerprint
@@ -77,7 +77,7 @@ def opened_model(model: Any, folder: Path, *, in_process: bool) -> Iterator[Open
         with staging(path) as stage:
             model.save(stage / path.name)
             (stage / path.name).replace(path)
-    yield OpenedModel(path, None, key, _registering_modules(path))
+    yield OpenedModel(path, None, key, registering_modules(path))
 
 
 def open_targets(artifacts: Any, runtimes: Sequence[str | RuntimeSpec] | None) -> tuple[Target, ...]:
@@ -156,7 +156,7 @@ def open_model_file(path: Path) -> OpenedModel:
         raise FileNotFoundError(f"There is no model at {str(path)!r}.")
     path = path.absolute()
     if path.suffix == ".keras":
-        return OpenedModel(path, None, _hash_keras_file(path), _registering_modules(path))
+        return OpenedModel(path, None, _hash_keras_file(path), registering_modules(path))
     format = Format.detect(path)
     if format is None:
         raise ValueError(f"`model` must be a .keras file or an artifact. Received: {path}.")
@@ -172,22 +172,6 @@ def _hash_keras_file(path: Path) -> str:
             return fingerprint(sorted([entry.filename, entry.CRC, entry.file_size] for entry in entries))
     except zipfile.BadZipFile as error:
         raise ValueError(f"`model` must be a whole .keras file. Received: {path} ({error}).") from error
-
-
-def _registering_modules(path: Path) -> tuple[str, ...]:
-    """Returns the modules of this process that register what a `.keras` file names.
-
-    Only what the caller has imported is imported elsewhere: a file does not say what is run.
-    """
-    if "keras" not in sys.modules:
-        return ()
-    import keras
-
-    with zipfile.ZipFile(path) as file:
-        config = file.read("config.json").decode()
-    registered = keras.saving.get_custom_objects().items()
-    modules = {found.__module__ for name, found in registered if json.dumps(name) in config}
-    return tuple(sorted(modules - {"__main__"}))
 
 
 def _hash_model(model: Any) -> str:

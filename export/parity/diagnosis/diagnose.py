@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.reference import Expectation, Reference
-from keras_pe.export.comparison.run import Run, Runner
+from keras_pe.export.comparison.run import Run
 from keras_pe.export.parity.diagnosis.causes import behavior, inside, structure, values
 from keras_pe.export.parity.diagnosis.causes.compiled import KERAS_ITSELF, compiled_otherwise
 from keras_pe.export.parity.diagnosis.causes.optimizations import graph_optimization
@@ -15,6 +15,7 @@ from keras_pe.export.parity.diagnosis.causes.whole_model import changed_model
 from keras_pe.export.parity.diagnosis.layers import Trace, trace_faults
 from keras_pe.export.parity.diagnosis.probe import LayerFault, Probe
 from keras_pe.export.results import Finding, RuntimeResult
+from keras_pe.export.runtimes.runner import Runner
 
 Detector = Callable[[Probe], Iterable[Finding]]
 

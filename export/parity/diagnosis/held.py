@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.run import Runner
 from keras_pe.export.parity.diagnosis.alignment import Match, Tensors, in_layout
 from keras_pe.export.parity.diagnosis.names import matched_paths
 from keras_pe.export.parity.diagnosis.probe import FAILURES
 from keras_pe.export.parity.diagnosis.taps import Tap
 from keras_pe.export.publishing.metadata import LAYERS_KEY
 from keras_pe.export.results import Array
+from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_CANDIDATES = 8

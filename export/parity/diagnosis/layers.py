@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.run import Runner
 from keras_pe.export.comparison.tolerance import flat_tolerance, is_float
 from keras_pe.export.parity.diagnosis.alignment import Match, Tensors
 from keras_pe.export.parity.diagnosis.folding import is_foldable
@@ -12,6 +11,7 @@ from keras_pe.export.parity.diagnosis.held import HeldOutputs
 from keras_pe.export.parity.diagnosis.probe import FAILURES, LayerFault
 from keras_pe.export.parity.diagnosis.taps import Tap, record_taps
 from keras_pe.export.results import Array, LayerResult, Proof
+from keras_pe.export.runtimes.runner import Runner
 
 _MOST_FAULTS = 32
 _SLACK = 4.0  # for values of which no noise is known

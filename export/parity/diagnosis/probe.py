@@ -8,11 +8,12 @@ import numpy as np
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.inputs.sweep import draw_case
 from keras_pe.export.comparison.references.reference import Expectation, Reference
-from keras_pe.export.comparison.run import Run, Runner
+from keras_pe.export.comparison.run import Run
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.watch.recording import LayerCall
 from keras_pe.export.results import Array, CaseResult, RuntimeResult
+from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays
 
 EXPLAINS = 0.02

@@ -44,6 +44,11 @@ class Bridge:
         self.url = f"http://127.0.0.1:{self._server.server_port}/{self._token}/"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
+    def close(self) -> None:
+        """Ends the server."""
+        self._server.shutdown()
+        self._server.server_close()
+
     def share(self, name: str, content: Path | bytes) -> str:
         """Lets the script fetch something more. Returns its address, relative to `url`."""
         self._shared[name] = content

@@ -2,12 +2,12 @@
 
 import os
 import re
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from keras_pe.export.processes.process import Process
 from keras_pe.export.runtimes.external.requirements import find_chromium, find_node, find_package
 
 HERE = Path(__file__).parent
@@ -29,40 +29,26 @@ _CHROMIUM = (
 )
 
 
-class Host:
-    """A process that holds sessions, and what it writes to its standard error."""
+class Host(Process):
+    """A process that holds sessions. It ends with the group of the process that started it."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-        self._program = command[0]
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
+        super().__init__(command, name=command[0])
 
     def ended(self) -> str | None:
-        """Says how the process ended, with the last that it wrote; None while it runs."""
-        code = self._process.poll()
-        if code is None:
-            return None
-        lines = [line for line in self._text().splitlines() if not _CHATTER.search(line)]
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return f"{self._program} ended with {how}" + (f": {' | '.join(lines[-3:])}" if lines else "")
+        """Says how the process ended; None while it runs."""
+        return self.how_it_ended() if self.has_ended else None
 
-    def close(self) -> None:
-        """Ends the process."""
-        self._process.kill()
-        self._process.wait()
+    def log_lines(self) -> list[str]:
+        return [line for line in super().log_lines() if not _CHATTER.search(line)]
 
     def placed(self) -> dict[str, int]:
         """Returns the number of nodes by execution provider, as ONNX Runtime logged it since the last call."""
         found: Counter[str] = Counter()
-        for provider, count in _PLACED.findall(self._text()):
+        for provider, count in _PLACED.findall("\n".join(super().log_lines())):
             found[provider] += int(count)
-        self._log.seek(0)
-        self._log.truncate()
+        self.clear_log()
         return dict(found)
-
-    def _text(self) -> str:
-        # Not `seek`: the process writes at the position that both share.
-        return os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode(errors="replace")
 
 
 def start_node(url: str) -> Host:

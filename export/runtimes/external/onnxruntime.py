@@ -75,7 +75,7 @@ class ExternalOnnxRuntime:
                 where = {"module": f"{self._package}/dist/{self._module}", "folder": f"{self._package}/dist"}
             case _:
                 self._host = hosts.start_python(self._bridge.url, self._executable)
-        weakref.finalize(self, self._host.close)
+        self._stop = weakref.finalize(self, _end, self._host, self._bridge)
         self._is_stuck = False
         about = self._ask({"request": "import", **where})
         for session, (model, level) in self._sessions.items():
@@ -99,7 +99,7 @@ class ExternalOnnxRuntime:
 
     def _run(self, session: str, inputs: Mapping[str, Array], fetches: list[str] | None = None) -> Arrays:
         if self._is_stuck:
-            self._host.close()
+            self._stop()
             self._start()
         request = {"request": "run", "session": session, "fetches": fetches}
         try:
@@ -129,6 +129,11 @@ class ExternalOnnxRuntime:
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         return self._bridge.ask(request, {}, self._host.ended)[0]
+
+
+def _end(host: hosts.Host, bridge: Bridge) -> None:
+    host.close()
+    bridge.close()
 
 
 def _external_files(path: Path) -> list[tuple[str, Path]]:

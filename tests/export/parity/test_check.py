@@ -8,6 +8,17 @@ import keras_pe
 from keras_pe.export import check_parity, export_onnx, export_saved_model
 
 
+class Reversing(keras.Model):
+    """A model that takes any length where it is called, and none where it is compiled for all."""
+
+    def __init__(self):
+        super().__init__(name="reversing")
+        self.input_spec = keras.layers.InputSpec(shape=(None, None, 4), dtype="float32")
+
+    def call(self, x):
+        return keras.ops.stack([x[:, i] for i in reversed(range(int(x.shape[1])))], axis=1)
+
+
 @pytest.fixture(scope="module")
 def model():
     keras.utils.set_random_seed(1)
@@ -42,6 +53,14 @@ def test_a_check_that_ran_no_artifact_has_failed(model):
     report = check_parity(model, [], runtimes=["onnxruntime"])
     assert not report.passed
     assert "compared nothing" in str(report)
+
+
+def test_a_model_that_cannot_be_compiled_is_a_result_and_no_end_of_the_check():
+    model = Reversing()
+    model(np.zeros((1, 3, 4), np.float32))
+    (result,) = check_parity(model).results
+    assert (result.runtime, result.status, result.passed) == ("keras[graph]", "not loaded", False)
+    assert "TypeError" in result.error
 
 
 def test_ids_stay_within_the_vocabulary_and_the_report_says_what_was_tried(model):

@@ -149,9 +149,9 @@ def test_a_file_of_the_current_folder_that_is_called_like_a_package_is_not_run(t
 
 def test_another_variant_is_loaded_in_the_same_process_and_after_a_crash_in_a_new_one(worker):
     worker.load("here")
-    process = worker._process.pid
+    process = worker.process.pid
     worker.load("here", RuntimeSpec("doubling", "onnx", f"{__name__}:Doubling", "numpy", "-", {"factor": 5.0}))
-    assert worker._process.pid == process
+    assert worker.process.pid == process
     assert worker.run({"x": np.ones(5, np.float32)})["y"].sum() == 25
     with pytest.raises(RuntimeDiedError):
         worker.run({"x": np.ones(2, np.float32)})

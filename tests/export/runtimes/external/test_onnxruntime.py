@@ -62,7 +62,7 @@ def processes(worker: Worker, kind: str) -> list[int]:
     command = ["ps", "-wweo", "pid,pgid,stat,args"]
     rows = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[1:]
     split = [row.split(maxsplit=3) for row in rows if kind in row]
-    return [int(pid) for pid, group, state, *_ in split if int(group) == worker._process.pid and state[0] != "Z"]
+    return [int(pid) for pid, group, state, *_ in split if int(group) == worker.process.pid and state[0] != "Z"]
 
 
 @pytest.mark.parametrize("worker", EVERYWHERE, indirect=True)
@@ -130,7 +130,7 @@ def test_a_lost_device_is_a_crash_by_name(worker: Worker) -> None:
 def test_a_hang_ends_after_the_timeout_and_leaves_no_process_and_no_file(name: str, path: Path) -> None:
     with Worker(need(name), timeout=60) as worker:
         worker.load(path)
-        room = Path(worker._room.name)
+        room = worker.process.room.path
         for process in processes(worker, "session.mjs") + processes(worker, "--type=renderer"):
             os.kill(process, signal.SIGSTOP)
         worker._timeout = 2

@@ -1,0 +1,113 @@
+"""One program in a process of its own: what it writes, and how it ended."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import IO, Any, Self
+
+from keras_pe.export.processes.room import Room
+
+
+class Process:
+    """A program that has started. It reads nothing, and what it writes goes to a log.
+
+    Attributes:
+        pid: Its number.
+        room: Its folder for temporary files, such as a browser's profile, which goes when it goes.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        name: str = "the process",
+        in_group: bool = False,
+        in_pipes: bool = False,
+    ) -> None:
+        """Starts the program.
+
+        Args:
+            command: The program and its arguments.
+            environment: Variables that come before those of this process's environment.
+            name: What messages call it.
+            in_group: Whether it leads a group of its own: what it has started ends with it.
+            in_pipes: Whether its standard streams are pipes, the standard error aside.
+
+        Raises:
+            OSError: If there is no such program.
+        """
+        self._name, self._in_group = name, in_group
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self.room = Room()
+        self._popen = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE if in_pipes else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if in_pipes else self._log,
+            stderr=self._log,
+            env={**os.environ, **(environment or {}), "TMPDIR": str(self.room.path)},
+            process_group=0 if in_group else None,
+        )
+        self.pid = self._popen.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process is gone."""
+        return self._is_gone(os.WNOHANG)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def kill(self) -> None:
+        """Ends the process, and its group if it leads one, while its number is still its own."""
+        if self._popen.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                (os.killpg if self._in_group else os.kill)(self.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Ends the process, and lets go of all that it held."""
+        self.kill()
+        self._popen.wait()
+        for stream in self._streams():
+            with contextlib.suppress(OSError):  # what it was sent last is still in the buffer
+                stream.close()
+        self._log.close()
+        self.room.close()
+
+    def how_it_ended(self) -> str:
+        """Waits for the end, and says how it came, with the last lines of the log. What it has started ends as well."""
+        self._is_gone()
+        self.kill()
+        code = self._popen.wait()
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        lines = self.log_lines()[-3:]
+        return f"{self._name} ended with {how}" + (f": {' | '.join(lines)}" if lines else "")
+
+    def log_lines(self) -> list[str]:
+        """Returns what it has written."""
+        # Not `seek`: the process writes at the position that both share.
+        written = os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0)
+        return written.decode(errors="replace").strip().splitlines()
+
+    def clear_log(self) -> None:
+        """Forgets what it has written."""
+        self._log.seek(0)
+        self._log.truncate()
+
+    def _streams(self) -> list[IO[Any]]:
+        return [stream for stream in (self._popen.stdin, self._popen.stdout) if stream is not None]
+
+    def _is_gone(self, options: int = 0) -> bool:
+        """Whether the process is gone; waits for it unless told not to. Its number stays its own until `wait`."""
+        if self._popen.returncode is not None:
+            return True
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | options) is not None

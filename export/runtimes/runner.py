@@ -1,0 +1,108 @@
+"""What has one artifact open in one runtime, wherever that runs: one set of methods, and three errors."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
+
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.runtimes.lazy_arrays import LazyArrays
+from keras_pe.export.runtimes.names import Names
+from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec
+
+
+class Runner(ABC):
+    """One runtime at a time, and what it has loaded.
+
+    Every method raises `RuntimeRefusedError` with the runtime's own message, `RuntimeDiedError`, or `RuntimeHungError`
+    if there was no answer in time, and nothing else.
+
+    Attributes:
+        spec: The runtime.
+        inputs: What the artifact takes, once it is loaded.
+        version: The runtime's package and version, once it has loaded something.
+        providers: How many nodes of the graph each of its execution providers got.
+        capabilities: The names of the methods of `InspectableRuntime` that it has.
+        names: What the artifact calls otherwise than those who ask: set after `load`, for as long as it is loaded.
+        seconds: How long it has run since it was loaded.
+    """
+
+    inputs: tuple[TensorInfo, ...]
+    version: str
+    providers: Mapping[str, int] = MappingProxyType({})
+    capabilities: frozenset[str] = frozenset()
+
+    def __init__(self, spec: RuntimeSpec) -> None:
+        self.spec = spec
+        self.names = Names()
+        self.seconds = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Lets go of the runtime."""
+
+    @abstractmethod
+    def _ask(self, request: str, *arguments: Any, limit: float = 1.0) -> tuple[Any, float]:
+        """Returns a session's answer, and the seconds that it took. `limit` is in times of what one may take."""
+
+    @abstractmethod
+    def _opening(self, path: Path | None) -> Sequence[Any]:
+        """Returns the arguments of the runtime's class."""
+
+    def load(self, path: Path | None = None, spec: RuntimeSpec | None = None) -> None:
+        """Opens an artifact.
+
+        Args:
+            path: The artifact; None for the model itself, or what a server has.
+            spec: Another runtime, or another variant of this one.
+        """
+        self.spec = spec or self.spec
+        self.seconds = 0.0
+        self.names = Names()
+        about, _ = self._ask("load", self.spec.factory, self._opening(path), dict(self.spec.options))
+        self.inputs, self.version, self.providers, self.capabilities = about
+
+    def run(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns every output by name, and adds the time inside the runtime to `seconds`."""
+        outputs, seconds = self._ask("run", self.names.given(inputs))
+        self.seconds += seconds
+        return self.names.returned(outputs)
+
+    def run_all(self, batches: Sequence[Mapping[str, Array]]) -> list[Arrays]:
+        """Returns what `run` would for each of some batches, in one exchange; it may take as long for each.
+
+        On a busy machine it is the exchanges that take the time: each waits for its turn at a processor several times.
+        """
+        given = [self.names.given(inputs) for inputs in batches]
+        outputs, seconds = self._ask("run_all", given, limit=len(batches))
+        self.seconds += seconds
+        return [self.names.returned(each) for each in outputs]
+
+    def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
+        """See `InspectableRuntime`; only where "intermediates" is among the capabilities."""
+        arrays, _ = self._ask("intermediates", self.names.given(inputs), self.names.replaced(replaced))
+        return self.names.returned(arrays)
+
+    def weights(self) -> Mapping[str, Array]:
+        """See `InspectableRuntime`; nothing where the runtime does not tell. Each comes when it is asked for."""
+        return LazyArrays(self._tell("weights") or [], lambda name: self._ask("weight", name)[0])
+
+    def float_dtypes(self) -> tuple[str, ...]:
+        """See `InspectableRuntime`; nothing where the runtime does not tell."""
+        return tuple(self._tell("float_dtypes") or ())
+
+    def metadata(self) -> dict[str, str]:
+        """See `InspectableRuntime`; nothing where the runtime does not tell."""
+        return dict(self._tell("metadata") or {})
+
+    def _tell(self, what: str) -> Any:
+        return self._ask(what)[0] if what in self.capabilities else None

@@ -1,0 +1,117 @@
+"""A child process: it ends with its parent, tells before it answers, and is given up where it is out of step."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keras_pe.export.errors import ProcessDiedError
+from keras_pe.export.processes.child import Child
+from keras_pe.export.processes.room import Room
+from keras_pe.export.processes.serve import note
+
+PARENT = """
+import sys, threading
+from keras_pe.export.processes.child import Child
+child = Child("tests.export.processes.test_child:Held")
+print(child.ask("pid"), child.room.path, flush=True)
+child.ask("compute")
+"""
+
+
+class Held:
+    """What stands in the child."""
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def compute(self) -> None:
+        while True:
+            sum(range(1000))
+
+    def count(self, end: int) -> int:
+        for number in range(end):
+            note(number)
+        return end
+
+    def unreadable(self) -> Any:
+        return Unreadable()
+
+    def raises(self) -> None:
+        raise KeyError(lambda: None)  # cannot be sent
+
+
+class Unreadable:
+    """Is written, and raises when it is read."""
+
+    def __reduce__(self) -> Any:
+        return divmod, (1, 0)
+
+
+def is_there(pid: int) -> bool:
+    state = Path(f"/proc/{pid}/stat")
+    return state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_child_that_computes_ends_with_a_parent_that_is_killed_and_its_folder_goes_with_the_next() -> None:
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True, env=paths)
+    assert parent.stdout is not None
+    pid, folder = parent.stdout.readline().split()
+    assert is_there(int(pid))
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    end = time.monotonic() + 30  # a busy machine may take its time
+    while is_there(int(pid)) and time.monotonic() < end:
+        pass
+    assert not is_there(int(pid))
+    assert Path(folder).exists()
+    with Room():
+        assert not Path(folder).exists()
+
+
+def test_notes_come_before_the_answer() -> None:
+    notes: list[int] = []
+    with Child(f"{__name__}:Held") as child:
+        assert child.ask("count", 3, told=notes.append) == 3
+    assert notes == [0, 1, 2]
+    note("in a process that does not serve, nobody hears it")
+
+
+def test_an_error_that_cannot_be_sent_arrives_in_words_and_the_child_goes_on() -> None:
+    with Child(f"{__name__}:Held") as child:
+        with pytest.raises(RuntimeError, match="KeyError: <function"):
+            child.ask("raises")
+        assert child.ask("count", 2) == 2
+
+
+def test_a_child_whose_answer_cannot_be_read_is_out_of_step_and_ends() -> None:
+    with Child(f"{__name__}:Held") as child:
+        with pytest.raises(ProcessDiedError, match=r"its answer cannot be read \(ZeroDivisionError"):
+            child.ask("unreadable")
+        assert not child.is_free
+
+
+def test_what_cannot_be_sent_is_the_callers_error_and_the_child_ends() -> None:
+    with Child(f"{__name__}:Held") as child:
+        assert child.ask("count", 1) == 1
+        with pytest.raises((AttributeError, TypeError)):
+            child.ask("count", lambda: None)
+        assert not child.is_free
+
+
+def test_a_folder_in_use_stays_and_goes_at_the_end() -> None:
+    with Room() as one:
+        with Room() as other:
+            assert one.path.exists()
+            assert one.path != other.path
+        assert not other.path.exists()
+        assert str(one.path).startswith(tempfile.gettempdir())
+    assert not one.path.exists()
