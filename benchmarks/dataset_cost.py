@@ -18,8 +18,8 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_pe.export import check_dataset, export_onnx
-from keras_pe.export.parity.dataset.executors.process_pool import ProcessPool
+from keras_pe.export import Batching, check_dataset, export_onnx
+from keras_pe.export.parity.work.executors.process_pool import ProcessPool
 
 BATCH, FEATURES, REPEATS = 1024, 64, 5
 
@@ -35,7 +35,7 @@ def bare(model: str, artifact: str, data: str) -> float:
     """Returns the rows a second of the loop. Runs in a worker."""
     import onnxruntime
 
-    from keras_pe.export.parity.dataset.reference import KerasRows
+    from keras_pe.export.parity.work.reference import KerasRows
 
     reference = KerasRows.load(Path(model), None)
     session = onnxruntime.InferenceSession(artifact, providers=["CPUExecutionProvider"])
@@ -57,7 +57,7 @@ def checked(pool: ProcessPool, model: str, artifact: str, data: str) -> float:
         model,
         artifact,
         data,
-        batch_size=BATCH,
+        batching=Batching(batch_size=BATCH),
         executor=pool,
         progress=lambda done, total, what: times.append((time.perf_counter(), done)),
     )

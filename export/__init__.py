@@ -30,12 +30,15 @@ if TYPE_CHECKING:
     from keras_pe.export.parity.bundle.bundle import write_bundle
     from keras_pe.export.parity.bundle.replay import replay_bundle
     from keras_pe.export.parity.check import check_parity
+    from keras_pe.export.parity.data.batching import Batching
+    from keras_pe.export.parity.data.source import DataError, DataPart, DataSource
     from keras_pe.export.parity.dataset.check import check_dataset
     from keras_pe.export.parity.dataset.dataset_report import DatasetReport
     from keras_pe.export.parity.dataset.parity_batch import ParityBatch
     from keras_pe.export.parity.parity_report import ParityReport
     from keras_pe.export.parity.pytest_plugin import assert_parity
     from keras_pe.export.parity.reports.report import write_report
+    from keras_pe.export.parity.work.job import Acceptance
     from keras_pe.export.results.check_results import CaseInfo, Stage
     from keras_pe.export.results.comparison import Comparison, ErrorProfile
     from keras_pe.export.results.diagnosis import Finding, LayerResult, Proof
@@ -44,10 +47,15 @@ if TYPE_CHECKING:
     from keras_pe.export.saved_model import export_saved_model
 
 __all__ = [
+    "Acceptance",
     "Artifact",
+    "Batching",
     "CaseInfo",
     "CaseResult",
     "Comparison",
+    "DataError",
+    "DataPart",
+    "DataSource",
     "DatasetReport",
     "DisagreementError",
     "ErrorProfile",
@@ -90,9 +98,14 @@ __all__ = [
 
 # Those that are imported when they are first asked for, and the module each comes from.
 _LAZY = {
+    "Acceptance": "keras_pe.export.parity.work.job",
+    "Batching": "keras_pe.export.parity.data.batching",
     "CaseInfo": "keras_pe.export.results.check_results",
     "CaseResult": "keras_pe.export.results.runs",
     "Comparison": "keras_pe.export.results.comparison",
+    "DataError": "keras_pe.export.parity.data.source",
+    "DataPart": "keras_pe.export.parity.data.source",
+    "DataSource": "keras_pe.export.parity.data.source",
     "DatasetReport": "keras_pe.export.parity.dataset.dataset_report",
     "ErrorProfile": "keras_pe.export.results.comparison",
     "Finding": "keras_pe.export.results.diagnosis",

@@ -28,7 +28,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "diagnosis": ("export.parity.diagnosis",),
     "check": ("export.parity",),
     "bundles": ("export.parity.bundle",),
-    "data sets": ("export.parity.dataset",),
+    "data sets": ("export.parity.dataset", "export.parity.data", "export.parity.work", "export.parity.plugins"),
+    "connectors": ("export.connectors",),
     "demo": ("demo",),
     "command line": ("cli", "__main__"),
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 import ast
 import configparser
+import importlib
 import subprocess
 import sys
 import zipfile
@@ -118,6 +119,21 @@ def test_parity_knows_no_exporter_and_no_exporter_knows_parity() -> None:
             assert not {each for each in own_imports(path) if each.startswith(exporters)}, name
         if name.startswith(exporters):
             assert not {each for each in own_imports(path) if each.startswith("keras_pe.export.parity")}, name
+
+
+def test_connectors_use_the_public_interface_only() -> None:
+    public = set(importlib.import_module("keras_pe.export").__all__)
+    connectors = {name: path for name, path in modules().items() if name.startswith("keras_pe.export.connectors.")}
+    assert {name.rpartition(".")[2] for name in connectors} >= {"batches", "dask", "hugging_face", "ray", "tfrecord"}
+    for name, path in connectors.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            taken = {alias.name for alias in node.names} if isinstance(node, ast.Import | ast.ImportFrom) else set()
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("keras_pe"):
+                assert (node.module, taken - public) == ("keras_pe.export", set()), name
+            else:
+                assert not [each for each in taken if each.startswith("keras_pe")], name
+    # Nobody imports them: they are found as those of another package are.
+    assert importers("keras_pe.export.connectors") == set()
 
 
 def test_only_the_command_line_prints_or_exits() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ _OPTIONS = (
     ),
     click.option("--pad", "pad_values", type=(str, float), multiple=True, help="INPUT VALUE: what to pad it with."),
     click.option("--workers", type=int, help="Processes on this machine; one for each processor by default."),
-    click.option("--cluster", help="Run there: dask://HOST:PORT or ray://HOST:PORT."),
+    click.option("--cluster", help="Run there: dask://HOST:PORT or ray://HOST:PORT, or what a package adds."),
     click.option(
         "--checkpoint-dir",
         type=click.Path(path_type=Path, file_okay=False),
@@ -59,6 +60,7 @@ NAMES = (
     "checkpoint_dir",
 )
 
+_PAIRS = ("columns", "decisions", "atol", "pad_values")
 _OF_THE_SWEEP = ("inputs", "ranges", "sizes", "seed", "profile")
 
 
@@ -95,12 +97,15 @@ def run_check_data(
         quiet: Whether nothing is shown.
         **others: The options that a sweep has as well.
     """
+    from keras_pe.export.parity.data.batching import Batching
     from keras_pe.export.parity.dataset.check import check_dataset
-    from keras_pe.export.parity.dataset.executors.cluster import cluster_executor
-    from keras_pe.export.parity.dataset.schedule import WorkersDiedError
+    from keras_pe.export.parity.work.cluster import cluster_executor
+    from keras_pe.export.parity.work.job import Acceptance
+    from keras_pe.export.parity.work.schedule import WorkersDiedError
 
-    pairs = ("columns", "decisions", "atol", "pad_values")
-    given: dict[str, Any] = {name: dict(value) if name in pairs else value for name, value in options.items()}
+    given: dict[str, Any] = {name: dict(value) if name in _PAIRS else value for name, value in options.items()}
+    for argument, group in (("batching", Batching), ("acceptance", Acceptance)):
+        given[argument] = group(**{each.name: given.pop(each.name) for each in fields(group)})
     cluster = given.pop("cluster")
     if cluster is not None and given["workers"] is not None:
         raise ValueError("--workers is about this machine: a --cluster has its own.")

@@ -215,7 +215,7 @@ def test_damaged_data_is_a_sentence_and_exit_code_2(folder: Path, tmp_path: Path
         (["--inputs", "data.npz", "--data", "data.npz"], "takes the place of the sweep"),
         (["--stop-after", "3"], "--stop-after is about --data"),
         (["--data", "data.npz", "--cluster", "dask://a:1", "--workers", "2"], "a --cluster has its own"),
-        (["--data", "data.npz", "--cluster", "spark://a"], "must be dask://HOST:PORT or ray://HOST:PORT"),
+        (["--data", "data.npz", "--cluster", "spark://a"], "one of dask://HOST:PORT, ray://HOST:PORT"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(folder: Path, options: list[str], said: str) -> None:

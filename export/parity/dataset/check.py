@@ -1,7 +1,6 @@
 """Every row of a data set through a model and what was exported from it."""
 
 import contextlib
-import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,26 +10,29 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.parity.check import versions_of
-from keras_pe.export.parity.dataset.calibration import calibrate, sample_of
-from keras_pe.export.parity.dataset.checkpoint import Checkpoint
+from keras_pe.export.parity.data.batching import Batching
+from keras_pe.export.parity.data.opening import open_source
+from keras_pe.export.parity.data.shards import shards_of, travelling
+from keras_pe.export.parity.data.source import DataSource
 from keras_pe.export.parity.dataset.dataset_report import DatasetReport
 from keras_pe.export.parity.dataset.diagnosis import diagnose
-from keras_pe.export.parity.dataset.executors.here import Here
-from keras_pe.export.parity.dataset.executors.process_pool import ProcessPool
-from keras_pe.export.parity.dataset.job import Calibration, Job
-from keras_pe.export.parity.dataset.opening import open_targets, opened_model
-from keras_pe.export.parity.dataset.schedule import Schedule
-from keras_pe.export.parity.dataset.shard import shard_batches
-from keras_pe.export.parity.dataset.sources.opening import open_source
-from keras_pe.export.parity.dataset.sources.source import Shard, Source
-from keras_pe.export.parity.dataset.statistics.decisions import parse_decision
 from keras_pe.export.parity.dataset.statistics.worst import WorstRow
 from keras_pe.export.parity.dataset.summary import summarize
+from keras_pe.export.parity.work.checkpoint import Checkpoint
+from keras_pe.export.parity.work.executors.here import Here
+from keras_pe.export.parity.work.executors.process_pool import ProcessPool
+from keras_pe.export.parity.work.job import Acceptance, Calibration, Job
+from keras_pe.export.parity.work.models import open_targets, opened_model
+from keras_pe.export.parity.work.schedule import Schedule
+from keras_pe.export.parity.work.shard import shard_batches
 from keras_pe.export.processes.room import Room
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 Progress = Callable[[int, int | None, str], None]
+
+_IN_FLIGHT = 32
+"""Shards handed out at once to an executor whose size is not known."""
 
 
 def check_dataset(
@@ -38,15 +40,9 @@ def check_dataset(
     artifacts: Any,
     data: Any,
     *,
-    columns: Mapping[str, str] | None = None,
-    decisions: Mapping[str, str | float | None] | None = None,
-    atol: Mapping[str, float] | None = None,
-    allow_changed: float = 0.0,
-    stop_after: int | None = None,
-    batch_size: int = 1024,
-    length_buckets: Sequence[int] = (),
-    pad_values: Mapping[str, float] | None = None,
-    runtimes: Sequence[str | RuntimeSpec] | None = None,
+    batching: Batching | None = None,
+    acceptance: Acceptance | None = None,
+    runtimes: str | RuntimeSpec | Sequence[str | RuntimeSpec] | None = None,
     input_signature: Any = None,
     workers: int | None = None,
     executor: Executor | None = None,
@@ -66,21 +62,12 @@ def check_dataset(
         model: The reference: a built `keras.Model`, the path of a `.keras` file, or an artifact.
         artifacts: What to check, one or several, as returned by an export or by path.
         data: A path of an `.npz`, `.npy`, `.parquet` or `.tfrecord` file, or of a folder of one of the latter three; a
-            mapping of names to arrays; a `tf.data.Dataset`, a `keras.utils.PyDataset`, or a `datasets.Dataset`. Of
-            `(inputs, targets)` the targets are left out, and so are columns that are no inputs. Files are never loaded
-            whole, but for arrays of a compressed `.npz` file that are stored column by column.
-        columns: The column of an input, for inputs whose column has another name.
-        decisions: How an output decides, by its name: "argmax", "top5", a threshold, or None where it does not. By
-            default outputs that look like probabilities decide by the largest, or by 0.5.
-        atol: The absolute difference allowed for an output, by its name. By default 8 times the noise floor for outputs
-            that do not decide, and any for those that do.
-        allow_changed: The share of the rows that may fail.
-        stop_after: Stop when so many rows have failed. The check has not passed then.
-        batch_size: Rows fed together.
-        length_buckets: Sizes that dynamic dimensions are padded to, each row to the next one up. Without them rows are
-            fed together with those of their own length.
-        pad_values: What an input is padded with, by its name: 0, False or an empty text by default. Rows that are
-            shorter than a static size are padded for these inputs, and refused for others.
+            mapping of names to arrays; a `tf.data.Dataset`, a `keras.utils.PyDataset`, or a `datasets.Dataset`; a
+            `DataSource`, or what another package registers. Of `(inputs, targets)` the targets are left out, and so are
+            columns that are no inputs. Files are never loaded whole, but for arrays of a compressed `.npz` file that
+            are stored column by column.
+        batching: How rows become batches: columns, size, lengths and padding.
+        acceptance: What counts as a failed row, and how many may fail: decisions, tolerances and limits.
         runtimes: As in `check_parity`.
         input_signature: As in `export_onnx`, for models that do not tell it themselves.
         workers: How many processes to run on this machine, one for each processor by default; 0 for none, which lets
@@ -104,7 +91,8 @@ def check_dataset(
         BrokenExecutor: If workers keep dying. What was finished stays in `checkpoint_dir`.
     """
     start = time.perf_counter()
-    _check_options(allow_changed, stop_after, batch_size, workers, executor)
+    _check_workers(workers, executor)
+    acceptance = acceptance or Acceptance()
     tell = progress or (lambda done, total, what: None)
     source = open_source(data)
     targets = open_targets(artifacts, runtimes)
@@ -112,35 +100,26 @@ def check_dataset(
     with ExitStack() as stack:
         home = Path(checkpoint_dir) if checkpoint_dir else stack.enter_context(Room()).path
         checkpoint = Checkpoint(home)
-        opened = stack.enter_context(opened_model(model, home.absolute(), in_process=workers == 0))
         job = Job(
-            reference=opened.path,
-            reference_runtime=opened.runtime,
-            reference_key=opened.key,
-            modules=opened.modules,
+            reference=stack.enter_context(opened_model(model, home.absolute(), in_process=workers == 0)),
             targets=targets,
-            source=None if source.is_local else source,
-            data=source.name,
-            data_columns=source.columns,
+            source=travelling(source),
+            batching=batching or Batching(),
+            acceptance=acceptance,
             input_signature=input_signature,
-            columns=dict(columns or {}),
-            batch_size=batch_size,
-            length_buckets=tuple(sorted(length_buckets)),
-            pad_values=dict(pad_values or {}),
-            decisions={name: parse_decision(given) for name, given in (decisions or {}).items()},
-            atol=dict(atol or {}),
             timeout=timeout,
             one_thread=workers != 0,
         )
         count = _processors() if workers is None else workers
         pool = executor or stack.enter_context(_ended(ProcessPool(count) if count else Here()))
-        schedule = Schedule(pool, job, checkpoint, None if executor else count, stop_after, tell)
-        calibration: Calibration = schedule.call(calibrate, job, _sample(source))
+        schedule = Schedule(pool, job, checkpoint, _IN_FLIGHT if executor else max(1, 2 * count), tell)
+        calibration = schedule.calibrate(source)
         tallies = schedule.run(calibration, source)
         tell(schedule.rows, source.rows, "looking at the worst rows")
-        results = tuple(summarize(calibration, target, tallies.get(target.key), allow_changed) for target in targets)
+        may_fail = acceptance.allow_changed
+        results = tuple(summarize(calibration, target, tallies.get(target.key), may_fail) for target in targets)
     counted = [(target, result.statistics) for target, result in zip(targets, results, strict=True)]
-    diagnosis = diagnose(model, job, counted, calibration.batching.inputs, _batch_of(job, calibration, source))
+    diagnosis = diagnose(model, job, counted, calibration.feed.inputs, _batch_of(job, calibration, source))
     return DatasetReport(
         model=calibration.model,
         basis=calibration.basis,
@@ -170,32 +149,18 @@ def _ended(pool: Executor) -> Iterator[Executor]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _sample(source: Source) -> tuple[Shard, ...]:
-    """Returns the shards that the noise floor is taken from: of a source that is read once, the first."""
-    shards = source.shards()
-    return sample_of(list(shards)) if not source.is_local else tuple(itertools.islice(shards, 1))
-
-
-def _batch_of(job: Job, calibration: Calibration, source: Source) -> Callable[[WorstRow], Mapping[str, Array]]:
+def _batch_of(job: Job, calibration: Calibration, source: DataSource) -> Callable[[WorstRow], Mapping[str, Array]]:
     """Returns what reads the batch of a row once more."""
 
     def read(row: WorstRow) -> Mapping[str, Array]:
-        shard = next(shard for shard in source.shards() if shard.index == row.shard)
+        shard = next(shard for shard in shards_of(source) if shard.index == row.shard)
         batches = shard_batches(job, calibration, shard)
         return next(batch.inputs for number, batch in enumerate(batches) if number == row.batch)
 
     return read
 
 
-def _check_options(
-    allow_changed: float, stop_after: int | None, batch_size: int, workers: int | None, executor: Executor | None
-) -> None:
-    if not 0 <= allow_changed <= 1:
-        raise ValueError(f"`allow_changed` must be a share of the rows, from 0 to 1. Received: {allow_changed!r}.")
-    if stop_after is not None and stop_after < 1:
-        raise ValueError(f"`stop_after` must be at least 1 row. Received: stop_after={stop_after!r}.")
-    if batch_size < 1:
-        raise ValueError(f"`batch_size` must be at least 1 row. Received: batch_size={batch_size!r}.")
+def _check_workers(workers: int | None, executor: Executor | None) -> None:
     if workers is not None and workers < 0:
         raise ValueError(f"`workers` must be at least 0. Received: workers={workers!r}.")
     if workers is not None and executor is not None:

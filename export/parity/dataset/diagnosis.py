@@ -10,14 +10,13 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.parity.check import check_parity
-from keras_pe.export.parity.dataset.job import Job, Target
+from keras_pe.export.parity.data.batching import fixed_size
 from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
 from keras_pe.export.parity.dataset.statistics.worst import Severity, WorstRow
-from keras_pe.export.parity.dataset.whole_batches import fill_up, fixed_size
 from keras_pe.export.parity.parity_report import ParityReport
+from keras_pe.export.parity.work.job import Job, Target
+from keras_pe.export.parity.work.whole_batches import fill_up
 from keras_pe.export.results import Array
-
-Batch = Mapping[str, Array]
 
 
 def diagnose(
@@ -25,7 +24,7 @@ def diagnose(
     job: Job,
     found: Sequence[tuple[Target, RuntimeStatistics]],
     takes: Sequence[TensorInfo],
-    batch_of: Callable[[WorstRow], Batch],
+    batch_of: Callable[[WorstRow], Mapping[str, Array]],
 ) -> ParityReport | None:
     """Returns the check of the worst rows of the runtimes that fail, None where none does.
 
@@ -53,7 +52,7 @@ def _failing(statistics: RuntimeStatistics) -> list[WorstRow]:
 
 
 def _check(
-    model: Any, job: Job, failing: Sequence[tuple[Target, list[WorstRow]]], cases: Sequence[Batch]
+    model: Any, job: Job, failing: Sequence[tuple[Target, list[WorstRow]]], cases: Sequence[Mapping[str, Array]]
 ) -> ParityReport:
     return check_parity(
         model,
@@ -65,7 +64,7 @@ def _check(
     )
 
 
-def _together(rows: list[WorstRow], takes: Sequence[TensorInfo]) -> Batch:
+def _together(rows: list[WorstRow], takes: Sequence[TensorInfo]) -> Mapping[str, Array]:
     """Returns the worst row, and those after it that have its shapes, as one batch that the model takes."""
     shapes = {name: array.shape for name, array in rows[0].inputs.items()}
     alike = [row for row in rows if {name: array.shape for name, array in row.inputs.items()} == shapes]

@@ -2,21 +2,20 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import Artifact
-from keras_pe.export.parity.dataset.calibration import calibrate
-from keras_pe.export.parity.dataset.job import Calibration, Job
-from keras_pe.export.parity.dataset.opening import open_model_file, open_targets
-from keras_pe.export.parity.dataset.shard import run_rows
-from keras_pe.export.parity.dataset.sources.arrays import InMemory
-from keras_pe.export.parity.dataset.sources.source import SHARD_ROWS
-from keras_pe.export.parity.dataset.statistics.decisions import parse_decision
+from keras_pe.export.parity.data.arrays import open_mapping
+from keras_pe.export.parity.data.batching import Batching
+from keras_pe.export.parity.data.shards import shards_of, travelling
+from keras_pe.export.parity.data.source import SHARD_ROWS
 from keras_pe.export.parity.dataset.statistics.worst import Severity
+from keras_pe.export.parity.work.calibration import calibrate
+from keras_pe.export.parity.work.job import Acceptance, Calibration, Job
+from keras_pe.export.parity.work.models import open_model_file, open_targets
+from keras_pe.export.parity.work.shard import run_rows
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
@@ -27,23 +26,8 @@ class ParityBatch:
     The model and the runtime are loaded with the first batch, and kept. The noise floor is that of the first batch; a
     row beyond it is measured again, with a floor of its own, before it fails.
 
-    With Ray Data a class is an actor, which loads once:
-
-        rows = ray.data.read_parquet("data").map_batches(
-            ParityBatch, fn_constructor_args=("model.keras", "model.onnx"), batch_size=1024, concurrency=(1, 4)
-        )
-        failed = rows.sum("failed")
-
-    With Spark a Python worker keeps what it has loaded from task to task:
-
-        def check(frames):
-            parity = ParityBatch("model.keras", "model.onnx")
-            for frame in frames:
-                yield frame[["id"]].assign(**parity({"x": np.stack(frame["x"])}))
-
-        rows.mapInPandas(check, "id string, failed boolean, error double")
-
-    Both are whole scripts in docs/engines.md, which tests run.
+    A class is an actor of Ray Data, which loads once, and a worker of Spark keeps what it has loaded from task to task:
+    docs/engines.md has a script for each, which tests run.
     """
 
     def __init__(
@@ -52,9 +36,8 @@ class ParityBatch:
         artifact: str | os.PathLike[str] | Artifact,
         *,
         runtime: str | RuntimeSpec | None = None,
-        columns: Mapping[str, str] | None = None,
-        decisions: Mapping[str, str | float | None] | None = None,
-        atol: Mapping[str, float] | None = None,
+        batching: Batching | None = None,
+        acceptance: Acceptance | None = None,
         input_signature: Any = None,
         timeout: float = 120.0,
     ) -> None:
@@ -64,34 +47,22 @@ class ParityBatch:
             model: The path of a `.keras` file or of an artifact, where the worker finds it.
             artifact: What to check, one artifact.
             runtime: The runtime to check it in; the default one of its format if it is left out.
-            columns: As in `check_dataset`.
-            decisions: As in `check_dataset`.
-            atol: As in `check_dataset`.
+            batching: How rows become batches.
+            acceptance: How outputs are judged.
             input_signature: As in `export_onnx`.
             timeout: Seconds that the runtime may take for a batch.
 
         Raises:
             ValueError, FileNotFoundError, ImportError: As `check_dataset`.
         """
-        opened = open_model_file(Path(model))
-        self._job = Job(
-            reference=opened.path,
-            reference_runtime=opened.runtime,
-            reference_key=opened.key,
-            modules=opened.modules,
-            targets=open_targets(artifact, None if runtime is None else [runtime])[:1],
-            source=None,
-            data="the batch",
-            data_columns=(),
-            input_signature=input_signature,
-            columns=dict(columns or {}),
-            batch_size=SHARD_ROWS,
-            length_buckets=(),
-            pad_values={},
-            decisions={name: parse_decision(given) for name, given in (decisions or {}).items()},
-            atol=dict(atol or {}),
-            timeout=timeout,
-        )
+        self._reference = open_model_file(model)
+        self._targets = open_targets(artifact, runtime)[:1]
+        self._options: dict[str, Any] = {
+            "batching": batching or Batching(batch_size=SHARD_ROWS),
+            "acceptance": acceptance or Acceptance(),
+            "input_signature": input_signature,
+            "timeout": timeout,
+        }
         self._calibration: Calibration | None = None
 
     def __call__(self, batch: Mapping[str, Array | Sequence[Any]]) -> dict[str, Array]:
@@ -107,11 +78,11 @@ class ParityBatch:
         Raises:
             DataError: If the batch does not fit the model.
         """
-        source = InMemory(batch, "the batch")
-        shards = tuple(source.shards())
+        source = open_mapping(batch, "the batch")
+        shards = tuple(shards_of(source))
+        job = Job(self._reference, self._targets, travelling(source), **self._options)
         if self._calibration is None:
-            job = replace(self._job, data_columns=source.columns)
             self._calibration = calibrate(job, shards[:1])
-        found = [run_rows(self._job, self._calibration, shard) for shard in shards]
+        found = [run_rows(job, self._calibration, shard) for shard in shards]
         severity = np.concatenate([rows.severity for rows in found])
         return {"failed": severity > Severity.AGREES, "error": np.concatenate([rows.error for rows in found])}

@@ -1,10 +1,10 @@
 """What one artifact in one runtime has come to, once its shards are merged."""
 
-from keras_pe.export.parity.dataset.job import Calibration, Target
 from keras_pe.export.parity.dataset.results import DatasetResult, OutputSummary
-from keras_pe.export.parity.dataset.schedule import Tally
 from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
 from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
+from keras_pe.export.parity.work.job import Calibration, Target
+from keras_pe.export.parity.work.schedule import Tally
 
 
 def summarize(calibration: Calibration, target: Target, tally: Tally | None, allow_changed: float) -> DatasetResult:

@@ -2,14 +2,16 @@
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from keras_pe.export import Acceptance, Batching
 from keras_pe.export.parity.dataset.check import check_dataset
-from keras_pe.export.parity.dataset.executors.process_pool import ProcessPool
-from keras_pe.export.parity.dataset.session import close_session
+from keras_pe.export.parity.work.executors.process_pool import ProcessPool
+from keras_pe.export.parity.work.session import close_session
 from tests.cli.test_check_data import write_model
 from tests.export.parity.dataset.conftest import Files, draw
 from tests.export.parity.dataset.own_layer import Twice
@@ -47,7 +49,7 @@ def test_one_wrong_row_is_found_named_and_looked_into(files: Files, pool: Proces
     assert "row 12,345" in str(report)
     assert report.diagnosis is not None
     assert report.diagnosis.findings
-    allowed = check_dataset(files.model, files.planted, data, executor=pool, allow_changed=1e-4)
+    allowed = check_dataset(files.model, files.planted, data, executor=pool, acceptance=Acceptance(allow_changed=1e-4))
     assert allowed.passed
 
 
@@ -78,8 +80,7 @@ def test_it_stops_where_enough_rows_fail_and_keeps_what_was_done(
         files.planted,
         saved(tmp_path, x=x),
         executor=pool,
-        stop_after=50,
-        allow_changed=1.0,
+        acceptance=Acceptance(stop_after=50, allow_changed=1.0),
         checkpoint_dir=tmp_path / "kept",
     )
     assert report.stopped_early
@@ -127,26 +128,24 @@ def test_this_process_is_enough_where_processors_are_not_counted(
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("make", "sentence"),
     [
-        ({"allow_changed": 2}, "`allow_changed` must be a share"),
-        ({"stop_after": 0}, "`stop_after` must be at least 1"),
-        ({"batch_size": 0}, "`batch_size` must be at least 1"),
-        ({"workers": -1}, "`workers` must be at least 0"),
-        ({"decisions": {"p": "best"}}, "`decisions` must be"),
-        ({"runtimes": ["onnx"]}, "Unknown runtime"),
+        (lambda: Acceptance(allow_changed=2), "`allow_changed` must be a share"),
+        (lambda: Acceptance(stop_after=0), "`stop_after` must be at least 1"),
+        (lambda: Acceptance(decisions={"p": "best"}), "`decisions` must be"),
+        (lambda: Batching(batch_size=0), "`batch_size` must be at least 1"),
+        (lambda: check_dataset("model", "artifact", "data", workers=-1), "`workers` must be at least 0"),
+        (lambda: check_dataset("model", __file__, {"x": draw(3)}, runtimes=["onnx"]), "Unknown runtime"),
     ],
 )
-def test_an_option_that_makes_no_sense_is_refused_before_anything_runs(
-    files: Files, options: dict, sentence: str, tmp_path: Path
-) -> None:
+def test_an_option_that_makes_no_sense_is_refused_before_anything_runs(make: Callable, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        check_dataset(files.model, files.onnx, {"x": draw(3)}, checkpoint_dir=tmp_path / "new", **options)
+        make()
 
 
 def test_options_about_what_is_no_output_are_refused(files: Files) -> None:
     with pytest.raises(ValueError, match=r"`atol` must be of outputs: p\. Received: q"):
-        check_dataset(files.model, files.onnx, {"x": draw(3)}, workers=0, atol={"q": 1.0})
+        check_dataset(files.model, files.onnx, {"x": draw(3)}, workers=0, acceptance=Acceptance(atol={"q": 1.0}))
 
 
 def test_a_check_in_this_process_leaves_the_environment_as_it_was(

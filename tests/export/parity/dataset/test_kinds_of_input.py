@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from keras_pe.export import Batching
 from keras_pe.export.parity.dataset.check import check_dataset
 from keras_pe.export.parity.dataset.parity_batch import ParityBatch
-from keras_pe.export.parity.dataset.session import close_session
+from keras_pe.export.parity.work.session import close_session
 
 ROWS = 500
 LENGTHS = [row % 7 + 1 for row in range(ROWS)]
@@ -66,7 +67,9 @@ def columns() -> dict[str, list]:
 def test_every_row_arrives_whatever_its_length(tmp_path: Path, buckets: tuple[int, ...]) -> None:
     model, wrong = write_model(tmp_path / "model.onnx"), write_model(tmp_path / "wrong.onnx", wrong="row 77")
     pq.write_table(pa.table(columns()), tmp_path / "data.parquet")
-    report = check_dataset(model, [model, wrong], tmp_path / "data.parquet", workers=0, length_buckets=buckets)
+    report = check_dataset(
+        model, [model, wrong], tmp_path / "data.parquet", workers=0, batching=Batching(length_buckets=buckets)
+    )
     sound, other = report.results
     assert (sound.passed, sound.statistics.rows) == (True, ROWS)
     assert sound.statistics.outputs["same"].rows == ROWS

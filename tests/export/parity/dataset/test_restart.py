@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from keras_pe.export.parity.data.source import SHARD_ROWS
 from keras_pe.export.parity.dataset.check import check_dataset
-from keras_pe.export.parity.dataset.sources.source import SHARD_ROWS
 from tests.cli.test_check_data import write_model
 from tests.export.parity.dataset.conftest import Files, draw
 

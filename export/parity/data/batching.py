@@ -1,0 +1,233 @@
+"""Rows to batches that a model takes: columns to inputs, types, axes, and rows of several lengths side by side."""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.parity.data.source import Column, DataError, Rows
+from keras_pe.export.results import Array
+from keras_pe.export.runtimes.runtime import as_dtype, as_texts
+
+_WAY_OUT = " Shorter rows are padded where `pad_values` names the input."
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows that are fed together.
+
+    Attributes:
+        rows: Their numbers in the data set.
+        inputs: By name, one row each along the first axis.
+    """
+
+    rows: Array
+    inputs: dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How rows become batches.
+
+    Attributes:
+        columns: The column of an input, for inputs whose column has another name.
+        batch_size: Rows fed together. A model whose batch is static decides it itself.
+        length_buckets: Sizes that dynamic dimensions are padded to, each row to the next one up. Without them rows are
+            fed together with those of their own length, and none is padded.
+        pad_values: What an input is padded with, by its name: 0, False or an empty text by default. Rows that are
+            shorter than a static size are padded for these inputs, and refused for others: they are more likely
+            damaged.
+
+    Raises:
+        ValueError: If `batch_size < 1`.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    batch_size: int = 1024
+    length_buckets: Sequence[int] = ()
+    pad_values: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuses what makes no sense, and sorts the buckets."""
+        if self.batch_size < 1:
+            raise ValueError(f"`batch_size` must be at least 1 row. Received: batch_size={self.batch_size!r}.")
+        object.__setattr__(self, "length_buckets", tuple(sorted(self.length_buckets)))
+
+
+@dataclass(frozen=True)
+class Feed:
+    """How the rows of a data set become batches of a model.
+
+    Attributes:
+        inputs: What the model takes.
+        rule: How rows become batches, with the column of every input and the model's own batch where it is static.
+    """
+
+    inputs: tuple[TensorInfo, ...]
+    rule: Batching
+
+    @classmethod
+    def match(cls, inputs: tuple[TensorInfo, ...], rule: Batching, columns: Sequence[str], name: str) -> "Feed":
+        """Returns the feed of data with these columns.
+
+        Raises:
+            DataError: If an input has no column.
+            ValueError: If a column is given for what is no input.
+        """
+        matched = match_columns(inputs, columns, rule.columns, name)
+        return cls(inputs, replace(rule, columns=matched, batch_size=fixed_size(inputs) or rule.batch_size))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        return tuple(dict.fromkeys(self.rule.columns.values()))
+
+    def batches(self, start: int, rows: Rows) -> Iterator[Batch]:
+        """Returns the batches of rows that stand together, the first of which has the number `start`.
+
+        Raises:
+            DataError: If a row does not fit the model.
+        """
+        count = len(next(iter(rows.values())))
+        columns = {spec.name: self._column(spec, rows, start) for spec in self.inputs}
+        numbers = np.arange(start, start + count)
+        for members in self._groups(columns, count):
+            arrays = {spec.name: self._stack(spec, columns[spec.name], members) for spec in self.inputs}
+            for first in range(0, len(members), self.rule.batch_size):
+                part = slice(first, first + self.rule.batch_size)
+                yield Batch(numbers[members[part]], {name: array[part] for name, array in arrays.items()})
+
+    def _column(self, spec: TensorInfo, rows: Rows, start: int) -> Column:
+        column = rows[self.rule.columns[spec.name]]
+        name = self.rule.columns[spec.name]
+        if isinstance(column, np.ndarray):
+            return _arranged(spec, _typed(spec, column, name, start), name, pads=spec.name in self.rule.pad_values)
+        typed = [_typed(spec, row[np.newaxis], name, start + i)[0] for i, row in enumerate(column)]
+        shapes = {row.ndim for row in typed}
+        if shapes != {len(spec.shape) - 1}:
+            raise DataError(
+                f"Column {name!r} must have rows of {len(spec.shape) - 1} axes. Received: {sorted(shapes)} axes."
+            )
+        return typed
+
+    def _groups(self, columns: Mapping[str, Column], count: int) -> list[Array]:
+        """Returns the rows that can be fed together, by the sizes that they are padded to; small sizes first."""
+        ragged = [spec for spec in self.inputs if not isinstance(columns[spec.name], np.ndarray) or self._pads(spec)]
+        if not ragged:
+            return [np.arange(count)]
+        groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
+        for row in range(count):
+            sizes = tuple(self._padded(spec, columns[spec.name][row].shape) for spec in ragged)
+            groups.setdefault(sizes, []).append(row)
+        return [np.array(groups[sizes]) for sizes in sorted(groups)]
+
+    def _pads(self, spec: TensorInfo) -> bool:
+        return bool(self.rule.length_buckets) and any(isinstance(dim, str) for dim in spec.shape[1:])
+
+    def _padded(self, spec: TensorInfo, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Returns the shape that a row is padded to: a static size, the next bucket, or its own."""
+        return tuple(
+            dim if isinstance(dim, int) else next((size for size in self.rule.length_buckets if size >= own), own)
+            for dim, own in zip(spec.shape[1:], shape, strict=True)
+        )
+
+    def _stack(self, spec: TensorInfo, column: Column, members: Array) -> Array:
+        if isinstance(column, np.ndarray) and not self._pads(spec):
+            return column if len(members) == len(column) else column[members]
+        shape = self._padded(spec, column[members[0]].shape)
+        dtype = as_dtype(spec.dtype)
+        empty = "" if dtype.kind == "O" else 0
+        stacked = np.full((len(members), *shape), self.rule.pad_values.get(spec.name, empty), dtype)
+        for place, row in zip(stacked, (column[i] for i in members), strict=True):
+            sizes = list(zip(row.shape, shape, spec.shape[1:], strict=True))
+            is_short = any(own < size and isinstance(dim, int) for own, size, dim in sizes)
+            pads, name = spec.name in self.rule.pad_values, self.rule.columns[spec.name]
+            if any(own > size for own, size, _ in sizes) or (is_short and not pads):
+                raise DataError(
+                    f"Column {name!r} must have rows of {shape}, which is what the model's input "
+                    f"{spec.name!r} takes. Received: a row of {row.shape}.{'' if pads else _WAY_OUT}"
+                )
+            place[tuple(slice(size) for size in row.shape)] = row
+        return stacked
+
+
+def match_columns(
+    inputs: Sequence[TensorInfo], columns: Sequence[str], given: Mapping[str, str], name: str
+) -> dict[str, str]:
+    """Returns the column of each input: the one given for it, or of its name, or the only one there is.
+
+    Raises:
+        DataError: If an input has no column.
+        ValueError: If `given` has what is no input.
+    """
+    unknown = sorted(set(given) - {spec.name for spec in inputs})
+    if unknown:
+        names = ", ".join(spec.name for spec in inputs)
+        raise ValueError(f"`columns` must be of inputs: {names}. Received: {', '.join(unknown)}.")
+    matched = {}
+    for spec in inputs:
+        column = given.get(spec.name, spec.name)
+        if column not in columns and len(inputs) == 1 and len(columns) == 1 and not given:
+            column = columns[0]
+        if column not in columns:
+            near = difflib.get_close_matches(column, columns, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise DataError(
+                f"{name} must have a column {column!r} for the model's input {spec.name!r}. "
+                f"Received: {', '.join(columns)}.{hint}"
+            )
+        matched[spec.name] = column
+    return matched
+
+
+def _typed(spec: TensorInfo, values: Array, column: str, start: int) -> Array:
+    """Returns values in the input's type, if that loses nothing but digits of a float."""
+    dtype = as_dtype(spec.dtype)
+    if dtype.kind == "O":
+        if values.dtype.kind not in "OUS":
+            raise DataError(f"Column {column!r} must hold texts. Received: {values.dtype}.")
+        return as_texts(values)
+    if values.dtype.kind not in "fiub" and values.dtype.name != "bfloat16":
+        raise DataError(f"Column {column!r} must hold numbers, for {spec.dtype}. Received: {_type_name(values)}.")
+    if values.dtype == dtype or dtype.kind == "f" or dtype.name == "bfloat16":
+        return values.astype(dtype, copy=False)
+    with np.errstate(invalid="ignore"):
+        turned = values.astype(dtype)
+    lost = np.flatnonzero((turned != values).reshape(len(values), -1).any(axis=1))
+    if lost.size:
+        raise DataError(
+            f"Column {column!r} must hold values that {spec.dtype} can hold, which is what the model's input "
+            f"{spec.name!r} takes. Received: {values.dtype} in row {start + int(lost[0]):,} that it cannot."
+        )
+    return turned
+
+
+def _type_name(values: Array) -> str:
+    return "texts" if values.dtype.kind in "OUS" else str(values.dtype)
+
+
+def _arranged(spec: TensorInfo, values: Array, column: str, *, pads: bool) -> Column:
+    """Returns rows with the axes of the input; flat rows are given them, shorter ones are left to be padded."""
+    shape = spec.shape[1:]
+    static = [dim for dim in shape if isinstance(dim, int)]
+    own = values.shape[1:]
+    if len(static) == len(shape) and len(own) != len(shape) and np.prod(own, dtype=int) == np.prod(static, dtype=int):
+        return values.reshape(len(values), *static)
+    if len(own) == len(shape):
+        fits = [not isinstance(dim, int) or dim == size for dim, size in zip(shape, own, strict=True)]
+        if all(fits):
+            return values
+        if pads and all(not isinstance(dim, int) or size <= dim for dim, size in zip(shape, own, strict=True)):
+            return list(values)
+    wanted = ", ".join("any" if isinstance(dim, str) else str(dim) for dim in shape)
+    raise DataError(
+        f"Column {column!r} must have rows of shape ({wanted}), which is what the model's input {spec.name!r} takes. "
+        f"Received: rows of shape {own}.{'' if pads else _WAY_OUT}"
+    )
+
+
+def fixed_size(takes: Sequence[TensorInfo]) -> int | None:
+    """Returns the number of rows that a batch must have, None where it may have any."""
+    return next((int(spec.shape[0]) for spec in takes if spec.shape and isinstance(spec.shape[0], int)), None)

@@ -1,0 +1,72 @@
+"""Opens what a user calls their data: a path, arrays, or a data set of a library that a connector knows."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.messages import first_line
+from keras_pe.export.parity.data.arrays import open_mapping, open_npy
+from keras_pe.export.parity.data.npz import open_npz
+from keras_pe.export.parity.data.parquet import open_parquet
+from keras_pe.export.parity.data.source import DataError, DataSource
+from keras_pe.export.parity.plugins import DATA_SOURCES, registered
+
+_FILES: dict[str, Callable[[str, Sequence[Path]], DataSource]] = {
+    ".npy": open_npy,
+    ".npz": open_npz,
+    ".parquet": open_parquet,
+}
+
+
+def open_source(data: Any) -> DataSource:
+    """Returns the source that `data` stands for.
+
+    Args:
+        data: A source; a path of an `.npz`, `.npy` or `.parquet` file, or of a folder with files of one of the latter
+            two kinds; a mapping of names to arrays; or what is registered as `keras_pe.data_sources`.
+
+    Raises:
+        FileNotFoundError: If there is nothing at the path.
+        DataError: If it cannot be read.
+        TypeError: If it is none of these.
+    """
+    if isinstance(data, DataSource):
+        return data
+    if isinstance(data, str | os.PathLike):
+        return _open_path(Path(data))
+    if isinstance(data, Mapping):
+        return open_mapping(data)
+    connectors = registered(DATA_SOURCES)
+    for package in dict.fromkeys(kind.__module__.partition(".")[0] for kind in type(data).__mro__):
+        source: DataSource | None = connectors[package].load()(data) if package in connectors else None
+        if source is not None:
+            return source
+    raise TypeError(
+        "`data` must be a path, a mapping of names to arrays, or a data set of a package with a connector: "
+        f"{', '.join(sorted(name for name in connectors if not name.startswith('.')))}. "
+        f"Received: {type(data).__name__}."
+    )
+
+
+def _open_path(path: Path) -> DataSource:
+    """Opens a file, or a folder with files of one kind, by the suffix."""
+    if not path.exists():
+        raise FileNotFoundError(f"There is no data at {str(path)!r}.")
+    connectors = {name: entry for name, entry in registered(DATA_SOURCES).items() if name.startswith(".")}
+    kinds = sorted({*_FILES, *connectors})
+    files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.suffix in kinds)
+    found = sorted({file.suffix for file in files})
+    if len(found) > 1:
+        raise DataError(f"A folder must hold data of one kind. Received: {path} with {', '.join(found)}.")
+    if not found or found[0] not in kinds:
+        what = f"{path} without any" if path.is_dir() else str(path)
+        raise DataError(f"Data must be in files that end in {', '.join(kinds)}. Received: {what}.")
+    (suffix,) = found
+    try:
+        opened: DataSource = (_FILES.get(suffix) or connectors[suffix].load())(str(path), files)
+    except (DataError, ImportError):
+        raise
+    except Exception as error:  # whatever a damaged file makes of itself
+        raise DataError(f"{path} must be readable. Received: {first_line(error)}.") from error
+    return opened

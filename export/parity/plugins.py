@@ -1,0 +1,28 @@
+"""What other packages add to a check of a data set, by entry points: data sets they know, and where shards may run."""
+
+from importlib.metadata import EntryPoint, entry_points
+
+DATA_SOURCES = "keras_pe.data_sources"
+"""An entry point is named after the package whose objects it opens, and is called with one: it returns a `DataSource`,
+or None for what it does not know. One that is named after a suffix, such as ".tfrecord", is called with what the report
+calls the data, and with the files."""
+
+EXECUTORS = "keras_pe.executors"
+"""An entry point is named after the scheme of an address, and is called with what follows "://": it returns a context
+manager that yields a `concurrent.futures.Executor`."""
+
+_CONNECTORS = "keras_pe.export.connectors"
+_OURS = (
+    EntryPoint("tensorflow", f"{_CONNECTORS}.batches:open_tf_dataset", DATA_SOURCES),
+    EntryPoint("keras", f"{_CONNECTORS}.batches:open_py_dataset", DATA_SOURCES),
+    EntryPoint("datasets", f"{_CONNECTORS}.hugging_face:open_dataset", DATA_SOURCES),
+    EntryPoint(".tfrecord", f"{_CONNECTORS}.tfrecord:open_records", DATA_SOURCES),
+    EntryPoint("dask", f"{_CONNECTORS}.dask:dask_executor", EXECUTORS),
+    EntryPoint("ray", f"{_CONNECTORS}.ray:ray_executor", EXECUTORS),
+)
+
+
+def registered(group: str) -> dict[str, EntryPoint]:
+    """Returns the entry points of a group by name, those of this package among them. None is loaded."""
+    ours = [entry for entry in _OURS if entry.group == group]
+    return {entry.name: entry for entry in (*entry_points(group=group), *ours)}

@@ -1,0 +1,100 @@
+"""What a sample of the rows tells before all of them are run: the noise floor, and how the outputs decide."""
+
+from dataclasses import replace
+
+from keras_pe.export.comparison.rounding import MAX_FACTOR, noise_floor
+from keras_pe.export.comparison.tolerance import flat_tolerance, is_float
+from keras_pe.export.errors import RuntimeFailedError
+from keras_pe.export.messages import first_line
+from keras_pe.export.parity.data.batching import Feed
+from keras_pe.export.parity.data.shards import Shard, count
+from keras_pe.export.parity.data.source import DataError
+from keras_pe.export.parity.dataset.statistics.decisions import Decision, infer_decision, parse_decision
+from keras_pe.export.parity.work.job import Calibration, Job, OutputRule
+from keras_pe.export.parity.work.session import Session, session_of
+from keras_pe.export.parity.work.shard import shard_batches
+from keras_pe.export.results import Array
+from keras_pe.export.runtimes.runtime import Arrays
+
+SAMPLE_ROWS = 64
+"""Rows of the sample, from each of its shards."""
+
+
+def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
+    """Loads the model and the artifacts, and runs the model on the first rows of some shards.
+
+    Raises:
+        DataError: If the data does not fit the model.
+        ValueError: If the model does not load, or an option names what is no input or output of it.
+    """
+    with session_of(job) as session:
+        reference = session.reference
+        unloaded: dict[str, str] = {}
+        versions: dict[str, str] = {}
+        for key, target in session.targets.items():
+            try:
+                versions[key] = target.load()
+            except RuntimeFailedError as error:
+                unloaded[key] = str(error)
+        feed = Feed.match(reference.inputs, job.batching, job.source.columns, job.source.name)
+        found = Calibration(reference.name, reference.version, "", feed, {}, unloaded, versions)
+        sample = [batch for shard in shards for batch in _sample(session, job, found, shard)]
+        rules, has_floor = _rules(job, sample)
+    basis = (
+        f"{reference.name}, at most {MAX_FACTOR:g} times its own error against a float64 rebuild"
+        if has_floor
+        else f"{reference.name}, tolerance by dtype"
+    )
+    return replace(found, basis=basis, rules=rules)
+
+
+def _sample(session: Session, job: Job, calibration: Calibration, shard: Shard) -> list[tuple[Arrays, Arrays]]:
+    """Returns what the model says to the first rows of a shard, and what its float64 rebuild says."""
+    found = []
+    left = SAMPLE_ROWS
+    for batch in shard_batches(job, calibration, shard):
+        inputs = {name: array[: max(1, left)] for name, array in batch.inputs.items()}
+        try:
+            found.append((session.run(inputs), session.truth(inputs)))
+        except Exception as error:
+            shapes = ", ".join(f"{name} {array.shape}" for name, array in inputs.items())
+            raise DataError(
+                f"{session.reference.name} must take the rows of {shard.place}. Received: {shapes}, which it refuses "
+                f"({first_line(error)})."
+            ) from error
+        left -= count(inputs)
+        if left <= 0:
+            break
+    return found
+
+
+def _rules(job: Job, sample: list[tuple[Arrays, Arrays]]) -> tuple[dict[str, OutputRule], bool]:
+    names = list(sample[0][0])
+    decisions, atol = job.acceptance.decisions, job.acceptance.atol
+    for option, given in (("decisions", decisions), ("atol", atol)):
+        unknown = sorted(set(given) - set(names))
+        if unknown:
+            raise ValueError(f"`{option}` must be of outputs: {', '.join(names)}. Received: {', '.join(unknown)}.")
+    rules: dict[str, OutputRule] = {}
+    has_floor = False
+    for name in names:
+        pairs = [(outputs[name], truth.get(name)) for outputs, truth in sample]
+        if any(array.ndim == 0 for array, _ in pairs):
+            raise DataError(f"Output {name!r} must have a row for each row of the data. Received: a single value.")
+        first = pairs[0][0]
+        decision = parse_decision(decisions[name]) if name in decisions else _infer([array for array, _ in pairs])
+        if decision is not None and not is_float(first.dtype):
+            decision = None
+        unit = 0.0
+        if is_float(first.dtype):
+            floors = [noise_floor(array, truth) for array, truth in pairs if truth is not None]
+            has_floor = has_floor or bool(floors)
+            unit = max(floors) if floors else max(flat_tolerance(array) for array, _ in pairs) / MAX_FACTOR
+        allowed = atol.get(name, None if decision is not None else MAX_FACTOR * unit)
+        rules[name] = OutputRule(unit, allowed, decision, is_given=name in atol)
+    return rules, has_floor
+
+
+def _infer(arrays: list[Array]) -> Decision | None:
+    found = {infer_decision(array) for array in arrays}
+    return found.pop() if len(found) == 1 else None

@@ -1,0 +1,147 @@
+"""What travels to a worker: which model and artifacts, which data, and how to feed and judge it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.parity.data.batching import Batching, Feed
+from keras_pe.export.parity.data.source import DataSource
+from keras_pe.export.parity.dataset.statistics.decisions import Decision, parse_decision
+from keras_pe.export.runtimes.runtime import RuntimeSpec
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """What counts as a failed row, and how many of them are too many.
+
+    Attributes:
+        decisions: How an output decides, by its name: "argmax", "top5", a threshold, or None where it does not. By
+            default outputs that look like probabilities decide by the largest, or by 0.5.
+        atol: The absolute difference allowed for an output, by its name. By default 8 times the noise floor for outputs
+            that do not decide, and any for those that do.
+        allow_changed: The share of the rows that may fail.
+        stop_after: Stop when so many rows have failed. The check has not passed then.
+
+    Raises:
+        ValueError: If one of them makes no sense.
+    """
+
+    decisions: Mapping[str, str | float | None] = field(default_factory=dict)
+    atol: Mapping[str, float] = field(default_factory=dict)
+    allow_changed: float = 0.0
+    stop_after: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses what makes no sense."""
+        for given in self.decisions.values():
+            parse_decision(given)
+        if not 0 <= self.allow_changed <= 1:
+            raise ValueError(
+                f"`allow_changed` must be a share of the rows, from 0 to 1. Received: {self.allow_changed!r}."
+            )
+        if self.stop_after is not None and self.stop_after < 1:
+            raise ValueError(f"`stop_after` must be at least 1 row. Received: stop_after={self.stop_after!r}.")
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """A reference that workers can open.
+
+    Attributes:
+        path: A `.keras` file or an artifact.
+        runtime: The runtime of an artifact, None for a model.
+        key: A hash of what it holds.
+        modules: What a worker imports before it loads the model: the modules that registered its layers here.
+    """
+
+    path: Path
+    runtime: RuntimeSpec | None
+    key: str
+    modules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Target:
+    """One artifact in one runtime.
+
+    Attributes:
+        path: The artifact.
+        spec: The runtime.
+        key: A hash of both: of what the artifact holds, and of the runtime and its version.
+    """
+
+    path: Path
+    spec: RuntimeSpec
+    key: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every shard has in common. It holds paths, so it is small wherever it is sent.
+
+    Attributes:
+        reference: The model.
+        targets: What is compared with it.
+        source: The data, as far as a worker needs it.
+        batching: How rows become batches.
+        acceptance: How outputs are judged.
+        input_signature: As in `check_parity`.
+        timeout: Seconds that a runtime may take for one batch.
+        one_thread: Whether the process that opens the reference is a worker, whose TensorFlow takes one thread.
+    """
+
+    reference: OpenedModel
+    targets: tuple[Target, ...]
+    source: DataSource
+    batching: Batching
+    acceptance: Acceptance
+    input_signature: Any
+    timeout: float
+    one_thread: bool = True
+
+    @property
+    def session_key(self) -> tuple[str, ...]:
+        """What makes two jobs share what a worker has loaded."""
+        return (self.reference.key, repr(self.input_signature), *(target.key for target in self.targets))
+
+
+@dataclass(frozen=True)
+class OutputRule:
+    """How one output is judged.
+
+    Attributes:
+        unit: The noise floor, that of a sample of the rows; without a float64 rebuild an eighth of what the type
+            allows. 0 for what is no float.
+        allowed: The absolute difference that is allowed, None where decisions alone count.
+        decision: How the output decides, None where it does not.
+        is_given: Whether `allowed` was given: else a row beyond it is looked at again, with a floor of its own.
+    """
+
+    unit: float
+    allowed: float | None
+    decision: Decision | None
+    is_given: bool = False
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What has to be known before the first shard, and is the same for all.
+
+    Attributes:
+        model: What the report calls the reference.
+        version: Its package and version.
+        basis: What differences are measured against, in one sentence.
+        feed: How rows become batches.
+        rules: How each output is judged.
+        unloaded: Why an artifact did not load, by the key of the target.
+        versions: The version of each runtime, by the key of the target.
+    """
+
+    model: str
+    version: str
+    basis: str
+    feed: Feed
+    rules: Mapping[str, OutputRule]
+    unloaded: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,169 @@
+"""One batch in one runtime, row by row: which rows fail, by how much, and the worst of them whole."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.comparison.rounding import MAX_FACTOR, noise_floor
+from keras_pe.export.parity.data.batching import Batch
+from keras_pe.export.parity.data.shards import Shard
+from keras_pe.export.parity.dataset.statistics.measure import RowVerdicts, measure_output
+from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
+from keras_pe.export.parity.dataset.statistics.runtime import WORST, RuntimeStatistics
+from keras_pe.export.parity.dataset.statistics.worst import Severity, WorstRow
+from keras_pe.export.parity.work.job import OutputRule
+from keras_pe.export.parity.work.target import Answer
+from keras_pe.export.results import Array
+from keras_pe.export.runtimes.runtime import Arrays
+
+Truth = Callable[[Mapping[str, Array]], Arrays]
+"""What the float64 rebuild says to some rows; nothing where there can be no rebuild."""
+
+
+@dataclass
+class RowMeasures:
+    """What is known of each row of a batch.
+
+    Attributes:
+        severity: How bad each row is, as `Severity`.
+        error: The largest error of an output, in units of what is allowed, or of the noise floor.
+        outputs: The statistics of each output.
+        problems: What else went wrong, with the first row it happened to.
+    """
+
+    severity: Array
+    error: Array
+    outputs: dict[str, OutputStatistics] = field(default_factory=dict)
+    problems: dict[str, int] = field(default_factory=dict)
+
+
+def measure_rows(
+    truth_of: Truth,
+    rules: Mapping[str, OutputRule],
+    batch: Batch,
+    expected: Arrays,
+    answers: Sequence[Answer],
+) -> RowMeasures:
+    """Compares what a runtime answered to a batch, in one or more parts, with what the reference says."""
+    count = len(batch.rows)
+    found = RowMeasures(np.zeros(count, np.int64), np.zeros(count))
+    for answer in answers:
+        rows = answer.rows
+        first = int(batch.rows[rows][0])
+        if answer.outputs is None:
+            found.severity[rows] = Severity.NO_ANSWER
+            found.error[rows] = np.inf
+            found.problems.setdefault(answer.message, first)
+            continue
+        inputs = {name: array[rows] for name, array in batch.inputs.items()}
+        for name, array in expected.items():
+            problem = _incomparable(name, array[rows], answer.outputs)
+            if problem:
+                found.severity[rows] = np.maximum(found.severity[rows], Severity.FAILED)
+                found.problems.setdefault(problem, first)
+                continue
+            rule = rules[name]
+            statistics, own = _compare(truth_of, rule, name, inputs, array[rows], answer.outputs[name])
+            found.outputs[name] = found.outputs.get(name, OutputStatistics()).merge(statistics)
+            severity = np.where(own.clash, Severity.CLASH, np.where(own.failed, Severity.FAILED, Severity.AGREES))
+            found.severity[rows] = np.maximum(found.severity[rows], severity)
+            scale = max(rule.allowed or rule.unit, float(np.finfo(np.float64).tiny))
+            found.error[rows] = np.maximum(found.error[rows], own.error / scale)
+    return found
+
+
+def summarize(
+    found: RowMeasures,
+    shard: Shard,
+    number: int,
+    batch: Batch,
+    expected: Arrays,
+    answers: Sequence[Answer],
+    so_far: RuntimeStatistics,
+) -> RuntimeStatistics:
+    """Returns the statistics of a batch, with those of its rows that are among the worst so far.
+
+    Args:
+        found: What is known of each row.
+        shard: The shard.
+        number: The batch's number in it.
+        batch: What was fed.
+        expected: What the reference says.
+        answers: What the runtime says.
+        so_far: The statistics of the batches before.
+    """
+    worst = []
+    for place in _candidates(found, batch.rows, so_far):
+        answer = next(one for one in answers if one.rows.start <= place < one.rows.stop)
+        actual = answer.outputs or {}
+        worst.append(
+            WorstRow(
+                row=int(batch.rows[place]),
+                place=shard.place,
+                shard=shard.index,
+                batch=number,
+                severity=Severity(int(found.severity[place])),
+                error=float(found.error[place]),
+                inputs={name: np.array(array[place]) for name, array in batch.inputs.items()},
+                expected={name: np.array(array[place]) for name, array in expected.items()},
+                actual={name: np.array(array[place - answer.rows.start]) for name, array in actual.items()},
+                message=answer.message,
+            )
+        )
+    return RuntimeStatistics(
+        rows=len(batch.rows),
+        failed=int((found.severity > Severity.AGREES).sum()),
+        unanswered=int((found.severity == Severity.NO_ANSWER).sum()),
+        outputs=found.outputs,
+        problems=found.problems,
+        worst=tuple(sorted(worst, key=lambda row: row.order)),
+    )
+
+
+def _incomparable(name: str, expected: Array, outputs: Arrays) -> str:
+    """Returns what keeps an output from being compared, empty where nothing does."""
+    if name not in outputs:
+        return f"output {name!r} is missing"
+    actual = outputs[name]
+    if actual.shape != expected.shape:
+        return f"output {name!r} has shape {actual.shape[1:]} a row instead of {expected.shape[1:]}"
+    if (actual.dtype.kind in "OUS") != (expected.dtype.kind in "OUS"):
+        return f"output {name!r} is {actual.dtype} instead of {expected.dtype}"
+    return ""
+
+
+def _compare(
+    truth_of: Truth, rule: OutputRule, name: str, inputs: Arrays, expected: Array, actual: Array
+) -> tuple[OutputStatistics, RowVerdicts]:
+    """Compares one output; rows that are out of tolerance are measured again by the float64 rebuild's answer to them.
+
+    The floor of a sample is not that of every row: where the model itself is less exact, more is allowed.
+    """
+    options: dict[str, Any] = {"decision": rule.decision, "noise": MAX_FACTOR * rule.unit}
+    statistics, rows = measure_output(expected, actual, allowed=rule.allowed, **options)
+    suspects = np.flatnonzero(rows.failed & ~rows.clash)
+    if rule.allowed is None or rule.is_given or rule.decision is not None or not rule.unit or not suspects.size:
+        return statistics, rows
+    truth = truth_of({key: array[suspects] for key, array in inputs.items()}).get(name)
+    if truth is None or truth.shape != expected[suspects].shape or not np.isfinite(truth).all():
+        return statistics, rows
+    target = expected.astype(np.float64)
+    target[suspects] = truth
+    allowed = np.full(len(expected), rule.allowed)
+    for row, true in zip(suspects, truth, strict=True):
+        allowed[row] = max(rule.allowed, MAX_FACTOR * noise_floor(expected[row], true))
+    return measure_output(target, actual, allowed=allowed, **options)
+
+
+def _candidates(found: RowMeasures, rows: Array, so_far: RuntimeStatistics) -> list[int]:
+    """Returns the rows of a batch that are among the worst so far, by their place."""
+    places = np.arange(len(rows))
+    if len(so_far.worst) == WORST:
+        last = so_far.worst[-1]
+        is_as_bad = (found.severity == last.severity) & (found.error >= last.error)
+        places = np.flatnonzero((found.severity > last.severity) | is_as_bad)
+    severity, error, numbers = found.severity[places], found.error[places], rows[places]
+    worst: list[int] = places[np.lexsort((numbers, -error, -severity))[:WORST]].tolist()
+    return worst

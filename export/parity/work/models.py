@@ -1,0 +1,162 @@
+"""The model and the artifacts of a check, with a hash of what each of them holds."""
+
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.reading import artifact_files
+from keras_pe.export.comparison.references.opening import Source, is_path, locate, locate_artifacts
+from keras_pe.export.model.rebuild.registered import registering_modules
+from keras_pe.export.parity.data.shards import fingerprint
+from keras_pe.export.parity.work.job import OpenedModel, Target
+from keras_pe.export.parity.work.session import close_session, offer_model, withdraw_model
+from keras_pe.export.publishing.staging import staging
+from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
+from keras_pe.export.runtimes.runtime import RuntimeSpec
+
+RuntimeChoice = str | RuntimeSpec
+_REFERENCE_RUNTIMES = {
+    Format.ONNX: "onnxruntime[disabled]",
+    Format.LITERT: "litert",
+    Format.SAVED_MODEL: "tensorflow",
+}
+
+
+@contextlib.contextmanager
+def opened_model(model: Any, folder: Path, *, in_process: bool) -> Iterator[OpenedModel]:
+    """Yields what a model, a path or an artifact stands for.
+
+    Args:
+        model: As in `check_dataset`.
+        folder: Where a model that is no file yet is written, for the workers.
+        in_process: Whether this process runs the model itself.
+
+    Raises:
+        FileNotFoundError: If there is nothing at the path.
+        ValueError: If it is no model.
+    """
+    if is_path(model):
+        yield open_model_file(model)
+        return
+    if in_process:
+        key = _hash_model(model)
+        offer_model(key, model)
+        try:
+            yield OpenedModel(Path(f"{model.name}.keras"), None, key)
+        finally:
+            withdraw_model(key)
+            close_session()
+        return
+    key = _hash_model(model)
+    path = folder / f"{model.name}-{key[:16]}.keras"
+    if not path.exists():
+        with staging(path) as stage:
+            model.save(stage / path.name)
+            (stage / path.name).replace(path)
+    yield OpenedModel(path, None, key, registering_modules(path))
+
+
+def open_targets(artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeChoice] | None) -> tuple[Target, ...]:
+    """Returns every artifact in each of the runtimes that take it.
+
+    Raises:
+        FileNotFoundError: If an artifact is missing.
+        ValueError: If it is none, or no runtime takes it.
+        ImportError: If a runtime that was asked for is not installed.
+    """
+    chosen = default_runtimes() if runtimes is None else find_runtimes(runtimes)
+    if runtimes is None:  # every row through one session: the levels of optimization are a sweep's business
+        chosen = tuple(spec for spec in chosen if spec.name == spec.family or spec.name == "onnxruntime[all]")
+    targets: list[Target] = []
+    for format, path in locate_artifacts(artifacts):
+        fitting = [spec for spec in chosen if spec.format == format and spec.installed]
+        if not fitting:
+            label = Format(format).label
+            raise ValueError(f"No chosen runtime that is installed takes {path}, which is {label}.")
+        content = hash_artifact(path)
+        targets += [Target(path.absolute(), spec, _target_key(content, spec)) for spec in map(_alone, fitting)]
+    if not targets:
+        raise ValueError("`artifacts` must have at least one. Received: none.")
+    return tuple(targets)
+
+
+def hash_artifact(path: Path) -> str:
+    """Returns a hash of the files of an artifact, wherever they stand."""
+    files = artifact_files(path)
+    home = path if path.is_dir() else path.parent
+    found = []
+    for file in files:
+        with file.open("rb") as stream:
+            name = file.name if file == path else str(file.relative_to(home))
+            found.append(["" if file == path else name, hashlib.file_digest(stream, "sha256").hexdigest()])
+    return fingerprint(found)
+
+
+def _alone(spec: RuntimeSpec) -> RuntimeSpec:
+    """Returns a runtime that computes with one thread: there are as many workers as processors."""
+    if not spec.factory.endswith(".onnxruntime:OnnxRuntime"):
+        return spec
+    return replace(spec, options={**spec.options, "threads": 1})
+
+
+def _target_key(content: str, spec: RuntimeSpec) -> str:
+    options = {name: str(value) for name, value in spec.options.items()}
+    return fingerprint(content, spec.name, spec.factory, options, _version(spec.package))
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package.replace("_", "-"))
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def open_model_file(model: Source) -> OpenedModel:
+    """Returns what the path of a model or of an artifact stands for.
+
+    Raises:
+        FileNotFoundError: If there is nothing at the path.
+        ValueError: If it is no model.
+    """
+    format, path = locate(model)
+    path = path.absolute()
+    if format == "keras":
+        return OpenedModel(path, None, _hash_keras_file(path), registering_modules(path))
+    if format == "stored":
+        raise ValueError(f"`model` must be a .keras file or an artifact. Received: {path}.")
+    (spec,) = find_runtimes([_REFERENCE_RUNTIMES[Format(format)]])
+    return OpenedModel(path, spec, hash_artifact(path))
+
+
+def _hash_keras_file(path: Path) -> str:
+    """Returns a hash of a model's configuration and weights; when it was saved is no part of it."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            entries = [entry for entry in file.infolist() if entry.filename != "metadata.json"]
+            return fingerprint(sorted([entry.filename, entry.CRC, entry.file_size] for entry in entries))
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"`model` must be a whole .keras file. Received: {path} ({error}).") from error
+
+
+def _hash_model(model: Any) -> str:
+    import keras
+
+    if not isinstance(model, keras.Model):
+        raise TypeError(f"`model` must be a keras.Model, a path or an artifact. Received: {type(model).__name__}.")
+    digest = hashlib.sha256()
+    try:
+        digest.update(json.dumps(keras.saving.serialize_keras_object(model), sort_keys=True, default=str).encode())
+    except Exception:  # a model without a configuration is told by its class and its weights
+        digest.update(f"{type(model).__module__}.{type(model).__qualname__}".encode())
+    for variable in model.variables:
+        array = keras.ops.convert_to_numpy(variable.value)
+        digest.update(f"{variable.path} {array.shape} {array.dtype}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,127 @@
+"""What a worker keeps from shard to shard: the reference and the runtimes, loaded once."""
+
+import atexit
+import contextlib
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any
+
+from keras_pe.export.errors import RuntimeFailedError
+from keras_pe.export.parity.data.batching import Batch
+from keras_pe.export.parity.work.executors.here import Here
+from keras_pe.export.parity.work.job import Job, Target
+from keras_pe.export.parity.work.reference import ArtifactRows, KerasRows, RowReference
+from keras_pe.export.parity.work.target import Answer, TargetRunner, one_thread
+from keras_pe.export.parity.work.whole_batches import in_whole_batches
+from keras_pe.export.runtimes.runtime import Array, Arrays
+
+_here: dict[str, Any] = {}  # models of this process, by the key of the reference
+_kept: list["Session"] = []  # at most one: the one that was used last
+_turn = threading.RLock()  # a worker with several threads runs one shard at a time
+
+
+class Session:
+    """The reference of a job and its runtimes, each in a process of its own that may crash."""
+
+    def __init__(self, job: Job) -> None:
+        self.key = job.session_key
+        is_here = job.reference.key in _here
+        self.targets = {target.key: TargetRunner(target, job.timeout) for target in job.targets}
+        try:
+            with contextlib.nullcontext() if is_here or not job.one_thread else _one_thread():
+                self.reference = _open_reference(job)
+        except BaseException:
+            self.close()
+            raise
+        # The caller compares one batch while the reference computes the next. A model of this process stays in the
+        # thread of its owner: its settings may be that thread's alone.
+        self._caller: Executor = Here() if is_here else ThreadPoolExecutor(1, thread_name_prefix="reference")
+        # One thread each: a runtime has its next batch at hand when it is done with the one before.
+        self._threads = {key: ThreadPoolExecutor(1, thread_name_prefix="runtime") for key in self.targets}
+
+    def ask(
+        self, batches: Sequence[Batch], targets: tuple[Target, ...]
+    ) -> tuple[Future[list[Arrays]], dict[str, Future[list[list[Answer]]]]]:
+        """Returns what the reference will say to each batch, and each runtime, which computes at the same time."""
+        inputs = [batch.inputs for batch in batches]
+        answers = {t.key: self._threads[t.key].submit(self.targets[t.key].run_all, inputs) for t in targets}
+        return self._caller.submit(lambda: [self._run(each) for each in inputs]), answers
+
+    def run(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns what the reference says, after what it was asked before."""
+        return self._caller.submit(self._run, inputs).result()
+
+    def truth(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns what the reference's float64 rebuild says, after what it was asked before."""
+        return self._caller.submit(in_whole_batches, self.reference.truth, self.reference.inputs, inputs).result()
+
+    def _run(self, inputs: Mapping[str, Array]) -> Arrays:
+        return in_whole_batches(self.reference.run, self.reference.inputs, inputs)
+
+    def close(self) -> None:
+        """Ends the processes."""
+        if hasattr(self, "_threads"):
+            for thread in (self._caller, *self._threads.values()):
+                thread.shutdown()
+            self.reference.close()
+        for target in self.targets.values():
+            target.close()
+
+
+@contextlib.contextmanager
+def session_of(job: Job) -> Iterator[Session]:
+    """Yields the session of a job, to one thread at a time: the one that is loaded, or a new one in its place."""
+    with _turn:
+        if not _kept or _kept[0].key != job.session_key:
+            close_session()
+            _kept.append(Session(job))
+        yield _kept[0]
+
+
+def close_session() -> None:
+    """Lets go of what this process has loaded."""
+    with _turn:
+        while _kept:
+            _kept.pop().close()
+
+
+atexit.register(close_session)  # the runtimes' processes end before this one
+
+
+def offer_model(key: str, model: Any) -> None:
+    """Has this process take the model itself where a job names it."""
+    _here[key] = model
+
+
+def withdraw_model(key: str) -> None:
+    """Forgets an offered model."""
+    _here.pop(key, None)
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Has TensorFlow take one thread, as in any other worker, if it starts now.
+
+    How a sum is split among threads can decide its last digit. What the environment says already stands.
+    """
+    added = one_thread()
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+def _open_reference(job: Job) -> RowReference:
+    if job.reference.key in _here:
+        return KerasRows(_here[job.reference.key], job.input_signature)
+    path, runtime = job.reference.path, job.reference.runtime
+    if runtime is None:
+        return KerasRows.load(path, job.input_signature, job.reference.modules)
+    try:
+        return ArtifactRows(path, runtime, job.timeout)
+    except RuntimeFailedError as error:
+        raise ValueError(f"`model` must load. Received: {path}, which does not: {error}.") from error

@@ -1,0 +1,123 @@
+"""Parquet: row groups are shards, lists of a fixed size are axes, and what is damaged is told."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from keras_pe.export.parity.data.opening import open_source
+from keras_pe.export.parity.data.shards import read_rows, shards_of
+from keras_pe.export.parity.data.source import SHARD_ROWS, DataError
+
+ROWS = 700
+X = np.random.default_rng(0).standard_normal((ROWS, 6)).astype("float32")
+LENGTHS = np.arange(ROWS) % 5 + 1
+
+
+def table() -> pa.Table:
+    image = pa.FixedSizeListArray.from_arrays(pa.FixedSizeListArray.from_arrays(X.ravel(), 3), 2)
+    return pa.table(
+        {
+            "flat": pa.FixedSizeListArray.from_arrays(X.ravel(), 6),
+            "image": image,
+            "tokens": pa.array([list(range(n)) for n in LENGTHS.tolist()], pa.list_(pa.int64())),
+            "text": [f"row {i} \u00fc" for i in range(ROWS)],
+            "word": pa.array([f"w{i % 3}" for i in range(ROWS)]).dictionary_encode(),
+            "flag": (LENGTHS > 2).tolist(),
+            "score": X[:, 0].astype("float64"),
+            "day": pa.array([0] * ROWS, pa.date32()),
+        }
+    )
+
+
+def read(path: Path, *columns: str, count: int = 64) -> dict[str, list]:
+    source = open_source(path)
+    found: dict[str, list] = {name: [] for name in columns}
+    for shard in shards_of(source):
+        for rows in read_rows(source, columns, shard, count):
+            for name, column in rows.items():
+                assert len(column) <= count
+                found[name].extend(column)
+    return found
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    pq.write_table(table(), tmp_path / "data.parquet", row_group_size=100, write_page_checksum=True)
+    return tmp_path / "data.parquet"
+
+
+def test_every_kind_of_column_arrives_row_by_row(path: Path) -> None:
+    found = read(path, "flat", "image", "tokens", "text", "word", "flag", "score")
+    np.testing.assert_array_equal(np.stack(found["flat"]), X)
+    np.testing.assert_array_equal(np.stack(found["image"]), X.reshape(ROWS, 2, 3))
+    assert [row.tolist() for row in found["tokens"]] == [list(range(n)) for n in LENGTHS.tolist()]
+    assert found["text"][17] == "row 17 \u00fc"
+    assert found["word"][4] == "w1"
+    assert [bool(flag) for flag in found["flag"]] == (LENGTHS > 2).tolist()
+    np.testing.assert_array_equal(found["score"], X[:, 0])
+
+
+def test_row_groups_are_put_together_up_to_a_shard(tmp_path: Path) -> None:
+    flat = pa.table({"x": np.zeros(3 * SHARD_ROWS)})
+    pq.write_table(flat, tmp_path / "small.parquet", row_group_size=SHARD_ROWS // 4)
+    pq.write_table(flat, tmp_path / "large.parquet", row_group_size=2 * SHARD_ROWS)
+    source = open_source(tmp_path)
+    shards = list(shards_of(source))
+    assert source.rows == sum(shard.rows for shard in shards) == 6 * SHARD_ROWS
+    assert [shard.start for shard in shards] == np.cumsum([0, *(shard.rows for shard in shards[:-1])]).tolist()
+    assert [shard.rows // SHARD_ROWS for shard in shards] == [2, 1, 1, 1, 1]
+    assert shards[2].place == "small.parquet, row group 0-3"
+
+
+def damaged(path: Path, kind: str) -> Path:
+    if kind == "truncated":
+        path.write_bytes(path.read_bytes()[:-200])
+    elif kind == "text":
+        path.write_text("x,y\n1,2\n" * 10)
+    elif kind == "schemas":
+        pq.write_table(pa.table({"other": [1]}), path.with_name("more.parquet"))
+        return path.parent
+    elif kind == "empty":
+        pq.write_table(table()[:0], path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("truncated", "must be readable"),
+        ("text", "must be readable"),
+        ("schemas", "must have one schema. Received: another one in more"),
+        ("empty", "at least one row"),
+    ],
+)
+def test_a_damaged_file_is_told_before_anything_runs(path: Path, kind: str, sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        open_source(damaged(path, kind))
+
+
+def test_a_damaged_page_is_told_where_it_stands(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[200:1200] = bytes(1000)
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"data\.parquet, row group 0-6 must be readable"):
+        read(path, "flat")
+
+
+@pytest.mark.parametrize(
+    ("column", "sentence"),
+    [
+        (pa.array([1.0, None, 3.0]), "a value in every row. Received: null in row 1"),
+        (pa.array([[1.0], [2.0, None], [3.0]]), "Received: null"),
+        (pa.array([0, 1, 2], pa.date32()), "numbers, texts or lists of them. Received: date32"),
+        (pa.array([{"a": 1}] * 3), "Received: struct"),
+        (pa.array([[[1], [2, 3]]] * 3), "lists of one length inside lists"),
+    ],
+)
+def test_a_column_that_no_model_takes_is_told(tmp_path: Path, column: pa.Array, sentence: str) -> None:
+    pq.write_table(pa.table({"x": column}), tmp_path / "data.parquet")
+    with pytest.raises(DataError, match=sentence):
+        read(tmp_path / "data.parquet", "x")

@@ -1,0 +1,37 @@
+"""The processes of a pool run this package and what is installed, nothing of the current folder."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keras_pe.export.parity.work.executors.process_pool import ProcessPool, WorkerDiedError
+
+
+def test_a_module_in_the_current_folder_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pickle.py").write_text("open('ran', 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    with ProcessPool(1) as pool:
+        assert pool.submit(abs, -3).result() == 3
+    assert not (tmp_path / "ran").exists()
+
+
+class Unreadable:
+    """Is written, and raises when it is read."""
+
+    def __reduce__(self) -> Any:
+        return divmod, (1, 0)
+
+
+def unreadable() -> Any:
+    return Unreadable()
+
+
+def test_an_answer_that_cannot_be_read_costs_its_task_and_the_next_gets_another_process() -> None:
+    with ProcessPool(1) as pool:
+        before = pool.submit(os.getpid).result()
+        with pytest.raises(WorkerDiedError, match="ZeroDivisionError"):
+            pool.submit(unreadable).result()
+        assert pool.submit(abs, -3).result() == 3
+        assert pool.submit(os.getpid).result() != before

@@ -1,0 +1,76 @@
+"""A result stands there whole or not at all, under the name of what made it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_pe.export.parity.data.shards import Shard
+from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
+from keras_pe.export.parity.dataset.statistics.worst import Severity, WorstRow
+from keras_pe.export.parity.work.checkpoint import Checkpoint, result_key
+
+SHARD = Shard(3, 300, 100, "here", None, "mark")
+FOUND = RuntimeStatistics(rows=100, failed=1)
+KEY = result_key(model="a", rules={"y": 1.0})
+
+
+def test_what_was_saved_is_there_and_nothing_else(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path / "new")
+    assert checkpoint.load(KEY, SHARD) is None
+    checkpoint.save(KEY, SHARD, FOUND)
+    assert checkpoint.load(KEY, SHARD) == FOUND
+    assert len(list((tmp_path / "new").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "shard"),
+    [
+        (result_key(model="b", rules={"y": 1.0}), SHARD),
+        (result_key(model="a", rules={"y": 2.0}), SHARD),
+        (KEY, Shard(3, 300, 100, "here", None, "another mark")),
+        (KEY, Shard(4, 300, 100, "here", None, "mark")),
+    ],
+)
+def test_another_model_option_or_row_is_another_result(tmp_path: Path, key: str, shard: Shard) -> None:
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.save(KEY, SHARD, FOUND)
+    assert checkpoint.load(key, shard) is None
+
+
+def test_half_a_result_is_none(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.save(KEY, SHARD, FOUND)
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:100])
+    assert checkpoint.load(KEY, SHARD) is None
+    checkpoint.save(KEY, SHARD, FOUND)
+    assert checkpoint.load(KEY, SHARD) == FOUND
+
+
+def test_a_result_with_any_byte_damaged_is_whole_or_none(tmp_path: Path) -> None:
+    array = {"x": np.arange(3.0)}
+    row = WorstRow(17, "here", 3, 0, Severity.FAILED, 2.0, inputs=array, expected=array, actual=array)
+    whole = RuntimeStatistics(rows=100, failed=1, worst=(row,))
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.save(KEY, SHARD, whole)
+    (path,) = tmp_path.iterdir()
+    content = path.read_bytes()
+    lost = 0
+    for place in range(len(content)):
+        for flipped in (0x01, 0xFF):
+            damaged = bytearray(content)
+            damaged[place] ^= flipped
+            path.write_bytes(damaged)
+            found = checkpoint.load(KEY, SHARD)
+            assert found is None or found.to_bytes() == content, place
+            lost += found is None
+    assert lost > len(content)
+
+
+def test_a_full_disk_is_told_with_what_stays(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path / "results")
+    (tmp_path / "results").rmdir()
+    (tmp_path / "results").symlink_to("/dev/full")
+    with pytest.raises(OSError, match=r"could not be written to .*results.* finished before stays there"):
+        checkpoint.save(KEY, SHARD, FOUND)

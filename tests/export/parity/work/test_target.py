@@ -1,0 +1,88 @@
+"""A runtime that ends or refuses costs the rows that it fails on, and no others."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_pe.export.parity.work.job import Target
+from keras_pe.export.parity.work.target import Answer, TargetRunner
+from tests.export.parity.work.lookup_runtime import DEADLY, UNWANTED, spec
+
+
+@contextmanager
+def runner(name: str) -> Iterator[TargetRunner]:
+    found = TargetRunner(Target(Path("nothing"), spec(name), name), 60.0)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def rows(count: int, **values: float) -> dict[str, np.ndarray]:
+    x = np.arange(2.0 * count, dtype=np.float32).reshape(count, 2) + 1000
+    for row, value in values.items():
+        x[int(row.removeprefix("row"))] = value
+    return {"x": x}
+
+
+def unanswered(target: TargetRunner, inputs: dict[str, np.ndarray]) -> dict[int, str]:
+    """Returns the rows without an answer and why, after looking at those with one."""
+    return looked_at(inputs, target.run(inputs))
+
+
+def looked_at(inputs: dict[str, np.ndarray], answers: list[Answer]) -> dict[int, str]:
+    missing: dict[int, str] = {}
+    seen: list[int] = []
+    for answer in answers:
+        places = range(len(inputs["x"]))[answer.rows]
+        seen += places
+        if answer.outputs is None:
+            missing |= dict.fromkeys(places, answer.message)
+        else:
+            np.testing.assert_array_equal(answer.outputs["y"], 2 * inputs["x"][answer.rows])
+    assert seen == list(range(len(inputs["x"])))
+    return missing
+
+
+def test_a_sound_runtime_answers_the_batch_as_it_is() -> None:
+    with runner("Doubling") as target:
+        assert len(target.run(rows(9))) == 1
+
+
+@pytest.mark.parametrize("value", [UNWANTED, DEADLY], ids=["refused", "killed"])
+def test_of_several_batches_one_that_fails_costs_the_others_nothing(value: float) -> None:
+    batches = [rows(4), rows(8, row5=value), rows(1)]
+    with runner("Dying") as target:
+        found = target.run_all(batches)
+        assert [list(looked_at(*pair)) for pair in zip(batches, found, strict=True)] == [[], [5], []]
+        sound = target.run_all([rows(4), rows(3)])
+        assert [len(answers) for answers in sound] == [1, 1]
+
+
+def test_the_row_that_kills_the_process_is_found_and_the_others_are_answered() -> None:
+    with runner("Dying") as target:
+        missing = unanswered(target, rows(8, row5=DEADLY))
+        assert list(missing) == [5]
+        assert "signal 9" in missing[5]
+        assert unanswered(target, rows(3)) == {}
+
+
+def test_rows_that_are_refused_are_found() -> None:
+    with runner("Dying") as target:
+        missing = unanswered(target, rows(16, row3=UNWANTED, row12=UNWANTED))
+        assert missing == dict.fromkeys((3, 12), "ValueError: unwanted")
+
+
+def test_what_is_refused_at_both_ends_is_refused_as_a_whole() -> None:
+    with runner("Dying") as target:
+        assert len(unanswered(target, rows(6, row0=UNWANTED, row5=UNWANTED))) == 6
+
+
+def test_a_batch_of_one_size_only_is_filled_up() -> None:
+    with runner("Static") as target:
+        for count in (3, 4, 10):
+            (answer,) = target.run(rows(count))
+            np.testing.assert_array_equal(answer.outputs["y"], 2 * rows(count)["x"])
