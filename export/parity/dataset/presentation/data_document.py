@@ -35,7 +35,6 @@ _RUNTIMES = (
     "max |diff|",
     "99.9 % within",
     "over floor",
-    "rows/s",
 )
 _OUTPUTS = (
     "output",
@@ -82,7 +81,7 @@ def _overview(result: DatasetResult) -> Row:
     name = result.artifact.rpartition("/")[2]
     if not found.rows:
         why = " (not loaded)" if result.message else " (no rows)"
-        return (result.runtime, name, Mark(outcome, why), "0", *("-",) * 6)
+        return (result.runtime, name, Mark(outcome, why), "0", *("-",) * 5)
     decides = any(output.decision for output in result.outputs)
     return (
         result.runtime,
@@ -94,7 +93,6 @@ def _overview(result: DatasetResult) -> Row:
         number(max((output.statistics.max_abs_diff for output in result.outputs), default=0.0)),
         number(max((output.quantile(0.999) for output in result.outputs), default=0.0)),
         "-" if result.factor is None else f"{result.factor:.2g}",
-        "-" if result.rows_per_second is None else f"{result.rows_per_second:,.0f}",
     )
 
 
@@ -103,7 +101,7 @@ def _part(result: DatasetResult, is_shown: bool) -> Part:
         title=f"{result.runtime} on {result.artifact.rpartition('/')[2]}",
         passed=result.passed,
         statements=() if result.passed else tuple(statements(result)),
-        notes=(result.version,) if result.version else (),
+        notes=tuple(_notes(result)),
         tables=(
             TextTable("Outputs", _OUTPUTS, tuple(map(_output, result.outputs)), wide=True),
             TextTable("Changed decisions by class", _CLASSES, tuple(_classes(result))),
@@ -112,6 +110,13 @@ def _part(result: DatasetResult, is_shown: bool) -> Part:
         pictures=tuple(picture for output in result.outputs for picture in pictures(output)),
         is_open=is_shown,
     )
+
+
+def _notes(result: DatasetResult) -> Iterator[str]:
+    if result.version:
+        yield result.version
+    if result.rows_per_second is not None:
+        yield f"{result.rows_per_second:,.0f} rows a second inside the runtime"
 
 
 def _output(output: OutputSummary) -> Row:
