@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import keras_pe.export.runtimes
 from tests.source_tree import ROOMS, ROOT, imports, modules, own_imports, room
 
 
@@ -46,6 +47,30 @@ def importers(*packages: str) -> set[str]:
         for name, path in modules().items()
         if any(f"{imported}.".startswith(tuple(f"{package}." for package in packages)) for imported in imports(path))
     }
+
+
+def test_runtimes_outside_this_python_use_what_a_stranger_may_use() -> None:
+    public = {"keras_pe.export": keras_pe.export.__all__, "keras_pe.export.runtimes": keras_pe.export.runtimes.__all__}
+    edges = [f"keras_pe.export.runtimes.{name}" for name in ("external", "served")]
+    for edge in edges:
+        for name, path in modules().items():
+            for node in ast.walk(ast.parse(path.read_text())) if f"{name}.".startswith(f"{edge}.") else ():
+                if isinstance(node, ast.ImportFrom) and str(node.module).startswith("keras_pe"):
+                    own = f"{node.module}.".startswith(f"{edge}.")
+                    assert own or {alias.name for alias in node.names} <= {*public.get(str(node.module), ())}, name
+    assert not [name for name in importers(*edges) if not name.startswith(tuple(edges))]
+
+
+def test_the_name_of_a_runtime_is_taken_apart_in_one_module() -> None:
+    found = {
+        name
+        for name, path in modules().items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if node.func.attr in ("partition", "rpartition", "split", "find", "index", "removesuffix", "startswith")
+        if node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value in ("[", "]", "@")
+    }
+    assert found == {"keras_pe.export.runtimes.runtime_name"}
 
 
 def test_tf2onnx_stands_behind_one_door() -> None:

@@ -34,7 +34,7 @@ def read(path: Path) -> Artifact:
         raise ValueError("is an ONNX file without outputs.")
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     weights = {tensor.name for tensor in model.graph.initializer}
-    files = {path, *external_files(model, path)}
+    files = {path, *external_files(model, path).values()}
     return Artifact(
         format=Format.ONNX,
         path=path,
@@ -70,8 +70,8 @@ def tensor_info(value: Any) -> TensorInfo:
     return TensorInfo(value.name, tuple(shape), "string" if dtype == np.dtype(object) else dtype.name)
 
 
-def external_files(model: Any, path: Path) -> list[Path]:
-    """Returns the files beside the model, or below, that hold weights of it. They need not be there.
+def external_files(model: Any, path: Path) -> dict[str, Path]:
+    """Returns the files beside the model, or below, that hold weights of it, as it calls them. They need not be there.
 
     Raises:
         ValueError: If a name leads out of the model's folder, which ONNX does not allow.
@@ -83,7 +83,19 @@ def external_files(model: Any, path: Path) -> list[Path]:
         for entry in tensor.external_data
         if entry.key == "location"
     } - {path.name}
-    return [external_file(path, name) for name in sorted(names)]
+    return {name: external_file(path, name) for name in sorted(names)}
+
+
+def weight_files(path: Path) -> dict[str, Path]:
+    """Returns the files that hold weights of an ONNX file, as the file calls them.
+
+    Raises:
+        ValueError: If it is no ONNX file, or names one outside its folder.
+    """
+    try:
+        return external_files(read_without_weights(path), path)
+    except ValueError as error:
+        raise ValueError(f"{path} {error}") from error
 
 
 def external_file(path: Path, location: str) -> Path:

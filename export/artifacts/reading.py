@@ -58,4 +58,4 @@ def artifact_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
         return tuple(sorted(file for file in place.rglob("*") if file.is_file()))
     if Format.detect(place) is not Format.ONNX:
         return (place,)
-    return (place, *onnx_file.external_files(onnx_file.read_without_weights(place), place))
+    return (place, *onnx_file.external_files(onnx_file.read_without_weights(place), place).values())

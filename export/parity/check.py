@@ -30,6 +30,7 @@ from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.export.runtimes.runtime_name import RuntimeName, Version
 from keras_pe.export.runtimes.worker import Worker
 from keras_pe.protocols import Model
 
@@ -140,13 +141,17 @@ def _check(
     if run.result.passed:
         return run.result
     for other in before:
-        if other.artifact == run.result.artifact and _family(other) == spec.family and is_alike(other, run.result):
+        if (
+            other.artifact == run.result.artifact
+            and _any_variant(other) == _any_variant(run.result)
+            and is_alike(other, run.result)
+        ):
             return replace(run.result, findings=other.findings, layers=other.layers, proof=other.proof)
     return diagnose(run, runner, reference, roles)
 
 
-def _family(result: RuntimeResult) -> str:
-    return result.runtime.partition("[")[0]
+def _any_variant(result: RuntimeResult) -> RuntimeName:
+    return RuntimeName.parse(result.runtime).any_variant
 
 
 def _in_process(spec: RuntimeSpec, reference: Reference) -> InProcessRunner:
@@ -178,5 +183,5 @@ def case_info(expectation: Expectation) -> CaseInfo:
 
 def versions_of(found: Sequence[str]) -> dict[str, str]:
     """Returns the versions by package; `found` has texts such as "onnxruntime 1.31.1"."""
-    pairs = [version.split(" ", 1) for version in found if version]
-    return {"keras-pe": keras_pe.__version__, **{pair[0]: pair[-1] for pair in pairs}}
+    versions = [Version.parse(version) for version in found if version]
+    return {"keras-pe": keras_pe.__version__, **{version.package: version.detail for version in versions}}

@@ -1,1 +1,29 @@
-"""One file a runtime: how to load an artifact and run it."""
+"""One file a runtime: how to load an artifact and run it.
+
+What stands here is for those who write a runtime; the modules below may change from one version to the next.
+"""
+
+from typing import TYPE_CHECKING
+
+from keras_pe.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from keras_pe.export.artifacts.onnx_file import weight_files
+    from keras_pe.export.processes.process import Process
+    from keras_pe.export.runtimes.intermediates import InspectedModel
+    from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype
+    from keras_pe.export.runtimes.runtime_name import RuntimeName
+
+__all__ = ["Array", "Arrays", "InspectedModel", "Process", "RuntimeName", "as_dtype", "weight_files"]
+
+_LAZY = {
+    "Array": "keras_pe.export.runtimes.runtime",
+    "Arrays": "keras_pe.export.runtimes.runtime",
+    "InspectedModel": "keras_pe.export.runtimes.intermediates",
+    "Process": "keras_pe.export.processes.process",
+    "RuntimeName": "keras_pe.export.runtimes.runtime_name",
+    "as_dtype": "keras_pe.export.runtimes.runtime",
+    "weight_files": "keras_pe.export.artifacts.onnx_file",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, __all__, _LAZY)

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
+from keras_pe.export.artifacts.onnx_file import external_file, weight_files
 from keras_pe.export.runtimes.lazy_arrays import LazyArrays
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
@@ -28,6 +29,7 @@ class InspectedModel:
 
     def __init__(self, path: str) -> None:
         self._path = Path(path).absolute()
+        weight_files(self._path)  # refuses a file that names others outside its folder
         self._model = onnx.load(path, load_external_data=False)
         self.names = [name for node in self._model.graph.node for name in node.output if name]
 
@@ -78,7 +80,7 @@ class InspectedModel:
         place = external_data_helper.ExternalDataInfo(tensor)
         dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
         shape = tuple(tensor.dims)
-        return np.memmap(self._path.parent / place.location, dtype, "r", int(place.offset or 0), shape)
+        return np.memmap(external_file(self._path, place.location), dtype, "r", int(place.offset or 0), shape)
 
     def float_dtypes(self) -> tuple[str, ...]:
         """Returns the floating-point types of what is computed."""

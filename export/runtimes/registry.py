@@ -3,15 +3,22 @@
 import difflib
 import functools
 import importlib.metadata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import EntryPoint
+from typing import Any
 
-from keras_pe.export.runtimes.external import specs as external
 from keras_pe.export.runtimes.runtime import RuntimeSpec
-from keras_pe.export.runtimes.served import specs as served
 
-ENTRY_POINTS = "keras_pe.runtimes"  # under which another package registers a `RuntimeSpec`
+# Under which another package registers a `RuntimeSpec`, several, or what returns one of a name that it knows.
+ENTRY_POINTS = "keras_pe.runtimes"
 
 _HOME = "keras_pe.export.runtimes"
+# Places outside this Python, registered as another package would.
+_ELSEWHERE = (
+    EntryPoint("in_javascript", f"{_HOME}.external.specs:IN_JAVASCRIPT", ENTRY_POINTS),
+    EntryPoint("in_other_installation", f"{_HOME}.external.specs:in_other_installation", ENTRY_POINTS),
+    EntryPoint("served", f"{_HOME}.served.specs:at_address", ENTRY_POINTS),
+)
 _EXPORT = "pip install 'keras-pe[export]'"
 
 _LEVELS = ("disabled", "basic", "extended", "layout", "all")
@@ -56,7 +63,7 @@ _FIXED = (
 @functools.cache
 def known_runtimes() -> tuple[RuntimeSpec, ...]:
     """Returns every runtime, installed or not: ONNX Runtime once for each optimization level and execution provider."""
-    return _levels() + _providers() + _FIXED + external.IN_JAVASCRIPT + tuple(_of_others())
+    return _levels() + _providers() + _FIXED + tuple(each for each in _registered() if isinstance(each, RuntimeSpec))
 
 
 def default_runtimes() -> tuple[RuntimeSpec, ...]:
@@ -89,11 +96,10 @@ def named_runtimes(name: str) -> list[RuntimeSpec]:
     Raises:
         ValueError: If it is unknown.
     """
-    if name.startswith(("http://", "https://")):
-        return [served.at_address(name)]
-    if "@" in name:
-        return [external.in_other_installation(name)]
     chosen = [spec for spec in known_runtimes() if name in (spec.name, spec.family)]
+    if not chosen:
+        finders = [each for each in _registered() if not isinstance(each, RuntimeSpec)]
+        chosen = [spec for find in finders if (spec := find(name)) is not None]
     if not chosen:
         names = sorted({spec.name for spec in known_runtimes()} | {spec.family for spec in known_runtimes()})
         near = difflib.get_close_matches(name, names, n=1)
@@ -102,19 +108,24 @@ def named_runtimes(name: str) -> list[RuntimeSpec]:
     return [spec for spec in chosen if spec.suits_backend] or chosen
 
 
-def _of_others() -> Iterator[RuntimeSpec]:
-    """Yields what other packages register; one that cannot be used stands there with the reason."""
-    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
+def _registered() -> tuple[RuntimeSpec | Callable[[str], RuntimeSpec | None], ...]:
+    return tuple(_load(*_ELSEWHERE, *importlib.metadata.entry_points(group=ENTRY_POINTS)))
+
+
+def _load(*entries: EntryPoint) -> Iterator[RuntimeSpec | Callable[[str], RuntimeSpec | None]]:
+    """Yields what is registered; what cannot be used stands there with the reason."""
+    for entry in entries:
         package = entry.dist.name if entry.dist else entry.module
         try:
-            spec = entry.load()
+            found: Any = entry.load()
         except Exception as error:  # whatever another package raises when it is imported
             yield _unusable(entry.name, package, f"which does not load: {type(error).__name__}: {error}")
             continue
-        if isinstance(spec, RuntimeSpec):
-            yield spec
+        several = found if isinstance(found, tuple | list) else [found]
+        if callable(found) or all(isinstance(each, RuntimeSpec) for each in several):
+            yield from several
         else:
-            yield _unusable(entry.name, package, f"whose entry point must be a RuntimeSpec. Received: {spec!r}")
+            yield _unusable(entry.name, package, f"whose entry point must be a RuntimeSpec. Received: {found!r}")
 
 
 def _unusable(name: str, package: str, reason: str) -> RuntimeSpec:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.dependencies import keras_backend
+from keras_pe.export.runtimes.runtime_name import RuntimeName
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
@@ -97,7 +98,7 @@ class RuntimeSpec:
     @property
     def family(self) -> str:
         """The name without the variant."""
-        return self.name.partition("[")[0]
+        return RuntimeName.parse(self.name).family
 
     @property
     def suits_backend(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from keras_pe.export.results import Finding, RuntimeResult
+from keras_pe.export.runtimes.runtime_name import RuntimeName, Version
 
 OTHER_RELEASE = "another release"
 SERVED_FILE = "the file that is served"
@@ -66,10 +67,9 @@ def _known(result: RuntimeResult) -> tuple[Finding, ...]:
 
 def _runtime(result: RuntimeResult) -> str:
     """Returns the runtime's name without its variant and its installation."""
-    return result.runtime.partition("@")[0].partition("[")[0]
+    return RuntimeName.parse(result.runtime).family
 
 
 def _release(result: RuntimeResult) -> str:
     """Returns the package, without a variant, and its version."""
-    package, _, rest = result.version.partition(" ")
-    return f"{package.partition('[')[0]} {rest.partition(' ')[0]}".strip()
+    return str(Version.parse(result.version).of_package)

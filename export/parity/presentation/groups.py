@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from keras_pe.export.results import Comparison, RuntimeResult
+from keras_pe.export.runtimes.runtime_name import RuntimeName
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Group:
         """What ran: "onnxruntime, 5 levels", or the one runtime's name."""
         if len(self.results) == 1:
             return self.first.runtime
-        family = self.first.runtime.partition("[")[0]
+        family = str(RuntimeName.parse(self.first.runtime).any_variant)
         return f"{family}, {len(self.results)} {'levels' if family == 'onnxruntime' else 'variants'}"
 
     @property
@@ -54,7 +55,7 @@ def group_results(results: Sequence[RuntimeResult]) -> tuple[Group, ...]:
 def _grouped(results: Sequence[RuntimeResult]) -> Iterator[list[RuntimeResult]]:
     groups: dict[object, list[RuntimeResult]] = {}
     for result in results:
-        family = result.runtime.partition("[")[0]
+        family = RuntimeName.parse(result.runtime).any_variant
         causes = (result.findings, result.layers, result.proof, result.error)
         key = (result.artifact, family, result.passed, result.status, len(result.cases), causes)
         groups.setdefault(key, []).append(result)

@@ -14,9 +14,9 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from keras_pe.export.errors import RuntimeDiedError, RuntimeRefusedError
+from keras_pe.export import RuntimeDiedError, RuntimeRefusedError
+from keras_pe.export.runtimes import Array, Arrays
 from keras_pe.export.runtimes.external.wire import Header, pack, unpack
-from keras_pe.export.runtimes.runtime import Array, Arrays
 
 _POLL = 0.2  # seconds between two looks at the script's process
 _LONG_POLL = 20.0  # seconds that a script waits for a request before it asks again

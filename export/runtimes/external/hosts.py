@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_pe.export.processes.process import Process
+from keras_pe.export.runtimes import Process
 from keras_pe.export.runtimes.external.requirements import find_chromium, find_node, find_package
 
 HERE = Path(__file__).parent

@@ -6,14 +6,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.errors import RuntimeRefusedError
+from keras_pe.export import RuntimeRefusedError, TensorInfo
+from keras_pe.export.runtimes import Array, Arrays, weight_files
 from keras_pe.export.runtimes.external import hosts
 from keras_pe.export.runtimes.external.bridge import Bridge
-from keras_pe.export.runtimes.runtime import Array, Arrays
 
 if TYPE_CHECKING:
-    from keras_pe.export.runtimes.intermediates import InspectedModel
+    from keras_pe.export.runtimes import InspectedModel
 
 _MODEL, _PART = "model", "part"  # the sessions: the file as it is, and what is read inside it
 
@@ -58,7 +57,7 @@ class ExternalOnnxRuntime:
         self.inputs = tuple(_spec(*argument) for argument in opened["inputs"])
         self.providers: dict[str, int] = opened.get("placed") or self._host.placed()
         device = f" on {opened['device']}" if opened["device"] else ""
-        self.version = f"{package}{variant} {about['version']} in {about['host']}{device}"
+        self.version = f"{package}{variant and f'[{variant}]'} {about['version']} in {about['host']}{device}"
 
     def _start(self) -> dict[str, Any]:
         """Starts the host, with the sessions that it had. Returns what it says of itself."""
@@ -91,7 +90,7 @@ class ExternalOnnxRuntime:
     @cached_property
     def _inspected(self) -> "InspectedModel":
         """What is read inside, in a session of its own."""
-        from keras_pe.export.runtimes.intermediates import InspectedModel
+        from keras_pe.export.runtimes import InspectedModel
 
         inspected = InspectedModel(str(self._path))
         self._open(_PART, inspected.serialized(with_weights=True), "disabled")
@@ -111,7 +110,7 @@ class ExternalOnnxRuntime:
 
     def _open(self, session: str, model: Path | bytes, level: str) -> dict[str, Any]:
         self._sessions[session] = (model, level)
-        external = [] if isinstance(model, bytes) else _external_files(model)
+        external = {} if isinstance(model, bytes) else weight_files(model)
         return self._ask(
             {
                 "request": "open",
@@ -120,7 +119,7 @@ class ExternalOnnxRuntime:
                 "file": None if isinstance(model, bytes) else str(model.absolute()),
                 "external": [
                     {"path": name, "url": self._bridge.share(f"weights-{i}", file)}
-                    for i, (name, file) in enumerate(external)
+                    for i, (name, file) in enumerate(external.items())
                 ],
                 "provider": self._provider,
                 "level": level,
@@ -134,16 +133,6 @@ class ExternalOnnxRuntime:
 def _end(host: hosts.Host, bridge: Bridge) -> None:
     host.close()
     bridge.close()
-
-
-def _external_files(path: Path) -> list[tuple[str, Path]]:
-    """Returns the files that hold a model's weights, by the name that the model calls them."""
-    import onnx
-    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
-
-    graph = onnx.load(path, load_external_data=False).graph
-    names = {ExternalDataInfo(tensor).location for tensor in graph.initializer if uses_external_data(tensor)}
-    return [(name, path.parent / name) for name in sorted(names)]
 
 
 def _spec(name: str, dtype: str, shape: list[int | str | None]) -> TensorInfo:

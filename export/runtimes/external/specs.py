@@ -4,8 +4,9 @@ import functools
 import shutil
 import subprocess
 
+from keras_pe.export import RuntimeSpec
+from keras_pe.export.runtimes import RuntimeName
 from keras_pe.export.runtimes.external.requirements import missing_in_chromium, missing_in_node
-from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 _FACTORY = "keras_pe.export.runtimes.external.onnxruntime:ExternalOnnxRuntime"
 _LEVELS = ("disabled", "basic", "extended", "all")  # "layout" is unknown to older releases
@@ -14,7 +15,7 @@ _PATIENCE = 60.0  # seconds for another Python to import ONNX Runtime
 
 def _in_javascript(name: str, host: str, package: str, provider: str, module: str = "") -> RuntimeSpec:
     missing = missing_in_node if host == "node" else missing_in_chromium
-    variant = name[name.find("[") :] if "[" in name else ""
+    variant = RuntimeName.parse(name).variant
     options = {"host": host, "package": package, "module": module, "variant": variant, "provider": provider}
     install = f"npm install --ignore-scripts {package}"
     find_missing = functools.partial(missing, package)
@@ -38,15 +39,19 @@ IN_JAVASCRIPT = (
 )
 
 
-def in_other_installation(name: str) -> RuntimeSpec:
+def in_other_installation(name: str) -> RuntimeSpec | None:
     """Returns ONNX Runtime of another Python: "onnxruntime@/path/to/python", or "onnxruntime[basic]@..." .
+
+    None of a name without a place.
 
     Raises:
         ValueError: If it is another runtime than that, or of an unknown level.
     """
-    runtime, _, executable = name.partition("@")
-    level = runtime.removeprefix("onnxruntime").strip("[]") or "all"
-    if runtime not in ("onnxruntime", f"onnxruntime[{level}]") or level not in _LEVELS:
+    parsed = RuntimeName.parse(name)
+    level, executable = parsed.variant or "all", parsed.place
+    if not executable:
+        return None
+    if parsed.family != "onnxruntime" or level not in _LEVELS:
         raise ValueError(
             "A runtime in another installation must be onnxruntime@PYTHON, or onnxruntime[LEVEL]@PYTHON "
             f"with one of the levels {', '.join(_LEVELS)}. Received: {name!r}."

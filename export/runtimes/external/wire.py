@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.runtimes.runtime import Array, Arrays
+from keras_pe.export.runtimes import Array, Arrays
 
 Header = dict[str, Any]
 

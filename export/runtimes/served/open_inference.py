@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.runtimes.runtime import Array, Arrays
+from keras_pe.export import TensorInfo
+from keras_pe.export.runtimes import Array, Arrays
 from keras_pe.export.runtimes.served.exchange import exchange
 
 _DTYPES = {

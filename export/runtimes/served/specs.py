@@ -3,7 +3,8 @@
 import functools
 import re
 
-from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.export import RuntimeSpec
+from keras_pe.export.runtimes import RuntimeName
 from keras_pe.export.runtimes.served.exchange import exchange
 
 _HOME = "keras_pe.export.runtimes.served"
@@ -15,12 +16,16 @@ _ADDRESS = re.compile(r"https?://[^/\s]+(?:/[^/\s]+)*?/(v[12])/models/[^/\s:]+(?
 _PATIENCE = 10.0  # seconds for a server's first word
 
 
-def at_address(address: str) -> RuntimeSpec:
+def at_address(address: str) -> RuntimeSpec | None:
     """Returns the runtime of a model behind an address: "http://host:8000/v2/models/NAME", ".../v1/models/NAME".
+
+    None of a name that is no address.
 
     Raises:
         ValueError: If it is no address of a model.
     """
+    if not RuntimeName.parse(address).is_address:
+        return None
     match = _ADDRESS.fullmatch(address)
     if match is None:
         raise ValueError(

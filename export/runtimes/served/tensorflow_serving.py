@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype
+from keras_pe.export import TensorInfo
+from keras_pe.export.runtimes import Array, Arrays, as_dtype
 from keras_pe.export.runtimes.served.exchange import exchange
 
 _SIGNATURE = "serving_default"

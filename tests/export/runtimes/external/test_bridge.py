@@ -24,7 +24,9 @@ def bridge(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "inside.mjs").write_text("inside")
     (tmp_path / "outside.mjs").write_text("outside")
-    return Bridge({"files": tmp_path / "folder"})
+    bridge = Bridge({"files": tmp_path / "folder"})
+    yield bridge
+    bridge.close()
 
 
 def answering(bridge, answer):
@@ -77,3 +79,12 @@ def test_without_the_secret_nothing_is_heard_or_told(bridge):
     fetch(f"{server}/guess/died", b"forged")  # taken by nobody
     answering(bridge, lambda *_: pack({"true": True}, {}))
     assert bridge.ask({"request": "import"}, {}, lambda: None)[0] == {"true": True}
+
+
+def test_a_bridge_that_is_closed_is_not_reached_any_more(bridge):
+    other = Bridge({})
+    other.share("model", b"bytes")
+    assert fetch(f"{other.url}model") == b"bytes"
+    other.close()
+    with pytest.raises(urllib.error.URLError):
+        fetch(f"{other.url}model")
