@@ -9,9 +9,8 @@ import numpy as np
 from keras import ops
 
 from benchmarks.speed.scenarios import LONGEST, Arrays, Scenario
-from keras_pe.rotations.digits import MIDDLES, UNITS
+from keras_pe.rotations.digits import MIDDLES, UNITS, compose
 from keras_pe.rotations.lookup import take
-from keras_pe.rotations.rotations import compose
 
 ALL = frozenset(("range", "static", "positions", "start", "starts"))
 

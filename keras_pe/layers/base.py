@@ -122,6 +122,10 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
             else:
                 check_values_reach(values, start, *self._reach(bound), self.name)
 
+    def _block_width(self, axes: int) -> int:
+        """Returns how many of the channels belong to each of several axes: whole pairs; a single axis has them all."""
+        return self._channels if axes == 1 else self._channels // (2 * axes) * 2
+
     def _length_of_axes(self, inputs_shape: Any, axes: int) -> list[Any]:
         """Returns the length of each axis; the axes of a sequence share the one there is."""
         lengths = list(inputs_shape[1:-1])

@@ -10,7 +10,6 @@ from keras_pe.layers.base import Combine, PositionLayer
 from keras_pe.layers.call_arguments import Positions, Shape, count_axes, per_axis
 from keras_pe.rotations.lookup import rows_from, take_rows
 from keras_pe.signal.formula import timing_signal
-from keras_pe.signal.layouts import block_width
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")
@@ -93,10 +92,9 @@ class LearnedPositionEmbedding(PositionLayer):
             return self.initializer.clone() if hasattr(self.initializer, "clone") else self.initializer
 
         def sinusoidal(shape: tuple[int, int], dtype: str | None = None) -> Any:
-            length, channels = shape
-            table, block = np.zeros(shape), block_width(channels, axes)
+            table, block = np.zeros(shape), self._block_width(axes)
             if block:
-                table[:, axis * block : (axis + 1) * block] = timing_signal(np.arange(length), block)
+                table[:, axis * block : (axis + 1) * block] = timing_signal(np.arange(shape[0]), block)
             return ops.convert_to_tensor(table, dtype=dtype)
 
         return sinusoidal

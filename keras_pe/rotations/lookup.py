@@ -1,4 +1,4 @@
-"""Tables of numbers as tensors of each backend, and rows looked up in them: none where there is none."""
+"""Tables of numbers as tensors of each backend, rows looked up in them, and the encoding that is such a table."""
 
 from types import ModuleType
 from typing import Any
@@ -9,6 +9,11 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_pe.rotations.concrete import count_up, known_length, torch_is_tracing
+from keras_pe.signal.formula import timing_signal
+from keras_pe.signal.layouts import Layout
+from keras_pe.signal.timescales import Float64Array
+
+MOST_ROWS = 8_192  # of positions that are kept as a table: 16 MiB at 512 channels are enough; more are composed
 
 
 class Table:
@@ -119,6 +124,27 @@ def rows_from(table: Any, length: Any, start: Any, count: int, zeros: Table | No
     # TensorFlow checks the size of a slice, but ONNX's Slice returns what there is, and a single row would then be
     # broadcast: there the reshape refuses. (TensorFlow itself optimizes the reshape away.)
     columns = table.shape[-1]
-    # Of a guarded table too few rows are left from the third on.
+    # A guarded table has one row more than positions. Where the length is too long the slice therefore begins at the
+    # third row, from which on too few are left for it.
     first = 0 if known is not None or table.shape[0] == count else ops.where(length <= count, 0, 2)
     return ops.reshape(ops.slice(ops.convert_to_tensor(table), (first, 0), (length, columns)), (length, columns))
+
+
+class TabulatedEncoding:
+    """The encoding of one axis of at most `max_length` positions, counted from `start_index`: rows of one table."""
+
+    def __init__(
+        self, timescales: Float64Array, channels: int, layout: Layout, start_index: int, dtype: str, max_length: int
+    ) -> None:
+        positions = start_index + np.arange(max_length)
+        rows = timing_signal(positions, channels, layout=layout, timescales=timescales).astype(dtype)
+        self._max_length = max_length
+        self._table, self._zeros = Table(guarded(rows)), Table(np.zeros(max_length, "int32"))
+
+    def range(self, length: Any, start: Any = None) -> Any:
+        """Returns the signal at `start`, an integer scalar or None for 0, and on: `(length, channels)`."""
+        return rows_from(self._table.tensor(), length, start, self._max_length, self._zeros)
+
+    def at(self, positions: Any) -> Any:
+        """Returns the signal at integer positions: `(*positions.shape, channels)`."""
+        return take_rows(self._table.tensor(), positions, self._max_length, self._zeros)

@@ -58,11 +58,6 @@ def column_order(count: int, channels: int, layout: Layout) -> npt.NDArray[np.in
     return held
 
 
-def block_width(channels: int, axes: int) -> int:
-    """Returns how many of the channels belong to each of several axes: whole pairs; a single axis has them all."""
-    return channels if axes == 1 else channels // (2 * axes) * 2
-
-
 def check_channels(channels: int) -> None:
     """Raises unless `channels` is a whole number of at least 1."""
     if isinstance(channels, bool) or not isinstance(channels, int | np.integer):

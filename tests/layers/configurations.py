@@ -7,7 +7,6 @@ import numpy as np
 from keras import ops
 
 from keras_pe.signal.formula import timing_signal
-from keras_pe.signal.layouts import block_width
 
 # The table entries are rounded once (2**-25 each), and two compositions round products and sums: 2.4e-7 at most over
 # all positions below 2**24 for 512 channels, by exhaustion (benchmarks/accuracy/encodings.py).
@@ -56,7 +55,7 @@ def exact_signal(config: dict[str, Any], positions: Any, channels: int) -> np.nd
 
 def exact_grid(lengths: tuple[int, ...], channels: int) -> np.ndarray:
     """Returns the default signal of a grid: a block of columns for each axis, zeros for columns left over."""
-    block = block_width(channels, len(lengths))
+    block = channels if len(lengths) == 1 else channels // (2 * len(lengths)) * 2
     signal = np.zeros((*lengths, channels))
     for axis, length in enumerate(lengths if block else ()):
         shape = [1] * len(lengths) + [block]
