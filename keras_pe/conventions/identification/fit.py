@@ -52,23 +52,32 @@ def fits(
         rotation: Of the rows, in the candidate's layout.
         below: First positions from here on are not tried.
     """
-    channels, scale = rows.values.shape[1], rotation.scale
+    off = float(_precision(rounding, rotation).max()) / rotation.scale
+    starts = first_positions(candidate, rotation, int(rows.index[-1]) + 1, angle_error(off), below)
+    tried = (fit(rows, rounding, candidate, rotation, int(start)) for start in starts)
+    return [each for each in tried if each is not None]
+
+
+def fit(rows: Rows, rounding: Float64Array, candidate: Candidate, rotation: Rotation, start: int) -> Fit | None:
+    """Returns how a candidate explains the rows from one first position on, or None if it does not."""
+    channels, scale, precision = rows.values.shape[1], rotation.scale, _precision(rounding, rotation)
+    positions = rows.index + start
+    signal = timing_signal(positions, channels, layout=candidate.layout, timescales=candidate.timescales)
+    factor = float((rows.values * signal).sum() / (signal * signal).sum())
+    left = np.abs(rows.values - factor * signal)
+    formula = _formula_error(candidate) * positions[:, np.newaxis] * scale
+    if _misfit(left, precision + formula) > _CHANCE or (left > LARGEST_ROUNDING * scale + formula).any():
+        return None
+    # Compared without the formula's error, or else the farthest position would be the most welcome.
+    misfit = _misfit(left, precision)
+    return Fit(candidate, rotation, start, factor, misfit, float(left.max()), float(precision.max()))
+
+
+def _precision(rounding: Float64Array, rotation: Rotation) -> Float64Array:
     # A table that was rounded before it was scaled is noisier than its own type tells: what no rotation explains.
-    noise = rotation.noise if rotation.noise * scale > 2 * np.sqrt(np.mean(rounding**2)) else 0.0
-    precision = rounding + (noise + 1e-7) * scale
-    off, error = float(precision.max()), _formula_error(candidate)
-    found = []
-    for start in first_positions(candidate, rotation, int(rows.index[-1]) + 1, angle_error(off / scale), below):
-        positions = rows.index + start
-        signal = timing_signal(positions, channels, layout=candidate.layout, timescales=candidate.timescales)
-        factor = float((rows.values * signal).sum() / (signal * signal).sum())
-        left = np.abs(rows.values - factor * signal)
-        formula = error * positions[:, np.newaxis] * scale
-        if _misfit(left, precision + formula) <= _CHANCE and (left <= LARGEST_ROUNDING * scale + formula).all():
-            # Compared without the formula's error, or else the farthest position would be the most welcome.
-            misfit = _misfit(left, precision)
-            found.append(Fit(candidate, rotation, int(start), factor, misfit, float(left.max()), off))
-    return found
+    noise = rotation.noise if rotation.noise * rotation.scale > 2 * np.sqrt(np.mean(rounding**2)) else 0.0
+    precision: Float64Array = rounding + (noise + 1e-7) * rotation.scale
+    return precision
 
 
 def angle_error(off: float) -> float:

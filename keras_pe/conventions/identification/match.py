@@ -1,16 +1,25 @@
 """Tells which convention made a table of encodings."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy.typing as npt
 
 from keras_pe.conventions.identification.candidates import Candidate, candidates
-from keras_pe.conventions.identification.fit import Fit, fits, largest_difference
-from keras_pe.conventions.identification.max_timescale import UNUSUAL_MAX_START, by_chance, fitted_longest, sharpened
+from keras_pe.conventions.identification.fit import Fit, fit, fits, largest_difference
+from keras_pe.conventions.identification.max_timescale import (
+    UNUSUAL_MAX_START,
+    by_chance,
+    fitted_longest,
+    sharpened,
+    with_longest,
+    written,
+)
 from keras_pe.conventions.identification.rotation import Rotation, measure, storage_rounding
 from keras_pe.conventions.identification.rows import Rows, Table
 from keras_pe.signal.layouts import Layout
+from keras_pe.signal.timescales import Float64Array
 
 # Of how many tables one may be named by chance; the estimate is a rough one.
 _RARELY = 1e-6
@@ -83,16 +92,18 @@ def identify(table: npt.ArrayLike) -> tuple[Match, ...]:
     seen = _rotating(rows)
     # A single circle turns at one rate: 1 in half of the conventions, what the longest timescale makes it in others.
     enough = checked.channels > 2
-    told = _closest([fit for each in seen for fit in fits(rows, rounding, *each)], rows)
+    told = _closest([found for each in seen for found in fits(rows, rounding, *each)], rows)
     if not checked.is_all(rows):
         told = _on_the_whole(told, checked)
     if not told:
         # Only then with another longest timescale, or else a table of few rows would have many.
-        other = [(longest, each[1]) for each in seen for longest in fitted_longest(*each)]
-        told = _closest([fit for each in other for fit in fits(rows, rounding, *each, UNUSUAL_MAX_START)], rows)
-        enough = enough and all(by_chance(fit) < _RARELY for fit in told)
-        if not checked.is_all(rows):
-            told = _on_the_whole([sharpened(fit, checked.spread()) for fit in told], checked)
+        told = _with_any_longest(seen, rows, rounding)
+        enough = enough and all(by_chance(each) < _RARELY for each in told)
+        whole = checked.is_all(rows)
+        known = rows if whole else checked.spread()
+        told = _refitted(told, rows, rounding, lambda each: written(*sharpened(each, known)))
+        if not whole:
+            told = _on_the_whole(told, checked)
     matches = _matches(told)
     return matches if enough else tuple(_unnamed(match) for match in matches[:1])
 
@@ -111,6 +122,34 @@ def _rotating(rows: Rows) -> list[tuple[Candidate, Rotation]]:
     return seen
 
 
+def _with_any_longest(seen: list[tuple[Candidate, Rotation]], rows: Rows, rounding: Float64Array) -> list[Fit]:
+    """Returns the closest fits of the candidates, each with the longest timescale that explains these rows best.
+
+    Two schedules can be one sequence of numbers under two longest timescales: the paper's to 500 is tensor2tensor's to
+    411.7. They are equally close only where each is at its own best.
+    """
+    tried = [(longest, rotation) for each, rotation in seen for longest in fitted_longest(each, rotation)]
+    rough = [found for each in tried for found in fits(rows, rounding, *each, UNUSUAL_MAX_START)]
+    least = min((each.misfit for each in rough), default=0.0)
+    near = [each for each in rough if each.misfit <= 3 * max(least, 1.0)]
+    return _closest(_refitted(near, rows, rounding, lambda each: sharpened(each, rows)[0]), rows)
+
+
+def _refitted(found: list[Fit], rows: Rows, rounding: Float64Array, longest: Callable[[Fit], float]) -> list[Fit]:
+    """Returns the fits with another longest timescale, which is told for each signal by the closest of its fits."""
+    candidates: dict[tuple[Any, ...], Candidate] = {}
+    again: dict[tuple[Any, ...], Fit] = {}
+    for candidate, same in _by_signal(found).items():
+        told = float(f"{longest(same[0]):.9g}")  # two estimates that have converged to one are one signal
+        key = candidate.timescales_of, candidate.layout, told
+        renewed = candidates.setdefault(key, with_longest(candidate, told))
+        for each in same:
+            fitted = fit(rows, rounding, renewed, each.rotation, each.start)
+            if fitted is not None:
+                again[*key, each.start] = fitted
+    return list(again.values())
+
+
 def _closest(fits: list[Fit], rows: Rows) -> list[Fit]:
     """Returns the fit that explains the rows best, and those that the rows cannot tell from it."""
     least = min((fit.misfit for fit in fits), default=0.0)
@@ -126,13 +165,18 @@ def _on_the_whole(fits: list[Fit], table: Table) -> list[Fit]:
     return [replace(fit, max_abs_diff=largest) for fit, largest in differences if largest is not None]
 
 
+def _by_signal(fits: list[Fit]) -> dict[Candidate, list[Fit]]:
+    """Returns the fits of each signal, the closest first."""
+    signals: dict[Candidate, list[Fit]] = {}
+    for each in sorted(fits, key=lambda each: each.misfit):
+        signals.setdefault(each.candidate, []).append(each)
+    return signals
+
+
 def _matches(fits: list[Fit]) -> tuple[Match, ...]:
     """Returns one match for each signal, the closest first."""
-    signals: dict[Candidate, list[Fit]] = {}
-    for fit in sorted(fits, key=lambda fit: fit.misfit):
-        signals.setdefault(fit.candidate, []).append(fit)
     # Two schedules can be one sequence under two longest timescales: first the one that somebody would write down.
-    told = sorted(signals.values(), key=lambda same: len(f"{same[0].candidate.max_timescale:.10g}"))
+    told = sorted(_by_signal(fits).values(), key=lambda same: len(f"{same[0].candidate.max_timescale:.10g}"))
     return tuple(_match(sorted(same, key=lambda fit: fit.start)) for same in told)
 
 

@@ -34,8 +34,7 @@ def fitted_longest(candidate: Candidate, rotation: Rotation) -> list[Candidate]:
     logs = -np.log(np.where(turning, rotation.rates, 1.0) * factors)
     estimate = float(weights @ logs / (weights @ exponents))
     longest = _at_each_start(np.full(UNUSUAL_MAX_START, estimate), exponents, factors, rotation)
-    written = dict.fromkeys(_plain(np.exp(value)) for value in longest)
-    return [_with_longest(candidate, each) for each in written if each > 1.0]
+    return [with_longest(candidate, each) for each in dict.fromkeys(np.exp(longest)) if each > 1.0]
 
 
 def by_chance(fit: Fit) -> float:
@@ -50,33 +49,49 @@ def by_chance(fit: Fit) -> float:
     return float(UNUSUAL_MAX_START * min(1.0, angle / np.pi) ** len(rates) * np.prod(told[1:]))
 
 
-def sharpened(fit: Fit, rows: Rows) -> Fit:
-    """Returns a fit with the longest timescale that explains these rows best; far ones tell it finest.
+def sharpened(fit: Fit, rows: Rows) -> tuple[float, float]:
+    """Returns the longest timescale that explains these rows best, and by what part of itself it may be off.
 
-    Gauss-Newton in `log(L)`, from an estimate that is right to less than a radian on these rows.
+    Gauss-Newton in `log(L)`, from an estimate that is right to less than a radian on these rows; far ones tell it best.
     """
     exponents, _ = _schedule(fit.candidate)
+    longest, error = fit.candidate.max_timescale, 0.0
     positions = (rows.index + fit.start)[:, np.newaxis]
     channels, layout = rows.values.shape[1], fit.candidate.layout
     for _ in range(3):
-        angles = positions / fit.candidate.timescales
+        angles = positions / with_longest(fit.candidate, longest).timescales
         left = rows.values - fit.scale * assemble(np.sin(angles), np.cos(angles), channels, layout)
         turn = -fit.scale * angles * exponents
         slope = assemble(turn * np.cos(angles), -turn * np.sin(angles), channels, layout)
-        step = float((slope * left).sum() / (slope * slope).sum())
-        longest = _plain(fit.candidate.max_timescale * np.exp(np.clip(step, -1e-3, 1e-3)))
-        fit = replace(fit, candidate=_with_longest(fit.candidate, longest))
-    return fit
+        told = max(float((slope * slope).sum()), 1e-30)
+        step, error = float((slope * left).sum()) / told, float(np.sqrt(np.mean(left**2) / told))
+        longest *= float(np.exp(np.clip(step, -1e-2, 1e-2)))
+    return longest, error
 
 
-def _with_longest(candidate: Candidate, longest: float) -> Candidate:
+def written(longest: float, error: float) -> float:
+    """Returns the number of few digits that somebody wrote down, where the fitted one may be it and hardly by chance.
+
+    The float32 formula itself makes a longest timescale of another one, off by up to 3e-6 of it.
+    """
+    window = max(3 * error, 3e-6) * longest
+    for digits in range(1, 7):
+        short = float(f"{longest:.{digits}g}")
+        neighbors_apart = 10.0 ** (np.floor(np.log10(longest)) + 1 - digits)
+        if abs(short - longest) <= window < neighbors_apart / 20:
+            return short
+    return float(longest)
+
+
+def with_longest(candidate: Candidate, longest: float) -> Candidate:
+    """Returns the candidate with another longest timescale than 10,000."""
     timescales = CONVENTIONS[candidate.timescales_of[0]].timescales(len(candidate.order), longest)
     return replace(candidate, timescales=timescales, max_timescale=longest)
 
 
 def _schedule(candidate: Candidate) -> tuple[Float64Array, Float64Array]:
     """Returns the exponents `e` and factors `c` of the timescales."""
-    low, high = (_with_longest(candidate, longest).timescales for longest in (10.0, 100.0))
+    low, high = (with_longest(candidate, longest).timescales for longest in (10.0, 100.0))
     exponents = np.log(high / low) / np.log(10.0)
     return exponents, low / 10.0**exponents
 
@@ -99,9 +114,3 @@ def _at_each_start(
         step = (slope * away + turn * turned).sum(axis=1) / np.maximum((slope**2 + turn**2).sum(axis=1), 1e-30)
         logs = np.clip(logs - step, 1e-3, 50.0)
     return logs[np.argsort(cost.round(15), kind="stable")[:3]]
-
-
-def _plain(longest: float) -> float:
-    """Returns the number somebody wrote down, where the fitted one is within a millionth of one."""
-    short = float(f"{longest:.3g}")
-    return short if abs(short - longest) <= 1e-6 * longest else float(longest)
