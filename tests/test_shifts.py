@@ -1,5 +1,8 @@
 """The shift matrix moves the signal by an offset, in every layout."""
 
+import itertools
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,16 +14,16 @@ from keras_pe.signal.layouts import Layout
 POSITIONS = np.concatenate([np.arange(64), [255, 256, 1000], -np.arange(1, 9)])
 
 
-@pytest.mark.parametrize("layout", ["concatenated", "interleaved"])
-@pytest.mark.parametrize("endpoint", [True, False])
-@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 8, 63, 64, 512])
-@pytest.mark.parametrize("offset", [0, 1, -1, 7, 100, 0.5])
-def test_shift_matrix_moves_the_signal(layout: Layout, endpoint: bool, channels: int, offset: float) -> None:
-    before = timing_signal(POSITIONS, channels, layout=layout, endpoint=endpoint)
-    after = timing_signal(POSITIONS + offset, channels, layout=layout, endpoint=endpoint)
-    matrix = shift_matrix(offset, channels, layout=layout, endpoint=endpoint)
-    # Angles reach 1,100 radians, which float64 holds to 1.2e-13; three of them meet in one product.
-    np.testing.assert_allclose(before @ matrix, after, rtol=0, atol=1e-12)
+def test_shift_matrix_moves_the_signal() -> None:
+    widths, offsets = (1, 2, 3, 4, 5, 8, 63, 64, 512), (0, 1, -1, 7, 100, 0.5)
+    for layout, endpoint, channels in itertools.product(get_args(Layout), (True, False), widths):
+        before = timing_signal(POSITIONS, channels, layout=layout, endpoint=endpoint)
+        for offset in offsets:
+            after = timing_signal(POSITIONS + offset, channels, layout=layout, endpoint=endpoint)
+            matrix = shift_matrix(offset, channels, layout=layout, endpoint=endpoint)
+            # Angles reach 1,100 radians, which float64 holds to 1.2e-13; three of them meet in one product.
+            said = f"{layout}, {endpoint=}, {channels=}, {offset=}"
+            np.testing.assert_allclose(before @ matrix, after, rtol=0, atol=1e-12, err_msg=said)
 
 
 def test_shift_matrix_takes_timescales_as_the_signal_does() -> None:
