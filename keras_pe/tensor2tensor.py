@@ -17,7 +17,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_pe.layers.call_arguments import check_start_index
+from keras_pe.layers.configuration import check_start_index
 from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding
 from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding
 from keras_pe.protocols import Tensor
@@ -54,6 +54,11 @@ def get_timing_signal_1d(
     length = ops.maximum(length, 0) if known is None else known
     scales = resolve_timescales(channels, min_timescale, max_timescale)
     start = int(check_start_index(start_index))  # type: ignore[arg-type]
+    if known is not None and start + known > LIMIT:
+        raise ValueError(
+            f"`start_index + length` must be at most {LIMIT:,}, up to where the encoding is exact. "
+            f"Received: {start_index=}, length={known}."
+        )
     encoding = ComposedEncoding(scales, channels, "concatenated", start, "float32", -LIMIT - start, LIMIT - start)
     return ops.expand_dims(encoding.range(length), 0)
 

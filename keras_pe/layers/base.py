@@ -9,15 +9,17 @@ from keras_pe.layers.call_arguments import (
     Positions,
     Shape,
     check_before_conversion,
+    check_inputs_dtype,
     check_inputs_shape,
-    check_max_length,
     check_positions,
     check_start,
     count_axes,
     per_axis,
-    plain,
+    read_variables,
     resolve_positions,
+    split_on_host,
 )
+from keras_pe.layers.configuration import check_max_length, plain
 from keras_pe.layers.reach import check_range_reach, check_values_reach
 from keras_pe.rotations.concrete import known_length
 from keras_pe.rotations.digits import LIMIT
@@ -41,6 +43,7 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
         self.combine = combine
         self.max_length = check_max_length(max_length)
         self.supports_masking = True
+        self._axes = 0  # of the positions that the first call gave, or 0 before it: what is built may depend on them
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "PositionLayer":
@@ -63,40 +66,48 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
         return "float64" if self.compute_dtype == "float64" else "float32"
 
     def __call__(self, inputs: Any, positions: Any = None, start_index: Any = None, **kwargs: Any) -> Any:
-        # JAX has no 64 bits, and would wrap what Keras converts before `call` sees it.
+        # Keras converts what it is given before `call` sees it.
         check_before_conversion(inputs, positions, start_index, self.name)
-        given = {"positions": positions, "start_index": start_index}
+        if not self.built:
+            self._axes = count_axes(getattr(inputs, "shape", ()), positions)
+        given = {"positions": split_on_host(positions), "start_index": start_index}
         return super().__call__(inputs, **{name: value for name, value in given.items() if value is not None}, **kwargs)
 
-    def build(self, inputs_shape: Shape, positions_shape: Any = None, start_index_shape: Any = None) -> None:
+    def build(self, inputs_shape: Shape) -> None:
         check_inputs_shape(inputs_shape)
+        self._axes = self._axes or count_axes(inputs_shape, None)
         self._channels = int(inputs_shape[-1])  # type: ignore[arg-type]
         self.input_spec = keras.layers.InputSpec(ndim=len(inputs_shape), axes={-1: self._channels})
 
+    def get_build_config(self) -> dict[str, Any] | None:
+        """Returns the shape of the inputs, and of how many axes the positions were."""
+        config = super().get_build_config()
+        return None if config is None else {**config, "axes": self._axes}
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        """Makes the state of a layer that was built with other inputs of that shape."""
+        self._axes = config["axes"]
+        super().build_from_config(config)
+
     def call(self, inputs: Any, positions: Any = None, start_index: Any = None) -> Any:
-        axes = count_axes(inputs.shape, positions)
-        if positions is not None and axes > 1 and not isinstance(positions, (list, tuple)):
-            raise TypeError(
-                f"`positions` must be a list of {axes}, one per positional axis of layer '{self.name}'. "
-                f"Received: {type(positions).__name__}."
-            )
-        given = per_axis(positions, axes, "positions"), per_axis(start_index, axes, "start_index")
-        self._check_call(inputs.shape, *given)
+        positions, start_index = read_variables(positions), read_variables(start_index)
+        given = self._check_call(inputs, positions, start_index)
+        axes = len(given)
         lengths = self._length_of_axes(ops.shape(inputs), axes)
         signals = []
-        for axis, (values, start, length) in enumerate(zip(*given, lengths, strict=True)):
+        for axis, ((values, start), length) in enumerate(zip(given, lengths, strict=True)):
             signal = self._signal_of_axis(axis, axes, length, resolve_positions(values, start, length))
             signals.append(_place_on_grid(signal, axis, len(inputs.shape)))
         return self._combine(inputs, signals[0] if axes == 1 else self._join(signals, ops.shape(inputs)))
 
-    def compute_output_shape(
-        self, inputs_shape: Shape, positions_shape: Any = None, start_index_shape: Any = None
-    ) -> Shape:
+    def compute_output_spec(self, inputs: Any, positions: Any = None, start_index: Any = None, **kwargs: Any) -> Any:
+        """Returns shape and dtype of the outputs; what is known of the arguments is checked as in a call."""
+        check_inputs_shape(inputs.shape)
+        self._check_call(inputs, positions, start_index)
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), self.compute_dtype)
+
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         check_inputs_shape(inputs_shape)
-        if positions_shape is None and start_index_shape is None:
-            axes = len(inputs_shape) - 2
-            for length, bound in zip(inputs_shape[1:-1], per_axis(self.max_length, axes, "max_length"), strict=True):
-                check_range_reach(0, length, *self._reach(bound), self.name)
         channels = inputs_shape[-1]
         return (*inputs_shape[:-1], 2 * channels if self.combine == "concatenate" else channels)  # type: ignore[operator]
 
@@ -107,20 +118,27 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "combine": self.combine, "max_length": plain(self.max_length)}
 
-    def _check_call(self, inputs_shape: Any, positions: list[Any], starts: list[Any]) -> None:
-        batch, axes = inputs_shape[0], len(positions)
-        bounds = per_axis(self.max_length, axes, "max_length")
-        for values, start, length, bound in zip(
-            positions, starts, self._length_of_axes(inputs_shape, axes), bounds, strict=True
-        ):
+    def _check_call(self, inputs: Any, positions: Any, start_index: Any) -> list[tuple[Any, Any]]:
+        """Returns the positions and the start of each axis, or raises where the arguments of a call do not fit."""
+        check_inputs_dtype(inputs.dtype)
+        batch, axes = inputs.shape[0], count_axes(inputs.shape, positions)
+        if positions is not None and axes > 1 and not isinstance(positions, (list, tuple)):
+            raise TypeError(
+                f"`positions` must be a list of {axes}, one per positional axis of layer '{self.name}'. "
+                f"Received: {type(positions).__name__}."
+            )
+        given = per_axis(positions, axes, "positions"), per_axis(start_index, axes, "start_index")
+        lengths, reaches = self._length_of_axes(inputs.shape, axes), self._reach_of_axes(axes)
+        for values, start, length, reach in zip(*given, lengths, reaches, strict=True):
             if values is not None:
                 check_positions(values, batch, length)
             if start is not None:
                 check_start(start, batch)
             if values is None:
-                check_range_reach(0 if start is None else start, known_length(length), *self._reach(bound), self.name)
+                check_range_reach(0 if start is None else start, known_length(length), *reach, self.name)
             else:
-                check_values_reach(values, start, *self._reach(bound), self.name)
+                check_values_reach(values, start, *reach, self.name)
+        return list(zip(*given, strict=True))
 
     def _block_width(self, axes: int) -> int:
         """Returns how many of the channels belong to each of several axes: whole pairs; a single axis has them all."""
@@ -131,9 +149,10 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
         lengths = list(inputs_shape[1:-1])
         return lengths if len(lengths) > 1 else lengths * axes
 
-    def _reach(self, bound: int | None) -> tuple[int, int]:
-        """Returns the first position in reach, and the first one that no longer is."""
-        return (-LIMIT, LIMIT) if bound is None else (0, bound)
+    def _reach_of_axes(self, axes: int) -> list[tuple[int, int]]:
+        """Returns the first position in reach of each axis, and the first one that no longer is."""
+        bounds = per_axis(self.max_length, axes, "max_length")
+        return [(-LIMIT, LIMIT) if bound is None else (0, bound) for bound in bounds]
 
     def _combine(self, inputs: Any, signal: Any) -> Any:
         if self.combine == "add":

@@ -6,12 +6,11 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_pe.layers.configuration import is_integer
 from keras_pe.layers.reach import check_far
 from keras_pe.rotations.concrete import count_up
-from keras_pe.rotations.digits import LIMIT
 
 Shape = tuple[int | None, ...]
-PerAxis = int | tuple[int, ...]
 OUT_OF_REACH = 2**29  # several of these can be added in int32
 
 
@@ -25,40 +24,6 @@ class Positions(NamedTuple):
     nearest: Any | None = None
     fraction: Any | None = None
     start: Any | None = None
-
-
-def is_integer(value: Any) -> bool:
-    """Whether `value` is a Python or NumPy integer; a bool is not."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
-def check_start_index(value: Any) -> PerAxis:
-    """Returns a configured start as an int, or a tuple of one per axis."""
-    starts = value if isinstance(value, (list, tuple)) else [value]
-    for start in starts:
-        if not is_integer(start):
-            raise TypeError(f"`start_index` must be an integer, or one per axis. Received: start_index={value!r}.")
-        if not -LIMIT <= start < LIMIT:
-            raise ValueError(
-                f"`start_index` must be from {-LIMIT:,} to {LIMIT - 1:,}, where the encoding is exact. "
-                f"Received: start_index={value!r}."
-            )
-    return _int_or_tuple(value, "start_index")
-
-
-def check_max_length(value: Any) -> PerAxis | None:
-    """Returns a configured maximal length as an int, or a tuple of one per axis, or None."""
-    if value is None:
-        return None
-    lengths = value if isinstance(value, (list, tuple)) else [value]
-    for length in lengths:
-        if not is_integer(length):
-            raise TypeError(
-                f"`max_length` must be an integer, or one per axis, or None. Received: max_length={value!r}."
-            )
-        if length < 1:
-            raise ValueError(f"`max_length` must be at least 1. Received: max_length={value!r}.")
-    return _int_or_tuple(value, "max_length")
 
 
 def per_axis(value: Any, axes: int, name: str) -> list[Any]:
@@ -85,9 +50,10 @@ def count_axes(inputs_shape: Any, positions: Any) -> int:
     return len(positions) if listed else 1
 
 
-def plain(value: Any) -> Any:
-    """Returns a tuple as the list that a configuration file holds, anything else as it is."""
-    return list(value) if isinstance(value, tuple) else value
+def check_inputs_dtype(dtype: Any) -> None:
+    """Raises where inputs are complex: the signal is added to real numbers, and an imaginary part would be lost."""
+    if keras.backend.standardize_dtype(dtype).startswith("complex"):
+        raise TypeError(f"`inputs` must be real numbers. Received: inputs.dtype={dtype}.")
 
 
 def check_inputs_shape(inputs_shape: Shape) -> None:
@@ -105,7 +71,9 @@ def check_inputs_shape(inputs_shape: Shape) -> None:
 
 
 def check_positions(positions: Any, batch: int | None, length: int | None) -> None:
-    """Raises unless positions are a number tensor of shape `(length,)` or `(batch, length)`."""
+    """Raises unless positions are a number tensor of shape `(length,)`, `(1, length)` or `(batch, length)`."""
+    if isinstance(positions, dict):
+        positions = positions["nearest"]
     if not hasattr(positions, "shape") or not hasattr(positions, "dtype"):
         raise TypeError(
             "`positions` must be an array or a tensor, or a list of one per positional axis. "
@@ -115,14 +83,17 @@ def check_positions(positions: Any, batch: int | None, length: int | None) -> No
     if not dtype.startswith(("int", "uint", "float", "bfloat")):
         raise TypeError(f"`positions` must be integers or floats. Received: a tensor of dtype {dtype}.")
     shape = tuple(positions.shape)
-    expected = (batch, length)[-len(shape) :]
-    if len(shape) not in (1, 2) or not all(
-        a is None or b is None or a == b for a, b in zip(shape, expected, strict=True)
-    ):
+    examples = shape[0] if len(shape) == 2 else 1
+    if len(shape) not in (1, 2) or examples not in (None, 1, batch or examples) or _differ(shape[-1], length):
         raise ValueError(
             f"`positions` must have shape (length,) or (batch, length), here {(length,)} or {(batch, length)}. "
             f"Received: positions.shape={shape}."
         )
+
+
+def _differ(one: int | None, other: int | None) -> bool:
+    """Whether two sizes are known to differ."""
+    return None not in (one, other) and one != other
 
 
 def check_start(start: Any, batch: int | None) -> None:
@@ -138,7 +109,7 @@ def check_start(start: Any, batch: int | None) -> None:
     if not dtype.startswith(("int", "uint")):
         raise TypeError(f"`start_index` must be an integer tensor. Received: a tensor of dtype {dtype}.")
     shape = tuple(start.shape)
-    if len(shape) > 1 or (shape and None not in (shape[0], batch) and shape[0] != batch):
+    if len(shape) > 1 or (shape and _differ(shape[0], batch)):
         raise ValueError(f"`start_index` must have shape () or (batch,). Received: start_index.shape={shape}.")
 
 
@@ -156,6 +127,29 @@ def check_before_conversion(inputs: Any, positions: Any, start_index: Any, name:
         )
     check_far(positions, name)
     check_far(start_index, name)
+
+
+def split_on_host(positions: Any) -> Any:
+    """Returns NumPy positions of 64 bits, or a list of such, as whole numbers and fractions, all others as they are.
+
+    JAX has no 64 bits: a float would be rounded to 24 before the layer sees it, which leaves no fraction of a million.
+    """
+    if isinstance(positions, (list, tuple)):
+        return [split_on_host(each) for each in positions]
+    if not isinstance(positions, np.ndarray) or positions.dtype.kind != "f" or positions.itemsize < 8:
+        return positions
+    nearest = np.round(positions)
+    numbers = {"whole": np.floor(positions), "nearest": nearest}
+    with np.errstate(invalid="ignore"):  # what is no number has a fraction that is none
+        whole = {key: np.clip(each, -OUT_OF_REACH, OUT_OF_REACH).astype("int32") for key, each in numbers.items()}
+        return {**whole, "fraction": np.where(np.abs(nearest) < OUT_OF_REACH, positions - nearest, positions)}
+
+
+def read_variables(values: Any) -> Any:
+    """Returns what variables hold when the layer runs, or of a list of such; all others as they are."""
+    if isinstance(values, (list, tuple)):
+        return [read_variables(each) for each in values]
+    return ops.copy(ops.convert_to_tensor(values)) if hasattr(values, "assign") else values
 
 
 def resolve_positions(values: Any | None, start: Any | None, length: Any) -> Positions | None:
@@ -176,6 +170,8 @@ def resolve_positions(values: Any | None, start: Any | None, length: Any) -> Pos
 
 
 def _whole_and_fraction(values: Any) -> tuple[Any, Any | None, Any | None]:
+    if isinstance(values, dict):
+        return values["whole"], values["nearest"], values["fraction"]
     dtype = keras.backend.standardize_dtype(values.dtype)
     if "float" not in dtype:
         return _as_integers(values), None, None
@@ -190,11 +186,3 @@ def _as_integers(values: Any) -> Any:
     if dtype not in ("int8", "uint8", "int16", "uint16"):
         values = ops.clip(values, 0 if dtype.startswith("u") else -OUT_OF_REACH, OUT_OF_REACH)
     return ops.cast(values, "int32")
-
-
-def _int_or_tuple(value: Any, name: str) -> PerAxis:
-    if not isinstance(value, (list, tuple)):
-        return int(value)
-    if not value:
-        raise ValueError(f"`{name}` must have one value for each positional axis. Received: {name}={value!r}.")
-    return tuple(int(each) for each in value)

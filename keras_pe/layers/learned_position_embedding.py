@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_pe.layers.base import Combine, PositionLayer
-from keras_pe.layers.call_arguments import Positions, Shape, count_axes, per_axis
+from keras_pe.layers.call_arguments import Positions, Shape, per_axis
 from keras_pe.rotations.lookup import rows_from, take_rows
 from keras_pe.signal.formula import timing_signal
 
@@ -75,17 +75,20 @@ class LearnedPositionEmbedding(PositionLayer):
             initializer = keras.initializers.serialize(initializer)
         return {**super().get_config(), "initializer": initializer}
 
-    def build(self, inputs_shape: Shape, positions_shape: Any = None, start_index_shape: Any = None) -> None:
-        super().build(inputs_shape, positions_shape, start_index_shape)
-        axes = count_axes(inputs_shape, positions_shape)
-        self._tables = [
+    def build(self, inputs_shape: Shape) -> None:
+        super().build(inputs_shape)
+        bounds = per_axis(self.max_length, self._axes, "max_length")
+        self._tables = tuple(
             self.add_weight(
-                name="embeddings" if axes == 1 else f"embeddings_{axis}",
+                name="embeddings" if len(bounds) == 1 else f"embeddings_{axis}",
                 shape=(bound, self._channels),
-                initializer=self._axis_initializer(axis, axes),
+                initializer=self._axis_initializer(axis, len(bounds)),
             )
-            for axis, bound in enumerate(per_axis(self.max_length, axes, "max_length"))
-        ]
+            for axis, bound in enumerate(bounds)
+        )
+        # TensorFlow's own checkpoints and saved models find a variable that is an attribute, not one in a sequence.
+        for axis, table in enumerate(self._tables):
+            setattr(self, f"_table_{axis}", table)
 
     def _axis_initializer(self, axis: int, axes: int) -> Any:
         if self.initializer != "sinusoidal":

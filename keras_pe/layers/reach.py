@@ -19,7 +19,12 @@ def check_far(argument: Any, name: str) -> None:
 
 def check_values_reach(values: Any, start: Any, low: int, high: int, name: str) -> None:
     """Raises where positions that can be seen, `start` added, leave `low` to `high - 1`."""
-    seen, first = visible(values), visible(0 if start is None else start)
+    first = visible(0 if start is None else start)
+    if isinstance(values, dict):
+        parts = visible(values["nearest"]), visible(values["fraction"])
+        seen = None if parts[0] is None or parts[1] is None else parts[0] + parts[1].astype(np.float64)
+    else:
+        seen = visible(values)
     if seen is None or first is None or not seen.size or not first.size:
         return
     seen = seen.astype(np.float64) + first.astype(np.float64)[..., np.newaxis] if first.ndim else seen + float(first)
@@ -42,4 +47,6 @@ def check_range_reach(start: Any, length: int | None, low: int, high: int, name:
 
 def _out_of_reach(received: str, low: int, high: int, name: str) -> str:
     way_out = "" if high == LIMIT else " `max_length` is what bounds them."
+    if low < 0 and high != LIMIT:
+        way_out = " They are counted from `start_index`."
     return f"Positions must be from {low:,} to {high - 1:,} in layer '{name}'. Received: {received}.{way_out}"

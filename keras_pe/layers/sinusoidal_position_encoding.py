@@ -10,7 +10,8 @@ import numpy as np
 from keras import ops
 
 from keras_pe.layers.base import Combine, PositionLayer
-from keras_pe.layers.call_arguments import Positions, Shape, check_start_index, count_axes, per_axis, plain
+from keras_pe.layers.call_arguments import Positions, Shape, per_axis
+from keras_pe.layers.configuration import check_start_index, plain
 from keras_pe.rotations.composed import ComposedEncoding
 from keras_pe.rotations.concrete import outside_of_traces
 from keras_pe.rotations.digits import LIMIT
@@ -31,12 +32,17 @@ class _Axis(NamedTuple):
     dtype: str
 
 
+def _reach(start_index: int, max_length: int | None) -> tuple[int, int]:
+    """Returns the first position in reach, counted from `start_index`, and the first one that no longer is."""
+    return (-LIMIT - start_index, LIMIT - start_index) if max_length is None else (0, max_length)
+
+
 class _AxisEncodings:
     """The encodings of one axis: of whole positions, and of fractions."""
 
     def __init__(self, axis: _Axis) -> None:
         scales, channels, layout, start_index, max_length, dtype = axis
-        low, high = (-LIMIT - start_index, LIMIT - start_index) if max_length is None else (0, max_length)
+        low, high = _reach(start_index, max_length)
         arguments = np.asarray(scales, np.float64), channels, layout, start_index, dtype
         self.whole: ComposedEncoding | TabulatedEncoding = (
             TabulatedEncoding(*arguments, max_length)
@@ -149,9 +155,9 @@ class SinusoidalPositionEncoding(PositionLayer):
             "timescales": plain(self.timescales),
         }
 
-    def build(self, inputs_shape: Shape, positions_shape: Any = None, start_index_shape: Any = None) -> None:
-        super().build(inputs_shape, positions_shape, start_index_shape)
-        self._encodings(count_axes(inputs_shape, positions_shape))
+    def build(self, inputs_shape: Shape) -> None:
+        super().build(inputs_shape)
+        self._encodings(self._axes)
 
     def _encodings(self, axes: int) -> list[_AxisEncodings]:
         """Returns the encoding of each axis, made when a call first needs so many: no call decides for later ones."""
@@ -167,12 +173,17 @@ class SinusoidalPositionEncoding(PositionLayer):
         scales = resolve_timescales(
             block, self.min_timescale, self.max_timescale, endpoint=self.endpoint, timescales=self.timescales
         )
-        starts = per_axis(self.start_index, axes, "start_index")
-        bounds = per_axis(self.max_length, axes, "max_length")
         return [
             _shared_encodings(_Axis(tuple(scales.tolist()), block, self.layout, start, bound, dtype))
-            for start, bound in zip(starts, bounds, strict=True)
+            for start, bound in self._starts_and_bounds(axes)
         ]
+
+    def _starts_and_bounds(self, axes: int) -> list[tuple[int, int | None]]:
+        starts, bounds = per_axis(self.start_index, axes, "start_index"), per_axis(self.max_length, axes, "max_length")
+        return list(zip(starts, bounds, strict=True))
+
+    def _reach_of_axes(self, axes: int) -> list[tuple[int, int]]:
+        return [_reach(*each) for each in self._starts_and_bounds(axes)]
 
     def _signal_of_axis(self, axis: int, axes: int, length: Any, positions: Positions | None) -> Any:
         encodings = self._encodings(axes)[axis]

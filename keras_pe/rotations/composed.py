@@ -50,10 +50,14 @@ class ComposedEncoding:
         self._kept = Table(np.zeros((0, channels), dtype))
 
     def range(self, length: Any, start: Any = None) -> Any:
-        """Returns the signal at `start`, an integer scalar or None for 0, and on: `(length, channels)`."""
+        """Returns the signal at `start`, an integer scalar or None for 0, and on: `(length, channels)`.
+
+        Positions that can be seen to be out of reach must have been refused.
+        """
         known = known_length(length)
         if known is None and keras.config.backend() == "tensorflow":
-            signal = ops.cond(length <= UNITS, lambda: self._short(length, start), lambda: self._long(length, start))
+            few = length <= min(UNITS, self._high)
+            signal = ops.cond(few, lambda: self._short(length, start), lambda: self._long(length, start))
             return ops.reshape(signal, (length, self._channels))  # XLA only knows the shape that both have if told
         if known is None:
             return self.at(count_up(length) if start is None else start + count_up(length))
@@ -108,7 +112,7 @@ class ComposedEncoding:
         blocks = ops.minimum(first + ops.arange(count, dtype="int32"), last)
         blocks = ops.where(inside, blocks, self._blocks.invalid)
         signal = self._whole_blocks(self._blocks.at(blocks), count, ops)
-        return ops.slice(signal, (skipped, 0), (length, self._channels))
+        return ops.slice(signal, (skipped, ops.zeros_like(skipped)), (length, self._channels))
 
     def _known_range(self, start: int, length: int) -> Any:
         """Returns the signal of a range that is known when the layer is called."""

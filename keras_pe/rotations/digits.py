@@ -10,6 +10,7 @@ from keras import ops
 
 from keras_pe.rotations.concrete import choose
 from keras_pe.rotations.lookup import Table, guarded, take
+from keras_pe.signal.formula import sines_and_cosines
 from keras_pe.signal.timescales import Float64Array
 
 LIMIT = 2**24  # positions are exact from -LIMIT to LIMIT - 1
@@ -26,8 +27,7 @@ def compose(one: Rotation, other: Rotation) -> Rotation:
 
 def exact_rotations(positions: npt.NDArray[np.int64], timescales: Float64Array) -> Float64Array:
     """Returns sines, then cosines, in float64: `(positions, 2 * timescales)`."""
-    angles = positions.astype(np.float64)[:, np.newaxis] / timescales
-    return np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
+    return np.concatenate(sines_and_cosines(positions, timescales), axis=-1)
 
 
 def split(rows: Any) -> Rotation:

@@ -8,10 +8,10 @@ their leading 12 bits times a short number are exact in float32, as are the sums
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from keras import ops
 
 from keras_pe.rotations.lookup import Table, guarded, row_or_guard, take
+from keras_pe.signal.formula import sines_and_cosines
 from keras_pe.signal.layouts import Layout, assemble
 from keras_pe.signal.timescales import Float64Array
 
@@ -55,7 +55,7 @@ class FractionalEncoding:
         nearest = ops.where(inside, nearest, 0) + self._start_index
         # Adds nothing, and fails where a position is out of reach.
         fraction = ops.cast(fraction, self._dtype)
-        row = row_or_guard(ops.where(inside, 0, 1), self._zero)
+        row = row_or_guard(ops.cast(ops.logical_not(inside), "int32"), self._zero)
         fraction = ops.expand_dims(fraction, -1) + take(self._one_row.tensor(), row)
         if self._dtype == "float64":
             angles = ops.cast(ops.expand_dims(nearest, -1), "float64") + fraction
@@ -98,8 +98,7 @@ class FractionalEncoding:
         return numbers, fraction
 
 
-def _turns(unit: float, timescales: Float64Array) -> npt.NDArray[np.float64]:
+def _turns(unit: float, timescales: Float64Array) -> Float64Array:
     """Returns the turns that `unit` positions make, whole ones left out: from -0.5 to 0.5."""
-    angles = unit / timescales
-    turns: npt.NDArray[np.float64] = np.arctan2(np.sin(angles), np.cos(angles)) / (2 * np.pi)
+    turns: Float64Array = np.arctan2(*sines_and_cosines(np.asarray(unit), timescales)) / (2 * np.pi)
     return turns

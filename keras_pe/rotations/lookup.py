@@ -36,7 +36,7 @@ class Table:
             return self._tensor_of_tensorflow()
         if backend == "torch":
             return self._tensor_of_torch()
-        return ops.convert_to_tensor(self.rows)
+        return self._tensor_of_jax()
 
     def _tensor_of_tensorflow(self) -> Any:
         import tensorflow as tf
@@ -55,6 +55,13 @@ class Table:
             with graph.as_default(), tf.control_dependencies(None):
                 graph.keras_pe_tables[self] = tf.constant(self.rows)
         return graph.keras_pe_tables[self]
+
+    def _tensor_of_jax(self) -> Any:
+        import jax
+
+        # Keras' conversion would end in an error where `jax_debug_nans` is on: a guarded table has a row of NaN.
+        with jax.ensure_compile_time_eval():
+            return jax.device_put(self.rows)
 
     def _tensor_of_torch(self) -> Any:
         if torch_is_tracing():
@@ -126,7 +133,7 @@ def rows_from(table: Any, length: Any, start: Any, count: int, zeros: Table | No
     columns = table.shape[-1]
     # A guarded table has one row more than positions. Where the length is too long the slice therefore begins at the
     # third row, from which on too few are left for it.
-    first = 0 if known is not None or table.shape[0] == count else ops.where(length <= count, 0, 2)
+    first = 0 if known is not None or table.shape[0] == count else ops.cast(length > count, "int32") * 2
     return ops.reshape(ops.slice(ops.convert_to_tensor(table), (first, 0), (length, columns)), (length, columns))
 
 

@@ -1,5 +1,7 @@
 """What a call of the layer may be given, on whichever backend Keras runs, and how it refuses the rest."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -92,9 +94,8 @@ class TestErrors:
         with pytest.raises(ValueError, match=r"from 0 to 7 in layer 'places'\. Received: position -1 at index \[0\]"):
             layer(np.zeros((1, 1, 4), "float32"), positions=np.array([-1]))
 
-    @pytest.mark.parametrize(
-        ("arguments", "error", "said"),
-        [
+    def test_wrong_arguments_fail_at_construction(self) -> None:
+        wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
             ({"min_timescale": 0.0}, ValueError, "`min_timescale` must be positive and finite"),
             ({"min_timescale": -1.0}, ValueError, "`min_timescale` must be positive and finite"),
             ({"max_timescale": float("nan")}, ValueError, "`max_timescale` must be positive and finite"),
@@ -112,12 +113,11 @@ class TestErrors:
             ({"combine": "multiply"}, ValueError, "`combine` must be one of 'add', 'concatenate', 'replace'"),
             ({"max_length": 0}, ValueError, "`max_length` must be at least 1"),
             ({"max_length": 2.5}, TypeError, "`max_length` must be an integer"),
-        ],
-    )
-    def test_wrong_arguments_fail_at_construction(self, arguments: dict, error: type[Exception], said: str) -> None:
-        with pytest.raises(error) as raised:
-            SinusoidalPositionEncoding(**arguments)
-        assert said in str(raised.value)
+        ]
+        for arguments, error, said in wrong:
+            with pytest.raises(error) as raised:
+                SinusoidalPositionEncoding(**arguments)
+            assert said in str(raised.value), arguments
 
     @pytest.mark.parametrize(
         ("shape", "said"),
@@ -127,9 +127,8 @@ class TestErrors:
         with pytest.raises(ValueError, match=said):
             SinusoidalPositionEncoding()(keras.Input(batch_shape=shape))
 
-    @pytest.mark.parametrize(
-        ("arguments", "error", "said"),
-        [
+    def test_wrong_call_arguments_are_named(self) -> None:
+        wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
             ({"positions": np.zeros((2, 5, 1), "int32")}, ValueError, "must have shape (length,) or (batch, length)"),
             ({"positions": np.zeros(4, "int32")}, ValueError, "Received: positions.shape=(4,)"),
             ({"positions": np.zeros((3, 5), "int32")}, ValueError, "Received: positions.shape=(3, 5)"),
@@ -150,12 +149,11 @@ class TestErrors:
                 "Received: position 4,294,967,294 at index [0].",
             ),
             ({"positions": np.full(5, np.nan, "float32")}, ValueError, "Received: position nan at index [0]."),
-        ],
-    )
-    def test_wrong_call_arguments_are_named(self, arguments: dict, error: type[Exception], said: str) -> None:
-        with pytest.raises(error) as raised:
-            SinusoidalPositionEncoding()(np.zeros((2, 5, 4), "float32"), **arguments)
-        assert said in str(raised.value)
+        ]
+        for arguments, error, said in wrong:
+            with pytest.raises(error) as raised:
+                SinusoidalPositionEncoding()(np.zeros((2, 5, 4), "float32"), **arguments)
+            assert said in str(raised.value), arguments
 
     def test_an_input_longer_than_the_table_is_refused_eagerly_and_symbolically(self) -> None:
         for length, bound in [(11, 10), (2, 1)]:

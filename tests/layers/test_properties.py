@@ -48,9 +48,7 @@ def test_the_signal_has_the_inputs_shape_lies_within_one_and_is_exact(config: di
     assert np.abs(signal).max() <= 1 + EXACT
     arguments = {key: config[key] for key in ("min_timescale", "max_timescale", "layout", "endpoint")}
     exact = timing_signal(config["start_index"] + np.arange(length), channels, **arguments)
-    # The exact signal is itself a float64 angle: 2**-53 of an angle of up to 2**24 / timescale, and min_timescale
-    # multiplies, so a timescale is 1 / 1e6 at the least.
-    assert np.abs(signal - exact).max() <= EXACT + 2.0**-53 * LIMIT * 1e6
+    assert np.abs(signal - exact).max() <= EXACT
 
 
 @settings(deadline=None, derandomize=True, max_examples=30)
