@@ -51,7 +51,7 @@ def find_dimensions(
     *,
     batches_apart: bool = True,
     others_apart: bool = True,
-    has_tables: Callable[[], bool] = lambda: False,
+    table_sizes: Callable[[], Sequence[int]] = tuple,
 ) -> NamedShapes:
     """Returns names and ranges: `batch`, `height`, `width`, `length`, `length_2`, ...
 
@@ -61,7 +61,7 @@ def find_dimensions(
         given: The sizes that a dimension takes, by the name that it will have.
         batches_apart: Whether to look for batches that are independent, instead of one.
         others_apart: The same of all other dimensions.
-        has_tables: Whether the model has tables, such as those of positions, that may end. Asked after `takes`.
+        table_sizes: Returns the sizes of tables, such as those of positions, that may end. Called after `takes`.
 
     Raises:
         UnknownSizesError: If the model takes no sizes that were asked for.
@@ -78,7 +78,7 @@ def find_dimensions(
         tuple(dim if isinstance(dim, int) else names[i, axis] for axis, dim in enumerate(shape))
         for i, shape in enumerate(shapes)
     ]
-    ranges = search.ranges({name: axes for name, (_, axes) in groups.items()}, has_tables())
+    ranges = search.ranges({name: axes for name, (_, axes) in groups.items()}, table_sizes())
     return NamedShapes(named, {name: Dimension(kind, name, ranges[name]) for name, (kind, _) in groups.items()})
 
 
@@ -117,18 +117,18 @@ class _Search:
                 groups[next(name for name in names if name not in groups)] = kind, group
         return dict(sorted(groups.items(), key=lambda item: min((axis != 0, i, axis) for i, axis in item[1][1])))
 
-    def ranges(self, groups: Mapping[str, Sequence[Axis]], has_tables: bool) -> dict[str, SizeRange]:
+    def ranges(self, groups: Mapping[str, Sequence[Axis]], tables: Sequence[int]) -> dict[str, SizeRange]:
         """Returns the sizes that each dimension takes."""
         ranges = {name: SizeRange(min(own), 0, given=tuple(own)) for name, own in self._given.items() if name in groups}
         if Kind.BATCH in groups.keys() - ranges and self._takes_size(groups[Kind.BATCH], _BATCH + 1):
             ranges[Kind.BATCH] = SizeRange()
         left = {name: axes for name, axes in groups.items() if name not in ranges}
-        if len(left) > 1 and not has_tables and self._take_any(list(left.values())):
+        if len(left) > 1 and not tables and self._take_any(list(left.values())):
             return ranges | dict.fromkeys(left, SizeRange())
         guess = None
         for name, axes in left.items():
             takes = functools.partial(self._takes_size, axes)
-            guess = ranges[name] = find_range(takes, self._base[axes[0]], guess, has_tables=has_tables)
+            guess = ranges[name] = find_range(takes, self._base[axes[0]], guess, tables)
         return ranges
 
     def _take_any(self, groups: Sequence[Sequence[Axis]]) -> bool:

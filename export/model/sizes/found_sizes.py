@@ -87,7 +87,7 @@ def _candidates(
                 given,
                 batches_apart=batches_apart,
                 others_apart=others_apart,
-                has_tables=oracle.has_tables,
+                table_sizes=oracle.table_sizes,
             )
         except UnknownSizesError:
             return

@@ -43,9 +43,9 @@ class SizeOracle:
                 self._taken[asked] = False
         return self._taken[asked]
 
-    def has_tables(self) -> bool:
-        """Returns whether the model reads tables that may end, as far as that is known."""
-        return self._inference is not None and self._inference.has_tables
+    def table_sizes(self) -> tuple[int, ...]:
+        """Returns the sizes of the tables that the model reads, where these may end, as far as they are known."""
+        return self._inference.table_sizes if self._inference is not None else ()
 
     def call(self, shapes: Sequence[StaticShape]) -> Any:
         """Returns what the model returns for zeros of these shapes.

@@ -1,6 +1,6 @@
 """Which sizes one dimension takes, found by asking."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from keras_pe.export.model.sizes.sizes import SizeRange
 
@@ -10,7 +10,7 @@ _FARTHEST = 2**20  # a size, up to which the end of a table is looked for
 
 
 def find_range(
-    takes: Callable[[int], bool], known: int, guess: SizeRange | None = None, *, has_tables: bool = False
+    takes: Callable[[int], bool], known: int, guess: SizeRange | None = None, tables: Sequence[int] = ()
 ) -> SizeRange:
     """Returns the range of sizes around a known one.
 
@@ -21,15 +21,23 @@ def find_range(
         takes: Whether a size is taken.
         known: A size that is taken.
         guess: A range that it may be: the questions to confirm it are fewer.
-        has_tables: Whether there are tables, such as those of positions, that may end far beyond the known size.
+        tables: The sizes of tables, such as those of positions, that may end far beyond the known size; least first.
     """
-    if guess and guess.step and known in guess and _is_range(takes, known, guess, has_tables):
+    if guess and guess.step and known in guess and _is_range(takes, known, guess, bool(tables)):
         return guess
     step = abs(find_step(takes, known))
     if not step:
         return SizeRange(known, 0)
     least = known - step * _last(lambda steps: takes(known - step * steps), (known - 1) // step)
-    farthest = _farthest(step, has_tables)
+    for size in tables:
+        end = known + step * ((size - known) // step)
+        if end < known:
+            continue
+        if not takes(end):
+            break
+        if not takes(end + step):
+            return SizeRange(least, step, end)
+    farthest = _farthest(step, bool(tables))
     if takes(known + step * farthest):
         return SizeRange(least, step)
     bound = _FAR

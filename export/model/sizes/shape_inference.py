@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from keras_pe.export.model.sizes.shape_graph import imported, shape_graph
-from keras_pe.export.model.sizes.table_reads import add_excesses, computed_from_sizes, has_tables
+from keras_pe.export.model.sizes.table_reads import add_excesses, computed_from_sizes, table_sizes
 from keras_pe.export.model.watch.calling import FlatModel, StaticShape
 from keras_pe.export.model.watch.keras_internals import compute_output_spec
 from keras_pe.export.model.watch.state import state_left_alone
@@ -27,7 +27,7 @@ class PastTheEndError(ValueError):
 class SymbolicShapes:
     """Calls the model on symbolic tensors of static shapes, on any backend."""
 
-    has_tables = False  # whose ends would be known
+    table_sizes: tuple[int, ...] = ()  # nothing tells where a table is read
 
     def __init__(self, model: FlatModel) -> None:
         self._model = model
@@ -54,7 +54,7 @@ class GraphShapes:
     """Traces the model once with dynamic dimensions, and has TensorFlow infer the graph anew for each question.
 
     Attributes:
-        has_tables: Whether it reads tables that may end.
+        table_sizes: Of the tables that it reads, where they may end; least first.
     """
 
     def __init__(self, model: FlatModel) -> None:
@@ -82,7 +82,7 @@ class GraphShapes:
         self._inputs = [tensor.op.name for tensor in function.inputs[:count]]
         self._outputs = [tensor.name for tensor in function.outputs]
         self._always_empty = set(_empty_tensors(graph))
-        self.has_tables = has_tables(graph)
+        self.table_sizes = table_sizes(graph)
         self._excesses = add_excesses(graph)
         kept = [name.partition(":")[0] for name in (*self._outputs, *self._excesses)]
         self._definition = shape_graph(graph, self._inputs, kept, computed_from_sizes(graph, [*self._excesses]))

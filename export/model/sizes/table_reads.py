@@ -10,15 +10,15 @@ _SIZES = ("Shape", "ShapeN", "Size", "Rank")  # operators whose results follow f
 _ANY = 2**31 - 1  # in the place of a size that is not known
 
 
-def has_tables(graph: Any) -> bool:
-    """Whether a `tf.Graph` reads or cuts a tensor of known size where sizes say, so that there may be an end."""
-    return any(
-        operator.type in ("Slice", "StridedSlice", "GatherV2")
-        and operator.inputs[0].shape.rank is not None
-        and any(size is not None for size in operator.inputs[0].shape.as_list())
-        and follow_from_sizes(operator.inputs[2:3] if operator.type == "StridedSlice" else operator.inputs[1:])
-        for operator in graph.get_operations()
-    )
+def table_sizes(graph: Any) -> tuple[int, ...]:
+    """Returns the sizes of what a `tf.Graph` reads or cuts where sizes say, and where it may end; least first."""
+    found = set[int]()
+    for operator in graph.get_operations():
+        if operator.type in ("Slice", "StridedSlice", "GatherV2") and operator.inputs[0].shape.rank is not None:
+            places = operator.inputs[2:3] if operator.type == "StridedSlice" else operator.inputs[1:]
+            if follow_from_sizes(places):
+                found.update(size for size in operator.inputs[0].shape.as_list() if size is not None)
+    return tuple(sorted(found))
 
 
 def add_excesses(graph: Any) -> dict[str, str]:
