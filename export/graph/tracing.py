@@ -11,16 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_pe.export.graph.constant_state import is_constant
-from keras_pe.export.graph.control_flow import convertible_control_flow
 from keras_pe.export.graph.sizes_of_values import with_sizes_of_values
-from keras_pe.export.graph.time_steps import steps_as_rows
+from keras_pe.export.graph.tracer import input_specs, named_results, traced
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.model.signature.names import unique
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.watch.keras_internals import one_at_a_time
 from keras_pe.export.model.watch.recording import recorded_symbols
 from keras_pe.export.model.watch.state import state_left_alone
-from keras_pe.export.model.watch.traceable import as_traceable
 
 
 @dataclass(frozen=True)
@@ -36,6 +33,20 @@ class Weight:
     name: str
     argument: str
     value: Any
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's type of its elements."""
+        import ml_dtypes  # noqa: F401  # gives NumPy the names bfloat16, float8_e4m3fn, ...
+
+        dtype = self.value.dtype
+        known: np.dtype[Any] = np.dtype(getattr(dtype, "as_numpy_dtype", dtype))
+        return known
+
+    @property
+    def nbytes(self) -> int:
+        """Its bytes, known without reading it."""
+        return int(np.prod(self.value.shape, dtype=np.int64)) * self.dtype.itemsize
 
     def read(self) -> npt.NDArray[Any]:
         """Returns the value as an array, on the memory of TensorFlow's tensor where that can be: weights are large."""
@@ -97,24 +108,20 @@ def trace(layers: Sequence[Any], signature: Signature) -> Trace:
         mapping = list(zip(variables, arguments[count:], strict=True))
         mapping += [(v, tf.constant(value)) for v, value in constants.values()]
         with state_left_alone(mapping) as scope:
-            named = {s.name: x for s, x in zip(signature.inputs, arguments[:count], strict=True)}
-            results = signature.call(model, named)
+            results = named_results(model, signature, arguments[:count])
             assigned.extend((v, scope.get_current_value(v)) for v in scope.assigned.values())
-        return [tf.identity(results[spec.name]) for spec in signature.outputs]
+        return list(results.values())
 
-    specs = [
-        tf.TensorSpec([None if isinstance(d, str) else d for d in s.shape], s.dtype, f"input_{i}")
-        for i, s in enumerate(signature.inputs)
-    ]
-    specs += [tf.TensorSpec(v.shape, v.dtype, f"weight_{i}") for i, v in enumerate(variables)]
+    specs = input_specs(signature)
+    names = unique((f"weight_{i}" for i in range(len(variables))), taken=[spec.name for spec in specs])
+    specs += [tf.TensorSpec(v.shape, v.dtype, name) for name, v in zip(names, variables, strict=True)]
 
-    def traced() -> tuple[Any, dict[str, list[Any]]]:
+    def trace_once() -> tuple[Any, dict[str, list[Any]]]:
         assigned.clear()
         with recorded_symbols(model) as symbols:
             return tf.function(flat, input_signature=specs, autograph=False).get_concrete_function(), symbols
 
-    with one_at_a_time, steps_as_rows(layers), convertible_control_flow():
-        function, symbols = as_traceable(layers, traced)
+    function, symbols = traced(layers, trace_once)
     view = GraphView(function.graph, layers)
     inputs, arguments = function.inputs[:count], _arguments(function, variables, count)
     read = [(v, value) for v, value in assigned if _is_read(v, arguments, view)]

@@ -6,8 +6,7 @@ from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.graph.tracing import Trace
 from keras_pe.export.messages import first_line
-from keras_pe.export.onnx import opsets
-from keras_pe.export.onnx.handlers import all_handlers
+from keras_pe.export.onnx.handlers import all_handlers, opsets
 from keras_pe.export.onnx.inlining import inline
 from keras_pe.export.onnx.refusals import refuse_complex_arguments, unsupported
 from keras_pe.export.onnx.splitting import at_version, text_handlers

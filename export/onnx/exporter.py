@@ -15,12 +15,12 @@ from keras_pe.export.graph.tracing import trace
 from keras_pe.export.handover import export_elsewhere, is_elsewhere
 from keras_pe.export.model.rebuild.precision import in_export_precision
 from keras_pe.export.model.signature.model_signature import model_signature
-from keras_pe.export.onnx import opsets
 from keras_pe.export.onnx.conversion import convert
 from keras_pe.export.onnx.finishing.assembly import assemble
 from keras_pe.export.onnx.finishing.verification import check_file, check_graph
+from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.recurrences import traced_as_calls
-from keras_pe.export.onnx.writing import size, write_model
+from keras_pe.export.onnx.writing import write_model
 from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.metadata import describe
 from keras_pe.export.publishing.staging import publish_file, staging
@@ -111,7 +111,7 @@ def export_onnx(
         check_graph(proto, weights, name)
         with staging(destination) as folder:
             stage("write")
-            is_external = sum(map(size, weights)) > external_data_threshold
+            is_external = sum(weight.nbytes for weight in weights) > external_data_threshold
             *companions, file = write_model(proto, weights, folder / destination.name, is_external)
             stage("run")
             check_file(file, runtime, layers, signature)

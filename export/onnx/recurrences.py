@@ -12,8 +12,6 @@ from typing import Any
 from keras_pe.export.model.recurrent_weights import OPERATORS, packed
 from keras_pe.export.model.watch.keras_internals import replaced_methods
 
-CALL = "PyFuncStateless"  # takes and returns any tensors, and TensorFlow's optimizer leaves it as it is
-
 
 @contextlib.contextmanager
 def traced_as_calls(layers: Iterable[Any]) -> Iterator[None]:

@@ -8,8 +8,9 @@ from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.graph.tracing import Trace
 from keras_pe.export.messages import joined
 from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.onnx.handlers.marked_operators import OF_COMPLEX
 from keras_pe.export.onnx.tf2onnx_door import Failure
-from keras_pe.export.onnx.workarounds import COMPLEX, OF_COMPLEX, workaround
+from keras_pe.export.onnx.workarounds import COMPLEX, workaround
 
 
 def refuse_complex_arguments(signature: Signature, model: Any) -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from keras_pe.export.onnx import opsets
+from keras_pe.export.onnx.handlers import opsets
 
 _SPACES = "\t\n\v\f\r"  # what parts words besides a space
 _LITERAL = re.compile(r"(?:\\[^a-zA-Z0-9]|[^\\^$.|?*+(){}\[\]])+")

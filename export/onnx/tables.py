@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.graph.tracing import Trace
-from keras_pe.export.onnx import opsets
+from keras_pe.export.onnx.handlers import opsets
 
 _FIND = "LookupTableFindV2"
 _ATTRIBUTES = {"string": "string", "int64": "int64", "float32": "float"}  # LabelEncoder's, by element type

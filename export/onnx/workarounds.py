@@ -1,6 +1,5 @@
 """What to do instead of the operators that have no ONNX form, for the sentence that refuses them."""
 
-OF_COMPLEX = " of complex numbers"  # ends the type of an operator that takes or returns them
 COMPLEX = "Keep real and imaginary parts as two real tensors."
 _LENGTH = "Export with opset_version=17 or later, or give the transformed axis a fixed length of at most 1024."
 _LINEAR_ALGEBRA = "ONNX has no decompositions: precompute it where it is of weights, or leave it to the caller."

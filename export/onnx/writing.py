@@ -32,13 +32,13 @@ def write_model(model: Any, weights: Sequence[Weight], path: Path, external: boo
     files = []
     references: dict[str, tuple[str, int, int]] = {}
     if external:
-        data, references = _write_data([w for w in weights if size(w) >= SMALL], path)
+        data, references = _write_data([w for w in weights if w.nbytes >= SMALL], path)
         files.append(data)
     head, graph = type(model).FromString(model.SerializeToString(deterministic=True)), model.graph
     head.ClearField("graph")
     graph_bytes = graph.SerializeToString(deterministic=True)
     tensors = [_tensor(weight, references.get(weight.name)) for weight in weights]
-    inline = [0 if weight.name in references else size(weight) for weight in weights]
+    inline = [0 if weight.name in references else weight.nbytes for weight in weights]
     bodies = [
         tensor + (header(TENSOR_RAW_DATA, length) if length else b"")
         for tensor, length in zip(tensors, inline, strict=True)
@@ -53,26 +53,6 @@ def write_model(model: Any, weights: Sequence[Weight], path: Path, external: boo
             if length:
                 _write_array(file, weight)
     return [*files, path]
-
-
-def size(weight: Weight) -> int:
-    """Returns the bytes of a weight without reading it."""
-    return int(np.prod(weight.value.shape, dtype=np.int64)) * _dtype(weight).itemsize
-
-
-def tensor_type(weight: Weight) -> int:
-    """Returns ONNX's number of the element type."""
-    from onnx import helper
-
-    return int(helper.np_dtype_to_tensor_dtype(_dtype(weight)))
-
-
-def _dtype(weight: Weight) -> np.dtype[Any]:
-    import ml_dtypes  # noqa: F401  # gives NumPy the names bfloat16, float8_e4m3fn, ...
-
-    dtype = weight.value.dtype
-    numpy_dtype: np.dtype[Any] = np.dtype(getattr(dtype, "as_numpy_dtype", dtype))
-    return numpy_dtype
 
 
 def _write_data(weights: Sequence[Weight], model: Path) -> tuple[Path, dict[str, tuple[str, int, int]]]:
@@ -91,13 +71,13 @@ def _places(weights: Sequence[Weight]) -> Iterator[tuple[int, int]]:
     offset = 0
     for weight in weights:
         offset = -(-offset // _ALIGNMENT) * _ALIGNMENT
-        yield offset, size(weight)
-        offset += size(weight)
+        yield offset, weight.nbytes
+        offset += weight.nbytes
 
 
 def _write_array(file: BinaryIO, weight: Weight) -> memoryview:
     array = weight.read()
-    if array.nbytes != size(weight):
+    if array.nbytes != weight.nbytes:
         raise ValueError(f"Weight {weight.name!r} changed its size while it was written.")
     content = array.reshape(-1).view(np.uint8).data
     file.write(content)
@@ -105,12 +85,12 @@ def _write_array(file: BinaryIO, weight: Weight) -> memoryview:
 
 
 def _tensor(weight: Weight, reference: tuple[str, int, int] | None) -> bytes:
-    from onnx import TensorProto
+    from onnx import TensorProto, helper
 
     tensor = TensorProto(
         name=weight.name,
         dims=[int(dim) for dim in weight.value.shape],
-        data_type=tensor_type(weight),
+        data_type=helper.np_dtype_to_tensor_dtype(weight.dtype),
     )
     if reference:
         tensor.data_location = TensorProto.EXTERNAL

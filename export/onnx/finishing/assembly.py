@@ -6,11 +6,11 @@ from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.graph.tracing import Trace, Weight
-from keras_pe.export.onnx import opsets
 from keras_pe.export.onnx.finishing.canonical import bodies, make_canonical
 from keras_pe.export.onnx.finishing.dense_as_matmul import remove_flattening
 from keras_pe.export.onnx.finishing.pads import keep_pads
 from keras_pe.export.onnx.finishing.sparse_windows import keep_sparse_windows
+from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.publishing.metadata import LAYERS_KEY
 from keras_pe.version import __version__
 

@@ -13,7 +13,6 @@ from keras_pe.export.graph.tracing import Weight
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.onnx.finishing.optimizations import find_fault
-from keras_pe.export.onnx.writing import tensor_type
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
@@ -35,7 +34,9 @@ def check_graph(model: Any, weights: Sequence[Weight], name: str) -> None:
     complete = onnx.ModelProto()
     complete.CopyFrom(model)
     complete.graph.input.extend(
-        helper.make_tensor_value_info(weight.name, tensor_type(weight), [int(dim) for dim in weight.value.shape])
+        helper.make_tensor_value_info(
+            weight.name, helper.np_dtype_to_tensor_dtype(weight.dtype), [int(dim) for dim in weight.value.shape]
+        )
         for weight in weights
     )
     try:

@@ -12,9 +12,9 @@ import numpy as np
 from onnx import TensorProto
 
 from keras_pe.export.onnx.handlers.angles import angle
+from keras_pe.export.onnx.handlers.marked_operators import OF_COMPLEX
 from keras_pe.export.onnx.handlers.registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
-from keras_pe.export.onnx.workarounds import OF_COMPLEX
 
 _PARTS: dict[int, int] = {TensorProto.COMPLEX64: TensorProto.FLOAT, TensorProto.COMPLEX128: TensorProto.DOUBLE}
 

@@ -2,12 +2,12 @@
 
 import json
 
+from keras_pe.export.onnx.handlers.marked_operators import RECURRENCE
 from keras_pe.export.onnx.handlers.registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
-from keras_pe.export.onnx.recurrences import CALL
 
 
-@handler(CALL)
+@handler(RECURRENCE)
 def recurrence(ctx: Replacement) -> None:
     """One operator, its steps first instead of the batch, and with an axis for its one direction."""
     try:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from keras_pe.export.onnx import opsets
+from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
 HANDLERS: dict[tuple[str, int], Callable[..., None]] = {}  # by operator and opset, as `tf2onnx_door` takes them

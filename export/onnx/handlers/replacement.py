@@ -8,7 +8,7 @@ from tf2onnx import utils
 from tf2onnx.onnx_opset.math import CumProd, Einsum
 from tf2onnx.onnx_opset.nn import CTCGreedyDecoder, get_shape_from_const_or_concat
 
-from keras_pe.export.onnx import opsets
+from keras_pe.export.onnx.handlers import opsets
 
 # tf2onnx's own, which some of ours go on with.
 _OWN = {"CTCGreedyDecoder": CTCGreedyDecoder.version_11, "Cumprod": CumProd.version_10, "Einsum": Einsum.version_12}
