@@ -19,7 +19,7 @@ def test_attention_arrives_with_any_number_of_heads(tmp_path: Path, heads: int) 
     x = np.random.default_rng(0).normal(size=(3, 5, 8)).astype("float32")
     (actual,) = ort.InferenceSession(artifact.path, providers=["CPUExecutionProvider"]).run(None, {"inputs": x})
     # Three chained products of at most 8 terms of order 1, in float32: 3 x 8 x 6e-8, and as much again for Keras.
-    np.testing.assert_allclose(actual, model.predict(x, verbose=0), rtol=0, atol=3e-6)
+    np.testing.assert_allclose(actual, model(x), rtol=0, atol=3e-6)
 
 
 def test_a_reshape_before_another_is_dropped_where_no_size_is_copied(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import keras
 import numpy as np
 import onnxruntime as ort
-import pytest
 from keras import ops
 
 from keras_pe.export import export_onnx
@@ -20,28 +19,30 @@ def branches(one: Callable[[Any], Any], other: Callable[[Any], Any]) -> Callable
     return lambda x: ops.cond(ops.mean(x) > 1, lambda: one(x), lambda: other(x))
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        branches(lambda x: x, lambda x: -x),
-        branches(lambda x: ops.relu(x) + ops.tanh(x), lambda x: ops.roll(x, 1, 1)),
-        branches(branches(lambda x: 2 * x, lambda x: x), lambda x: ops.log1p(ops.abs(x))),
-        lambda x: ops.while_loop(lambda i, y: i < 2, lambda i, y: (i + 1, ops.tanh(y) + ops.relu(x)), (0, x))[1],
-    ],
-    ids=["of one node", "of several", "nested", "loop"],
-)
-@pytest.mark.parametrize("is_read_outside", [False, True])
-def test_what_a_branch_reads_of_a_convolution_is_not_transposed(
-    function: Callable[[Any], Any], is_read_outside: bool, tmp_path: Path
-) -> None:
+FUNCTIONS = {
+    "of one node": branches(lambda x: x, lambda x: -x),
+    "of several": branches(lambda x: ops.relu(x) + ops.tanh(x), lambda x: ops.roll(x, 1, 1)),
+    "nested": branches(branches(lambda x: 2 * x, lambda x: x), lambda x: ops.log1p(ops.abs(x))),
+    "loop": lambda x: ops.while_loop(lambda i, y: i < 2, lambda i, y: (i + 1, ops.tanh(y) + ops.relu(x)), (0, x))[1],
+}
+
+
+def test_what_a_branch_reads_of_a_convolution_is_not_transposed(tmp_path: Path) -> None:
+    """Each of them has a convolution of its own, and one more that something outside reads as well."""
     x = keras.Input((None, 8), name="x")
-    convolved = keras.layers.Conv1D(8, 3, padding="same", bias_initializer="ones")(x)
-    y = keras.layers.Lambda(function, output_shape=(None, 8))(convolved)
-    model = keras.Model(x, y + ops.relu(convolved) if is_read_outside else y)
-    model.layers[1].kernel.assign(np.random.default_rng(0).uniform(0, 0.1, (3, 8, 8)))
+    outputs, rng = {}, np.random.default_rng(0)
+    for name, function in FUNCTIONS.items():
+        for is_read_outside in (False, True):
+            convolution = keras.layers.Conv1D(8, 3, padding="same", bias_initializer="ones")
+            convolved = convolution(x)
+            convolution.kernel.assign(rng.uniform(0, 0.1, (3, 8, 8)))
+            y = keras.layers.Lambda(function, output_shape=(None, 8))(convolved)
+            key = f"{name}, read outside" if is_read_outside else name
+            outputs[key] = y + ops.relu(convolved) if is_read_outside else y
+    model = keras.Model(x, list(outputs.values()))
     session = ort.InferenceSession(export_onnx(model, tmp_path / "model.onnx").path, providers=["CPUExecutionProvider"])
     for sign in (-1, 1):  # one for each branch: around a bias of 1
         for shape in ((2, 9, 8), (3, 8, 8)):  # a square hides a transposition in its shape, not in its numbers
             values = sign * np.random.default_rng(1).uniform(1, 3, size=shape).astype("float32")
-            (actual,) = session.run(None, {"x": values})
-            np.testing.assert_allclose(actual, model.predict(values, verbose=0), rtol=TOLERANCE, atol=TOLERANCE)
+            for name, actual, truth in zip(outputs, session.run(None, {"x": values}), model(values), strict=True):
+                np.testing.assert_allclose(actual, truth, rtol=TOLERANCE, atol=TOLERANCE, err_msg=name)

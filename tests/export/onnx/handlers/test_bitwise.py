@@ -5,7 +5,7 @@ import pytest
 from keras import ops
 
 from keras_pe.export import ExportError
-from tests.export.onnx.exported import expected, exported
+from tests.export.onnx.exported import exported, exported_together
 
 EDGES = np.array([[0.0, -0.0, 1.0], [-0.0, 0.0, -1.0], [-np.inf, np.inf, 3e38], [-3e38, 1e-37, -1e-37]], "float32")
 
@@ -17,14 +17,10 @@ def test_signbit_sees_the_sign_of_zero(opset: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("opset", [15, 18])
-@pytest.mark.parametrize("function", [ops.argmax, ops.argmin])
-def test_the_float_extremes_are_where_keras_finds_them(function, opset: int, tmp_path: Path) -> None:
-    def call(x):
-        return function(x, axis=-1)
-
-    np.testing.assert_array_equal(
-        exported(call, [EDGES], tmp_path, opset_version=opset), expected(call, [EDGES]), strict=True
-    )
+def test_the_float_extremes_are_where_keras_finds_them(opset: int, tmp_path: Path) -> None:
+    calls = {"largest": lambda x: ops.argmax(x, axis=-1), "smallest": lambda x: ops.argmin(x, axis=-1)}
+    for name, actual, truth in exported_together(calls, [EDGES], tmp_path, opset_version=opset):
+        np.testing.assert_array_equal(actual, truth, strict=True, err_msg=name)
 
 
 def test_other_bits_are_refused(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_pe.export import ExportError
-from tests.export.onnx.exported import expected, exported
+from tests.export.onnx.exported import expected, exported, exported_together
 
 PARTS = [np.random.default_rng(seed).normal(size=(4, 3)).astype("float32") for seed in (0, 1)]
 
@@ -48,18 +48,18 @@ def _of_parts(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda real, imaginary: function(tf.complex(real, imaginary))
 
 
-@pytest.mark.parametrize("name", AGREEING)
-def test_what_keras_does_with_complex_numbers_agrees(name: str, tmp_path: Path) -> None:
-    call = _of_parts(AGREEING[name])
-    for actual, truth in zip(exported(call, PARTS, tmp_path), expected(call, PARTS), strict=True):
-        np.testing.assert_allclose(actual, truth, rtol=1e-6, atol=1e-6, strict=True)  # products, a difference of two
+def test_what_keras_does_with_complex_numbers_agrees(tmp_path: Path) -> None:
+    calls = {name: _of_parts(function) for name, function in AGREEING.items()}
+    for name, actual, truth in exported_together(calls, PARTS, tmp_path):
+        # products, a difference of two
+        np.testing.assert_allclose(actual, truth, rtol=1e-6, atol=1e-6, strict=True, err_msg=name)
 
 
-@pytest.mark.parametrize("name", ["sum of a row", "mean of all"])
-def test_sums_and_means_agree_at_the_lowest_opset(name: str, tmp_path: Path) -> None:
-    call = _of_parts(AGREEING[name])
-    for actual, truth in zip(exported(call, PARTS, tmp_path, opset_version=15), expected(call, PARTS), strict=True):
-        np.testing.assert_allclose(actual, truth, rtol=1e-6, atol=1e-6, strict=True)  # sums of at most twelve terms
+def test_sums_and_means_agree_at_the_lowest_opset(tmp_path: Path) -> None:
+    calls = {name: _of_parts(AGREEING[name]) for name in ("sum of a row", "mean of all")}
+    for name, actual, truth in exported_together(calls, PARTS, tmp_path, opset_version=15):
+        # sums of at most twelve terms
+        np.testing.assert_allclose(actual, truth, rtol=1e-6, atol=1e-6, strict=True, err_msg=name)
 
 
 def test_numbers_of_two_columns_survive_the_way_through_complex_ones(tmp_path: Path) -> None:

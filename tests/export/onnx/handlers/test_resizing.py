@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_pe.export import ExportError, export_onnx
-from tests.export.onnx.exported import Calls, expected, exported
+from tests.export.onnx.exported import Calls, expected, exported, exported_together
 
 # The largest overshoot of the kernels is below 2, an axis takes some tens of products and sums of values below 4.
 ATOL = 20 * np.finfo("float32").eps
@@ -40,43 +40,39 @@ def any_size(function: Callable[[Any], Any], folder: Path, opset: int) -> ort.In
 
 
 @pytest.mark.parametrize("opset", [18, pytest.param(15, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("kind", "antialias"), KINDS)
-def test_images_of_any_size_are_resized_as_in_keras(kind: str, antialias: bool, opset: int, tmp_path: Path) -> None:
+def test_images_of_any_size_are_resized_as_in_keras(opset: int, tmp_path: Path) -> None:
     def resized(x: Any) -> Any:
-        return ops.image.resize(x, (13, 20), interpolation=kind, antialias=antialias)
+        return [ops.image.resize(x, (13, 20), interpolation=kind, antialias=antialias) for kind, antialias in KINDS]
 
     session = any_size(resized, tmp_path, opset)
     for shape in ((2, 8, 9, 3), (1, 50, 4, 3), (3, 13, 20, 3), (1, 1, 1, 3), (1, 300, 301, 3)):
         x = images(*shape)
-        (actual,) = session.run(None, {session.get_inputs()[0].name: x})
-        is_resize = (kind, antialias) == ("bilinear", False)
-        np.testing.assert_allclose(actual, resized(x), rtol=0, atol=ATOL_OF_RESIZE if is_resize else ATOL)
+        results = session.run(None, {session.get_inputs()[0].name: x})
+        for kind, actual, truth in zip(KINDS, results, resized(x), strict=True):
+            atol = ATOL_OF_RESIZE if kind == ("bilinear", False) else ATOL
+            np.testing.assert_allclose(actual, truth, rtol=0, atol=atol, err_msg=f"{kind} of {shape}")
 
 
-@pytest.mark.parametrize(("kind", "antialias"), KINDS[2:])  # the first two need not read the pixel at all
-def test_a_pixel_that_is_missing_spoils_no_other_than_in_keras(kind: str, antialias: bool, tmp_path: Path) -> None:
-    def resized(x: Any) -> Any:
-        return ops.image.resize(x, (9, 70), interpolation=kind, antialias=antialias)
+def test_a_pixel_that_is_missing_spoils_no_other_than_in_keras(tmp_path: Path) -> None:
+    def resized(kind: str, antialias: bool) -> Callable[[Any], Any]:
+        return lambda x: ops.image.resize(x, (9, 70), interpolation=kind, antialias=antialias)
 
     x = images(1, 40, 30, 1)
     x[0, 17, 13] = np.nan
-    (truth,), (actual,) = expected(resized, [x]), exported(resized, [x], tmp_path)
-    assert 0 < np.isnan(truth).sum() < truth.size / 2
-    np.testing.assert_allclose(actual, truth, rtol=0, atol=ATOL)
+    kinds = {str(kind): resized(*kind) for kind in KINDS[2:]}  # the first two need not read the pixel at all
+    for kind, actual, truth in exported_together(kinds, [x], tmp_path):
+        assert 0 < np.isnan(truth).sum() < truth.size / 2
+        np.testing.assert_allclose(actual, truth, rtol=0, atol=ATOL, err_msg=kind)
 
 
-@pytest.mark.parametrize(
-    "resized",
-    [
-        lambda x: tf.raw_ops.ResizeNearestNeighbor(images=x, size=(5, 11)),
-        lambda x: tf.raw_ops.ResizeBilinear(images=x, size=(5, 11)),
-        lambda x: tf.raw_ops.ResizeBilinear(images=x, size=(5, 11), align_corners=True),
-    ],
-)
-def test_places_that_only_tensorflow_offers_agree_too(resized: Any, tmp_path: Path) -> None:
-    x = images(2, 8, 9, 3)
-    (truth,), (actual,) = expected(resized, [x]), exported(resized, [x], tmp_path)
-    np.testing.assert_allclose(actual, truth, rtol=0, atol=ATOL_OF_RESIZE, strict=True)
+def test_places_that_only_tensorflow_offers_agree_too(tmp_path: Path) -> None:
+    resized = {
+        "nearest": lambda x: tf.raw_ops.ResizeNearestNeighbor(images=x, size=(5, 11)),
+        "bilinear": lambda x: tf.raw_ops.ResizeBilinear(images=x, size=(5, 11)),
+        "aligned": lambda x: tf.raw_ops.ResizeBilinear(images=x, size=(5, 11), align_corners=True),
+    }
+    for name, actual, truth in exported_together(resized, [images(2, 8, 9, 3)], tmp_path):
+        np.testing.assert_allclose(actual, truth, rtol=0, atol=ATOL_OF_RESIZE, strict=True, err_msg=name)
 
 
 def test_integers_become_floats(tmp_path: Path) -> None:
