@@ -47,8 +47,12 @@ def ask(process: Worker, what: str) -> Arrays:
     return process.run({})
 
 
-def test_the_next_export_gets_the_same_process() -> None:
+@pytest.fixture(scope="module", autouse=True)
+def fresh() -> None:
     end()  # an earlier export may have had libraries imported there that need Keras
+
+
+def test_the_next_export_gets_the_same_process() -> None:
     with tensorflow_process() as first:
         told = ask(first, "modules")
     assert told["modules"].tolist() == [True, False], "TensorFlow is there, and Keras is not needed"
@@ -58,7 +62,6 @@ def test_the_next_export_gets_the_same_process() -> None:
 
 
 def test_each_runtime_has_a_process_of_its_own() -> None:
-    end()
     with onnxruntime_process() as first:
         told = ask(first, "modules")
     assert told["modules"].tolist() == [False, False]
@@ -68,18 +71,17 @@ def test_each_runtime_has_a_process_of_its_own() -> None:
 
 
 def test_an_export_beside_another_has_a_process_of_its_own() -> None:
-    with tensorflow_process() as first, tensorflow_process() as second:
+    with onnxruntime_process() as first, onnxruntime_process() as second:
         assert second is not first
 
 
 def test_a_process_that_has_ended_is_not_lent_again() -> None:
-    with pytest.raises(RuntimeDiedError, match="signal 6"), tensorflow_process() as first:
+    with pytest.raises(RuntimeDiedError, match="signal 6"), onnxruntime_process() as first:
         ask(first, "abort")
-    with tensorflow_process() as second:
+    with onnxruntime_process() as second:
         assert second is not first
 
 
-@pytest.mark.slow  # TensorFlow is imported once more
 def test_a_process_that_owes_an_answer_is_not_lent_again() -> None:
     class InterruptError(Exception):
         pass
@@ -89,19 +91,19 @@ def test_a_process_that_owes_an_answer_is_not_lent_again() -> None:
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        with contextlib.suppress(InterruptError), tensorflow_process() as first:
+        with contextlib.suppress(InterruptError), onnxruntime_process() as first:
             first.load(Path("sleep"), TELLING)
             signal.setitimer(signal.ITIMER_REAL, 0.1)
             first.run({})
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
-    with tensorflow_process() as second:
+    with onnxruntime_process() as second:
         assert second is not first
 
 
 def test_the_process_that_is_kept_can_be_ended() -> None:
-    with tensorflow_process() as process:
+    with onnxruntime_process() as process:
         pass
     assert process.is_free
     end()

@@ -10,8 +10,8 @@ from onnx import TensorProto, helper
 
 from keras_pe.export import ExportError, UnsupportedError, export_onnx, model_signature
 from keras_pe.export.model.watch.keras_internals import all_layers
-from keras_pe.export.onnx.finishing.verification import check_file, mapped_session
-from keras_pe.export.runtimes.worker import Worker
+from keras_pe.export.onnx.finishing.verification import check_file
+from keras_pe.export.runtimes.lending import onnxruntime_process
 
 
 def written(path: Path, nodes: list[Any], initializers: list[Any]) -> Path:
@@ -25,7 +25,7 @@ def written(path: Path, nodes: list[Any], initializers: list[Any]) -> Path:
 def check(file: Path) -> None:
     x = keras.Input((None, 4), name="x")
     model = keras.Model(x, keras.layers.Activation("relu", name="y")(x))
-    with Worker(mapped_session(), 60.0) as worker:
+    with onnxruntime_process() as worker:
         check_file(file, worker, all_layers(model), model_signature(model))
 
 
