@@ -1,5 +1,6 @@
 """Where the time of a check goes: one stage after another, each with its seconds and the processor's."""
 
+import datetime
 import time
 
 from keras_pe.export.results import Stage
@@ -27,6 +28,11 @@ class Stopwatch:
         seconds, processor = (end - start for start, end in zip(self._start, now, strict=True))
         self._stages[name] = Stage(name, before.seconds + seconds, before.processor_seconds + processor)
         self._start = now
+
+
+def date() -> str:
+    """Returns the date and the time to the second, in UTC and in the form of ISO 8601."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _now() -> tuple[float, float]:

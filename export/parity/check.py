@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import keras_pe
+from keras_pe.export.artifacts.hashes import hash_artifacts
 from keras_pe.export.comparison.inputs.cases import GivenInputs
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.opening import (
@@ -21,7 +22,7 @@ from keras_pe.export.comparison.references.opening import (
 )
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.comparison.run import run_cases
-from keras_pe.export.comparison.stopwatch import Stopwatch
+from keras_pe.export.comparison.stopwatch import Stopwatch, date
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.diagnosis.places import compare_places, is_alike
 from keras_pe.export.parity.parity_report import ParityReport
@@ -124,6 +125,8 @@ def check_parity(
         versions=versions_of([reference.version, *(result.version for result in results)]),
         seconds=sum(stage.seconds for stage in watch.stages),
         stages=watch.stages,
+        date=date(),
+        files=hash_artifacts(path for _, path in targets if path is not None),
     )
 
 

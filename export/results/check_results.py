@@ -55,6 +55,8 @@ class CheckResults:
         versions: The packages that took part.
         seconds: The whole check.
         stages: Its parts, in their order.
+        date: When it was made, such as "2026-01-31T12:00:00+00:00".
+        files: The SHA-256 of each file of the artifacts, by its path.
     """
 
     model: str
@@ -66,6 +68,8 @@ class CheckResults:
     versions: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     stages: tuple[Stage, ...] = ()
+    date: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:

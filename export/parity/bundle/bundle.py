@@ -4,7 +4,6 @@ The arrays are `cases/K/inputs/NAME`, `cases/K/expected/NAME` and `cases/K/truth
 order of the check, and `failures/K/actual/NAME`, where K counts the failures in the manifest.
 """
 
-import hashlib
 import json
 import os
 import zipfile
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.reading import artifact_files
+from keras_pe.export.artifacts.hashes import hash_files
 from keras_pe.export.publishing.staging import staged_file
 from keras_pe.export.results import Array, CheckResults, Finding, Recording, RuntimeResult
 from keras_pe.export.runtimes.runtime import as_dtype
@@ -136,17 +135,6 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
             f"A replay bundle must be an .npz file with {_MANIFEST} in it. Received: {path} "
             f"({type(error).__name__}: {error})."
         ) from error
-
-
-def hash_files(artifact: Path) -> dict[str, str]:
-    """Returns the SHA-256 of each file of an artifact, by its path from the artifact's folder."""
-    home = artifact if artifact.is_dir() else artifact.parent
-    return {str(file.relative_to(home)): _sha256(file) for file in artifact_files(artifact) if file.is_file()}
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _describe(result: RuntimeResult, recording: Recording, home: Path) -> dict[str, Any]:

@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from keras_pe.export.artifacts.hashes import hash_artifacts, hash_files
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.references.stored import StoredReference
 from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.comparison.stopwatch import date
 from keras_pe.export.errors import RuntimeRefusedError
-from keras_pe.export.parity.bundle.bundle import RecordedFailure, hash_files, read_bundle
+from keras_pe.export.parity.bundle.bundle import RecordedFailure, read_bundle
 from keras_pe.export.parity.check import Progress, case_info, versions_of
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.parity_report import ParityReport
@@ -75,6 +77,8 @@ def replay_bundle(
         seed=content.seed,
         versions=versions_of([result.version for result in results]),
         seconds=time.perf_counter() - start,
+        date=date(),
+        files=hash_artifacts(job.path for job in jobs),
     )
 
 

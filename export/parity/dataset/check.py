@@ -9,6 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from keras_pe.export.artifacts.hashes import hash_artifacts
+from keras_pe.export.comparison.stopwatch import date
 from keras_pe.export.parity.check import versions_of
 from keras_pe.export.parity.data.batching import Batching
 from keras_pe.export.parity.data.opening import open_source
@@ -132,6 +134,8 @@ def check_dataset(
         diagnosis=diagnosis,
         versions=versions_of([calibration.version, *calibration.versions.values()]),
         seconds=time.perf_counter() - start,
+        date=date(),
+        files=hash_artifacts(target.path for target in targets),
     )
 
 

@@ -104,6 +104,8 @@ class DatasetResults:
         diagnosis: The check of the worst rows, with layers and causes; None where no row fails.
         versions: The packages that took part.
         seconds: The whole check.
+        date: When it was made, such as "2026-01-31T12:00:00+00:00".
+        files: The SHA-256 of each file of the artifacts, by its path.
     """
 
     model: str
@@ -117,6 +119,8 @@ class DatasetResults:
     diagnosis: ParityReport | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    date: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:

@@ -25,7 +25,7 @@ def document(found: CheckResults) -> Document:
         overview=tables.runtimes(groups),
         tables=(tables.matrix(groups),),
         remarks=tuple(remarks(found)),
-        appendix=(tables.cases(found), tables.versions(found)),
+        appendix=(tables.cases(found), tables.versions(found), tables.made_of(found)),
         suites=(*(_suite(found.model, result) for result in found.results), *_others(found)),
         seconds=found.seconds,
     )

@@ -1,7 +1,8 @@
 """The tables of a check's report."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 from keras_pe.export.parity.presentation.groups import Group
 from keras_pe.export.parity.reports.document import Mark, Outcome, Row, TextTable
@@ -177,3 +178,19 @@ def versions(found: CheckResults) -> TextTable:
     """Returns what took part."""
     rows = (*found.versions.items(), ("seed of the inputs", str(found.seed)))
     return TextTable("Versions", ("package", "version"), rows)
+
+
+class Dated(Protocol):
+    """What has been found when, of which files."""
+
+    @property
+    def date(self) -> str: ...
+
+    @property
+    def files(self) -> Mapping[str, str]: ...
+
+
+def made_of(found: Dated) -> TextTable:
+    """Returns the date of a check and the hashes of the files that it looked at."""
+    date = (("date", found.date),) if found.date else ()
+    return TextTable("Date and files", ("file", "SHA-256"), (*date, *found.files.items()))

@@ -36,6 +36,8 @@ def as_published(found: DatasetResults) -> PublishedReport:
         diagnosis=found.diagnosis,
         versions=found.versions,
         seconds=found.seconds,
+        date=found.date,
+        files=found.files,
     )
 
 

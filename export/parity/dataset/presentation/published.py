@@ -197,6 +197,8 @@ class PublishedReport:
         diagnosis: The check of the worst rows, with layers and causes; null where no row fails.
         versions: The packages that took part.
         seconds: The whole check.
+        date: When it was made, such as "2026-01-31T12:00:00+00:00".
+        files: The SHA-256 of each file of the artifacts, by its path.
     """
 
     passed: bool
@@ -211,3 +213,5 @@ class PublishedReport:
     diagnosis: ParityReport | None
     versions: Mapping[str, str]
     seconds: float
+    date: str
+    files: Mapping[str, str]

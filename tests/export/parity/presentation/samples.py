@@ -44,6 +44,8 @@ PASSING = ParityReport(
     results=(_result("onnxruntime[all]", (2, 67, 8), 1e-7), _result("litert", (2, 300), 0.0)),
     versions={"keras": "3.15.1"},
     seconds=3.25,
+    date="2026-01-31T12:00:00+00:00",
+    files={ARTIFACT: "e3b0c442"},
 )
 
 _LAYERS = (

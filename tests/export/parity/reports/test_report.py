@@ -87,6 +87,13 @@ print(*(name for name in heavy if name in sys.modules))
     assert done.stdout.strip() == ""
 
 
+@pytest.mark.parametrize("form", ["html", "markdown", "json"])
+def test_a_report_says_when_it_was_made_and_of_which_files(form):
+    text = PASSING.render(form)
+    for words in ("2026-01-31T12:00:00+00:00", "/models/encoder.onnx", "e3b0c442"):
+        assert words in text
+
+
 def test_a_prompt_shows_one_line_and_a_notebook_the_verdict_the_causes_and_the_runtimes():
     assert repr(PASSING) == "<ParityReport: Parity of encoder: passed>"
     piece = FAILING._repr_html_()

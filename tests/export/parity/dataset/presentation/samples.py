@@ -52,6 +52,8 @@ PASSING = DatasetReport(
     ),
     versions={"keras": "3.15.1"},
     seconds=3.25,
+    date="2026-01-31T12:00:00+00:00",
+    files={"/models/c.onnx": "e3b0c442"},
 )
 
 _CHANGED, _CLASHING = _statistics(1.0), _statistics(float("nan"))
