@@ -22,6 +22,11 @@ def surprise() -> None:
 
 
 @group.command()
+def interruption() -> None:
+    raise KeyboardInterrupt
+
+
+@group.command()
 def refusal() -> None:
     raise SystemExit(1)
 
@@ -42,3 +47,8 @@ def test_a_command_keeps_the_exit_code_that_it_chose() -> None:
     assert CliRunner().invoke(group, ["refusal"]).exit_code == 1
     assert CliRunner().invoke(group, ["--help"]).exit_code == 0
     assert CliRunner().invoke(group, ["surprise", "--bad"]).exit_code == 2
+
+
+def test_an_interruption_ends_as_a_shell_expects_of_ctrl_c() -> None:
+    done = CliRunner().invoke(group, ["interruption"])
+    assert (done.exit_code, done.stderr) == (130, "Interrupted.\n")
