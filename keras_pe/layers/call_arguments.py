@@ -138,11 +138,11 @@ def split_on_host(positions: Any) -> Any:
         return [split_on_host(each) for each in positions]
     if not isinstance(positions, np.ndarray) or positions.dtype.kind != "f" or positions.itemsize < 8:
         return positions
-    nearest = np.round(positions)
-    numbers = {"whole": np.floor(positions), "nearest": nearest}
-    with np.errstate(invalid="ignore"):  # what is no number has a fraction that is none
-        whole = {key: np.clip(each, -OUT_OF_REACH, OUT_OF_REACH).astype("int32") for key, each in numbers.items()}
-        return {**whole, "fraction": np.where(np.abs(nearest) < OUT_OF_REACH, positions - nearest, positions)}
+    whole, nearest = (np.clip(each, -OUT_OF_REACH, OUT_OF_REACH) for each in (np.floor(positions), np.round(positions)))
+    # What is far out of reach stays so in float32, which has no more than 3.4e38; what is no number has no fraction.
+    fraction = np.clip(positions - nearest, -1e38, 1e38)
+    with np.errstate(invalid="ignore"):
+        return {"whole": whole.astype("int32"), "nearest": nearest.astype("int32"), "fraction": fraction}
 
 
 def read_variables(values: Any) -> Any:

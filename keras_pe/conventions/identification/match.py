@@ -140,7 +140,7 @@ def _refitted(found: list[Fit], rows: Rows, rounding: Float64Array, longest: Cal
     candidates: dict[tuple[Any, ...], Candidate] = {}
     again: dict[tuple[Any, ...], Fit] = {}
     for candidate, same in _by_signal(found).items():
-        told = float(f"{longest(same[0]):.9g}")  # two estimates that have converged to one are one signal
+        told = float(f"{longest(same[0]):.12g}")  # two estimates that have converged to one are one signal
         key = candidate.timescales_of, candidate.layout, told
         renewed = candidates.setdefault(key, with_longest(candidate, told))
         for each in same:
