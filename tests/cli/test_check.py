@@ -13,6 +13,8 @@ from click.testing import CliRunner
 
 from keras_pe.cli import main
 
+ONE = ("--runtime", "onnxruntime[all]")  # one process instead of five
+
 
 def write_scale(path: Path, factor: float) -> Path:
     """Writes an ONNX file that multiplies its input by a factor."""
@@ -47,7 +49,7 @@ def test_exits_with_0_where_the_files_agree(files):
 
 
 def test_says_where_the_time_went_beside_the_report(files):
-    result = CliRunner().invoke(main, ["check", str(files[0]), str(files[1]), "--json", "--profile"])
+    result = CliRunner().invoke(main, ["check", str(files[0]), str(files[1]), *ONE, "--json", "--profile"])
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     lines = [line.strip() for line in result.stderr.splitlines() if line.strip()]
@@ -61,9 +63,7 @@ def test_says_where_the_time_went_beside_the_report(files):
 
 
 def test_exits_with_1_where_they_differ_and_says_by_how_much(files):
-    result = CliRunner().invoke(
-        main, ["check", str(files[0]), str(files[2]), "--runtime", "onnxruntime[all]", "--json"]
-    )
+    result = CliRunner().invoke(main, ["check", str(files[0]), str(files[2]), *ONE, "--json"])
     assert result.exit_code == 1, result.output
     report = json.loads(result.stdout)
     assert report["passed"] is False
@@ -114,7 +114,7 @@ def test_two_files_are_compared_without_tensorflow_and_keras(files, tmp_path, re
 def test_reports_are_written_by_suffix(files, tmp_path):
     paths = [tmp_path / f"report.{suffix}" for suffix in ("html", "json", "md", "xml")]
     options = [option for path in paths for option in ("--report", str(path))]
-    arguments = [str(files[0]), str(files[2]), "--runtime", "onnxruntime[all]", *options]
+    arguments = [str(files[0]), str(files[2]), *ONE, *options]
     assert CliRunner().invoke(main, ["check", *arguments]).exit_code == 1
     assert json.loads(paths[1].read_text())["passed"] is False
     for path in paths:
@@ -130,7 +130,7 @@ def test_a_report_that_cannot_be_written_exits_with_2_before_anything_runs(files
 
 def test_a_failure_is_bundled_and_replayed_with_one_command(files, tmp_path):
     bundle = tmp_path / "failure.npz"
-    done = CliRunner().invoke(main, ["check", str(files[0]), str(files[2]), "--bundle", str(bundle)])
+    done = CliRunner().invoke(main, ["check", str(files[0]), str(files[2]), *ONE, "--bundle", str(bundle)])
     assert done.exit_code == 1
     assert f"keras-pe check --replay {bundle}" in done.stderr
     assert CliRunner().invoke(main, ["check", "--replay", str(bundle)]).exit_code == 1
@@ -138,7 +138,7 @@ def test_a_failure_is_bundled_and_replayed_with_one_command(files, tmp_path):
 
 def test_a_check_that_passes_leaves_no_bundle(files, tmp_path):
     bundle = tmp_path / "failure.npz"
-    assert CliRunner().invoke(main, ["check", *map(str, files[:2]), "--bundle", str(bundle)]).exit_code == 0
+    assert CliRunner().invoke(main, ["check", *map(str, files[:2]), *ONE, "--bundle", str(bundle)]).exit_code == 0
     assert not bundle.exists()
 
 
@@ -151,7 +151,7 @@ def test_a_replay_takes_a_bundle_and_nothing_that_it_would_pass_over(files, argu
 
 def test_sizes_of_a_dimension_can_be_given(files):
     one, same, _ = files
-    options = ["--sizes", "length=5,9", "--runtime", "onnxruntime[all]", "--json"]
+    options = ["--sizes", "length=5,9", *ONE, "--json"]
     result = CliRunner().invoke(main, ["check", str(one), str(same), *options])
     assert result.exit_code == 0, result.output
     cases = [case["name"] for case in json.loads(result.stdout)["cases"]]

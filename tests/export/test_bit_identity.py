@@ -1,5 +1,6 @@
 """The encoding is the same bits in Keras, in a SavedModel, and in ONNX Runtime at every optimization level."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from keras_pe.export import export_onnx, export_saved_model
 LENGTHS = (1, 2, 63, 64, 65, 255, 256, 257, 1_000, 4_097, 70_000)
 LONGEST = max(LENGTHS)
 CHANNELS = 16
+SAMPLE = (("concatenated", None, 0), ("interleaved", LONGEST, 0))
 LEVELS = [level for name, level in ort.GraphOptimizationLevel.__members__.items()]
 
 
@@ -35,9 +37,14 @@ def exported(config: dict[str, Any], folder: Path) -> tuple[keras.Model, Any, li
     return model, served, sessions
 
 
-@pytest.mark.parametrize("layout", ["concatenated", "interleaved"])
-@pytest.mark.parametrize("max_length", [None, LONGEST])
-@pytest.mark.parametrize("start_index", [0, pytest.param(37, marks=pytest.mark.slow)])
+# In the default run each layout and each kind of table once.
+@pytest.mark.parametrize(
+    ("layout", "max_length", "start_index"),
+    [
+        pytest.param(*each, marks=() if each in SAMPLE else pytest.mark.slow)
+        for each in itertools.product(("concatenated", "interleaved"), (None, LONGEST), (0, 37))
+    ],
+)
 def test_ranges_are_the_same_bits_everywhere(
     tmp_path: Path, layout: str, max_length: int | None, start_index: int
 ) -> None:
@@ -58,7 +65,8 @@ def test_ranges_are_the_same_bits_everywhere(
 
 
 @pytest.mark.parametrize(
-    "config", [{}, pytest.param({"start_index": 37}, marks=pytest.mark.slow), {"start_index": -1_000_000}]
+    "config",
+    [*(pytest.param(each, marks=pytest.mark.slow) for each in ({}, {"start_index": 37})), {"start_index": -1_000_000}],
 )
 def test_given_positions_and_starts_are_the_same_bits_everywhere(tmp_path: Path, config: dict[str, Any]) -> None:
     x = keras.Input((None, CHANNELS), name="x")
@@ -84,7 +92,9 @@ def test_given_positions_and_starts_are_the_same_bits_everywhere(tmp_path: Path,
         np.testing.assert_array_equal(session(tmp_path / "model.onnx", level).run(None, given)[0], eager)
 
 
-@pytest.mark.parametrize("combine", ["add", "replace", "concatenate"])
+@pytest.mark.parametrize(
+    "combine", ["add", *(pytest.param(each, marks=pytest.mark.slow) for each in ("replace", "concatenate"))]
+)
 @pytest.mark.parametrize(("max_length", "length"), [(5, 6), pytest.param(5, 500, marks=pytest.mark.slow)])
 def test_an_input_longer_than_the_table_fails_in_every_artifact(
     tmp_path: Path, combine: str, max_length: int, length: int

@@ -38,10 +38,20 @@ def _apply(layer: Any, length: int | None = None) -> keras.Model:
 
 
 def _encoder() -> keras.Model:
+    keras.utils.set_random_seed(0)
     x = keras.Input((None, 8), name="x")
     y = keras_pe.SinusoidalPositionEncoding()(x)
     y = layers.LayerNormalization()(y + layers.MultiHeadAttention(2, 4)(y, y))
     return keras.Model(x, {"hidden": y, "score": layers.Dense(1, name="score")(y)})
+
+
+def _convolution() -> keras.Model:
+    keras.utils.set_random_seed(0)
+    return _apply(layers.Conv1D(5, 3, padding="causal"))
+
+
+def _in_half_precision() -> keras.Model:
+    return _apply(layers.Dense(3, dtype="mixed_bfloat16"))
 
 
 def check(file: Path, model: keras.Model) -> None:
@@ -53,37 +63,32 @@ def _run(path: Path, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return Interpreter(model_path=str(path)).get_signature_runner()(**inputs)
 
 
-@pytest.mark.parametrize(
-    ("make", "channels"), [(_encoder, 8), (lambda: _apply(layers.Conv1D(5, 3, padding="causal")), 4)]
-)
-def test_the_file_agrees_with_keras_at_shapes_never_traced(make: Any, channels: int, tmp_path: Path) -> None:
-    keras.utils.set_random_seed(0)
-    model = make()
-    artifact = export_litert(model, tmp_path / "model.tflite")
+@pytest.mark.parametrize(("make", "channels"), [(_encoder, 8), (_convolution, 4)])
+def test_the_file_agrees_with_keras_at_shapes_never_traced(make: Any, channels: int, artifact: Any) -> None:
+    model, file = make(), artifact(make, "litert")
     for batch, length in SHAPES:
         x = np.random.default_rng(length).normal(size=(batch, length, channels)).astype("float32")
-        actual, truth = _run(artifact.path, {"x": x}), model(x)
-        truth = truth if isinstance(truth, dict) else {artifact.outputs[0].name: truth}
+        actual, truth = _run(file.path, {"x": x}), model(x)
+        truth = truth if isinstance(truth, dict) else {file.outputs[0].name: truth}
         assert set(actual) == set(truth)
         for name, value in truth.items():
             # A few hundred float32 roundings of values of order 1.
             np.testing.assert_allclose(actual[name], value, rtol=1e-5, atol=5e-6)
 
 
-def test_the_artifact_names_what_the_file_takes_and_returns(tmp_path: Path) -> None:
-    artifact = export_litert(_encoder(), tmp_path / "model.tflite")
-    assert artifact.format == "litert"
-    assert [(spec.name, spec.shape) for spec in artifact.inputs] == [("x", ("batch", "length", 8))]
-    assert [spec.name for spec in artifact.outputs] == ["hidden", "score"]
-    assert artifact.nbytes == artifact.path.stat().st_size
+def test_the_artifact_names_what_the_file_takes_and_returns(artifact: Any) -> None:
+    file = artifact(_encoder, "litert")
+    assert file.format == "litert"
+    assert [(spec.name, spec.shape) for spec in file.inputs] == [("x", ("batch", "length", 8))]
+    assert [spec.name for spec in file.outputs] == ["hidden", "score"]
+    assert file.nbytes == file.path.stat().st_size
 
 
-def test_what_it_says_about_itself_is_read_back(tmp_path: Path) -> None:
-    x = keras.Input((None, 4), name="x")
-    artifact = export_litert(keras.Model(x, layers.Dense(3, dtype="mixed_bfloat16")(x)), tmp_path / "model.tflite")
-    assert len(artifact.notes) == 1
-    assert json.loads(artifact.metadata["keras_pe.notes"]) == list(artifact.notes)
-    assert replace(read_artifact(artifact.path), seconds=artifact.seconds) == artifact
+def test_what_it_says_about_itself_is_read_back(artifact: Any) -> None:
+    file = artifact(_in_half_precision, "litert")
+    assert len(file.notes) == 1
+    assert json.loads(file.metadata["keras_pe.notes"]) == list(file.notes)
+    assert replace(read_artifact(file.path), seconds=file.seconds) == file
 
 
 def test_the_same_model_gives_the_same_file(tmp_path: Path) -> None:
@@ -165,12 +170,10 @@ def test_random_numbers_that_no_output_depends_on_are_not_refused(tmp_path: Path
     np.testing.assert_array_equal(actual, model(images, training=False))
 
 
-def test_half_precision_is_exported_as_a_float32_rebuild_that_says_so(tmp_path: Path) -> None:
-    x = keras.Input((None, 4), name="x")
-    model = keras.Model(x, layers.Dense(3, dtype="mixed_bfloat16")(x))
-    artifact = export_litert(model, tmp_path / "model.tflite")
-    assert artifact.outputs[0].dtype == "float32"
-    assert "float32" in " ".join(artifact.notes)
+def test_half_precision_is_exported_as_a_float32_rebuild_that_says_so(artifact: Any) -> None:
+    file = artifact(_in_half_precision, "litert")
+    assert file.outputs[0].dtype == "float32"
+    assert "float32" in " ".join(file.notes)
 
 
 def test_a_file_that_returns_other_numbers_is_refused(tmp_path: Path) -> None:

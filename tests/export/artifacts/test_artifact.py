@@ -5,13 +5,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import onnx
 import pytest
 
-from keras_pe.export import export_litert, export_onnx, export_saved_model, read_artifact
+from keras_pe.export import export_onnx, export_saved_model, read_artifact
 from keras_pe.export.artifacts.onnx_file import read_without_weights
 from keras_pe.export.artifacts.reading import artifact_files
 
@@ -26,19 +27,19 @@ def test_an_onnx_file_is_read_back_as_it_was_returned(tmp_path: Path, threshold:
     assert replace(read_artifact(artifact.path), seconds=artifact.seconds) == artifact
 
 
-def test_an_onnx_file_is_read_without_tensorflow(tmp_path: Path) -> None:
-    artifact = export_onnx(_model(), tmp_path / "m.onnx")
-    code = f"import sys; from keras_pe.export import read_artifact; print(read_artifact({str(artifact.path)!r}).inputs)"
+def test_an_onnx_file_is_read_without_tensorflow(artifact: Any) -> None:
+    file = artifact(_model, "onnx")
+    code = f"import sys; from keras_pe.export import read_artifact; print(read_artifact({str(file.path)!r}).inputs)"
     code += "; assert not {'tensorflow', 'keras'} & set(sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert "'batch', 'length', 8" in found.stdout
 
 
-def test_the_weights_stay_on_disk_but_their_places_are_known(tmp_path: Path) -> None:
-    artifact = export_onnx(_model(), tmp_path / "m.onnx")
-    whole, light = onnx.load(artifact.path), read_without_weights(artifact.path)
-    assert len(light.SerializeToString()) < 4000 < artifact.nbytes
-    content = artifact.path.read_bytes()
+def test_the_weights_stay_on_disk_but_their_places_are_known(artifact: Any) -> None:
+    file = artifact(_model, "onnx")
+    whole, light = onnx.load(file.path), read_without_weights(file.path)
+    assert len(light.SerializeToString()) < 4000 < file.nbytes
+    content = file.path.read_bytes()
     for tensor, reference in zip(whole.graph.initializer, light.graph.initializer, strict=True):
         places = {entry.key: entry.value for entry in reference.external_data}
         if places:
@@ -46,8 +47,8 @@ def test_the_weights_stay_on_disk_but_their_places_are_known(tmp_path: Path) -> 
             assert content[offset : offset + length] == tensor.raw_data
 
 
-def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
-    content = export_onnx(_model(), tmp_path / "m.onnx").path.read_bytes()
+def test_a_file_cut_anywhere_is_refused(artifact: Any, tmp_path: Path) -> None:
+    content = artifact(_model, "onnx").path.read_bytes()
     for length in (1, 100, len(content) // 2, len(content) - 1):
         (tmp_path / "cut.onnx").write_bytes(content[:length])
         with pytest.raises(ValueError, match="`path` must be an artifact"):
@@ -90,34 +91,32 @@ def _with_external_data(folder: Path, location: str) -> Path:
     return folder / "m.onnx"
 
 
-def test_the_saved_model_of_another_exporter_is_read_without_running_it(tmp_path: Path) -> None:
+def test_the_saved_model_of_another_exporter_is_read_without_running_it_and_refused_if_it_is_not_whole(
+    tmp_path: Path,
+) -> None:
     _model().export(tmp_path / "model", verbose=False)
     artifact = read_artifact(tmp_path / "model")
     assert [(x.name, len(x.shape), x.shape[-1], x.dtype) for x in artifact.inputs] == [("values", 3, 8, "float32")]
     assert [(x.shape[-1], x.dtype) for x in artifact.outputs] == [(300, "float32")]
-
-
-def test_a_saved_model_that_is_not_whole_is_refused(tmp_path: Path) -> None:
-    _model().export(tmp_path / "model", verbose=False)
     file = tmp_path / "model" / "saved_model.pb"
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(ValueError, match=r"has a saved_model\.pb that is not whole"):
         read_artifact(tmp_path / "model")
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"inputs": [{}]}', "{"])
-def test_a_broken_description_is_refused(tmp_path: Path, content: str) -> None:
+def test_a_broken_description_is_refused(tmp_path: Path) -> None:
     artifact = export_saved_model(_model(), tmp_path / "model")
-    (artifact.path / "assets.extra" / "keras_pe.json").write_text(content)
-    with pytest.raises(ValueError, match="has a description that cannot be read"):
-        read_artifact(artifact.path)
+    for content in ("", "[]", '{"inputs": [{}]}', "{"):
+        (artifact.path / "assets.extra" / "keras_pe.json").write_text(content)
+        with pytest.raises(ValueError, match="has a description that cannot be read"):
+            read_artifact(artifact.path)
 
 
-def test_a_litert_file_is_read_without_its_interpreter_whatever_it_holds(tmp_path: Path) -> None:
-    artifact = export_litert(_model(), tmp_path / "m.tflite")
-    read = read_artifact(artifact.path)
+def test_a_litert_file_is_read_without_its_interpreter_whatever_it_holds(artifact: Any, tmp_path: Path) -> None:
+    file = artifact(_model, "litert")
+    read = read_artifact(file.path)
     assert ([x.name for x in read.inputs], [x.name for x in read.outputs]) == (["values"], ["out"])
-    content = bytearray(artifact.path.read_bytes())
+    content = bytearray(file.path.read_bytes())
     rng = np.random.default_rng(0)
     for _ in range(50):
         broken = content.copy()
@@ -129,6 +128,6 @@ def test_a_litert_file_is_read_without_its_interpreter_whatever_it_holds(tmp_pat
     (tmp_path / "cut.tflite").write_bytes(content[:100])
     with pytest.raises(ValueError, match="is not a whole LiteRT file"):
         read_artifact(tmp_path / "cut.tflite")
-    code = f"import sys; from keras_pe.export import read_artifact; read_artifact({str(artifact.path)!r})"
+    code = f"import sys; from keras_pe.export import read_artifact; read_artifact({str(file.path)!r})"
     code += "; assert not {'tensorflow', 'keras', 'ai_edge_litert.interpreter'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
