@@ -19,7 +19,7 @@ import keras
 import numpy as np
 
 from keras_pe.export import Batching, check_dataset, export_onnx
-from keras_pe.export.parity.work.executors.process_pool import ProcessPool
+from keras_pe.export.parity.work.process_pool import ProcessPool
 
 BATCH, FEATURES, REPEATS = 1024, 64, 5
 
@@ -35,7 +35,7 @@ def bare(model: str, artifact: str, data: str) -> float:
     """Returns the rows a second of the loop. Runs in a worker."""
     import onnxruntime
 
-    from keras_pe.export.parity.work.reference import KerasRows
+    from keras_pe.export.parity.work.row_reference import KerasRows
 
     reference = KerasRows.load(Path(model), None)
     session = onnxruntime.InferenceSession(artifact, providers=["CPUExecutionProvider"])

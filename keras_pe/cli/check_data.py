@@ -126,7 +126,7 @@ def _progress() -> Iterator[Callable[[int, int | None, str], None]]:
     from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
-    class Rows(ProgressColumn):
+    class RowsDone(ProgressColumn):
         def render(self, task: Task) -> Text:
             total = "" if task.total is None else f" of {task.total:,.0f}"
             speed = (
@@ -136,7 +136,7 @@ def _progress() -> Iterator[Callable[[int, int | None, str], None]]:
             )
             return Text(f"{task.completed:,.0f}{total} rows{speed}")
 
-    columns = (TextColumn("[progress.description]{task.description}"), BarColumn(), Rows(), TimeRemainingColumn())
+    columns = (TextColumn("[progress.description]{task.description}"), BarColumn(), RowsDone(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("loading the model", total=None)
         yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what or "running")

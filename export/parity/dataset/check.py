@@ -13,18 +13,18 @@ from keras_pe.export.artifacts.hashes import hash_artifacts
 from keras_pe.export.comparison.stopwatch import date
 from keras_pe.export.parity.check import versions_of
 from keras_pe.export.parity.data.batching import Batching
-from keras_pe.export.parity.data.opening import open_source
+from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.shards import shards_of, travelling
 from keras_pe.export.parity.data.source import DataSource
 from keras_pe.export.parity.dataset.dataset_report import DatasetReport
-from keras_pe.export.parity.dataset.diagnosis import diagnose
-from keras_pe.export.parity.dataset.statistics.worst import WorstRow
 from keras_pe.export.parity.dataset.summary import summarize
+from keras_pe.export.parity.dataset.worst_rows import diagnose
+from keras_pe.export.parity.statistics.worst import WorstRow
 from keras_pe.export.parity.work.checkpoint import Checkpoint
-from keras_pe.export.parity.work.executors.here import Here
-from keras_pe.export.parity.work.executors.process_pool import ProcessPool
+from keras_pe.export.parity.work.here import Here
 from keras_pe.export.parity.work.job import Acceptance, Calibration, Job
 from keras_pe.export.parity.work.models import open_targets, opened_model
+from keras_pe.export.parity.work.process_pool import ProcessPool
 from keras_pe.export.parity.work.schedule import Schedule
 from keras_pe.export.parity.work.shard import shard_batches
 from keras_pe.export.processes.room import Room

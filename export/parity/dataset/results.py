@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from keras_pe.export.parity.dataset.confidence import upper_bound
-from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
-from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
 from keras_pe.export.parity.parity_report import ParityReport
+from keras_pe.export.parity.statistics.confidence import upper_bound
+from keras_pe.export.parity.statistics.output import OutputStatistics
+from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 
 CONFIDENCE = 0.95
 

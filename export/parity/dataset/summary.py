@@ -1,8 +1,8 @@
 """What one artifact in one runtime has come to, once its shards are merged."""
 
 from keras_pe.export.parity.dataset.results import DatasetResult, OutputSummary
-from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
-from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
+from keras_pe.export.parity.statistics.output import OutputStatistics
+from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 from keras_pe.export.parity.work.job import Calibration, Target
 from keras_pe.export.parity.work.schedule import Tally
 

@@ -9,9 +9,9 @@ from keras_pe.export.messages import first_line
 from keras_pe.export.parity.data.batching import Feed
 from keras_pe.export.parity.data.shards import Shard, count
 from keras_pe.export.parity.data.source import DataError
-from keras_pe.export.parity.dataset.statistics.decisions import Decision, infer_decision, parse_decision
+from keras_pe.export.parity.statistics.decisions import Decision, infer_decision, parse_decision
 from keras_pe.export.parity.work.job import Calibration, Job, OutputRule
-from keras_pe.export.parity.work.session import Session, session_of
+from keras_pe.export.parity.work.loaded import Session, session_of
 from keras_pe.export.parity.work.shard import shard_batches
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays

@@ -6,7 +6,7 @@ from typing import Any
 
 from keras_pe.export.messages import first_line
 from keras_pe.export.parity.data.shards import Shard, fingerprint
-from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
+from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 from keras_pe.export.publishing.staging import staging
 
 _VERSION = 1  # of what a result holds

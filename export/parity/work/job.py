@@ -7,7 +7,7 @@ from typing import Any
 
 from keras_pe.export.parity.data.batching import Batching, Feed
 from keras_pe.export.parity.data.source import DataSource
-from keras_pe.export.parity.dataset.statistics.decisions import Decision, parse_decision
+from keras_pe.export.parity.statistics.decisions import Decision, parse_decision
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 

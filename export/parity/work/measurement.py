@@ -9,10 +9,10 @@ import numpy as np
 from keras_pe.export.comparison.rounding import MAX_FACTOR, noise_floor
 from keras_pe.export.parity.data.batching import Batch
 from keras_pe.export.parity.data.shards import Shard
-from keras_pe.export.parity.dataset.statistics.measure import RowVerdicts, measure_output
-from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
-from keras_pe.export.parity.dataset.statistics.runtime import WORST, RuntimeStatistics
-from keras_pe.export.parity.dataset.statistics.worst import Severity, WorstRow
+from keras_pe.export.parity.statistics.measure import RowVerdicts, measure_output
+from keras_pe.export.parity.statistics.output import OutputStatistics
+from keras_pe.export.parity.statistics.runtime_statistics import WORST, RuntimeStatistics
+from keras_pe.export.parity.statistics.worst import Severity, WorstRow
 from keras_pe.export.parity.work.job import OutputRule
 from keras_pe.export.parity.work.target import Answer
 from keras_pe.export.results import Array

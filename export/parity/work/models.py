@@ -16,7 +16,7 @@ from keras_pe.export.comparison.references.opening import Source, is_path, locat
 from keras_pe.export.model.rebuild.registered import registering_modules
 from keras_pe.export.parity.data.shards import fingerprint
 from keras_pe.export.parity.work.job import OpenedModel, Target
-from keras_pe.export.parity.work.session import close_session, offer_model, withdraw_model
+from keras_pe.export.parity.work.loaded import close_session, offer_model, withdraw_model
 from keras_pe.export.publishing.staging import staging
 from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec

@@ -10,7 +10,7 @@ from typing import Any
 from keras_pe.export.messages import first_line
 from keras_pe.export.parity.data.shards import Shard, shards_of
 from keras_pe.export.parity.data.source import DataSource
-from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
+from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 from keras_pe.export.parity.work.calibration import calibrate
 from keras_pe.export.parity.work.checkpoint import Checkpoint, result_key
 from keras_pe.export.parity.work.job import Calibration, Job

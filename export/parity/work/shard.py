@@ -11,10 +11,10 @@ from keras_pe.export.messages import first_line
 from keras_pe.export.parity.data.batching import Batch
 from keras_pe.export.parity.data.shards import Shard, count, read_rows
 from keras_pe.export.parity.data.source import DataError
-from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
+from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 from keras_pe.export.parity.work.job import Calibration, Job, Target
+from keras_pe.export.parity.work.loaded import Session, session_of
 from keras_pe.export.parity.work.measurement import RowMeasures, measure_rows, summarize
-from keras_pe.export.parity.work.session import Session, session_of
 from keras_pe.export.parity.work.target import Answer
 from keras_pe.export.runtimes.runtime import Arrays
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras_pe.export import DataError, DataSource
 from keras_pe.export.parity import plugins
 from keras_pe.export.parity.data import shards as plan
-from keras_pe.export.parity.data.opening import open_source
+from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.shards import shards_of
 from keras_pe.export.parity.data.source import Rows
 

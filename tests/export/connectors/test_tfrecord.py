@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_pe.export import DataError
 from keras_pe.export.connectors import tfrecord
-from keras_pe.export.parity.data.opening import open_source
+from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.shards import read_rows, shards_of
 
 ROWS = 25

@@ -14,9 +14,9 @@ from keras_pe.export.parity.dataset.presentation.published import (
 )
 from keras_pe.export.parity.dataset.presentation.row_sentences import verdict
 from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults, OutputSummary
-from keras_pe.export.parity.dataset.statistics.histogram import Histogram
-from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
-from keras_pe.export.parity.dataset.statistics.worst import WorstRow
+from keras_pe.export.parity.statistics.histogram import Histogram
+from keras_pe.export.parity.statistics.output import OutputStatistics
+from keras_pe.export.parity.statistics.worst import WorstRow
 
 _QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999)
 

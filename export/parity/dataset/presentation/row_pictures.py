@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_pe.export.parity.dataset.results import OutputSummary
-from keras_pe.export.parity.dataset.statistics.histogram import Histogram
 from keras_pe.export.parity.reports.document import Axis, Limit, Picture, Steps
+from keras_pe.export.parity.statistics.histogram import Histogram
 
 _BINS_A_DECADE = 4
 

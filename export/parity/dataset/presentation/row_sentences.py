@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults
-from keras_pe.export.parity.dataset.statistics.worst import Severity, WorstRow
 from keras_pe.export.parity.presentation.sentences import explain
 from keras_pe.export.parity.reports.document import Statement
+from keras_pe.export.parity.statistics.worst import Severity, WorstRow
 from keras_pe.export.results import Array
 
 _SHOWN = 6

@@ -12,7 +12,7 @@ from keras_pe.export.model.rebuild.float64 import float64_allowed, in_float64
 
 _ROWS = """
 import keras, numpy as np
-from keras_pe.export.parity.work.reference import KerasRows
+from keras_pe.export.parity.work.row_reference import KerasRows
 
 keras.utils.set_random_seed(0)
 x = keras.Input((8,), name="x")

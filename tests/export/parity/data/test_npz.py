@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.parity.data import shards
-from keras_pe.export.parity.data.opening import open_source
+from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.shards import shards_of
 from keras_pe.export.parity.data.source import DataError
 

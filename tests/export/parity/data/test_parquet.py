@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from keras_pe.export.parity.data.opening import open_source
+from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.shards import read_rows, shards_of
 from keras_pe.export.parity.data.source import SHARD_ROWS, DataError
 

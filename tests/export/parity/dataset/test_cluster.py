@@ -13,7 +13,7 @@ import pytest
 
 from keras_pe.export.parity.dataset.check import check_dataset
 from keras_pe.export.parity.work.cluster import cluster_executor
-from keras_pe.export.parity.work.executors.process_pool import ProcessPool
+from keras_pe.export.parity.work.process_pool import ProcessPool
 from tests.export.parity.dataset.conftest import Files, draw
 
 ROWS = 40_000

@@ -7,10 +7,10 @@ import numpy as np
 
 from keras_pe.export.parity.dataset.dataset_report import DatasetReport
 from keras_pe.export.parity.dataset.results import DatasetResult, OutputSummary
-from keras_pe.export.parity.dataset.statistics.decisions import Decision
-from keras_pe.export.parity.dataset.statistics.measure import measure_output
-from keras_pe.export.parity.dataset.statistics.runtime import RuntimeStatistics
-from keras_pe.export.parity.dataset.statistics.worst import Severity, WorstRow
+from keras_pe.export.parity.statistics.decisions import Decision
+from keras_pe.export.parity.statistics.measure import measure_output
+from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
+from keras_pe.export.parity.statistics.worst import Severity, WorstRow
 from tests.export.parity.presentation import samples
 
 ROWS = 5

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_pe.export.parity.dataset.statistics.histogram import STEP, Histogram
+from keras_pe.export.parity.statistics.histogram import STEP, Histogram
 
 VALUES = np.abs(np.random.default_rng(0).standard_cauchy(10_000)) * 1e-6
 

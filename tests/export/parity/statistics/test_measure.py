@@ -4,9 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from keras_pe.export.parity.dataset.statistics.decisions import Decision
-from keras_pe.export.parity.dataset.statistics.measure import MAX_CLASSES, measure_output
-from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
+from keras_pe.export.parity.statistics.decisions import Decision
+from keras_pe.export.parity.statistics.measure import MAX_CLASSES, measure_output
+from keras_pe.export.parity.statistics.output import OutputStatistics
 
 
 def measure(expected: np.ndarray, actual: np.ndarray, **options: object) -> tuple[OutputStatistics, list[int]]:

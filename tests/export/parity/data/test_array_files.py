@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_pe.export.parity.data.opening import open_source
+from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.shards import read_rows, shards_of
 from keras_pe.export.parity.data.source import SHARD_ROWS, DataError, DataSource
 

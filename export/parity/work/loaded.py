@@ -10,9 +10,9 @@ from typing import Any
 
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.data.batching import Batch
-from keras_pe.export.parity.work.executors.here import Here
+from keras_pe.export.parity.work.here import Here
 from keras_pe.export.parity.work.job import Job, Target
-from keras_pe.export.parity.work.reference import ArtifactRows, KerasRows, RowReference
+from keras_pe.export.parity.work.row_reference import ArtifactRows, KerasRows, RowReference
 from keras_pe.export.parity.work.target import Answer, TargetRunner, one_thread
 from keras_pe.export.parity.work.whole_batches import in_whole_batches
 from keras_pe.export.runtimes.runtime import Array, Arrays

@@ -3,7 +3,7 @@
 import pytest
 import scipy.stats
 
-from keras_pe.export.parity.dataset.confidence import upper_bound
+from keras_pe.export.parity.statistics.confidence import upper_bound
 
 
 @pytest.mark.parametrize(("events", "trials"), [(0, 1), (0, 100), (1, 3), (3, 1000), (500, 1000), (20_000, 1_000_000)])

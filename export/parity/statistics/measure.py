@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.parity.dataset.statistics.decisions import Decision
-from keras_pe.export.parity.dataset.statistics.histogram import Histogram
-from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
-from keras_pe.export.parity.dataset.statistics.reduction import last_axis_max
+from keras_pe.export.parity.statistics.decisions import Decision
+from keras_pe.export.parity.statistics.histogram import Histogram
+from keras_pe.export.parity.statistics.output import OutputStatistics
+from keras_pe.export.parity.statistics.reduction import last_axis_max
 from keras_pe.export.results import Array
 
 MAX_CLASSES = 256

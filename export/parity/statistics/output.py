@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from keras_pe.export.parity.dataset.statistics.histogram import Histogram
+from keras_pe.export.parity.statistics.histogram import Histogram
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
-from keras_pe.export.parity.dataset.statistics.worst import WorstRow, keep_worst, worst_from_dict, worst_to_dict
+from keras_pe.export.parity.statistics.output import OutputStatistics
+from keras_pe.export.parity.statistics.worst import WorstRow, keep_worst, worst_from_dict, worst_to_dict
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import as_dtype
 

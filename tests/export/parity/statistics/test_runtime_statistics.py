@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from keras_pe.export.parity.dataset.statistics.measure import measure_output
-from keras_pe.export.parity.dataset.statistics.runtime import WORST, RuntimeStatistics
-from keras_pe.export.parity.dataset.statistics.worst import Severity, WorstRow
+from keras_pe.export.parity.statistics.measure import measure_output
+from keras_pe.export.parity.statistics.runtime_statistics import WORST, RuntimeStatistics
+from keras_pe.export.parity.statistics.worst import Severity, WorstRow
 
 
 def row(number: int, severity: Severity = Severity.FAILED, error: float = 1.0) -> WorstRow:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from keras_pe.export.parity.dataset.statistics.decisions import Decision
-from keras_pe.export.parity.dataset.statistics.measure import measure_output
-from keras_pe.export.parity.dataset.statistics.output import OutputStatistics
+from keras_pe.export.parity.statistics.decisions import Decision
+from keras_pe.export.parity.statistics.measure import measure_output
+from keras_pe.export.parity.statistics.output import OutputStatistics
 
 
 def test_parts_merge_into_the_whole_and_survive_json() -> None:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from keras_pe.export.parity.dataset.statistics.reduction import last_axis_max
+from keras_pe.export.parity.statistics.reduction import last_axis_max
 from keras_pe.export.results import Array
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from keras_pe.export.parity.dataset.statistics.decisions import Decision, infer_decision, parse_decision
+from keras_pe.export.parity.statistics.decisions import Decision, infer_decision, parse_decision
 
 NUMBERS = arrays(np.float64, (4, 5), elements=st.floats(-10, 10, width=32), unique=True)
 KINDS = [Decision("argmax"), Decision("top_k", k=2), Decision("threshold", threshold=0.5)]
