@@ -40,11 +40,10 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
         found = Calibration(reference.name, reference.version, "", feed, {}, unloaded, versions)
         sample = [batch for shard in shards for batch in _sample(session, job, found, shard)]
         rules, has_floor = _rules(job, sample)
-    basis = (
-        f"{reference.name}, at most {MAX_FACTOR:g} times its own error against a float64 rebuild"
-        if has_floor
-        else f"{reference.name}, tolerance by dtype"
-    )
+    basis = f"{reference.name}, at most {MAX_FACTOR:g} times its own error against a float64 rebuild"
+    if not has_floor:
+        reason = reference.no_rebuild or "no output is a float"
+        basis = f"{reference.name}, tolerance by dtype: no float64 rebuild ({reason})"
     return replace(found, basis=basis, rules=rules)
 
 

@@ -97,7 +97,7 @@ def summarize(
     worst = []
     for place in _candidates(found, batch.rows, so_far):
         answer = next(one for one in answers if one.rows.start <= place < one.rows.stop)
-        actual = answer.outputs or {}
+        actual = {name: array for name, array in (answer.outputs or {}).items() if name in expected}
         worst.append(
             WorstRow(
                 row=int(batch.rows[place]),

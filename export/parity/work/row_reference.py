@@ -22,11 +22,13 @@ class RowReference(Protocol):
         name: What the report calls it.
         version: Its package and version.
         inputs: What it takes.
+        no_rebuild: Why it has no float64 rebuild; empty while none was needed, and where there is one.
     """
 
     name: str
     version: str
     inputs: tuple[TensorInfo, ...]
+    no_rebuild: str
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns every output by name; the same for the same inputs, whatever was asked before."""
@@ -52,6 +54,7 @@ class KerasRows:
         self._model = model
         self._signature = model_signature(model, input_signature)
         self._wide: Any = None
+        self.no_rebuild = ""
         self.name: str = model.name
         self.version = f"keras {keras.__version__}"
         self.inputs = self._signature.inputs
@@ -84,18 +87,14 @@ class KerasRows:
         return self._call(inputs)
 
     def truth(self, inputs: Mapping[str, Array]) -> Arrays:
-        if self._wide is None:
-            try:
-                self._wide = in_float64(self._model)
-            except ValueError:
-                self._wide = False
-        if self._wide is False:
+        if self.no_rebuild:
             return {}
         try:
+            self._wide = self._wide or in_float64(self._model)
             with float64_allowed(np.random.default_rng(0)):
                 found = self._eager(self._wide, inputs)
-        except Exception:  # a layer that insists on its own precision: its model has no rebuild
-            self._wide = False
+        except Exception as error:  # no rebuild is possible, or a layer insists on its own precision
+            self.no_rebuild = first_line(error)
             return {}
         return {name: array for name, array in found.items() if array.dtype == "float64"}
 
@@ -143,6 +142,7 @@ class ArtifactRows:
         self.name = str(path)
         self.version = self._worker.version
         self.inputs = self._worker.inputs
+        self.no_rebuild = "an artifact is what it is"
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         return self._worker.run(inputs)

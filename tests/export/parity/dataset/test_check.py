@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from keras_pe.export import Acceptance, Batching
@@ -117,6 +118,34 @@ def test_a_registered_layer_is_found_by_the_workers(tmp_path: Path) -> None:
             given, tmp_path / "model.onnx", {"x": draw(50)[:, :4]}, workers=1, runtimes=["onnxruntime[all]"]
         )
         assert report.passed, str(report)
+
+
+def test_why_there_is_no_float64_rebuild_is_told(tmp_path: Path) -> None:
+    import keras
+
+    @keras.saving.register_keras_serializable("here")
+    class Insists(keras.layers.Layer):
+        def call(self, inputs: object) -> object:
+            if keras.backend.standardize_dtype(inputs.dtype) != "float32":
+                raise TypeError("only float32 will do")
+            return inputs
+
+    inputs = keras.Input((4,), name="x")
+    model = keras.Model(inputs, keras.layers.Dense(3, name="y")(Insists()(inputs)), name="strict")
+    artifact = write_model(tmp_path / "model.onnx", None)
+    report = check_dataset(model, artifact, {"x": draw(5)[:, :4]}, workers=0, acceptance=Acceptance(atol={"y": 1.0}))
+    assert report.basis.startswith("strict, tolerance by dtype: no float64 rebuild (")
+    assert "Insists" in report.basis
+
+
+def test_an_output_that_the_model_has_not_is_no_part_of_the_report(tmp_path: Path) -> None:
+    model, other = write_model(tmp_path / "model.onnx", None), tmp_path / "other.onnx"
+    proto = onnx.load(model)
+    proto.graph.output[0].name = proto.graph.node[-1].output[0] = "q"
+    onnx.save(proto, other)
+    report = check_dataset(model, other, {"x": draw(5)[:, :4]}, workers=0)
+    assert not report.passed
+    assert "output 'p' is missing" in str(report)
 
 
 def test_this_process_is_enough_where_processors_are_not_counted(
