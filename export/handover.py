@@ -12,6 +12,10 @@ from typing import Any
 
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.comparison.faults import describe_faults, find_faults
+from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.inputs.plain import numbers
+from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import DisagreementError, ProcessDiedError, UnsupportedError
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.rebuild.registered import local_layer, registering_modules
@@ -22,10 +26,7 @@ from keras_pe.export.processes.child import Child
 from keras_pe.export.processes.room import Room
 from keras_pe.export.processes.serve import note
 from keras_pe.export.runtimes.runtime import Arrays
-from keras_pe.export.smoke_test.check import draw
-from keras_pe.export.smoke_test.differences import find_differences
-from keras_pe.export.smoke_test.reference import as_function
-from keras_pe.export.smoke_test.rounding import RoundingJudge, Verdict
+from keras_pe.export.smoke_test import ask_keras, law_of
 
 _CHILD = "the process on the TensorFlow backend"
 
@@ -70,7 +71,8 @@ def export_elsewhere(
         )
         raise UnsupportedError(format, model.name, reason, layer=local.name)
     # Two draws: a value next to where a function jumps may fall on either side.
-    samples = [draw(layers, signature, signature.example(), seed) for seed in range(2)]
+    expect = KerasReference(model, signature).expect
+    samples = [ask_keras(expect, numbers(signature, signature.sizes, seed)) for seed in range(2)]
     stage("hand over")
     with Room() as room, Child(f"{__name__}:Exporting", environment=_environment(), name=_CHILD) as child:
         saved = room.path / "model.keras"
@@ -120,15 +122,14 @@ class Exporting:
         return artifact
 
 
-def _compare(model: Any, signature: Signature, samples: list[tuple[Arrays, Arrays]], format: Format) -> None:
+def _compare(model: Any, signature: Signature, samples: list[tuple[Case, Arrays]], format: Format) -> None:
     """Raises DisagreementError unless the loaded model returns what the caller's own returned."""
-    layers = all_layers(model)
-    judge = RoundingJudge(layers, signature)
-    call = as_function(model, signature)
-    for inputs, outputs in samples:
-        answers = call(inputs)
-        differences = find_differences(answers, outputs, layers, signature)
-        if judge.judge(differences, inputs, outputs, answers) is Verdict.ROUNDING:
+    reference = KerasReference(model, signature)
+    law = law_of(reference)
+    for case, outputs in samples:
+        answers = reference.expect(case.inputs)
+        faults = find_faults(reference, law, case, answers, outputs)
+        if not faults:
             return
-    reason = f"loaded on the TensorFlow backend it is another: {differences[0].said}"
+    reason = f"loaded on the TensorFlow backend it is another: {describe_faults(faults, law, answers, outputs)}"
     raise DisagreementError(format, model.name, reason)

@@ -12,6 +12,7 @@ from keras_pe.export.artifacts import description
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.artifacts.litert_file import METADATA
+from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.dependencies import require
 from keras_pe.export.graph.endpoint import Endpoint
 from keras_pe.export.graph.refusals import refuse_state_and_randomness
@@ -24,7 +25,7 @@ from keras_pe.export.publishing.metadata import draft
 from keras_pe.export.publishing.staging import publish_file, staging
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.smoke_test.check import check_artifact
+from keras_pe.export.smoke_test import check_artifact
 from keras_pe.protocols import Model
 
 
@@ -84,9 +85,14 @@ def export_litert(
             made = folder / destination.name
             convert(process, folder / "saved_model", made, model.name, endpoint.view)
             stage("write")
-            nbytes = made.write_bytes(_described(made.read_bytes(), description.to_json(artifact)))
+            converted = made.read_bytes()
+            nbytes = made.write_bytes(_described(converted, description.to_json(artifact)))
             stage("run")
-            check_artifact(made, process, layers, signature, Format.LITERT, spec=find_runtimes("litert")[0])
+            reference = KerasReference(model, signature)
+            found = check_artifact(made, process, reference, Format.LITERT, spec=find_runtimes("litert")[0])
+            if found:
+                artifact = draft(Format.LITERT, destination, layers, signature, (*notes, *found))
+                nbytes = made.write_bytes(_described(converted, description.to_json(artifact)))
             stage("publish")
             publish_file(made, [], destination)
     return dataclasses.replace(artifact, nbytes=nbytes, seconds=time.perf_counter() - start)

@@ -11,6 +11,7 @@ from keras_pe.export.artifacts import description
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.artifacts.saved_model_folder import SIDECAR
+from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.dependencies import require
 from keras_pe.export.graph.endpoint import Endpoint
 from keras_pe.export.graph.tensorflow_internals import op_libraries
@@ -23,7 +24,7 @@ from keras_pe.export.publishing.metadata import draft
 from keras_pe.export.publishing.staging import publish_folder, staging
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.smoke_test.check import check_artifact
+from keras_pe.export.smoke_test import check_artifact
 from keras_pe.protocols import Model
 
 
@@ -83,7 +84,11 @@ def export_saved_model(
             _write_sidecar(made, artifact)
             stage("run")
             spec = dataclasses.replace(find_runtimes("tensorflow")[0], options={"libraries": op_libraries()})
-            check_artifact(made, process, layers, signature, Format.SAVED_MODEL, spec=spec, is_repeatable=not state)
+            reference = KerasReference(layers[0], signature)
+            found = check_artifact(made, process, reference, Format.SAVED_MODEL, spec=spec, is_repeatable=not state)
+            if found:
+                artifact = draft(Format.SAVED_MODEL, destination, layers, signature, (*notes, *found))
+                _write_sidecar(made, artifact)
             nbytes = sum(file.stat().st_size for file in made.rglob("*") if file.is_file())
             stage("publish")
             publish_folder(made, destination)
@@ -106,5 +111,5 @@ def _state(view: GraphView) -> tuple[str, ...]:
 def _write_sidecar(folder: Path, artifact: Artifact) -> None:
     """Writes what a SavedModel cannot hold itself: the names of dimensions, the order of its tensors, the metadata."""
     place = folder / SIDECAR
-    place.parent.mkdir()
+    place.parent.mkdir(exist_ok=True)
     place.write_text(description.to_json(artifact))

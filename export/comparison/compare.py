@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from keras_pe.export.comparison.rounding import MAX_FACTOR, is_a_limit, noise_floor
-from keras_pe.export.comparison.tolerance import RELATIVE, epsilon, flat_tolerance, is_float
-from keras_pe.export.results import Array, Comparison
+from keras_pe.export.comparison.law import STRICT, Law, epsilon, is_a_limit, is_float, noise_floors
+from keras_pe.export.results import Array, Comparison, Problem
 
 
 def compare_outputs(
@@ -15,7 +14,8 @@ def compare_outputs(
     truth: Mapping[str, Array] | None = None,
     *,
     own: Mapping[str, Array] | None = None,
-    noise: Mapping[str, float] | None = None,
+    noise: Mapping[str, Array] | None = None,
+    law: Law = STRICT,
 ) -> tuple[Comparison, ...]:
     """Compares every output, by name.
 
@@ -26,19 +26,20 @@ def compare_outputs(
         actual: The runtime's outputs.
         truth: The outputs of the float64 rebuild, if there is one.
         own: The outputs of the model in its own precision, where `expected` are those of a wider one.
-        noise: The error that Keras makes in rounding where it is known to be larger than it is here, by output.
+        noise: Noise floors that are known from elsewhere, by output, as `noise_floors` returns them.
+        law: What is looked at, and how much is allowed.
 
     Returns:
         One comparison for each name on either side, the expected ones first.
     """
     truth, own, noise = truth or {}, own or {}, noise or {}
     compared = [
-        compare_arrays(name, array, actual[name], truth.get(name), own=own.get(name), noise=noise.get(name, 0.0))
+        compare_arrays(name, array, actual[name], truth.get(name), own=own.get(name), noise=noise.get(name), law=law)
         if name in actual
-        else _structural(name, "missing", array)
+        else _structural(name, Problem.MISSING, array)
         for name, array in expected.items()
     ]
-    extra = [_structural(name, "extra", array) for name, array in actual.items() if name not in expected]
+    extra = [_structural(name, Problem.EXTRA, array, array) for name, array in actual.items() if name not in expected]
     return tuple(compared + extra)
 
 
@@ -49,7 +50,8 @@ def compare_arrays(
     truth: Array | None = None,
     *,
     own: Array | None = None,
-    noise: float = 0.0,
+    noise: Array | None = None,
+    law: Law = STRICT,
 ) -> Comparison:
     """Compares one output.
 
@@ -62,21 +64,23 @@ def compare_arrays(
         truth: The float64 rebuild's array, if there is one. The differences are measured against it then, and
             `expected` gives the noise floor.
         own: The array of the model in its own precision, where that is another.
-        noise: A noise floor that is known from elsewhere; the larger one counts, and of tolerances without one.
+        noise: Noise floors that are known from elsewhere, as `noise_floors` returns them; the larger ones count.
+        law: What is looked at, and how much is allowed.
     """
     if actual.shape != expected.shape:
-        return _structural(output, f"shape {actual.shape} instead of {expected.shape}", expected)
-    if not dtype_serves(expected.dtype, actual.dtype):
-        return _structural(output, f"dtype {actual.dtype} instead of {expected.dtype}", expected)
+        return _structural(output, Problem.SHAPE, expected, actual)
+    if not law.is_coarse and not dtype_serves(expected.dtype, actual.dtype):
+        return _structural(output, Problem.DTYPE, expected, actual)
     if not is_float(expected.dtype):
-        return _compare_exact(output, expected, actual)
-    floor = max(noise_floor(expected, truth), noise) if truth is not None else None
-    truth = None if truth is None else _with_limits(expected, actual, truth)
-    tolerance = MAX_FACTOR * floor if floor is not None else max(flat_tolerance(expected), MAX_FACTOR * noise)
+        return _compare_exact(output, expected, actual, law)
+    floors = np.zeros(2) if noise is None else noise
+    if truth is not None:
+        floors = np.maximum(noise_floors(expected, truth), floors)
+        truth = _with_limits(expected, actual, truth)
     gap = None
     if own is not None and own.shape == expected.shape:
         gap = float(absolute_difference(_wide(own), _wide(expected)).max(initial=0.0))
-    return _compare_floats(output, expected, actual, truth, floor, tolerance, gap)
+    return _compare_floats(output, expected, actual, truth, floors, law, gap)
 
 
 def _with_limits(expected: Array, actual: Array, truth: Array) -> Array:
@@ -88,7 +92,7 @@ def _with_limits(expected: Array, actual: Array, truth: Array) -> Array:
     if not is_limit.any():
         return truth
     own, given = _wide(expected), _wide(actual)
-    is_same = absolute_difference(own, given) <= RELATIVE[expected.dtype.name] * np.abs(own)
+    is_same = absolute_difference(own, given) <= STRICT.shares[expected.dtype.name] * np.abs(own)
     return np.where(is_limit, np.where(is_same, given, own), truth)
 
 
@@ -97,18 +101,24 @@ def _compare_floats(
     expected: Array,
     actual: Array,
     truth: Array | None,
-    floor: float | None,
-    tolerance: float,
+    floors: Array,
+    law: Law,
     gap: float | None,
 ) -> Comparison:
     """Measures the difference of two float arrays of one shape."""
     target, values = _wide(expected if truth is None else truth), _wide(actual)
     difference = absolute_difference(target, values)
-    overflown = ~np.isfinite(_wide(expected)) & np.isfinite(target)
-    difference[overflown] = 0.0  # Keras' own error is infinite there: it leaves nothing to compare
+    # Where Keras overflows, its own error is infinite, and leaves nothing to compare.
+    is_open = ~np.isfinite(_wide(expected)) & (np.isfinite(target) | law.is_coarse)
+    if law.is_coarse:
+        is_open |= ~np.isfinite(target)
+    difference[is_open] = 0.0
     clash = not np.isfinite(difference).all()
-    worst = np.unravel_index(int(difference.argmax()), difference.shape) if difference.size else None
-    largest = float(difference[worst]) if worst is not None else 0.0
+    noise = law.floor(expected, floors)
+    allowed = law.allowed(expected, truth, noise)
+    worst = _worst(difference, allowed)
+    largest, tolerance, floor = (_at(each, worst) for each in (difference, allowed, noise))
+    is_known = truth is not None or floors.any()
     magnitude = np.abs(target)
     usable = np.isfinite(magnitude) & (magnitude > 0)
     # The spacing of the larger value: at an expected 0 any rounding would be millions of units.
@@ -118,40 +128,56 @@ def _compare_floats(
     return Comparison(
         output=output,
         passed=largest <= tolerance,
-        problem="NaN or infinity against a number" if clash else None,
+        problem=Problem.NONFINITE if clash else None,
         shape=expected.shape,
         dtype=expected.dtype.name,
-        count=difference.size - int(overflown.sum()),
+        count=difference.size - int(is_open.sum()),
         max_abs_diff=largest,
         max_rel_diff=float((difference[usable] / magnitude[usable]).max(initial=0.0)),
         max_ulp=float(np.nanmax(ulps, initial=0.0)) if not clash else float("inf"),
         rms=_rms(difference) if difference.size else 0.0,
         cosine=_cosine(target, values),
-        fraction_out_of_tolerance=float((difference > tolerance).mean()) if difference.size else 0.0,
-        worst_index=None if worst is None else tuple(int(i) for i in worst),
+        fraction_out_of_tolerance=float((difference > allowed).mean()) if difference.size else 0.0,
+        worst_index=worst,
         expected=None if worst is None else float(expected[worst]),
         truth=None if worst is None else float(target[worst]),
         actual=None if worst is None else float(values[worst]),
         argmax_agreement=_argmax_agreement(target, values),
         tolerance=tolerance,
         min_passing_tolerance=largest,
-        noise_floor=floor,
+        noise_floor=floor if is_known else None,
         noise_ratio=largest / floor if floor else None,
         precision_gap=gap,
     )
 
 
-def _compare_exact(output: str, expected: Array, actual: Array) -> Comparison:
+def _worst(difference: Array, allowed: float | Array) -> tuple[int, ...] | None:
+    """Returns the place of the value that is furthest off, by what is allowed for it; None of an empty array."""
+    if not difference.size:
+        return None
+    if isinstance(allowed, np.ndarray):
+        difference = difference / np.maximum(allowed, np.finfo(np.float64).tiny)
+    return tuple(int(place) for place in np.unravel_index(int(difference.argmax()), difference.shape))
+
+
+def _at(values: float | Array, place: tuple[int, ...] | None) -> float:
+    """Returns one value of an array, or the one for all; 0 of an empty array."""
+    if not isinstance(values, np.ndarray):
+        return values
+    return float(values[place]) if place is not None else 0.0
+
+
+def _compare_exact(output: str, expected: Array, actual: Array, law: Law) -> Comparison:
     """Compares integers, booleans and texts, where only equal is right."""
     differs = expected != actual
-    numbers = expected.dtype.kind in "iub"
+    numbers = {expected.dtype.kind, actual.dtype.kind} <= set("iub")
     difference = _exact_difference(expected, actual) if numbers else differs.astype(np.float64)
     worst = np.unravel_index(int(difference.argmax()), difference.shape) if difference.size else None
     largest = float(difference[worst]) if worst is not None else 0.0
     magnitude = np.abs(expected.astype(np.float64)) if numbers else np.ones_like(difference)
     return Comparison(
         output=output,
-        passed=not differs.any(),
+        passed=not (law.compares_integers and differs.any()),
         problem=None,
         shape=expected.shape,
         dtype=expected.dtype.name,
@@ -221,6 +247,14 @@ def dtype_serves(expected: np.dtype, actual: np.dtype) -> bool:
     return is_float(expected) and is_float(actual) and epsilon(actual) < epsilon(expected) and actual != np.float64
 
 
-def _structural(output: str, problem: str, array: Array) -> Comparison:
+def _structural(output: str, problem: Problem, expected: Array, actual: Array | None = None) -> Comparison:
     """Returns the failed comparison of an output that cannot be compared."""
-    return Comparison(output=output, passed=False, problem=problem, shape=array.shape, dtype=array.dtype.name)
+    return Comparison(
+        output=output,
+        passed=False,
+        problem=problem,
+        shape=expected.shape,
+        dtype=expected.dtype.name,
+        actual_shape=None if actual is None else actual.shape,
+        actual_dtype=None if actual is None else actual.dtype.name,
+    )

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_pe.export.comparison.compare import absolute_difference
+from keras_pe.export.comparison.law import is_float
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.tolerance import is_float
 from keras_pe.export.results import Array, ErrorProfile, RuntimeResult
 from keras_pe.export.runtimes.runtime import Arrays
 

@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.matching import match_inputs, match_outputs
 from keras_pe.export.comparison.profile import profile_longest
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
-from keras_pe.export.results import CaseResult, NameMatch, Recording, RuntimeResult
+from keras_pe.export.results import Array, CaseResult, CaseStatus, NameMatch, Recording, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.names import Names
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
@@ -38,12 +37,12 @@ def run_cases(
     runner: Runner, spec: RuntimeSpec, path: Path | None, reference: Reference, expectations: Sequence[Expectation]
 ) -> Run:
     """Loads the artifact, runs every case in order, and compares. The runtime stays loaded."""
-    failed = RuntimeResult(str(path or ""), spec.format, spec.name, passed=False, status="compared")
+    failed = RuntimeResult(str(path or ""), spec.format, spec.name, passed=False, status=RunStatus.COMPARED)
     try:
         names = _load(runner, spec, path, reference)
         expectations = _in_its_precision(runner, expectations)
     except RuntimeRefusedError as error:
-        failed = replace(failed, status="not loaded", error=str(error))
+        failed = replace(failed, status=RunStatus.NOT_LOADED, error=str(error))
         return Run(replace(failed, recording=_record(failed, expectations, [])), expectations, [])
     except (RuntimeDiedError, RuntimeHungError) as error:
         failed = replace(failed, status=_how(error), error=f"while it loaded: {error}")
@@ -70,7 +69,7 @@ def run_cases(
         cases.append(_compare(reference, expectation, answer or {}, refusal))
     judged = _with_noise(reference, expectations, answers, cases)
     compared = any(comparison.count for case in judged for comparison in case.comparisons)
-    passed = ended is None and compared and all(case.status != "failed" for case in judged)
+    passed = ended is None and compared and all(case.status is not CaseStatus.FAILED for case in judged)
     result = replace(failed, passed=passed, cases=judged, version=runner.version, seconds=runner.seconds)
     result = replace(result, names=names, providers=dict(runner.providers))
     result = replace(result, profile=profile_longest(result, expectations, answers))
@@ -100,8 +99,8 @@ def _in_its_precision(runner: Runner, expectations: Sequence[Expectation]) -> Se
     return expectations
 
 
-def _how(error: RuntimeDiedError | RuntimeHungError) -> Literal["crashed", "hung"]:
-    return "crashed" if isinstance(error, RuntimeDiedError) else "hung"
+def _how(error: RuntimeDiedError | RuntimeHungError) -> RunStatus:
+    return RunStatus.CRASHED if isinstance(error, RuntimeDiedError) else RunStatus.HUNG
 
 
 def _compare(reference: Reference, expectation: Expectation, answer: Arrays, refusal: str | None) -> CaseResult:
@@ -109,21 +108,21 @@ def _compare(reference: Reference, expectation: Expectation, answer: Arrays, ref
     name = expectation.case.name
     if expectation.outputs is None:
         if not expectation.is_fair or refusal is not None or not any(array.size for array in answer.values()):
-            return CaseResult(name, "skipped")
-        return CaseResult(name, "failed", f"it answers what the reference refuses ({expectation.error})")
+            return CaseResult(name, CaseStatus.SKIPPED)
+        return CaseResult(name, CaseStatus.FAILED, f"it answers what the reference refuses ({expectation.error})")
     if refusal is not None:
-        return CaseResult(name, "failed", refusal)
+        return CaseResult(name, CaseStatus.FAILED, refusal)
     return _case_result(expectation, answer)
 
 
-def _case_result(expectation: Expectation, answer: Arrays, noise: Mapping[str, float] | None = None) -> CaseResult:
+def _case_result(expectation: Expectation, answer: Arrays, noise: Mapping[str, Array] | None = None) -> CaseResult:
     """Returns the result of one case that both have answered."""
     expected, own = expectation.outputs or {}, None
     if expectation.in_float32 is not None:
         expected, own = expectation.in_float32, expectation.outputs
     comparisons = compare_outputs(expected, answer, expectation.truth, own=own, noise=noise)
     passed = all(each.passed for each in comparisons)
-    return CaseResult(expectation.case.name, "passed" if passed else "failed", "", comparisons)
+    return CaseResult(expectation.case.name, CaseStatus.PASSED if passed else CaseStatus.FAILED, "", comparisons)
 
 
 def _with_noise(
@@ -157,8 +156,8 @@ def _record(result: RuntimeResult, expectations: Sequence[Expectation], answers:
 
     That is the case it did not survive, or the one with the worst comparison, or else the first that failed.
     """
-    failed = [index for index, case in enumerate(result.cases) if case.status == "failed"]
-    if result.status != "compared":
+    failed = [index for index, case in enumerate(result.cases) if case.status is CaseStatus.FAILED]
+    if result.status is not RunStatus.COMPARED:
         index = len(answers)
     elif result.worst is not None and not result.worst[1].passed:
         index = next(i for i, case in enumerate(result.cases) if case.name == result.worst[0])

@@ -1,6 +1,7 @@
 """`export_onnx`: from a Keras model to one ONNX file that ONNX Runtime has run beside Keras."""
 
 import dataclasses
+import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.recurrences import traced_as_calls
 from keras_pe.export.onnx.writing import write_model
 from keras_pe.export.publishing.destination import check_destination
-from keras_pe.export.publishing.metadata import describe
+from keras_pe.export.publishing.metadata import NOTES_KEY, describe
 from keras_pe.export.publishing.staging import publish_file, staging
 from keras_pe.export.runtimes.lending import onnxruntime_process
 from keras_pe.protocols import Model
@@ -114,7 +115,17 @@ def export_onnx(
             is_external = sum(weight.nbytes for weight in weights) > external_data_threshold
             *companions, file = write_model(proto, weights, folder / destination.name, is_external)
             stage("run")
-            check_file(file, runtime, layers, signature)
+            not_compared = check_file(file, runtime, layers, signature)
+            if not_compared:
+                _set_notes(proto, [*notes, *not_compared])
+                *companions, file = write_model(proto, weights, folder / destination.name, is_external)
             stage("publish")
             publish_file(file, companions, destination)
     return dataclasses.replace(read_artifact(destination), seconds=time.perf_counter() - start)
+
+
+def _set_notes(proto: Any, notes: Sequence[str]) -> None:
+    """Replaces the notes of a model."""
+    for entry in proto.metadata_props:
+        if entry.key == NOTES_KEY:
+            entry.value = json.dumps(list(notes))

@@ -26,7 +26,7 @@ from keras_pe.export.comparison.stopwatch import Stopwatch, date
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.diagnosis.places import compare_places, is_alike
 from keras_pe.export.parity.parity_report import ParityReport
-from keras_pe.export.results import CaseInfo, RuntimeResult, SkippedRuntime
+from keras_pe.export.results import CaseInfo, RunStatus, RuntimeResult, SkippedRuntime
 from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
 from keras_pe.export.runtimes.runner import Runner
@@ -169,7 +169,7 @@ def _untried(targets: Sequence[tuple[str, Path | None]], ran: set[Path | None]) 
             format,
             "none",
             passed=False,
-            status="not loaded",
+            status=RunStatus.NOT_LOADED,
             error=f"none of the chosen runtimes that are installed takes {format}",
         )
         for format, path in targets

@@ -18,6 +18,9 @@ LAYERS_KEY = "keras_pe.layers"
 SIZES_KEY = "keras_pe.sizes"
 """Where an artifact says what its dynamic dimensions are, and which sizes they take."""
 
+NOTES_KEY = "keras_pe.notes"
+"""Where an artifact says what differs from the model: JSON, a list of sentences."""
+
 VERSION_KEY = "keras_pe.version"
 """Where an artifact says which release of this package has made it."""
 
@@ -38,7 +41,7 @@ def describe(
         "keras_pe.encodings": json.dumps(encodings, sort_keys=True),
         "keras_pe.model": layers[0].name,
         "keras_pe.names": json.dumps(dict(signature.renamed), sort_keys=True),
-        "keras_pe.notes": json.dumps(list(notes)),
+        NOTES_KEY: json.dumps(list(notes)),
         SIZES_KEY: dimensions_to_json(signature.dimensions),
         VERSION_KEY: __version__,
         **{f"version.{package}": importlib.metadata.version(package) for package in sorted(packages)},

@@ -1,7 +1,7 @@
 """What a check found: plain frozen records, from the whole check down to one output in one case."""
 
 from keras_pe.export.results.check_results import CaseInfo, CheckResults, Stage
-from keras_pe.export.results.comparison import Comparison, ErrorProfile
+from keras_pe.export.results.comparison import Comparison, ErrorProfile, Problem
 from keras_pe.export.results.diagnosis import Finding, LayerResult, Proof
 from keras_pe.export.results.runs import (
     Array,
@@ -25,6 +25,7 @@ __all__ = [
     "Finding",
     "LayerResult",
     "NameMatch",
+    "Problem",
     "Proof",
     "Recording",
     "RunStatus",

@@ -2,6 +2,17 @@
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Problem(StrEnum):
+    """What makes two outputs incomparable, or differ at any tolerance."""
+
+    MISSING = "missing"
+    EXTRA = "extra"
+    SHAPE = "shape"
+    DTYPE = "dtype"
+    NONFINITE = "nonfinite"
 
 
 @dataclass(frozen=True)
@@ -11,8 +22,8 @@ class Comparison:
     Attributes:
         output: The output's name.
         passed: Whether the difference is within the tolerance and nothing structural is wrong.
-        problem: What makes the two incomparable or differ at any tolerance ("missing", "extra", a shape, a dtype, a
-            NaN against a number), else None.
+        problem: What makes the two incomparable or differ at any tolerance: an output that is missing or one too many,
+            another shape or type, a NaN or an infinity against a number. Else None.
         shape: Of the reference's array; of the actual one where the output is an extra.
         dtype: The type of the reference's array, by NumPy's name.
         count: Values compared.
@@ -30,15 +41,19 @@ class Comparison:
             probabilities; None where it does not.
         tolerance: The absolute difference that is allowed.
         min_passing_tolerance: The smallest tolerance that would have passed; infinity where none would.
-        noise_floor: Keras' own error against the float64 rebuild; None where there is no such rebuild.
+        noise_floor: Keras' own error against the float64 rebuild, or how far rounding elsewhere moves its answer; None
+            where neither is known.
         noise_ratio: `max_abs_diff / noise_floor`; None where there is no floor.
         precision_gap: How far the model in its own precision is from what the artifact is measured against, where the
             artifact computes in a wider one; else None.
+        actual_shape: The shape of the runtime's array where the two cannot be compared; None where they were compared,
+            or there is no such array.
+        actual_dtype: Its type, in the same cases.
     """
 
     output: str
     passed: bool
-    problem: str | None
+    problem: Problem | None
     shape: tuple[int, ...]
     dtype: str
     count: int = 0
@@ -58,6 +73,8 @@ class Comparison:
     noise_floor: float | None = None
     noise_ratio: float | None = None
     precision_gap: float | None = None
+    actual_shape: tuple[int, ...] | None = None
+    actual_dtype: str | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Literal
 
 import numpy as np
@@ -11,8 +12,23 @@ from keras_pe.export.results.comparison import Comparison, ErrorProfile
 from keras_pe.export.results.diagnosis import Finding, LayerResult, Proof
 
 Array = npt.NDArray[Any]
-CaseStatus = Literal["passed", "failed", "skipped"]
-RunStatus = Literal["compared", "crashed", "hung", "not loaded"]
+
+
+class CaseStatus(StrEnum):
+    """What came of a case. It is skipped where the reference and the runtime both refuse it: nothing was compared."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class RunStatus(StrEnum):
+    """Whether an artifact could be compared in a runtime, and why it could not."""
+
+    COMPARED = "compared"
+    CRASHED = "crashed"
+    HUNG = "hung"
+    NOT_LOADED = "not loaded"
 
 
 @dataclass(frozen=True)
@@ -21,7 +37,7 @@ class CaseResult:
 
     Attributes:
         name: The case's name.
-        status: "skipped" where the reference and the runtime both refuse the case: nothing was compared.
+        status: What came of it.
         error: The runtime's error, or what else was wrong with the case as a whole; empty where nothing was.
         comparisons: One for each output, missing and extra ones included.
     """
@@ -79,8 +95,8 @@ class RuntimeResult:
         format: "onnx", "tf_saved_model", "litert", "keras" for the model itself, or "served" for one behind an address.
         runtime: The runtime's name, such as "onnxruntime[all]".
         passed: Whether every case passed and at least one output was compared.
-        status: "compared", or why it could not be: "crashed", "hung", "not loaded".
-        error: The error where the status is not "compared"; else empty.
+        status: Whether it could be compared.
+        error: The error where it could not; else empty.
         cases: One for each case that was run.
         findings: The causes of a failure; empty where it passed.
         layers: Layer by layer, where a failure was traced through the model.

@@ -20,8 +20,8 @@ from keras_pe.export import (
     export_onnx,
     model_signature,
 )
-from keras_pe.export.model.watch.keras_internals import all_layers
-from keras_pe.export.smoke_test.check import check_agreement
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.smoke_test import check_agreement
 
 
 def _model(function: Callable[[Any], Any]) -> keras.Model:
@@ -76,4 +76,4 @@ def test_other_numbers_are_told_from_no_form() -> None:
     model = _model(lambda x: x + 1.0)
     (output,) = (spec.name for spec in model_signature(model).outputs)
     with pytest.raises(DisagreementError, match="differs from Keras'"):
-        check_agreement(lambda inputs: {output: inputs["x"]}, all_layers(model), model_signature(model), Format.ONNX)
+        check_agreement(lambda inputs: {output: inputs["x"]}, KerasReference(model), Format.ONNX)

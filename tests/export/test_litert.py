@@ -11,12 +11,12 @@ from ai_edge_litert.interpreter import Interpreter
 from keras import layers, ops
 
 import keras_pe
-from keras_pe.export import ExportError, Format, export_litert, model_signature, read_artifact
+from keras_pe.export import ExportError, Format, export_litert, read_artifact
+from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import UnsupportedError
-from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.worker import Worker
-from keras_pe.export.smoke_test.check import check_artifact
+from keras_pe.export.smoke_test import check_artifact
 
 SHAPES = [(1, 1), (3, 7), (2, 13)]  # batch and length, none of them traced
 
@@ -56,7 +56,7 @@ def _in_half_precision() -> keras.Model:
 
 def check(file: Path, model: keras.Model) -> None:
     with Worker(find_runtimes(["litert"])[0], 60.0) as worker:
-        check_artifact(file, worker, all_layers(model), model_signature(model), Format.LITERT)
+        check_artifact(file, worker, KerasReference(model), Format.LITERT)
 
 
 def _run(path: Path, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -13,12 +13,12 @@ import pytest
 import tensorflow as tf
 
 import keras_pe
-from keras_pe.export import ExportError, Format, export_saved_model, model_signature, read_artifact
+from keras_pe.export import ExportError, Format, export_saved_model, read_artifact
+from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import InvalidArtifactError, TracingError
-from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.smoke_test.check import check_artifact
+from keras_pe.export.smoke_test import check_artifact
 
 
 class Counting(keras.layers.Layer):
@@ -39,9 +39,9 @@ def _model(width: int = 3) -> keras.Model:
 
 
 def check(folder: Path, model: keras.Model) -> None:
-    layers, signature, spec = all_layers(model), model_signature(model), find_runtimes("tensorflow")[0]
+    spec = find_runtimes("tensorflow")[0]
     with tensorflow_process() as process:
-        check_artifact(folder, process, layers, signature, Format.SAVED_MODEL, spec=spec)
+        check_artifact(folder, process, KerasReference(model), Format.SAVED_MODEL, spec=spec)
 
 
 _SERVE = """

@@ -4,7 +4,8 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
@@ -18,20 +19,35 @@ _INPUT, _OUTPUT = "inputs/", "outputs/"
 GivenInputs = str | os.PathLike[str] | Mapping[str, Array]
 
 
-@dataclass(frozen=True)
+class CaseKind(StrEnum):
+    """What a case is there to find."""
+
+    SIZES = "sizes"
+    PADDING = "padding"
+    FAR = "far positions"
+    LARGE = "large values"
+    AGAIN = "again"
+    GIVEN = "given"
+
+
+@dataclass(frozen=True, eq=False)
 class Case:
-    """One set of inputs.
+    """One set of inputs. Two cases are equal where they are the same one.
 
     Attributes:
         name: Unique in a check.
         inputs: Every input by name.
-        purpose: What it is there to find.
+        purpose: What it is there to find, in words.
+        kind: The same for those who decide by it.
+        sizes: The sizes of the inputs' dynamic dimensions, by name; empty where they were not drawn.
         repeats: The name of the case whose inputs it repeats.
     """
 
     name: str
     inputs: Mapping[str, Array]
     purpose: str
+    kind: CaseKind = CaseKind.GIVEN
+    sizes: Mapping[str, int] = field(default_factory=dict)
     repeats: str | None = None
 
 

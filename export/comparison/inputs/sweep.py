@@ -1,11 +1,12 @@
 """Inputs that can fail: a seeded sweep over shapes and values that were never traced."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.inputs.cases import Case, CaseKind
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind, all_dimensions, counted
 from keras_pe.export.model.watch.vocabulary import draw_numbers, draw_texts
@@ -43,19 +44,21 @@ def sweep(
     for number, (size, why) in enumerate(reversed(distinct.values())):
         rng = np.random.default_rng([seed, number])
         name = ", ".join(f"{dim} {count}" for dim, count in size.items()) or "static shapes"
-        cases.append(Case(name, _draw(inputs, roles, size, rng, _usual), why))
+        cases.append(Case(name, _draw(inputs, roles, size, rng, _usual), why, CaseKind.SIZES, size))
     size = sizes[0][0]
-    extra: list[tuple[str, str, Callable[..., Array]]] = []
+    extra: list[tuple[CaseKind, str, str, Callable[..., Array]]] = []
     if any(_is_mask(spec, roles) for spec in inputs):
-        extra.append(("all padding", "a mask that is all padding", _padding))
+        extra.append((CaseKind.PADDING, "all padding", "a mask that is all padding", _padding))
     if any(_role(spec, roles).role in ("positions", "start") for spec in inputs):
-        extra.append(("far positions", "positions at and past the ends of tables and of float16", _far))
+        extra.append((CaseKind.FAR, "far positions", "positions at and past the ends of tables and of float16", _far))
     if any(_role(spec, roles).role == "values" and np.dtype(as_dtype(spec.dtype)).kind == "f" for spec in inputs):
-        extra.append(("large values", "values that half precision cannot hold", _large))
-    for name, why, draw in extra:
+        extra.append((CaseKind.LARGE, "large values", "values that half precision cannot hold", _large))
+    for kind, name, why, draw in extra:
         rng = np.random.default_rng([seed, len(_SHAPES)])
-        cases.append(Case(name, _draw(inputs, roles, size, rng, draw), why))
-    cases.append(Case(f"{cases[0].name}, again", cases[0].inputs, "the first case once more", repeats=cases[0].name))
+        cases.append(Case(name, _draw(inputs, roles, size, rng, draw), why, kind, size))
+    first = cases[0]
+    again = replace(first, name=f"{first.name}, again", purpose="the first case once more", kind=CaseKind.AGAIN)
+    cases.append(replace(again, repeats=first.name))
     return tuple(cases)
 
 

@@ -72,7 +72,10 @@ class ArtifactReference:
     def expect(self, inputs: Mapping[str, Array]) -> Arrays:
         return self._worker.run(inputs)
 
-    def noise(self, cases: Sequence[Case]) -> Sequence[Mapping[str, float]]:
+    def truth(self, inputs: Mapping[str, Array]) -> Arrays:
+        return {}
+
+    def noise(self, cases: Sequence[Case]) -> Sequence[Mapping[str, Array]]:
         return [{} for _ in cases]
 
     def _answer(self, case: Case) -> Expectation:

@@ -1,34 +1,43 @@
 """A Keras model in this process as the reference: its own answers, and those of its float64 rebuild."""
 
+import contextlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role, find_roles
+from keras_pe.export.comparison.law import is_float
 from keras_pe.export.comparison.references.noise import measure_noise, measure_spread
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.stopwatch import Stopwatch
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.rebuild.cloning import with_dtype
 from keras_pe.export.model.rebuild.float64 import float64_allowed, in_float64
 from keras_pe.export.model.rebuild.precision import half_dtypes
-from keras_pe.export.model.saved_file import load_model
 from keras_pe.export.model.signature.model_signature import model_signature
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.results import Array
-from keras_pe.export.runtimes.runtime import Arrays, plain
+from keras_pe.export.runtimes.runtime import Arrays, as_dtype, plain
 
 
 class KerasReference:
     """A Keras model, its answers measured against those of the same model in float64 where there can be one.
 
-    The model is called as it is; what it assigns to its variables is forgotten.
+    The model is called as it is; what it assigns to its variables is forgotten. What its inputs are for, and its
+    rebuilds, are found when they are first asked for.
+
+    Args:
+        model: A built Keras model.
+        input_signature: As in `model_signature`.
+        sizes: As in `model_signature`.
+        compiled: Whether `expect` runs the model as one graph for all sizes, where Keras runs on TensorFlow.
     """
 
     def __init__(
@@ -36,48 +45,22 @@ class KerasReference:
         model: Any,
         input_signature: Any = None,
         sizes: Mapping[str, Sequence[int]] | None = None,
-        watch: Stopwatch | None = None,
+        *,
+        compiled: bool = False,
     ) -> None:
         import keras
 
-        watch = watch or Stopwatch()
         self.model = model
         self.signature = model_signature(model, input_signature, sizes=sizes)
-        watch.stage("find the signature")
-        self.name = model.name
+        self.name: str = model.name
         self.inputs = self.signature.inputs
         self.sizes = self.signature.sizes
         self.dimensions = self.signature.dimensions
         self.version = f"keras {keras.__version__}"
-        self.roles: Mapping[str, Role]
-        with state_left_alone():
-            self.roles, unknown = find_roles(model, self.signature)
-        watch.stage("find what the inputs are for")
-        self._remark = f"; what its inputs are for is not known ({unknown})" if unknown else ""
-        self.basis = f"a float64 rebuild of the model, at most 8 times Keras' own error{self._remark}"
-        self.float64_model = self._rebuilt(in_float64)
-        is_half = self.float64_model is not None and bool(half_dtypes(all_layers(model)))
-        self.float32_model = self._rebuilt(lambda model: with_dtype(model, "float32")) if is_half else None
-        self._noise: dict[str, Mapping[str, float]] = {}
-        watch.stage("rebuild the model in float64")
-
-    @classmethod
-    def load(
-        cls,
-        path: Path,
-        input_signature: Any = None,
-        sizes: Mapping[str, Sequence[int]] | None = None,
-        watch: Stopwatch | None = None,
-    ) -> Self:
-        """Opens a `.keras` file.
-
-        Raises:
-            ValueError: If it cannot be loaded, whatever a foreign layer raises.
-        """
-        watch = watch or Stopwatch()
-        model = load_model(path)
-        watch.stage("load the model")
-        return cls(model, input_signature, sizes, watch)
+        self.no_rebuild = ""
+        self._noise: dict[Case, Mapping[str, Array]] = {}
+        is_traced = compiled and keras.backend.backend() == "tensorflow"
+        self._call = self._as_graph(for_all_sizes=True) if is_traced else self._call_model
 
     def __enter__(self) -> Self:
         return self
@@ -87,6 +70,42 @@ class KerasReference:
     ) -> None:
         self.float64_model = self.float32_model = None
 
+    @property
+    def basis(self) -> str:
+        unknown = self._roles[1]
+        remark = f"; what its inputs are for is not known ({unknown})" if unknown else ""
+        if self.float64_model is None:
+            return f"Keras' own answer ({self.no_rebuild}), tolerance by dtype{remark}"
+        return f"a float64 rebuild of the model, at most 8 times Keras' own error{remark}"
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        return self._roles[0]
+
+    @cached_property
+    def _roles(self) -> tuple[dict[str, Role], str | None]:
+        with state_left_alone():
+            return find_roles(self.model, self.signature)
+
+    @cached_property
+    def float64_model(self) -> Any:
+        """The rebuild in float64; None where there is none, for the reason that `no_rebuild` gives."""
+        try:
+            return in_float64(self.model)
+        except ValueError as error:
+            self.no_rebuild = f"no float64 rebuild is possible: {first_line(error)}"
+            return None
+
+    @cached_property
+    def float32_model(self) -> Any:
+        """The rebuild in float32 of a model that computes in 16 bits; None of others, and where there is none."""
+        if self.float64_model is None or not half_dtypes(all_layers(self.model)):
+            return None
+        try:
+            return with_dtype(self.model, "float32")
+        except ValueError:  # which no model does that could be made again in float64
+            return None
+
     def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
         with state_left_alone():
             answers = tuple(self._answer(case) for case in cases)
@@ -95,7 +114,7 @@ class KerasReference:
         reasons = [each.error for each in answers if each.outputs is not None and each.truth is None]
         if reasons and not any(each.truth is not None for each in answers):
             self.float64_model = self.float32_model = None  # a layer that insists on its own precision
-            self.basis = self._by_dtype(f"the float64 rebuild does not run: {reasons[0]}")
+            self.no_rebuild = f"the float64 rebuild does not run: {reasons[0]}"
             return tuple(replace(each, error=None) if each.outputs is not None else each for each in answers)
         return tuple(
             replace(each, outputs=None, error=f"its float64 rebuild refuses it: {each.error}", is_fair=False)
@@ -105,22 +124,47 @@ class KerasReference:
         )
 
     def expect(self, inputs: Mapping[str, Array]) -> Arrays:
-        try:
-            with state_left_alone():
-                return self.predict(self.model, inputs)
-        except Exception as error:  # whatever a layer raises: it refuses
-            raise RuntimeRefusedError(f"{type(error).__name__}: {first_line(error)}") from error
+        return self._asked(lambda: self._call(inputs))
 
-    def noise(self, cases: Sequence[Case]) -> Sequence[Mapping[str, float]]:
-        new = [case for case in cases if case.name not in self._noise]  # several runtimes ask for the same
+    def expect_traced(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns what the model returns in a `tf.function`: there are layers that do something else in a graph.
+
+        Raises:
+            RuntimeRefusedError: If it refuses the inputs, or cannot be traced.
+        """
+        return self._asked(lambda: self._as_graph(for_all_sizes=False)(inputs))
+
+    def truth(self, inputs: Mapping[str, Array]) -> Arrays:
+        if self.float64_model is None:
+            return {}
+        with state_left_alone():
+            return self._truth(inputs, np.random.default_rng(0))
+
+    def noise(self, cases: Sequence[Case]) -> Sequence[Mapping[str, Array]]:
+        new = [case for case in cases if case not in self._noise]  # several runtimes ask for the same
         if new:
-            narrow, wide = self.float32_model or self.model, self.float64_model
-            if wide is None:
-                found = measure_spread(narrow, new, self.predict)
-            else:
-                found = measure_noise(narrow, wide, new, self.predict)
-            self._noise.update(zip((case.name for case in new), found, strict=True))
-        return [self._noise[case.name] for case in cases]
+            try:
+                self._noise.update(zip(new, self._measured_noise(new), strict=True))
+            except Exception:  # whatever a layer raises near one of them: the others have their noise all the same
+                self._noise |= {case: self._noise_of(case) for case in new}
+        return [self._noise[case] for case in cases]
+
+    def _noise_of(self, case: Case) -> Mapping[str, Array]:
+        try:
+            return self._measured_noise([case])[0]
+        except Exception:  # the model refuses what is next to it, whatever it raises
+            return {}
+
+    def _measured_noise(self, cases: Sequence[Case]) -> list[dict[str, Array]]:
+        """Returns the noise floors; of outputs that have none in float64 how far they move."""
+        narrow, found = self.float32_model or self.model, [dict[str, Array]() for _ in cases]
+        if self.float64_model is not None:
+            found = measure_noise(narrow, self.float64_model, cases, self.predict)
+        floats = {spec.name for spec in self.signature.outputs if is_float(as_dtype(spec.dtype))}
+        if all(floats <= each.keys() for each in found):
+            return found
+        moved = measure_spread(narrow, cases, self.predict)
+        return [far | near for far, near in zip(moved, found, strict=True)]
 
     def predict(self, model: Any, inputs: Mapping[str, Any]) -> Arrays:
         """Returns what a model of this signature returns.
@@ -135,33 +179,56 @@ class KerasReference:
             outputs = self.signature.call(model, tensors)
         return {name: plain(keras.ops.convert_to_numpy(tensor)) for name, tensor in outputs.items()}
 
-    def _rebuilt(self, rebuild: Callable[[Any], Any]) -> Any:
-        try:
-            return rebuild(self.model)
-        except ValueError as error:
-            self.basis = self._by_dtype(f"no float64 rebuild is possible: {first_line(error)}")
-            return None
+    def _call_model(self, inputs: Mapping[str, Array]) -> Arrays:
+        with state_left_alone():
+            return self.predict(self.model, inputs)
 
-    def _by_dtype(self, reason: str) -> str:
-        return f"Keras' own answer ({reason}), tolerance by dtype{self._remark}"
+    def _as_graph(self, *, for_all_sizes: bool) -> Callable[[Mapping[str, Array]], Arrays]:
+        """Returns the model as a `tf.function` of arrays, traced for all sizes at once or for each anew."""
+        import tensorflow as tf
+
+        specs = {
+            spec.name: tf.TensorSpec([dim if isinstance(dim, int) else None for dim in spec.shape], spec.dtype)
+            for spec in self.inputs
+        }
+
+        @tf.function(input_signature=[specs] if for_all_sizes else None, autograph=False)  # type: ignore[untyped-decorator]
+        def call(tensors: dict[str, Any]) -> dict[str, Any]:
+            with state_left_alone():  # what a call assigns is forgotten: a batch knows nothing of those before it
+                return self.signature.call(self.model, tensors)
+
+        def run(inputs: Mapping[str, Array]) -> Arrays:
+            arrays = {spec.name: inputs[spec.name].astype(as_dtype(spec.dtype), copy=False) for spec in self.inputs}
+            outputs = call({name: tf.constant(array) for name, array in arrays.items()})
+            return {name: plain(tensor.numpy()) for name, tensor in outputs.items()}
+
+        return run
+
+    def _truth(self, inputs: Mapping[str, Array], rng: np.random.Generator | None = None) -> Arrays:
+        with float64_allowed(rng):
+            wide = self._asked(lambda: self.predict(self.float64_model, inputs))
+        return {name: array for name, array in wide.items() if array.dtype == "float64"}
 
     def _answer(self, case: Case) -> Expectation:
         """Returns the answer; where the rebuild alone refuses, its error stands beside the outputs."""
-        outputs, error = self._tried(lambda: self.predict(self.model, case.inputs))
-        if outputs is None or self.float64_model is None:
-            return Expectation(case, outputs, error=error)
-        with float64_allowed():
-            wide, error = self._tried(lambda: self.predict(self.float64_model, case.inputs))
-        if wide is None:
-            return Expectation(case, outputs, error=error)
-        truth = {name: array for name, array in wide.items() if array.dtype == "float64"}
+        try:
+            outputs = self._asked(lambda: self.predict(self.model, case.inputs))
+        except RuntimeRefusedError as error:
+            return Expectation(case, None, error=str(error))
+        if self.float64_model is None:
+            return Expectation(case, outputs)
+        try:
+            truth = self._truth(case.inputs)
+        except RuntimeRefusedError as error:
+            return Expectation(case, outputs, error=str(error))
         narrow = None
         if self.float32_model is not None:
-            narrow, _ = self._tried(lambda: self.predict(self.float32_model, case.inputs))
+            with contextlib.suppress(RuntimeRefusedError):
+                narrow = self._asked(lambda: self.predict(self.float32_model, case.inputs))
         return Expectation(case, outputs, truth, in_float32=narrow)
 
-    def _tried(self, run: Callable[[], Arrays]) -> tuple[Arrays | None, str | None]:
+    def _asked(self, run: Callable[[], Arrays]) -> Arrays:
         try:
-            return run(), None
-        except Exception as error:  # whatever a layer raises is the model's answer to this case
-            return None, f"{type(error).__name__}: {first_line(error)}"
+            return run()
+        except Exception as error:  # whatever a layer raises is the model's answer
+            raise RuntimeRefusedError(f"{type(error).__name__}: {first_line(error)}") from error

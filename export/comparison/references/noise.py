@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.rounding import noise_floor
-from keras_pe.export.comparison.tolerance import is_float
+from keras_pe.export.comparison.law import is_float, noise_floors
 from keras_pe.export.model.rebuild.float64 import float64_allowed
 from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.results import Array
@@ -20,8 +19,8 @@ _MOST = 2**27  # weights that are nudged: twice more of a large model do not fit
 
 def measure_noise(
     model: Any, float64_model: Any, cases: Sequence[Case], predict: Callable[[Any, Mapping[str, Array]], Arrays]
-) -> list[dict[str, float]]:
-    """Returns the largest error in rounding of each case, by output.
+) -> list[dict[str, Array]]:
+    """Returns the noise floors of each case, by output, as the law has them.
 
     Args:
         model: The model as it computes. It is left as it is.
@@ -29,7 +28,7 @@ def measure_noise(
         cases: What the inputs are near.
         predict: Returns the outputs of one of both.
     """
-    floors: list[dict[str, float]] = [{} for _ in cases]
+    floors: list[dict[str, Array]] = [{} for _ in cases]
     pairs = _nudgeable(zip(model.trainable_variables, float64_model.trainable_variables, strict=True))
     own, wider = [one for one, _ in pairs], [other for _, other in pairs]
     try:
@@ -45,7 +44,7 @@ def measure_noise(
             for floor, answer, truth in zip(floors, narrow, wide, strict=True):
                 for name, array in truth.items():
                     if array.dtype == "float64":
-                        floor[name] = max(floor.get(name, 0.0), noise_floor(answer[name], array))
+                        floor[name] = np.maximum(floor.get(name, 0.0), noise_floors(answer[name], array))
     finally:
         _assign(wider, (variable.value for variable in own))
     return floors
@@ -53,7 +52,7 @@ def measure_noise(
 
 def measure_spread(
     model: Any, cases: Sequence[Case], predict: Callable[[Any, Mapping[str, Array]], Arrays]
-) -> list[dict[str, float]]:
+) -> list[dict[str, Array]]:
     """Returns how far a model that has no rebuild moves where it is nudged, in each case, by output.
 
     Args:
@@ -61,7 +60,7 @@ def measure_spread(
         cases: What the inputs are near.
         predict: Returns its outputs.
     """
-    floors: list[dict[str, float]] = [{} for _ in cases]
+    floors: list[dict[str, Array]] = [{} for _ in cases]
     own = [variable for variable, _ in _nudgeable((variable, variable) for variable in model.trainable_variables)]
     with state_left_alone():
         plain = [predict(model, case.inputs) for case in cases]
@@ -73,7 +72,7 @@ def measure_spread(
         for floor, answer, other in zip(floors, plain, moved, strict=True):
             for name, array in answer.items():
                 if is_float(array.dtype):
-                    floor[name] = max(floor.get(name, 0.0), noise_floor(other[name], array.astype(np.float64)))
+                    floor[name] = np.maximum(floor.get(name, 0.0), noise_floors(other[name], array.astype(np.float64)))
     return floors
 
 

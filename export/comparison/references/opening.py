@@ -14,7 +14,7 @@ from keras_pe.export.comparison.references.artifact import ArtifactReference
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.references.stored import StoredReference
 from keras_pe.export.comparison.stopwatch import Stopwatch
-from keras_pe.export.model.saved_file import is_saved_model
+from keras_pe.export.model.saved_file import is_saved_model, load_model
 from keras_pe.export.runtimes.registry import find_runtimes
 
 Source = str | os.PathLike[str] | Artifact
@@ -84,10 +84,17 @@ def open_reference(
         if format != "keras":
             (spec,) = find_runtimes([_RUNTIMES[Format(format)]])
             return ArtifactReference(path, spec, timeout, sizes or {})
+        model = load_model(path)
+        watch.stage("load the model")
     from keras_pe.export.comparison.references.keras import KerasReference
 
-    open_model = KerasReference.load if is_path(model) else KerasReference
-    return open_model(path if is_path(model) else model, input_signature, sizes, watch)
+    reference = KerasReference(model, input_signature, sizes)
+    watch.stage("find the signature")
+    _ = reference.roles
+    watch.stage("find what the inputs are for")
+    _ = reference.float64_model, reference.float32_model
+    watch.stage("rebuild the model in float64")
+    return reference
 
 
 def fair_roles(reference: Reference, ranges: Mapping[str, tuple[float, float]]) -> dict[str, Role]:

@@ -42,7 +42,7 @@ class Reference(Protocol):
 
     Attributes:
         name: What the report calls it.
-        basis: What differences are measured against, in one sentence. It is settled by `answer`.
+        basis: What differences are measured against, in one sentence. It is settled by `answer`, while it is open.
         inputs: What it takes.
         version: Its package and version.
         roles: What its inputs are for, by name.
@@ -53,14 +53,18 @@ class Reference(Protocol):
     """
 
     name: str
-    basis: str
     inputs: tuple[TensorInfo, ...]
     version: str
-    roles: Mapping[str, Role]
     sizes: Mapping[str, int]
     dimensions: Mapping[str, Dimension]
     model: Any
     signature: Any
+
+    @property
+    def basis(self) -> str: ...
+
+    @property
+    def roles(self) -> Mapping[str, Role]: ...
 
     def __enter__(self) -> Self: ...
 
@@ -82,9 +86,17 @@ class Reference(Protocol):
         """
         ...
 
-    def noise(self, cases: Sequence[Case]) -> Sequence[Mapping[str, float]]:
-        """Returns the largest error that it makes in rounding with inputs and weights like these, by output, of each.
+    def truth(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns what its float64 rebuild says to other inputs, for float outputs; nothing where there is no rebuild.
 
-        Empty where that is not known.
+        Raises:
+            RuntimeFailedError: If the rebuild refuses them.
+        """
+        ...
+
+    def noise(self, cases: Sequence[Case]) -> Sequence[Mapping[str, Array]]:
+        """Returns the noise floors of inputs and weights like those of each case, by output, as the law has them.
+
+        Empty where they are not known.
         """
         ...

@@ -8,15 +8,16 @@ from typing import Any
 
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.artifacts.onnx_file import read_without_weights
-from keras_pe.export.errors import DisagreementError, InvalidArtifactError, UnsupportedError
+from keras_pe.export.comparison.optimizations import guilty_optimizations
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.errors import DisagreementError, ExportError, InvalidArtifactError, UnsupportedError
 from keras_pe.export.graph.tracing import Weight
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.onnx.finishing.optimizations import find_fault
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
-from keras_pe.export.smoke_test.check import check_artifact
+from keras_pe.export.smoke_test import TIMEOUT, check_artifact
 
 # How ONNX Runtime says that it has no code for an operator in the element type it is asked in.
 _NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)\(\d+\) node with name '([^']*)'")
@@ -68,22 +69,47 @@ def mapped_session() -> RuntimeSpec:
     return replace(spec, options={**spec.options, **options})
 
 
-def check_file(file: Path, runner: Worker, layers: Sequence[Any], signature: Signature) -> None:
+def check_file(file: Path, runner: Worker, layers: Sequence[Any], signature: Signature) -> tuple[str, ...]:
     """Opens the file in ONNX Runtime and runs it beside the model: a graph can be valid and return something else.
+
+    Returns:
+        A sentence on each size that Keras refuses, where nothing was compared.
 
     Raises:
         ExportError: If it does not open or run, or takes or returns anything else than the model.
     """
     mapped = file.with_name(f"{file.name}.mapped")
     mapped.write_bytes(read_without_weights(file).SerializeToString())  # parsing them would hold a large model twice
+    reference = KerasReference(layers[0], signature)
     try:
-        check_artifact(mapped, runner, layers, signature, Format.ONNX, spec=mapped_session())
+        return check_artifact(mapped, runner, reference, Format.ONNX, spec=mapped_session())
     except (DisagreementError, InvalidArtifactError) as error:
         missing = _NO_KERNEL.search(error.reason)
         if missing:
             raise _without_kernel(missing[1], missing[2], layers) from error
-        found = find_fault(mapped, mapped_session(), layers, signature)
+        found = _optimization_at_fault(mapped, reference)
         if found is None:
             raise
         reason = f"{error.reason} {found}"
         raise type(error)(error.format, error.model, reason) from error
+
+
+def _optimization_at_fault(file: Path, reference: KerasReference) -> str | None:
+    """Returns a sentence on the optimization without which a file returns what Keras does; None if it does not."""
+    version: list[str] = []
+
+    def agrees(worker: Worker) -> bool:
+        try:
+            check_artifact(file, worker, reference, Format.ONNX)
+        except ExportError:
+            return False
+        version.append(worker.version)
+        return True
+
+    names = guilty_optimizations(file, mapped_session(), agrees, TIMEOUT)
+    if names is None:
+        return None
+    return (
+        f"The file is sound, and an optimization of {version[0]} is at fault: without {names} it returns what Keras "
+        "returns. Export once more with another version of ONNX Runtime."
+    )

@@ -14,7 +14,7 @@ from keras_pe.export.parity.diagnosis.causes.optimizations import graph_optimiza
 from keras_pe.export.parity.diagnosis.causes.whole_model import changed_model
 from keras_pe.export.parity.diagnosis.layers import Trace, trace_faults
 from keras_pe.export.parity.diagnosis.probe import LayerFault, Probe
-from keras_pe.export.results import Finding, RuntimeResult
+from keras_pe.export.results import Finding, Problem, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
 
 Detector = Callable[[Probe], Iterable[Finding]]
@@ -102,10 +102,8 @@ def _is_explained(fault: LayerFault, explained: set[str]) -> bool:
 
 def _trace(probe: Probe) -> Trace:
     """Returns the model layer by layer in the smallest telling case that failed, if the fault can be followed."""
-    failing = [
-        row for row in probe.failing() if not any(c.problem and "shape" in c.problem for c in row[0].comparisons)
-    ]
-    if not failing or probe.reference.model is None or probe.result.status != "compared":
+    failing = [row for row in probe.failing() if all(c.problem is not Problem.SHAPE for c in row[0].comparisons)]
+    if not failing or probe.reference.model is None or probe.result.status is not RunStatus.COMPARED:
         return Trace()
     from keras_pe.export.comparison.references.keras import KerasReference
 

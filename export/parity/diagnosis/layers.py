@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
+from keras_pe.export.comparison.law import flat_tolerance, is_float
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.tolerance import flat_tolerance, is_float
 from keras_pe.export.parity.diagnosis.alignment import Match, Tensors
 from keras_pe.export.parity.diagnosis.folding import is_foldable
 from keras_pe.export.parity.diagnosis.held import HeldOutputs

@@ -12,7 +12,7 @@ from keras_pe.export.comparison.run import Run
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.watch.recording import LayerCall
-from keras_pe.export.results import Array, CaseResult, RuntimeResult
+from keras_pe.export.results import Array, CaseResult, CaseStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays
 
@@ -121,7 +121,7 @@ class Probe:
         return [
             (case, expectation, answer)
             for case, expectation, answer in rows
-            if case.status == "failed" and expectation.outputs is not None and answer is not None
+            if case.status is CaseStatus.FAILED and expectation.outputs is not None and answer is not None
         ]
 
     def ask(self, inputs: Mapping[str, Array]) -> Arrays | None:

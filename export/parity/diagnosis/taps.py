@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.comparison.law import MAX_FACTOR, flat_tolerance, is_float, noise_floor
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.rounding import MAX_FACTOR, noise_floor
-from keras_pe.export.comparison.tolerance import flat_tolerance, is_float
 from keras_pe.export.model.rebuild.float64 import float64_allowed
 from keras_pe.export.model.watch.recording import LayerCall, record_calls
 from keras_pe.export.model.watch.state import state_left_alone

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from keras_pe.export.parity.presentation.groups import Group, group_results
-from keras_pe.export.parity.presentation.tables import number
+from keras_pe.export.parity.presentation.tables import describe_problem, number
 from keras_pe.export.parity.reports.document import Statement
 from keras_pe.export.results import CheckResults, Comparison, Finding, Proof, RuntimeResult
 
@@ -52,7 +52,7 @@ def describe(reference: str, runtime: str, case: str, comparison: Comparison) ->
     """Returns one failed comparison as a sentence."""
     head = f"{runtime} differs from {reference} in output {comparison.output!r} ({case}): "
     if comparison.worst_index is None:
-        return head + f"{comparison.problem}."
+        return head + f"{describe_problem(comparison)}."
     values = ""
     if comparison.truth is not None:
         values = f" (expected {comparison.truth:.9g}, actual {comparison.actual:.9g})"

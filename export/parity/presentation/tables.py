@@ -6,9 +6,21 @@ from typing import Protocol
 
 from keras_pe.export.parity.presentation.groups import Group
 from keras_pe.export.parity.reports.document import Mark, Outcome, Row, TextTable
-from keras_pe.export.results import CaseResult, CheckResults, Comparison, LayerResult, RuntimeResult
+from keras_pe.export.results import (
+    CaseResult,
+    CaseStatus,
+    CheckResults,
+    Comparison,
+    LayerResult,
+    Problem,
+    RuntimeResult,
+)
 
-OUTCOMES = {"passed": Outcome.PASSED, "failed": Outcome.FAILED, "skipped": Outcome.SKIPPED}
+OUTCOMES = {
+    CaseStatus.PASSED: Outcome.PASSED,
+    CaseStatus.FAILED: Outcome.FAILED,
+    CaseStatus.SKIPPED: Outcome.SKIPPED,
+}
 
 _RUNTIMES = ("runtime", "artifact", "result", "cases", "max |diff|", "allowed", "over floor")
 _LAYERS = ("layer", "max |diff|", "allowed", "result", "tensor")
@@ -133,14 +145,29 @@ def _case(case: CaseResult) -> Iterator[tuple[bool, Row]]:
         yield outcome is not Outcome.FAILED, _filled(case.name, "", "", Mark(outcome), message)
 
 
+def describe_problem(comparison: Comparison) -> str:
+    """Returns what makes two outputs incomparable as words, empty where nothing does."""
+    match comparison.problem:
+        case None:
+            return ""
+        case Problem.SHAPE:
+            return f"shape {comparison.actual_shape} instead of {comparison.shape}"
+        case Problem.DTYPE:
+            return f"dtype {comparison.actual_dtype} instead of {comparison.dtype}"
+        case Problem.NONFINITE:
+            return "NaN or infinity against a number"
+        case Problem.MISSING | Problem.EXTRA:
+            return str(comparison.problem)
+
+
 def _filled(*cells: str | Mark) -> Row:
     """Returns a row whose other cells are empty."""
     return (*cells, *("",) * (len(_COMPARISONS) - len(cells)))
 
 
 def _comparison(case: str, comparison: Comparison) -> Row:
-    verdict, problem = Mark(Outcome.of(comparison.passed)), comparison.problem or ""
-    what = (case, comparison.output, f"{comparison.dtype} {comparison.shape}", verdict, str(problem))
+    verdict = Mark(Outcome.of(comparison.passed))
+    what = (case, comparison.output, f"{comparison.dtype} {comparison.shape}", verdict, describe_problem(comparison))
     if comparison.worst_index is None and comparison.problem is not None:
         return _filled(*what)
     agreement = comparison.argmax_agreement

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from keras_pe.export.comparison.rounding import MAX_FACTOR, noise_floor
-from keras_pe.export.comparison.tolerance import flat_tolerance, is_float
+from keras_pe.export.comparison.law import MAX_FACTOR, flat_tolerance, is_float, noise_floor
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.messages import first_line
 from keras_pe.export.parity.data.batching import Feed

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.comparison.rounding import MAX_FACTOR, noise_floor
+from keras_pe.export.comparison.law import MAX_FACTOR, noise_floor
 from keras_pe.export.parity.data.batching import Batch
 from keras_pe.export.parity.data.shards import Shard
 from keras_pe.export.parity.statistics.measure import RowVerdicts, measure_output

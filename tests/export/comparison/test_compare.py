@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.comparison.compare import compare_arrays, compare_outputs
+from keras_pe.export.results import Problem
 
 EXPECTED = np.array([[1.0, -2.0], [4.0, 0.5]], np.float32)
 
@@ -54,16 +55,17 @@ def test_nan_and_infinity_against_another_value_fail_at_any_tolerance(place, val
 def test_missing_and_extra_outputs_are_failures_of_their_own():
     results = compare_outputs({"a": EXPECTED, "b": EXPECTED}, {"b": EXPECTED, "c": EXPECTED})
     assert [(r.output, r.passed, r.problem) for r in results] == [
-        ("a", False, "missing"),
+        ("a", False, Problem.MISSING),
         ("b", True, None),
-        ("c", False, "extra"),
+        ("c", False, Problem.EXTRA),
     ]
 
 
 def test_a_shape_that_would_broadcast_is_a_failure():
     result = compare_arrays("y", EXPECTED, EXPECTED[:1])
     assert not result.passed
-    assert result.problem == "shape (1, 2) instead of (2, 2)"
+    assert result.problem is Problem.SHAPE
+    assert (result.actual_shape, result.shape) == ((1, 2), (2, 2))
 
 
 @pytest.mark.parametrize(("expected", "actual", "serves"), [
@@ -168,8 +170,8 @@ def test_integers_that_float64_cannot_tell_apart_differ_by_what_they_differ():
 def test_a_larger_noise_that_is_known_from_elsewhere_widens_the_floor_and_never_narrows_it():
     truth, actual = np.array([1.0, 2.0]), np.array([1.0, 2.00002], np.float32)
     assert not compare_arrays("y", truth.astype(np.float32), actual, truth).passed
-    assert compare_arrays("y", truth.astype(np.float32), actual, truth, noise=1e-5).passed
-    assert not compare_arrays("y", truth.astype(np.float32), actual, truth, noise=1e-9).passed
+    assert compare_arrays("y", truth.astype(np.float32), actual, truth, noise=np.array([1e-5, 0.0])).passed
+    assert not compare_arrays("y", truth.astype(np.float32), actual, truth, noise=np.array([1e-9, 0.0])).passed
 
 
 def test_a_wider_artifact_is_held_to_its_own_precision_and_the_gap_is_told():

@@ -15,13 +15,13 @@ from keras_pe.export.parity.diagnosis.causes.sizes import (
     sizes_taken,
 )
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
-from keras_pe.export.results import CaseResult, Finding
+from keras_pe.export.results import CaseResult, Finding, RunStatus
 from keras_pe.export.runtimes.runtime import Arrays
 
 
 def process_end(probe: Probe) -> Iterator[Finding]:
     """A runtime that took its process with it, did not answer, or could not open the artifact."""
-    causes = {"crashed": "crash", "hung": "hang", "not loaded": "not loaded"}
+    causes = {RunStatus.CRASHED: "crash", RunStatus.HUNG: "hang", RunStatus.NOT_LOADED: "not loaded"}
     if probe.result.status in causes:
         yield Finding(causes[probe.result.status], f"{probe.result.error}.")
 
@@ -115,7 +115,7 @@ def clamped_size(probe: Probe) -> Iterator[Finding]:
 
 def _answering(probe: Probe) -> list[tuple[CaseResult, Expectation, Arrays]]:
     """Returns the failing cases of a runtime that can still be asked."""
-    return probe.failing() if probe.result.status == "compared" else []
+    return probe.failing() if probe.result.status is RunStatus.COMPARED else []
 
 
 def _share_dynamic_rows(probe: Probe) -> bool:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from keras_pe.export.comparison.law import flat_tolerance
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.tolerance import flat_tolerance
 from keras_pe.export.model.watch.keras_internals import one_at_a_time
 from keras_pe.export.model.watch.recording import record_calls, recorded_symbols
 from keras_pe.export.model.watch.state import state_left_alone

@@ -12,7 +12,7 @@ from keras_pe.export.parity.diagnosis.probe import FAILURES, LayerFault, Probe
 from keras_pe.export.parity.diagnosis.relations import describe_change
 from keras_pe.export.parity.diagnosis.variants import explain_by_layer
 from keras_pe.export.parity.diagnosis.weights import WeightComparison, WeightFault, compare_weights
-from keras_pe.export.results import Finding
+from keras_pe.export.results import Finding, RunStatus
 
 _MANY = 3  # weights with one cause are said in one sentence
 _HALF = ("float16", "bfloat16")
@@ -20,7 +20,7 @@ _HALF = ("float16", "bfloat16")
 
 def compared_weights(probe: Probe) -> WeightComparison:
     """Returns the weights of the artifact beside the model's, as far as they can be read."""
-    if probe.reference.model is None or probe.result.status != "compared":
+    if probe.reference.model is None or probe.result.status is not RunStatus.COMPARED:
         return WeightComparison([], frozenset())
     folded = [(fault.call.layer, fault.folded.layer) for fault in probe.faults if fault.folded is not None]
     try:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.model.sizes.sizes import SizeRange
 from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.results import CaseStatus
 
 _MOST_CANDIDATES = 12
 
@@ -79,6 +80,6 @@ def _split(probe: Probe, dimension: str) -> tuple[set[int], set[int]]:
     """Returns the sizes of a dimension at which a case agrees, and those at which none does."""
     good, bad = set[int](), set[int]()
     for result, expectation in zip(probe.result.cases, probe.expectations, strict=False):
-        if result.status != "skipped":
-            (good if result.status == "passed" else bad).add(probe.sizes(expectation.case.inputs)[dimension])
+        if result.status != CaseStatus.SKIPPED:
+            (good if result.status == CaseStatus.PASSED else bad).add(probe.sizes(expectation.case.inputs)[dimension])
     return good, bad - good

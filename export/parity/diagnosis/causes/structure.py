@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from keras_pe.export.comparison.matching import WAY_OUT, described_arrays
 from keras_pe.export.parity.diagnosis.probe import Probe, close
-from keras_pe.export.results import Comparison, Finding
+from keras_pe.export.results import Finding, Problem
 
 
 def missing_and_extra(probe: Probe) -> Iterator[Finding]:
@@ -28,15 +28,8 @@ def missing_and_extra(probe: Probe) -> Iterator[Finding]:
 
 def other_dtype(probe: Probe) -> Iterator[Finding]:
     """An output of another type."""
-    for comparison in _problems(probe, "dtype"):
-        yield Finding("other dtype", f"It has {comparison.problem}.", output=comparison.output)
-
-
-def _problems(probe: Probe, start: str) -> list[Comparison]:
-    first = {
-        comparison.output: comparison
-        for case in reversed(probe.result.cases)
-        for comparison in case.comparisons
-        if comparison.problem is not None and comparison.problem.startswith(start)
-    }
-    return list(first.values())
+    compared = (comparison for case in reversed(probe.result.cases) for comparison in case.comparisons)
+    first = {each.output: each for each in compared if each.problem is Problem.DTYPE}
+    for comparison in first.values():
+        text = f"It has dtype {comparison.actual_dtype} instead of {comparison.dtype}."
+        yield Finding("other dtype", text, output=comparison.output)

@@ -1,7 +1,9 @@
 """What is compared before an artifact is published, and what is not taken for a difference."""
 
 import functools
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -9,10 +11,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_pe.export import ExportError, Format, model_signature
+from keras_pe.export import (
+    Artifact,
+    ExportError,
+    Format,
+    export_litert,
+    export_onnx,
+    export_saved_model,
+    read_artifact,
+)
+from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import InvalidArtifactError, RuntimeDiedError, RuntimeFailedError, RuntimeRefusedError
-from keras_pe.export.model.watch.keras_internals import all_layers
-from keras_pe.export.smoke_test.check import check_agreement
+from keras_pe.export.smoke_test import check_agreement
 
 
 class Counting(keras.layers.Layer):
@@ -39,7 +49,7 @@ def check(model: keras.Model, artifact: Callable[[Any], Any]) -> list[np.ndarray
         met.append(inputs["x"])
         return {"y": np.asarray(artifact(inputs["x"]))}
 
-    check_agreement(run, all_layers(model), model_signature(model), Format.ONNX)
+    check_agreement(run, KerasReference(model), Format.ONNX)
     return met
 
 
@@ -71,7 +81,7 @@ def test_a_model_is_compared_where_it_runs() -> None:
 
 def failing(error: RuntimeFailedError, x: Any) -> Any:
     if x.any():
-        raise InvalidArtifactError(Format.ONNX, "model", str(error)) from error
+        raise error
     return x + 1
 
 
@@ -90,11 +100,11 @@ def test_values_that_neither_takes_are_no_fault() -> None:
 def test_what_has_ended_a_process_is_not_run_in_this_one() -> None:
     met: list[Any] = []
     model = applying(lambda x: met.append(x) or x + 1)
-    signature = model_signature(model)
+    reference = KerasReference(model)
     met.clear()
     die = functools.partial(failing, RuntimeDiedError("the process ended with signal 8"))
     with pytest.raises(InvalidArtifactError, match="signal 8"):
-        check_agreement(lambda inputs: die(inputs["x"]), all_layers(model), signature, Format.ONNX)
+        check_agreement(lambda inputs: die(inputs["x"]), reference, Format.ONNX)
     assert not met
 
 
@@ -116,7 +126,7 @@ def test_a_difference_is_refused_with_its_size(artifact: Callable[[Any], Any], s
 def test_another_name_is_refused() -> None:
     model = applying(keras.ops.sin)
     with pytest.raises(ExportError, match=r"it returns \['z'\], the model \['y'\]"):
-        check_agreement(lambda inputs: {"z": inputs["x"]}, all_layers(model), model_signature(model), Format.ONNX)
+        check_agreement(lambda inputs: {"z": inputs["x"]}, KerasReference(model), Format.ONNX)
 
 
 def test_rounding_is_no_difference() -> None:
@@ -202,3 +212,33 @@ def test_a_model_whose_own_roundings_are_noise_is_compared_on_values_of_images(s
 def test_what_is_right_for_images_only_is_refused() -> None:
     with pytest.raises(ExportError, match="differs from Keras'"):
         check(applying(keras.ops.sin), lambda x: np.sin(x) if x.max() > 10 else np.cos(x))
+
+
+@pytest.mark.parametrize(
+    ("export", "name"), [(export_onnx, "m.onnx"), (export_saved_model, "m"), (export_litert, "m.tflite")]
+)
+def test_an_artifact_says_where_it_was_not_compared(export: Callable[..., Artifact], name: str, tmp_path: Path) -> None:
+    def short(x: Any) -> Any:
+        if tf.executing_eagerly() and x.shape[1] > 11:
+            raise ValueError("too long")
+        return x * 1.0
+
+    said = r"It was not compared with Keras at batch 2, length 29, which Keras refuses \(ValueError: .*too long"
+    artifact = export(applying(short), tmp_path / name)
+    for notes in (artifact.notes, read_artifact(artifact.path).notes):
+        assert [note for note in notes if re.match(said, note)], notes
+    assert not [note for note in export(applying(keras.ops.sin), tmp_path / name).notes if "compared" in note]
+
+
+def test_a_refusal_says_why_rounding_was_judged_without_float64() -> None:
+    class MadeOnce(keras.layers.Layer):
+        def call(self, inputs: Any) -> Any:
+            return inputs * 2
+
+        def get_config(self) -> Any:
+            raise NotImplementedError
+
+    x = keras.Input((None, 4), name="x")
+    model = keras.Model(x, MadeOnce(name="y")(x))
+    with pytest.raises(ExportError, match=r"found without float64: no float64 rebuild is possible"):
+        check(model, lambda x: x * 2.1)

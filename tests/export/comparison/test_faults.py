@@ -7,9 +7,9 @@ import keras
 import numpy as np
 import pytest
 
-from keras_pe.export import ExportError, Format, model_signature
-from keras_pe.export.model.watch.keras_internals import all_layers
-from keras_pe.export.smoke_test.check import check_agreement
+from keras_pe.export import ExportError, Format
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.smoke_test import check_agreement
 
 # An angle of up to 40,000 is off by up to half its unit, 2**-9, in float32, and so is its sine: 0.2 %, where 0.1 % is
 # allowed without a look at the rounding, and 8 times that, 1.6 %, with it.
@@ -43,8 +43,8 @@ def model_of(layer: keras.layers.Layer) -> keras.Model:
 def check(layer: keras.layers.Layer, artifact: Callable[[Any], Any]) -> int:
     """Returns how often the artifact was run."""
     model = model_of(layer)
-    signature = model_signature(model)
-    (name,) = [spec.name for spec in signature.outputs]
+    reference = KerasReference(model)
+    (name,) = [spec.name for spec in reference.signature.outputs]
 
     runs = []
 
@@ -52,7 +52,7 @@ def check(layer: keras.layers.Layer, artifact: Callable[[Any], Any]) -> int:
         runs.append(inputs)
         return {name: artifact(inputs["x"])}
 
-    check_agreement(run, all_layers(model), signature, Format.ONNX)
+    check_agreement(run, reference, Format.ONNX)
     return len(runs)
 
 

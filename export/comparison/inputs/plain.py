@@ -1,0 +1,49 @@
+"""Inputs that nearly every model takes, of which nothing is known but its signature: for the test before publishing."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from keras_pe.export.comparison.inputs.cases import Case, CaseKind
+from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.comparison.inputs.sweep import draw_case
+from keras_pe.export.comparison.law import is_float
+from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.runtimes.runtime import Arrays, as_dtype
+
+Draw = Callable[[Signature, Mapping[str, int], int], list[Case]]
+"""Takes sizes and a seed, and returns the cases to try, the best first."""
+
+
+def numbers(signature: Signature, sizes: Mapping[str, int], seed: int) -> list[Case]:
+    """Returns drawn values, then, for a model that takes no others, known words, and zeros.
+
+    Integers are 0 and 1, which every embedding has, and entries of what they are looked up in.
+    """
+    roles = _roles(signature)
+    words = {name: role for name, role in roles.items() if role.vocabulary.words}
+    known = {
+        name: replace(role, vocabulary=replace(role.vocabulary, entries=tuple(role.vocabulary.words), is_closed=True))
+        for name, role in words.items()
+    }
+    drawn = [draw_case(signature.inputs, each, sizes, seed) for each in ([roles, roles | known] if words else [roles])]
+    zeros = {name: np.asarray(array) for name, array in signature.example(sizes).items()}
+    return [_case(inputs, sizes) for inputs in (*drawn, zeros)]
+
+
+def pixels(signature: Signature, sizes: Mapping[str, int], seed: int) -> list[Case]:
+    """Returns the same with numbers as pixels have them, and nothing for a model that does not take these."""
+    images = {spec.name: Role("values", 0.0, 255.0) for spec in signature.inputs if is_float(as_dtype(spec.dtype))}
+    return [_case(draw_case(signature.inputs, _roles(signature) | images, sizes, seed), sizes)]
+
+
+def _roles(signature: Signature) -> dict[str, Role]:
+    known = signature.vocabularies
+    roles = {name: Role("entries", vocabulary=vocabulary) for name, vocabulary in known.items()}
+    whole = [spec.name for spec in signature.inputs if spec.dtype.removeprefix("u").startswith("int")]
+    return roles | {name: replace(roles.get(name, Role("values")), low=0, high=2) for name in whole}
+
+
+def _case(inputs: Arrays, sizes: Mapping[str, int]) -> Case:
+    return Case("drawn", inputs, "what most models take", CaseKind.SIZES, sizes)

@@ -1,0 +1,164 @@
+"""How far a runtime may be from Keras: the noise floor of Keras itself, what it allows, and what is allowed without it.
+
+There is one law in two strictnesses: `STRICT`, that of a parity check, and that of an export, which `coarse` gives. It
+forgives whatever rounding may do, and refuses faults of conversion.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from keras_pe.export.results import Array
+
+MAX_FACTOR = 8.0
+"""A runtime passes while its error is at most this many times the noise floor.
+
+Two sound float32 runtimes add the same terms in another order. Over the sound models of the test suite the largest
+factor seen stays under half of this, and a weight that is off by 1e-3 gives thousands.
+"""
+
+EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+"""The distance from 1 to the next larger value of each type."""
+
+SHARES = {"float64": 1e-12, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
+"""What is allowed where the noise floor is not known, as a share of the largest magnitude of the output (at least 1).
+
+float32: a hundred roundings' worth; float16 and bfloat16: four units in the last place. Integers, booleans and texts
+must be equal.
+"""
+
+_COARSE_SHARE = 1e-3  # a fault of conversion is off by more, rounding by less, even through a hundred layers
+_SHORT_SHARE = 5e-2  # where a model computes in short numbers: a rounding on the way weighs 2**-11 or 2**-8 each time
+
+_FILL = 1e6  # a value from here on, such as a mask's -1e9, is no measure for those beside it
+
+_BEYOND = {"float32": 2.0**128, "float16": 2.0**16, "bfloat16": 2.0**128}
+"""What is too large for each type; no float64 is for its own."""
+
+_LEAST_ULPS = 4
+"""The noise floor is at least this many units of the largest value: Keras may be right by luck in a small case."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """What a comparison looks at, and how much it allows.
+
+    Attributes:
+        shares: What is allowed where the noise floor is not known, as a share of the largest value, by NumPy's type.
+        least: The least that a largest value counts as.
+        limit: Nothing above this share of the largest value is taken for rounding, whatever the noise floor.
+        compares_integers: Whether integers, booleans and texts must be equal. An index may change where two values are
+            all but equal.
+        is_coarse: Whether fill values are measured apart from what is beside them, and types and what is not finite in
+            Keras are left aside.
+    """
+
+    shares: Mapping[str, float]
+    least: float
+    limit: float = np.inf
+    compares_integers: bool = True
+    is_coarse: bool = False
+
+    def floor(self, expected: Array, floors: Array) -> float | Array:
+        """Returns the noise floor of all values, or of each.
+
+        Args:
+            expected: The reference's array of floats.
+            floors: As `noise_floors` returns them; zeros where none are known.
+        """
+        return np.where(_is_fill(expected), floors[1], floors[0]) if self.is_coarse else float(floors.max())
+
+    def allowed(self, expected: Array, truth: Array | None, floor: float | Array) -> float | Array:
+        """Returns the absolute difference that is allowed, for all values or for each.
+
+        Args:
+            expected: The reference's array of floats.
+            truth: The float64 rebuild's, if there is one.
+            floor: As `floor` returns it.
+        """
+        share, rounding = self.shares[expected.dtype.name], MAX_FACTOR * floor
+        if not self.is_coarse:
+            return rounding if truth is not None else max(share * largest(expected, self.least), rounding)
+        is_fill = _is_fill(expected)
+        usual, fills = (largest(expected[which], self.least) for which in (~is_fill, is_fill))
+        flat = share * np.where(is_fill, np.abs(expected.astype(np.float64)), usual)
+        return np.maximum(flat, np.minimum(rounding, self.limit * np.where(is_fill, fills, usual)))
+
+    def largest_beside(self, expected: Array, place: tuple[int, ...]) -> float:
+        """Returns the largest magnitude of the values that are measured together with the one at a place."""
+        is_fill = _is_fill(expected)
+        return largest(expected[is_fill == is_fill[place]], self.least)
+
+
+STRICT = Law(SHARES, least=1.0)
+
+
+def coarse(*, is_short: bool, compares_integers: bool) -> Law:
+    """Returns the law of an export.
+
+    Args:
+        is_short: Whether the model computes in numbers of 16 bits or fewer.
+        compares_integers: Whether no rounding of an input can have moved an integer.
+    """
+    shares = dict.fromkeys(EPSILON, _SHORT_SHARE if is_short else _COARSE_SHARE)
+    return Law(shares, least=1e-2, limit=5e-2, compares_integers=compares_integers, is_coarse=True)
+
+
+def is_float(dtype: np.dtype) -> bool:
+    """Whether the type is a float of any kind; bfloat16 is not one to NumPy."""
+    return dtype.name in EPSILON
+
+
+def epsilon(dtype: np.dtype) -> float:
+    """Returns the distance from 1 to the next larger value of the type."""
+    return EPSILON[dtype.name]
+
+
+def flat_tolerance(expected: Array) -> float:
+    """Returns the absolute difference that the strict law allows where the noise floor is not known."""
+    if not is_float(expected.dtype):
+        return 0.0
+    return STRICT.shares[expected.dtype.name] * largest(expected, STRICT.least)
+
+
+def largest(values: Array, least: float) -> float:
+    """Returns the largest finite magnitude, or `least` where that is more."""
+    wide = values.astype(np.float64)
+    return float(np.abs(wide[np.isfinite(wide)]).max(initial=least))
+
+
+def noise_floor(expected: Array, truth: Array) -> float:
+    """Returns the error that Keras itself makes: the largest `|expected - truth|`, or a few units of rounding.
+
+    Args:
+        expected: Keras' output in the model's own precision.
+        truth: The same from the float64 rebuild.
+    """
+    return float(noise_floors(expected, truth).max())
+
+
+def noise_floors(expected: Array, truth: Array) -> Array:
+    """Returns the noise floor of the values that may be measured together, and that of the fill values beyond them."""
+    wide = expected.astype(np.float64)
+    usable = np.isfinite(truth) & np.isfinite(wide) & ~is_a_limit(expected, truth)
+    is_fill = _is_fill(truth)
+    unit = min(EPSILON[expected.dtype.name], EPSILON["float32"])  # half-precision models export through float32
+    floors = np.zeros(2)
+    for place, where in enumerate((usable & ~is_fill, usable & is_fill)):
+        error = np.abs(wide[where] - truth[where]).max(initial=0.0)
+        floors[place] = max(error, _LEAST_ULPS * unit * np.abs(truth[where]).max(initial=0.0))
+    return floors
+
+
+def is_a_limit(expected: Array, truth: Array) -> Array:
+    """Returns where Keras answers with the limit of its type, as the maximum of nothing is: the rebuild has another."""
+    with np.errstate(invalid="ignore"):
+        is_beyond = np.abs(truth) >= _BEYOND.get(expected.dtype.name, np.inf)
+    limited: Array = is_beyond & np.isfinite(truth) & np.isfinite(expected.astype(np.float64))
+    return limited
+
+
+def _is_fill(values: Array) -> Array:
+    is_fill: Array = np.abs(values.astype(np.float64)) >= _FILL
+    return is_fill

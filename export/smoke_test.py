@@ -1,0 +1,191 @@
+"""Whether an artifact returns what Keras returns, which an export finds out before it publishes anything.
+
+It is a parity check of two cases under the coarse law: no dynamic size was traced, and the values are drawn. Rounding
+never fails it; the parity check is finer.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.comparison.faults import describe_faults, find_faults, is_drowned
+from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.inputs.plain import Draw, numbers, pixels
+from keras_pe.export.comparison.law import Law, coarse
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.errors import (
+    DisagreementError,
+    InvalidArtifactError,
+    RuntimeFailedError,
+    RuntimeRefusedError,
+)
+from keras_pe.export.model.rebuild.precision import half_dtypes
+from keras_pe.export.model.watch.keras_internals import all_layers
+from keras_pe.export.results import Array
+from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
+from keras_pe.export.runtimes.worker import Worker
+
+TIMEOUT = 600.0  # seconds for one run on small arrays
+
+Run = Callable[[Mapping[str, Array]], Arrays]
+
+
+class _KerasRefusesError(Exception):
+    """Keras refuses all inputs of a size; the cause is its own error."""
+
+
+def check_artifact(
+    path: Path,
+    runner: Worker,
+    reference: KerasReference,
+    format: Format,
+    *,
+    spec: RuntimeSpec | None = None,
+    is_repeatable: bool = True,
+) -> tuple[str, ...]:
+    """Opens an artifact, compares its inputs with the model's, and runs it beside the model.
+
+    Args:
+        path: The file or folder.
+        runner: The process that opens and runs it.
+        reference: The model as it was exported.
+        format: For the error.
+        spec: The runtime, where the process has started with another one.
+        is_repeatable: Whether two calls on the same inputs are alike. Otherwise the artifact is run alone.
+
+    Returns:
+        A sentence on each size that Keras refuses, where nothing was compared.
+
+    Raises:
+        InvalidArtifactError: If it does not open or run, or takes anything else than the model.
+        DisagreementError: If it returns something else.
+    """
+    try:
+        runner.load(path, spec)
+    except RuntimeFailedError as error:
+        raise InvalidArtifactError(format, reference.name, f"the runtime does not open it: {error}.") from error
+    actual, expected = ({spec.name for spec in specs} for specs in (runner.inputs, reference.inputs))
+    if actual != expected:
+        reason = f"it takes {sorted(actual)}, the model {sorted(expected)}."
+        raise InvalidArtifactError(format, reference.name, reason)
+    if is_repeatable:
+        return check_agreement(runner.run, reference, format)
+    try:
+        runner.run({name: np.asarray(array) for name, array in reference.signature.example().items()})
+    except RuntimeFailedError as error:
+        raise _not_run(format, reference.name, error) from error
+    return ()
+
+
+def check_agreement(run: Run, reference: KerasReference, format: Format) -> tuple[str, ...]:
+    """Compares what an artifact returns with Keras, at two sizes.
+
+    Where rounding drowns the answer, values of both signs tell nothing of the model, and those of images are drawn: a
+    network that was trained on pixels may be noise elsewhere. A comparison that fails is made once more, with other
+    values and with Keras in a `tf.function`: a value next to where a function jumps may fall on either side, and there
+    are layers that do something else in a graph.
+
+    Args:
+        run: Runs the artifact, and raises as a runtime does.
+        reference: The model as it was exported.
+        format: For the error.
+
+    Returns:
+        A sentence on each size that Keras refuses, where nothing was compared.
+
+    Raises:
+        InvalidArtifactError: If the artifact does not run.
+        DisagreementError: If both comparisons fail, or the outputs have other names.
+    """
+    import tensorflow as tf
+
+    signature, law = reference.signature, law_of(reference)
+    sizes = [signature.sizes, signature.other_sizes()]
+    kinds: list[Draw] = [numbers, pixels]
+    notes = []
+    for place, size in enumerate(sizes if sizes[0] != sizes[1] else sizes[:1]):
+        try:
+            with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
+                fault = _find_fault(run, reference, law, size, kinds)
+        except RuntimeFailedError as error:
+            raise _not_run(format, reference.name, error) from error
+        except _KerasRefusesError as refusal:
+            if place == 0:  # with the first sizes the model is known to run
+                raise (refusal.__cause__ or refusal) from None
+            where = ", ".join(f"{dim} {count}" for dim, count in size.items())
+            notes.append(f"It was not compared with Keras at {where}, which Keras refuses ({refusal}).")
+            continue
+        if fault is not None:
+            raise DisagreementError(format, reference.name, fault)
+    return tuple(notes)
+
+
+def law_of(reference: KerasReference) -> Law:
+    """Returns the coarse law for a model."""
+    layers = all_layers(reference.model)
+    is_short = bool(half_dtypes(layers)) or any(getattr(layer, "quantization_mode", None) for layer in layers)
+    # No rounding of an input moves an integer that was made of texts.
+    return coarse(is_short=is_short, compares_integers=all(spec.dtype == "string" for spec in reference.inputs))
+
+
+def ask_keras(expect: Run, cases: Sequence[Case]) -> tuple[Case, Arrays]:
+    """Returns the first case that Keras takes, and what it returns for it."""
+    return _run_both(lambda inputs: {}, expect, cases)[::2]
+
+
+def _find_fault(
+    run: Run, reference: KerasReference, law: Law, sizes: Mapping[str, int], kinds: list[Draw]
+) -> str | None:
+    """Returns what an artifact and Keras differ by at one size; None where that is rounding at most.
+
+    A kind of inputs that tells nothing goes to the end of the list.
+    """
+    fault = None
+    # Most models end with the first comparison: tracing a model for one call takes longer than calling it eagerly.
+    for seed, expect in enumerate((reference.expect, reference.expect_traced)):
+        for draw in tuple(kinds):
+            try:
+                case, actual, expected = _run_both(run, expect, draw(reference.signature, sizes, seed))
+            except _KerasRefusesError:
+                if fault is None:
+                    raise
+                return fault
+            faults = find_faults(reference, law, case, expected, actual)
+            if not faults:
+                return None
+            fault = describe_faults(faults, law, expected, actual)
+            if reference.no_rebuild:
+                fault += f" What rounding does was found without float64: {reference.no_rebuild}."
+            if not all(map(is_drowned, faults)):
+                break
+            kinds.append(kinds.pop(0))
+    return fault
+
+
+def _run_both(run: Run, expect: Run, cases: Sequence[Case]) -> tuple[Case, Arrays, Arrays]:
+    """Returns the first case that Keras takes, and what an artifact and Keras return for it.
+
+    The artifact comes first: an operator that ends its process, which is a child, would end this one in Keras as well.
+    """
+    for number, case in enumerate(cases, 1):
+        refusal, actual = None, Arrays()
+        try:
+            actual = run(case.inputs)
+        except RuntimeRefusedError as error:
+            refusal = error  # Keras may refuse these inputs as well
+        try:
+            expected = expect(case.inputs)
+        except RuntimeRefusedError as error:
+            if number == len(cases):
+                raise _KerasRefusesError(str(error)) from error.__cause__
+            continue
+        if refusal is not None:
+            raise refusal
+        break
+    return case, actual, expected
+
+
+def _not_run(format: Format, name: str, error: RuntimeFailedError) -> InvalidArtifactError:
+    return InvalidArtifactError(format, name, f"the runtime opens it and does not run it: {error}.")

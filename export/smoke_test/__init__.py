@@ -1,1 +1,0 @@
-"""The artifact beside Keras, before it is published."""
