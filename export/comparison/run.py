@@ -69,7 +69,7 @@ def run_cases(
         cases.append(_compare(reference, expectation, answer or {}, refusal))
     judged = _with_noise(reference, expectations, answers, cases)
     compared = any(comparison.count for case in judged for comparison in case.comparisons)
-    passed = ended is None and compared and all(case.status is not CaseStatus.FAILED for case in judged)
+    passed = ended is None and compared and all(case.status != CaseStatus.FAILED for case in judged)
     result = replace(failed, passed=passed, cases=judged, version=runner.version, seconds=runner.seconds)
     result = replace(result, names=names, providers=dict(runner.providers))
     result = replace(result, profile=profile_longest(result, expectations, answers))
@@ -156,8 +156,8 @@ def _record(result: RuntimeResult, expectations: Sequence[Expectation], answers:
 
     That is the case it did not survive, or the one with the worst comparison, or else the first that failed.
     """
-    failed = [index for index, case in enumerate(result.cases) if case.status is CaseStatus.FAILED]
-    if result.status is not RunStatus.COMPARED:
+    failed = [index for index, case in enumerate(result.cases) if case.status == CaseStatus.FAILED]
+    if result.status != RunStatus.COMPARED:
         index = len(answers)
     elif result.worst is not None and not result.worst[1].passed:
         index = next(i for i, case in enumerate(result.cases) if case.name == result.worst[0])

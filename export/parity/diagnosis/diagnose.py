@@ -103,7 +103,7 @@ def _is_explained(fault: LayerFault, explained: set[str]) -> bool:
 def _trace(probe: Probe) -> Trace:
     """Returns the model layer by layer in the smallest telling case that failed, if the fault can be followed."""
     failing = [row for row in probe.failing() if all(c.problem is not Problem.SHAPE for c in row[0].comparisons)]
-    if not failing or probe.reference.model is None or probe.result.status is not RunStatus.COMPARED:
+    if not failing or probe.reference.model is None or probe.result.status != RunStatus.COMPARED:
         return Trace()
     from keras_pe.export.comparison.references.keras import KerasReference
 

@@ -121,7 +121,7 @@ class Probe:
         return [
             (case, expectation, answer)
             for case, expectation, answer in rows
-            if case.status is CaseStatus.FAILED and expectation.outputs is not None and answer is not None
+            if case.status == CaseStatus.FAILED and expectation.outputs is not None and answer is not None
         ]
 
     def ask(self, inputs: Mapping[str, Array]) -> Arrays | None:

@@ -115,7 +115,7 @@ def clamped_size(probe: Probe) -> Iterator[Finding]:
 
 def _answering(probe: Probe) -> list[tuple[CaseResult, Expectation, Arrays]]:
     """Returns the failing cases of a runtime that can still be asked."""
-    return probe.failing() if probe.result.status is RunStatus.COMPARED else []
+    return probe.failing() if probe.result.status == RunStatus.COMPARED else []
 
 
 def _share_dynamic_rows(probe: Probe) -> bool:

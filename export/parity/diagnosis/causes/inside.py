@@ -20,7 +20,7 @@ _HALF = ("float16", "bfloat16")
 
 def compared_weights(probe: Probe) -> WeightComparison:
     """Returns the weights of the artifact beside the model's, as far as they can be read."""
-    if probe.reference.model is None or probe.result.status is not RunStatus.COMPARED:
+    if probe.reference.model is None or probe.result.status != RunStatus.COMPARED:
         return WeightComparison([], frozenset())
     folded = [(fault.call.layer, fault.folded.layer) for fault in probe.faults if fault.folded is not None]
     try:
