@@ -107,6 +107,7 @@ class KerasReference:
             return None
 
     def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
+        _ = self.float64_model, self.float32_model  # made where their weights are not forgotten as state
         with state_left_alone():
             answers = tuple(self._answer(case) for case in cases)
         if self.float64_model is None:
