@@ -5,14 +5,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from keras_pe.export.comparison.compare import compare_outputs
+from keras_pe.export.comparison.inputs.cases import cast_where_exact
 from keras_pe.export.comparison.matching import match_inputs, match_outputs
 from keras_pe.export.comparison.profile import profile_longest
 from keras_pe.export.comparison.references.reference import Expectation, Reference
+from keras_pe.export.comparison.references.stored import StoredReference
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.results import Array, CaseResult, CaseStatus, NameMatch, Recording, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.names import Names
 from keras_pe.export.runtimes.runner import Runner
-from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
+from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec, as_dtype
 
 # A fault that is this many times the tolerance is none of rounding, and no second look at the noise is taken.
 _FAR_OUT = 1e4
@@ -41,6 +43,7 @@ def run_cases(
     try:
         names = _load(runner, spec, path, reference)
         expectations = _in_its_precision(runner, expectations)
+        expectations = [_in_its_types(runner, reference, each) for each in expectations]
     except RuntimeRefusedError as error:
         failed = replace(failed, status=RunStatus.NOT_LOADED, error=str(error))
         return Run(replace(failed, recording=_record(failed, expectations, [])), expectations, [])
@@ -52,7 +55,7 @@ def run_cases(
     answer: Arrays | None
     is_named = False
     ended: RuntimeDiedError | RuntimeHungError | None = None
-    for expectation in expectations:
+    for number, expectation in enumerate(expectations):
         try:
             answer, refusal = runner.run(expectation.case.inputs), None
         except RuntimeRefusedError as error:
@@ -66,7 +69,8 @@ def run_cases(
             runner.names, is_named = _as_names(names), True
             answer = runner.names.returned(answer)
         answers.append(answer)
-        cases.append(_compare(reference, expectation, answer or {}, refusal))
+        expectations[number] = _in_types_of(answer or {}, reference, expectation)
+        cases.append(_compare(reference, expectations[number], answer or {}, refusal))
     judged = _with_noise(reference, expectations, answers, cases)
     compared = any(comparison.count for case in judged for comparison in case.comparisons)
     passed = ended is None and compared and all(case.status != CaseStatus.FAILED for case in judged)
@@ -97,6 +101,24 @@ def _in_its_precision(runner: Runner, expectations: Sequence[Expectation]) -> Se
     if runner.spec.format == "keras" or {"float16", "bfloat16"}.intersection(runner.float_dtypes()):
         return [replace(each, in_float32=None) for each in expectations]
     return expectations
+
+
+def _in_its_types(runner: Runner, reference: Reference, expectation: Expectation) -> Expectation:
+    """Returns a stored case in the types that the artifact takes, as far as they hold it: NumPy's own are others."""
+    if not isinstance(reference, StoredReference):
+        return expectation
+    ours = {theirs: name for name, theirs in runner.names.inputs.items()}
+    dtypes = {ours.get(spec.name, spec.name): as_dtype(spec.dtype) for spec in runner.inputs}
+    case = expectation.case
+    return replace(expectation, case=replace(case, inputs=cast_where_exact(case.inputs, dtypes)))
+
+
+def _in_types_of(answer: Arrays, reference: Reference, expectation: Expectation) -> Expectation:
+    """Returns stored outputs in the types of an answer, as far as they hold them."""
+    if not isinstance(reference, StoredReference) or expectation.outputs is None:
+        return expectation
+    dtypes = {name: array.dtype for name, array in answer.items()}
+    return replace(expectation, outputs=cast_where_exact(expectation.outputs, dtypes))
 
 
 def _how(error: RuntimeDiedError | RuntimeHungError) -> RunStatus:

@@ -10,11 +10,9 @@ from typing import Any
 import keras_pe
 from keras_pe.export.artifacts.hashes import hash_artifacts
 from keras_pe.export.comparison.inputs.cases import GivenInputs
-from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.opening import (
     Source,
     choose_cases,
-    fair_roles,
     is_path,
     locate,
     locate_artifacts,
@@ -60,8 +58,8 @@ def check_parity(
         model: The reference: a built `keras.Model`, the path of a `.keras` file, an artifact (an ONNX or LiteRT file or
             a SavedModel folder), or an `.npz` file with inputs and the outputs expected of them. Only the first two
             need Keras, and only a SavedModel needs TensorFlow.
-        artifacts: What to check, as returned by an export or by path, one or several. Without any, the model itself is
-            run compiled.
+        artifacts: What to check, as returned by an export or by path, one or several. They may be left out where a
+            runtime is named that needs none: one that runs the model itself compiled, or a server.
         inputs: What to feed instead of the sweep: a mapping of names to arrays, or an `.npz` file, one or several.
         ranges: For the sweep, the fair values of an input: the least, and the first above that is not fair.
         runtimes: Names such as "onnxruntime", "onnxruntime[all]" or "tensorflow", or specs of runtimes of your own, one
@@ -84,6 +82,11 @@ def check_parity(
     """
     watch = Stopwatch()
     targets: list[tuple[str, Path | None]] = [*locate_artifacts(artifacts)]
+    if not targets and runtimes is None:
+        raise ValueError(
+            "`artifacts` must have at least one. Received: none. To compare a model with itself compiled, name the "
+            "runtime: runtimes='keras', or --runtime keras on the command line."
+        )
     if not is_path(model) or locate(model)[0] == "keras":
         targets.insert(0, ("keras", None))
     chosen = default_runtimes() if runtimes is None else find_runtimes(runtimes)
@@ -98,10 +101,9 @@ def check_parity(
         groups = [list(group) for _, group in itertools.groupby(ready, key=lambda job: (job[0].factory, job[1]))]
         workers = [None if g[0][0].format == "keras" else stack.enter_context(Worker(g[0][0], timeout)) for g in groups]
         watch.stage("start the runtimes")
-        reference = stack.enter_context(open_reference(model, input_signature, timeout, sizes, watch))
+        reference = stack.enter_context(open_reference(model, input_signature, timeout, sizes, ranges or {}, watch))
         tell(0, total, reference.name)
-        roles = fair_roles(reference, ranges or {})
-        expectations = reference.answer(choose_cases(reference, roles, inputs, seed))
+        expectations = reference.answer(choose_cases(reference, inputs, seed))
         watch.stage("run the reference")
         results: list[RuntimeResult] = []
         for group, worker in zip(groups, workers, strict=True):
@@ -109,15 +111,16 @@ def check_parity(
                 tell(len(results) + 1, total, spec.name)
                 with ExitStack() as own:
                     runner = worker or own.enter_context(_in_process(spec, reference))
-                    results.append(_check(runner, (spec, path), reference, expectations, roles, results))
+                    results.append(_check(runner, (spec, path), reference, expectations, results))
                 watch.stage(f"{spec.name} {path.name if path else ''}".strip())
             if worker is not None:
                 worker.close()
+        basis = reference.basis
     tell(total, total, "done")
     results += _untried(targets, {path for _, path in ready})
     return ParityReport(
         model=reference.name,
-        reference=reference.basis,
+        reference=basis,
         cases=tuple(case_info(each) for each in expectations),
         results=tuple(compare_places(results)),
         skipped=tuple(SkippedRuntime(s.name, str(path or ""), s.install) for s, path in jobs if not s.installed),
@@ -135,7 +138,6 @@ def _check(
     job: Job,
     reference: Reference,
     expectations: Sequence[Expectation],
-    roles: Mapping[str, Role],
     before: Sequence[RuntimeResult],
 ) -> RuntimeResult:
     """Returns the result of one runtime; what another variant of it has shown already is not looked for again."""
@@ -150,7 +152,7 @@ def _check(
             and is_alike(other, run.result)
         ):
             return replace(run.result, findings=other.findings, layers=other.layers, proof=other.proof)
-    return diagnose(run, runner, reference, roles)
+    return diagnose(run, runner, reference, reference.roles)
 
 
 def _any_variant(result: RuntimeResult) -> RuntimeName:

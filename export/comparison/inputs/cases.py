@@ -10,9 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.comparison.law import is_float
 from keras_pe.export.model.signature.names import unique
 from keras_pe.export.results import Array
-from keras_pe.export.runtimes.runtime import Arrays
+from keras_pe.export.runtimes.runtime import Arrays, as_dtype
 
 _INPUT, _OUTPUT = "inputs/", "outputs/"
 
@@ -75,6 +77,40 @@ def given_cases(inputs: GivenInputs | Sequence[GivenInputs], names: Iterable[str
                 f"Received: {', '.join(sorted(case.inputs))} in {case.name!r}."
             )
     return tuple(replace(case, name=name) for case, name in zip(cases, unique(c.name for c in cases), strict=True))
+
+
+def in_types_of(case: Case, inputs: Iterable[TensorInfo]) -> Case:
+    """Returns a case in the types of the inputs: NumPy's default types are others. Floats are rounded.
+
+    Raises:
+        ValueError: If a type does not hold what was given for it.
+    """
+    wanted = {spec.name: as_dtype(spec.dtype) for spec in inputs}
+    arrays = cast_where_exact(case.inputs, wanted)
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and is_float(wanted[name]):
+            arrays[name] = array.astype(wanted[name], copy=False)
+        elif array.dtype.kind in "iubf" and array.dtype != wanted[name]:
+            raise ValueError(
+                f"`inputs` must fit their types: {name!r} is {wanted[name]}. "
+                f"Received: {array.dtype} values in {case.name!r} that it does not hold."
+            )
+    return replace(case, inputs=arrays)
+
+
+def cast_where_exact(arrays: Mapping[str, Array], dtypes: Mapping[str, np.dtype]) -> Arrays:
+    """Returns numbers in other types, by name, where these hold every value, and all others as they are."""
+    cast = dict(arrays)
+    for name, dtype in dtypes.items():
+        array = cast.get(name)
+        if array is None or array.dtype == dtype or array.dtype.kind not in "iubf" or dtype.kind == "O":
+            continue
+        with np.errstate(invalid="ignore", over="ignore"):
+            other = array.astype(dtype)
+            back = other.astype(array.dtype)
+        if ((back == array) | ((back != back) & (array != array))).all():
+            cast[name] = other
+    return cast
 
 
 def read_case(path: str | os.PathLike[str]) -> tuple[Case, Arrays]:

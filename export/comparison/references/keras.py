@@ -58,6 +58,7 @@ class KerasReference:
         self.dimensions = self.signature.dimensions
         self.version = f"keras {keras.__version__}"
         self.no_rebuild = ""
+        self._roles: Mapping[str, Role] | None = None
         self._noise: dict[Case, Mapping[str, Array]] = {}
         is_traced = compiled and keras.backend.backend() == "tensorflow"
         self._call = self._as_graph(for_all_sizes=True) if is_traced else self._call_model
@@ -72,7 +73,7 @@ class KerasReference:
 
     @property
     def basis(self) -> str:
-        unknown = self._roles[1]
+        unknown = self._found_roles[1]
         remark = f"; what its inputs are for is not known ({unknown})" if unknown else ""
         if self.float64_model is None:
             return f"Keras' own answer ({self.no_rebuild}), tolerance by dtype{remark}"
@@ -80,10 +81,14 @@ class KerasReference:
 
     @property
     def roles(self) -> Mapping[str, Role]:
-        return self._roles[0]
+        return self._found_roles[0] if self._roles is None else self._roles
+
+    @roles.setter
+    def roles(self, roles: Mapping[str, Role]) -> None:
+        self._roles = roles
 
     @cached_property
-    def _roles(self) -> tuple[dict[str, Role], str | None]:
+    def _found_roles(self) -> tuple[dict[str, Role], str | None]:
         with state_left_alone():
             return find_roles(self.model, self.signature)
 

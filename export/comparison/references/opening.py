@@ -7,8 +7,8 @@ from typing import Any, TypeGuard
 
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.formats import Format
-from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, given_cases, read_case
-from keras_pe.export.comparison.inputs.input_roles import Role, given_roles
+from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, given_cases, in_types_of, read_case
+from keras_pe.export.comparison.inputs.input_roles import given_roles
 from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.artifact import ArtifactReference
 from keras_pe.export.comparison.references.reference import Reference
@@ -71,9 +71,40 @@ def open_reference(
     input_signature: Any,
     timeout: float,
     sizes: Mapping[str, Sequence[int]] | None,
+    ranges: Mapping[str, tuple[float, float]],
     watch: Stopwatch,
 ) -> Reference:
-    """Returns the reference that a model, a path or an artifact stands for, to be used in a `with` statement."""
+    """Returns the reference that a model, a path or an artifact stands for, to be used in a `with` statement.
+
+    Args:
+        model: As in `check_parity`, and so are the others.
+        input_signature: Of a Keras model.
+        timeout: Of an artifact.
+        sizes: Those that dynamic dimensions take.
+        ranges: The fair values of inputs.
+        watch: Measures how long it takes.
+
+    Raises:
+        ValueError: If it cannot be opened, or a range is of no input.
+    """
+    reference = _open(model, input_signature, timeout, sizes, watch)
+    names = {spec.name for spec in reference.inputs}
+    if unknown := set(ranges) - names:
+        with reference:
+            raise ValueError(
+                f"`ranges` must be of inputs: {', '.join(sorted(names))}. Received: {', '.join(sorted(unknown))}."
+            )
+    reference.roles = given_roles(ranges, reference.roles)
+    return reference
+
+
+def _open(
+    model: Any,
+    input_signature: Any,
+    timeout: float,
+    sizes: Mapping[str, Sequence[int]] | None,
+    watch: Stopwatch,
+) -> Reference:
     if is_path(model):
         format, path = locate(model)
         if format == "stored":
@@ -97,24 +128,8 @@ def open_reference(
     return reference
 
 
-def fair_roles(reference: Reference, ranges: Mapping[str, tuple[float, float]]) -> dict[str, Role]:
-    """Returns the roles of the reference's inputs, with the ranges that the user gave.
-
-    Raises:
-        ValueError: If a range is of no input.
-    """
-    names = {spec.name for spec in reference.inputs}
-    unknown = set(ranges) - names
-    if unknown:
-        raise ValueError(
-            f"`ranges` must be of inputs: {', '.join(sorted(names))}. Received: {', '.join(sorted(unknown))}."
-        )
-    return given_roles(ranges, reference.roles)
-
-
 def choose_cases(
     reference: Reference,
-    roles: Mapping[str, Role],
     inputs: GivenInputs | Sequence[GivenInputs] | None,
     seed: int,
 ) -> tuple[Case, ...]:
@@ -130,5 +145,6 @@ def choose_cases(
             )
         return (reference.case,)
     if inputs is not None:
-        return given_cases(inputs, [spec.name for spec in reference.inputs])
-    return sweep(reference.inputs, roles, seed, reference.dimensions)
+        cases = given_cases(inputs, [spec.name for spec in reference.inputs])
+        return tuple(in_types_of(case, reference.inputs) for case in cases)
+    return sweep(reference.inputs, reference.roles, seed, reference.dimensions)

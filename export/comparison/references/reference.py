@@ -45,7 +45,7 @@ class Reference(Protocol):
         basis: What differences are measured against, in one sentence. It is settled by `answer`, while it is open.
         inputs: What it takes.
         version: Its package and version.
-        roles: What its inputs are for, by name.
+        roles: What its inputs are for, by name, with the ranges that the user gave.
         sizes: Sizes of the inputs' dynamic dimensions that it is known to take; empty where none are known.
         dimensions: What each of these dimensions is, and the sizes that it takes; empty where that is not known.
         model: The Keras model, and
@@ -55,6 +55,7 @@ class Reference(Protocol):
     name: str
     inputs: tuple[TensorInfo, ...]
     version: str
+    roles: Mapping[str, Role]
     sizes: Mapping[str, int]
     dimensions: Mapping[str, Dimension]
     model: Any
@@ -62,9 +63,6 @@ class Reference(Protocol):
 
     @property
     def basis(self) -> str: ...
-
-    @property
-    def roles(self) -> Mapping[str, Role]: ...
 
     def __enter__(self) -> Self: ...
 

@@ -58,19 +58,25 @@ def test_a_check_that_ran_no_artifact_has_failed(model):
 def test_a_model_that_cannot_be_compiled_is_a_result_and_no_end_of_the_check():
     model = Reversing()
     model(np.zeros((1, 3, 4), np.float32))
-    (result,) = check_parity(model).results
+    (result,) = check_parity(model, runtimes="keras[graph]").results
     assert (result.runtime, result.status, result.passed) == ("keras[graph]", "not loaded", False)
     assert "TypeError" in result.error
 
 
+@pytest.mark.parametrize("artifacts", [(), []])
+def test_a_check_of_nothing_is_an_error_with_a_way_out(model, artifacts):
+    with pytest.raises(ValueError, match=r"`artifacts` must have at least one\. Received: none\. .*runtimes='keras'"):
+        check_parity(model, artifacts)
+
+
 def test_ids_stay_within_the_vocabulary_and_the_report_says_what_was_tried(model):
-    report = check_parity(model)
+    report = check_parity(model, runtimes="keras")
     assert [case.error for case in report.cases] == [None] * len(report.cases)
     assert "all padding" in {case.name for case in report.cases}
 
 
 def test_an_input_that_the_model_refuses_everywhere_compares_nothing_and_fails(model):
-    report = check_parity(model, inputs=[{"tokens": np.array([[50, 51]], np.int32)}])
+    report = check_parity(model, inputs=[{"tokens": np.array([[50, 51]], np.int32)}], runtimes="keras[graph]")
     assert not report.passed
     assert report.cases[0].error is not None
 
@@ -84,6 +90,16 @@ def test_an_artifact_that_no_runtime_ran_has_failed_whatever_else_passed(model, 
     ]
     assert not report.passed
     assert "none of the chosen runtimes that are installed takes tf_saved_model" in str(report)
+
+
+def test_stored_arrays_may_have_the_types_that_numpy_gives_by_default(model, artifacts, tmp_path):
+    tokens = np.array([[1, 2, 3], [4, 5, 0]])  # int64
+    scores = model(tokens.astype(np.int32)).numpy().astype(np.float64)
+    np.savez(tmp_path / "stored.npz", **{"inputs/tokens": tokens, "outputs/scores": scores})
+    for reference, inputs in ((tmp_path / "stored.npz", None), (model, [{"tokens": tokens}])):
+        report = check_parity(reference, artifacts[0], inputs=inputs, runtimes="onnxruntime[all]")
+        assert report.passed, str(report)
+        assert report.compared == scores.size
 
 
 def test_a_model_is_not_an_artifact(model, tmp_path):

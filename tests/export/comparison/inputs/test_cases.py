@@ -6,7 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_pe.export.comparison.inputs.cases import given_cases, read_case
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.comparison.inputs.cases import (
+    Case,
+    cast_where_exact,
+    given_cases,
+    in_types_of,
+    read_case,
+)
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -80,3 +87,23 @@ def test_a_missing_file_no_case_and_other_inputs_are_refused(tmp_path):
         given_cases([], ["x"])
     with pytest.raises(ValueError, match="an array for each of x, z"):
         given_cases({"x": X}, ["x", "z"])
+
+
+def test_numbers_of_numpys_default_types_are_given_in_those_of_the_model():
+    inputs = [TensorInfo("ids", ("batch",), "int32"), TensorInfo("x", ("batch",), "float32")]
+    case = in_types_of(Case("own", {"ids": np.array([1, 2]), "x": np.array([0.1, np.nan])}, ""), inputs)
+    assert {name: array.dtype.name for name, array in case.inputs.items()} == {"ids": "int32", "x": "float32"}
+    with pytest.raises(ValueError, match=r"'ids' is int32\. Received: int64 values in 'own' that it does not hold"):
+        in_types_of(Case("own", {"ids": np.array([2**40]), "x": np.zeros(1)}, ""), inputs)
+
+
+def test_stored_numbers_are_cast_where_nothing_is_lost():
+    arrays = {
+        "a": np.array([0.5, np.inf, np.nan]),
+        "b": np.array([0.1]),
+        "c": np.array([3]),
+        "d": np.array(["x"], object),
+    }
+    dtypes = {"a": np.float32, "b": np.float32, "c": np.int32, "d": np.float32}
+    cast = cast_where_exact(arrays, {name: np.dtype(each) for name, each in dtypes.items()})
+    assert [cast[name].dtype.name for name in "abcd"] == ["float32", "float64", "int32", "object"]
