@@ -107,7 +107,7 @@ class Exporting:
         modules: Sequence[str],
         filepath: str,
         options: Mapping[str, Any],
-        samples: list[tuple[Arrays, Arrays]],
+        samples: list[tuple[Case, Arrays]],
     ) -> Artifact:
         """Exports the model, if it returns what it returned."""
         import keras
