@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from keras_pe.export.parity.work.job import Acceptance
     from keras_pe.export.results.check_results import CaseInfo, Stage
     from keras_pe.export.results.comparison import Comparison, ErrorProfile
-    from keras_pe.export.results.diagnosis import Finding, LayerResult, Proof
+    from keras_pe.export.results.diagnosis import Cause, Finding, LayerResult, Proof
     from keras_pe.export.results.runs import CaseResult, Recording, RuntimeResult, SkippedRuntime
     from keras_pe.export.runtimes.runtime import InspectableRuntime, Runtime, RuntimeSpec
     from keras_pe.export.saved_model import export_saved_model
@@ -52,6 +52,7 @@ __all__ = [
     "Batching",
     "CaseInfo",
     "CaseResult",
+    "Cause",
     "Comparison",
     "DataError",
     "DataPart",
@@ -108,6 +109,7 @@ _LAZY = {
     "DataSource": "keras_pe.export.parity.data.source",
     "DatasetReport": "keras_pe.export.parity.dataset.dataset_report",
     "ErrorProfile": "keras_pe.export.results.comparison",
+    "Cause": "keras_pe.export.results.diagnosis",
     "Finding": "keras_pe.export.results.diagnosis",
     "InspectableRuntime": "keras_pe.export.runtimes.runtime",
     "LayerResult": "keras_pe.export.results.diagnosis",

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from keras_pe.export.comparison.references.opening import (
     open_reference,
 )
 from keras_pe.export.comparison.references.reference import Expectation, Reference
-from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.comparison.run import Run, run_cases
 from keras_pe.export.comparison.stopwatch import Stopwatch, date
+from keras_pe.export.parity.diagnosis.budget import DIAGNOSIS_SECONDS, Budget
+from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes, is_alike
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
-from keras_pe.export.parity.diagnosis.places import compare_places, is_alike
 from keras_pe.export.parity.parity_report import ParityReport
 from keras_pe.export.results import CaseInfo, RunStatus, RuntimeResult, SkippedRuntime
 from keras_pe.export.runtimes.in_process import InProcessRunner
@@ -48,6 +50,7 @@ def check_parity(
     sizes: Mapping[str, Sequence[int]] | None = None,
     seed: int = 0,
     timeout: float = 120.0,
+    diagnosis_seconds: float = DIAGNOSIS_SECONDS,
     progress: Progress | None = None,
 ) -> ParityReport:
     """Runs a model and what was exported from it on the same inputs, and reports where they differ and why.
@@ -70,6 +73,8 @@ def check_parity(
             `{"height": (64, 224)}`.
         seed: Of the sweep.
         timeout: Seconds that a runtime may take to load, or to answer one case, before it counts as hung.
+        diagnosis_seconds: Seconds that the search for a cause may take for each runtime that fails in a way of its own.
+            What it did not get to is said where nothing explains the failure.
         progress: Called with the number of steps done, their total, and what comes next.
 
     Returns:
@@ -80,6 +85,8 @@ def check_parity(
         ImportError: If a runtime that was asked for is not installed.
         FileNotFoundError: If a file is missing.
     """
+    if not diagnosis_seconds >= 0:
+        raise ValueError(f"`diagnosis_seconds` must be at least 0. Received: diagnosis_seconds={diagnosis_seconds!r}.")
     watch = Stopwatch()
     targets: list[tuple[str, Path | None]] = [*locate_artifacts(artifacts)]
     if not targets and runtimes is None:
@@ -111,7 +118,9 @@ def check_parity(
                 tell(len(results) + 1, total, spec.name)
                 with ExitStack() as own:
                     runner = worker or own.enter_context(_in_process(spec, reference))
-                    results.append(_check(runner, (spec, path), reference, expectations, results))
+                    tell_search = partial(_tell_search, tell, len(results) + 1, total, spec.name)
+                    search = partial(_diagnose, reference, diagnosis_seconds, tell_search)
+                    results.append(_check(runner, (spec, path), reference, expectations, search, results))
                 watch.stage(f"{spec.name} {path.name if path else ''}".strip())
             if worker is not None:
                 worker.close()
@@ -122,7 +131,7 @@ def check_parity(
         model=reference.name,
         reference=basis,
         cases=tuple(case_info(each) for each in expectations),
-        results=tuple(compare_places(results)),
+        results=tuple(compare_runtimes(results)),
         skipped=tuple(SkippedRuntime(s.name, str(path or ""), s.install) for s, path in jobs if not s.installed),
         seed=seed,
         versions=versions_of([reference.version, *(result.version for result in results)]),
@@ -138,6 +147,7 @@ def _check(
     job: Job,
     reference: Reference,
     expectations: Sequence[Expectation],
+    search: Callable[[Run, Runner], RuntimeResult],
     before: Sequence[RuntimeResult],
 ) -> RuntimeResult:
     """Returns the result of one runtime; what another variant of it has shown already is not looked for again."""
@@ -152,7 +162,22 @@ def _check(
             and is_alike(other, run.result)
         ):
             return replace(run.result, findings=other.findings, layers=other.layers, proof=other.proof)
-    return diagnose(run, runner, reference, reference.roles)
+    return search(run, runner)
+
+
+def _diagnose(
+    reference: Reference,
+    seconds: float,
+    tell: Callable[[str], None],
+    run: Run,
+    runner: Runner,
+) -> RuntimeResult:
+    """Returns a result with its causes; the time that they may take begins here."""
+    return diagnose(run, runner, reference, reference.roles, Budget(seconds, tell))
+
+
+def _tell_search(tell: Progress, done: int, total: int, runtime: str, what: str) -> None:
+    tell(done, total, f"{runtime}: {what}")
 
 
 def _any_variant(result: RuntimeResult) -> RuntimeName:

@@ -2,7 +2,7 @@
 
 from keras_pe.export.results.check_results import CaseInfo, CheckResults, Stage
 from keras_pe.export.results.comparison import Comparison, ErrorProfile, Problem
-from keras_pe.export.results.diagnosis import Finding, LayerResult, Proof
+from keras_pe.export.results.diagnosis import Cause, Finding, LayerResult, Proof
 from keras_pe.export.results.runs import (
     Array,
     CaseResult,
@@ -19,6 +19,7 @@ __all__ = [
     "CaseInfo",
     "CaseResult",
     "CaseStatus",
+    "Cause",
     "CheckResults",
     "Comparison",
     "ErrorProfile",

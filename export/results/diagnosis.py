@@ -1,6 +1,116 @@
 """Where a failure comes from and why, as far as it was found out."""
 
+import re
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+_OTHER, _QUANTIZED = "other {}", "quantized ({})"
+_OPEN = re.compile(r"other \w+( and \w+)*|quantized \(\w+\)")
+
+
+class Cause(StrEnum):
+    """Why an artifact differs, as a short phrase.
+
+    There are two kinds of which the members name the commonest only: `Cause.attribute` is a layer's attribute with
+    another value, and `Cause.quantized` a weight in integers of some type. Both are equal to what has their phrase.
+    """
+
+    # How it ended, and what it returned at all.
+    CRASH = "crash"
+    HANG = "hang"
+    NOT_LOADED = "not loaded"
+    MISSING_OUTPUT = "missing output"
+    EXTRA_OUTPUT = "extra output"
+    RENAMED_OUTPUT = "renamed output"
+    SWAPPED_OUTPUTS = "swapped outputs"
+    INPUT_RETURNED = "input returned"
+    OTHER_DTYPE = "other dtype"
+    OTHER_SHAPE = "other shape"
+    # How it behaves when it is asked again.
+    NON_DETERMINISM = "non-determinism"
+    FROZEN_STATE = "frozen state"
+    FROZEN_LENGTH = "frozen length"
+    LENGTH_LIMIT = "length limit"
+    CLAMPED_TABLE = "clamped table"
+    DEPENDENCE_ON_BATCH = "dependence on the batch"
+    # Who else is at fault.
+    GRAPH_OPTIMIZATION = "graph optimization"
+    KERAS_ITSELF = "Keras differs from itself"
+    OTHER_RELEASE = "another release"
+    SERVED_FILE = "the file that is served"
+    # What has become of an array.
+    NOT_A_NUMBER = "NaN or infinity"
+    MISSING_VALUES = "missing values"
+    CHANGED_VALUES = "changed values"
+    SCALED_VALUES = "scaled values"
+    OFFSET_VALUES = "offset values"
+    FLIPPED_SIGN = "flipped sign"
+    ROUNDED_VALUES = "rounded values"
+    QUANTIZED_INT8 = "quantized (int8)"
+    QUANTIZED_INT4 = "quantized (int4)"
+    HALF_PRECISION = "half precision inside"
+    TRANSPOSED_AXES = "transposed axes"
+    REVERSED_VALUES = "reversed values"
+    SHIFTED_ROWS = "shifted rows"
+    REORDERED_VALUES = "reordered values"
+    ANOTHER_WEIGHT = "another weight"
+    ADDED_TWICE = "added twice"
+    # What has become of a layer.
+    START_INDEX_OFF = "start index off"
+    WRONG_LAYOUT = "wrong layout"
+    OTHER_CONVENTION = "other convention"
+    OTHER_ACTIVATION = "other activation"
+    OTHER_EPSILON = "other epsilon"
+    OTHER_AXIS = "other axis"
+    OTHER_PADDING = "other padding"
+    OTHER_PLACES = "other places"
+    OTHER_DIRECTION = "other direction"
+    OTHER_OPERATION = "other operation"
+    OTHER_ORDER = "other order"
+    LAYER_LEFT_OUT = "layer left out"
+    OPERATION_LEFT_OUT = "operation left out"
+    # What has become of what a layer is given.
+    DROPPED_MASK = "dropped mask"
+    INVERTED_MASK = "inverted mask"
+    SHIFTED_MASK = "shifted mask"
+    DROPPED_CAUSAL_MASK = "dropped causal mask"
+    ADDED_CAUSAL_MASK = "added causal mask"
+    OTHER_INPUT = "other input"
+    SCALED_INPUT = "scaled input"
+    REVERSED_INPUT = "reversed input"
+    CLIPPED_INPUT = "clipped input"
+    SHIFTED_INPUT = "shifted input"
+    REORDERED_INPUT = "reordered input"
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def attribute(cls, *names: str) -> Self:
+        """Returns the cause that is another value of a layer's attribute, or of several."""
+        return cls(_OTHER.format(" and ".join(names)))
+
+    @classmethod
+    def quantized(cls, dtype: str) -> Self:
+        """Returns the cause that is a weight stored in integers of a type."""
+        return cls(_QUANTIZED.format(dtype))
+
+    @classmethod
+    def pattern(cls) -> str:
+        """Returns the regular expression of the phrases that have no end."""
+        return f"^({_OPEN.pattern})$"
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether values are only rounded: to a shorter float, or to integers."""
+        return self is Cause.ROUNDED_VALUES or self.startswith(_QUANTIZED.partition("{")[0])
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        if not isinstance(value, str) or _OPEN.fullmatch(value) is None:
+            return None
+        cause = str.__new__(cls, value)
+        cause._name_ = cause._value_ = value
+        return cause
 
 
 @dataclass(frozen=True)
@@ -14,7 +124,7 @@ class Finding:
         output: The output that shows it, where it is one.
     """
 
-    cause: str
+    cause: Cause
     evidence: str
     layer: str | None = None
     output: str | None = None

@@ -60,6 +60,12 @@ def _check_ranges(
     help="Seconds a runtime may take for one answer.",
 )
 @click.option(
+    "--diagnosis-seconds",
+    default=60.0,
+    show_default=True,
+    help="Seconds the search for the cause of a failure may take.",
+)
+@click.option(
     "--report",
     "reports",
     type=click.Path(path_type=Path),
@@ -86,6 +92,7 @@ def check(
     modules: tuple[str, ...],
     unsafe: bool,
     timeout: float,
+    diagnosis_seconds: float,
     reports: tuple[Path, ...],
     bundle: Path | None,
     replay: Path | None,
@@ -140,6 +147,7 @@ def check(
                         runtimes=runtimes or None,
                         seed=seed,
                         timeout=timeout,
+                        diagnosis_seconds=diagnosis_seconds,
                         progress=progress,
                     )
     except (ValueError, TypeError, ImportError, OSError) as error:

@@ -16,7 +16,7 @@ import numpy as np
 
 from keras_pe.export.artifacts.hashes import hash_files
 from keras_pe.export.publishing.staging import staged_file
-from keras_pe.export.results import Array, CheckResults, Finding, Recording, RuntimeResult
+from keras_pe.export.results import Array, Cause, CheckResults, Finding, Recording, RuntimeResult
 from keras_pe.export.runtimes.runtime import as_dtype
 
 _MANIFEST = "manifest.json"
@@ -165,7 +165,7 @@ def _read_failure(number: int, manifest: Mapping[str, Any], arrays: Mapping[str,
         before=tuple(_under(f"cases/{before}/inputs/", arrays) for before in range(index)),
     )
     places = (home / manifest["from_here"], Path(manifest["artifact"]))
-    findings = tuple(Finding(**each) for each in manifest["findings"])
+    findings = tuple(Finding(**{**each, "cause": Cause(each["cause"])}) for each in manifest["findings"])
     return RecordedFailure(manifest["runtime"], places, manifest["sha256"], recording, findings)
 
 

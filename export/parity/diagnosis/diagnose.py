@@ -1,6 +1,6 @@
 """From a runtime that failed to where and why: the layers at fault, the proof, and the causes."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,13 +8,16 @@ import numpy as np
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.comparison.run import Run
+from keras_pe.export.parity.diagnosis.budget import Budget
 from keras_pe.export.parity.diagnosis.causes import behavior, inside, structure, values
-from keras_pe.export.parity.diagnosis.causes.compiled import KERAS_ITSELF, compiled_otherwise
+from keras_pe.export.parity.diagnosis.causes.compiled import compiled_otherwise
 from keras_pe.export.parity.diagnosis.causes.optimizations import graph_optimization
 from keras_pe.export.parity.diagnosis.causes.whole_model import changed_model
+from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.layers import Trace, trace_faults
-from keras_pe.export.parity.diagnosis.probe import LayerFault, Probe
-from keras_pe.export.results import Finding, Problem, RunStatus, RuntimeResult
+from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.diagnosis.weights import WeightComparison
+from keras_pe.export.results import Cause, Finding, Problem, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
 
 Detector = Callable[[Probe], Iterable[Finding]]
@@ -30,7 +33,7 @@ _FIRST: tuple[tuple[Detector, ...], ...] = (
 # The first stage that finds something is the last.
 _LAST: tuple[tuple[Detector, ...], ...] = (
     (graph_optimization,),
-    (values.not_a_number, values.transposed_axes, values.layout_of_columns, values.shifted_rows),
+    (values.changed_outputs,),
     (behavior.frozen_state, behavior.batch_dependence),
     (changed_model,),
     (values.half_precision,),
@@ -46,51 +49,79 @@ _TRIED = (
 )
 
 
-def diagnose(run: Run, runner: Runner, reference: Reference, roles: Mapping[str, Role]) -> RuntimeResult:
-    """Returns the result of a runtime that failed, with the layers at fault, the proof and the causes."""
-    probe = Probe(run, runner, reference, roles)
-    trace = _trace(probe)
-    if trace.refusal is not None:
-        probe.note("a look inside the artifact", trace.refusal)
+def diagnose(
+    run: Run, runner: Runner, reference: Reference, roles: Mapping[str, Role], budget: Budget | None = None
+) -> RuntimeResult:
+    """Returns the result of a runtime that failed, with the layers at fault, the proof and the causes.
+
+    Nothing that goes wrong on the way costs the result: it is said where nothing else explains the failure.
+
+    Args:
+        run: The verdict, and what it was found from.
+        runner: The runtime, still loaded.
+        reference: What it is measured against.
+        roles: What the inputs are for.
+        budget: The time that is left, 60 seconds where it is not given.
+    """
+    probe = Probe(run, runner, reference, roles, budget=budget or Budget())
+    trace = next(iter(probe.attempt("a look inside the artifact", _trace)), Trace())
     probe = replace(probe, faults=trace.faults)
     return replace(run.result, layers=trace.layers, proof=trace.proof, findings=find_causes(probe, trace))
 
 
 def find_causes(probe: Probe, trace: Trace | None = None) -> tuple[Finding, ...]:
     """Returns what was found, or that the cause is not known and what was tried."""
-    findings = [finding for detector in _OUTSIDE for finding in detector(probe)]
+    findings = _found(probe, _OUTSIDE)
     for stage in _FIRST:
-        found = [finding for detector in stage for finding in detector(probe)]
+        found = _found(probe, stage)
         if found:
             return tuple(dict.fromkeys(findings + found))
-    weights = inside.compared_weights(probe)
+    compared = probe.attempt("the weights in the artifact", inside.compared_weights)
+    weights = compared[0] if compared else WeightComparison([], frozenset())
     probe = replace(probe, faults=tuple(replace(each, sound_weights=weights.sound) for each in probe.faults))
-    findings += inside.weights_at_fault(probe, weights.faults)
-    findings += inside.layers_at_fault(probe, {finding.layer for finding in findings if finding.layer})
+    findings += probe.attempt("the weights", lambda probe: inside.weights_at_fault(probe, weights.faults))
+    explained = {finding.layer for finding in findings if finding.layer}
+    findings += probe.attempt("the layers", lambda probe: inside.layers_at_fault(probe, explained))
     for stage in _LAST:
         if findings:
             break
-        findings += [finding for detector in stage for finding in detector(probe)]
-    explained = {finding.layer for finding in findings}
-    is_whole = None in explained or any(finding.cause == KERAS_ITSELF for finding in findings)
-    if not findings or (probe.faults and not is_whole):
-        findings += _unexplained(probe, {layer for layer in explained if layer}, bool(findings), trace)
+        findings += _found(probe, stage)
+    if not findings or (probe.faults and not _is_of_all(findings)):
+        findings += _unexplained(probe, {each.layer for each in findings if each.layer}, bool(findings), trace)
     return tuple(dict.fromkeys(findings))
+
+
+def _found(probe: Probe, stage: Sequence[Detector]) -> list[Finding]:
+    """Returns what the detectors of a stage find."""
+    return [each for search in stage for each in probe.attempt(search.__name__.replace("_", " "), search)]
+
+
+def _is_of_all(findings: Sequence[Finding]) -> bool:
+    """Whether what was found is not of one layer, and explains whatever layer is at fault."""
+    return any(finding.layer is None or finding.cause is Cause.KERAS_ITSELF for finding in findings)
 
 
 def _unexplained(probe: Probe, explained: set[str], has_findings: bool, trace: Trace | None) -> list[Finding]:
     """Returns a finding for each layer at fault that nothing explains, and one where there is nothing at all."""
-    refused = f" Refused on the way: {'; '.join(probe.refusals[:_SAID])}." if probe.refusals else ""
     left = dict.fromkeys(fault.layer for fault in probe.faults if not _is_explained(fault, explained))
     if left:
-        text = f"The layers before it agree, and what it returns does not. Tried: {_TRIED}.{refused}"
-        return [Finding("unknown", text, layer) for layer in left]
+        text = f"The layers before it agree, and what it returns does not. Tried: {_TRIED}.{_notes(probe)}"
+        return [Finding(Cause.UNKNOWN, text, layer) for layer in left]
     if has_findings:
         return []
     if trace is not None and trace.is_sound_inside:
         text = "The same file returns what Keras returns without the runtime's optimizations: the runtime changes it."
-        return [Finding("graph optimization", text)]
-    return [Finding("unknown", f"Nothing that was tried explains the difference: {_TRIED}.{refused}")]
+        return [Finding(Cause.GRAPH_OPTIMIZATION, text)]
+    return [Finding(Cause.UNKNOWN, f"Nothing that was tried explains the difference: {_TRIED}.{_notes(probe)}")]
+
+
+def _notes(probe: Probe) -> str:
+    """Returns what could not be tried, and what there was no time for."""
+    refused = f" Refused on the way: {'; '.join(probe.refusals[:_SAID])}." if probe.refusals else ""
+    if not probe.not_reached:
+        return refused
+    rest = "; ".join(dict.fromkeys(probe.not_reached))
+    return f"{refused} Not reached within {probe.budget.seconds:g} s (`diagnosis_seconds`): {rest}."
 
 
 def _is_explained(fault: LayerFault, explained: set[str]) -> bool:
@@ -100,16 +131,16 @@ def _is_explained(fault: LayerFault, explained: set[str]) -> bool:
     return any(_is_explained(each, explained) for each in fault.unsure)
 
 
-def _trace(probe: Probe) -> Trace:
-    """Returns the model layer by layer in the smallest telling case that failed, if the fault can be followed."""
+def _trace(probe: Probe) -> Iterable[Trace]:
+    """Yields the model layer by layer in the smallest telling case that failed, if the fault can be followed."""
     failing = [row for row in probe.failing() if all(c.problem is not Problem.SHAPE for c in row[0].comparisons)]
     if not failing or probe.reference.model is None or probe.result.status != RunStatus.COMPARED:
-        return Trace()
+        return
     from keras_pe.export.comparison.references.keras import KerasReference
 
     assert isinstance(probe.reference, KerasReference)
     _, expectation, _ = min(failing, key=lambda row: _rank(row[1]))
-    return trace_faults(probe.runner, probe.reference, expectation)
+    yield trace_faults(probe, probe.reference, expectation)
 
 
 def _rank(expectation: Expectation) -> tuple[bool, bool, int, int]:

@@ -1,42 +1,13 @@
-"""Numbers of a layer fitted to the artifact's numbers."""
+"""Numbers of a computation that bring it nearest to given values."""
 
-import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from keras_pe.export.model.watch.state import state_left_alone
-from keras_pe.export.parity.diagnosis.again import shown
-from keras_pe.export.parity.diagnosis.probe import LayerFault
 from keras_pe.export.results import Array
 
 _STEPS = 6
 _TELLING = 4  # values that must be wrong: fewer are met by chance
-
-
-def fit_to_fault(fault: LayerFault, values: Sequence[float], compute: Callable[..., Array]) -> tuple[float, ...]:
-    """Returns the numbers with which a layer comes nearest to what the artifact holds; none where they have no say.
-
-    Args:
-        fault: The layer and its output.
-        values: The numbers that it has.
-        compute: Returns what the layer gives with some numbers.
-    """
-    seen = fault.through or fault
-    if seen.actual is None:
-        return ()
-
-    def computed(*numbers: float) -> Array:
-        result = shown(fault, compute(*numbers))
-        assert result is not None
-        return result
-
-    try:
-        with state_left_alone(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return fitted(computed, values, seen.expected, seen.actual) or ()
-    except Exception:  # whatever a layer raises: these are no numbers that it takes
-        return ()
 
 
 def fitted(
@@ -54,9 +25,11 @@ def fitted(
     """
     if np.count_nonzero(expected != actual) < _TELLING * len(values):
         return None
-    now, at = expected.astype(np.float64), np.array(values, np.float64)
+    now, start = expected.astype(np.float64), np.abs(np.array(values, np.float64))
+    at = np.array(values, np.float64)
     for _ in range(_STEPS):
-        steps = np.where(at == 0, 1e-2, 1e-2 * np.abs(at))
+        sizes = np.maximum(np.abs(at), start)  # a number that nears zero still has to be seen to move
+        steps = np.where(sizes == 0, 1e-2, 1e-2 * sizes)
         moved = [compute(*(at + step)).astype(np.float64) for step in np.diag(steps)]
         slopes = np.stack([(each - now).ravel() for each in moved], -1) / steps
         if not np.isfinite(slopes).all() or not slopes.any():

@@ -1,7 +1,8 @@
 """What a detector of causes may look at, and what it may ask."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -11,62 +12,14 @@ from keras_pe.export.comparison.references.reference import Expectation, Referen
 from keras_pe.export.comparison.run import Run
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.messages import first_line
-from keras_pe.export.model.watch.recording import LayerCall
+from keras_pe.export.parity.diagnosis.budget import Budget, OutOfTimeError
+from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.results import Array, CaseResult, CaseStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays
 
-EXPLAINS = 0.02
-"""A change explains a difference if it leaves at most this much of it."""
-
+Found = TypeVar("Found")
 FAILURES = (RuntimeRefusedError, RuntimeDiedError, RuntimeHungError)
-
-
-@dataclass(frozen=True)
-class LayerFault:
-    """One call of a layer whose output the artifact gets wrong although what it is given is right.
-
-    Attributes:
-        call: What Keras gave the layer, and what it returned.
-        index: Which of its outputs is wrong.
-        tensor: The artifact's tensor that holds it; None where none was found.
-        actual: What that tensor held, in the shape of Keras' output; None where it has no such values.
-        tolerance: What is allowed.
-        folded: The normalization that an exporter has folded into the layer's weights: the tensor holds its output, and
-            the layer's own is nowhere.
-        held: What the tensor that is named for the output holds, where that is of another size.
-        loose: What the layer was given that the code of the layer around it has computed.
-        before: What was there before of a shape that it is given, with the layer or input that it came from.
-        reordered: What it was given, by its number, as tensors of the artifact hold it in another order.
-        unsure: Layers that it was given from, whose outputs the exporter has named no tensor for: one that holds the
-            same may stand beside the way. They may be at fault in its place.
-        through: The layer in whose output it shows: for one of these, or where no tensor can be its own.
-        sound_weights: The paths of the weights that the artifact is known to hold as the model does.
-    """
-
-    call: LayerCall
-    index: int
-    tensor: str | None
-    actual: Array | None
-    tolerance: float
-    folded: LayerCall | None = None
-    held: Array | None = None
-    loose: tuple[Array, ...] = ()
-    before: tuple[tuple[str, Array], ...] = ()
-    reordered: tuple[tuple[int, Array], ...] = ()
-    unsure: "tuple[LayerFault, ...]" = ()
-    through: "LayerFault | None" = None
-    sound_weights: frozenset[str] = frozenset()
-
-    @property
-    def expected(self) -> Array:
-        """What Keras returned."""
-        return self.call.outputs[self.index]
-
-    @property
-    def layer(self) -> str:
-        """The layer's path, without the number of the call."""
-        return self.call.path.partition("#")[0]
 
 
 @dataclass(frozen=True)
@@ -79,7 +32,9 @@ class Probe:
         reference: What it is measured against.
         roles: What the inputs are for.
         faults: The layers at fault, in the order of computation; empty where that could not be found.
+        budget: The time that is left.
         refusals: What could not be tried, and why: said where nothing explains the failure.
+        not_reached: What there was no time for.
     """
 
     run: Run
@@ -87,7 +42,24 @@ class Probe:
     reference: Reference
     roles: Mapping[str, Role] = field(default_factory=dict)
     faults: tuple[LayerFault, ...] = ()
+    budget: Budget = field(default_factory=Budget)
     refusals: list[str] = field(default_factory=list)
+    not_reached: list[str] = field(default_factory=list)
+
+    def attempt(self, what: str, search: Callable[["Probe"], Iterable[Found]]) -> list[Found]:
+        """Returns what a search finds until its end, that of the time, or an error: these are kept to be said."""
+        found: list[Found] = []
+        self.budget.tell(what)
+        try:
+            self.budget.check()
+            for each in search(self):
+                found.append(each)
+                self.budget.check()
+        except OutOfTimeError:
+            self.not_reached.append(what)
+        except Exception as error:  # whatever a layer or a runtime raises: the comparisons are kept
+            self.note(what, error)
+        return found
 
     def note(self, what: str, error: Exception) -> None:
         """Keeps why something could not be tried."""
@@ -126,6 +98,7 @@ class Probe:
 
     def ask(self, inputs: Mapping[str, Array]) -> Arrays | None:
         """Returns what the runtime says to other inputs, None where it refuses or has come to an end."""
+        self.budget.check()
         try:
             return self.runner.run(inputs)
         except FAILURES as error:

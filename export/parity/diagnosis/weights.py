@@ -9,16 +9,16 @@ import numpy as np
 
 from keras_pe.export.model.recurrent_weights import OPERATORS, packed
 from keras_pe.export.model.watch.recording import layer_paths
-from keras_pe.export.parity.diagnosis.contents import changes_by_content
-from keras_pe.export.parity.diagnosis.folding import folded_weights
-from keras_pe.export.parity.diagnosis.names import matched_paths
-from keras_pe.export.parity.diagnosis.relations import describe_change
-from keras_pe.export.results import Array
+from keras_pe.export.parity.diagnosis.folded_normalization import folded_weights
+from keras_pe.export.parity.diagnosis.layer_names import matched_paths
+from keras_pe.export.parity.diagnosis.relations.change import Change
+from keras_pe.export.parity.diagnosis.relations.detection import UNEXPLAINED, find_change
+from keras_pe.export.parity.diagnosis.weight_matching import changes_by_content
+from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.lazy_arrays import LazyArrays
 from keras_pe.export.runtimes.runtime import Arrays
 
-_UNRELATED = ("changed values", "other shape")
-_UNCERTAIN = (*_UNRELATED, "reordered values")  # of a constant that was found by its content
+_UNCERTAIN = {*UNEXPLAINED, Cause.REORDERED_VALUES}  # of a constant that was found by its content
 
 
 @dataclass(frozen=True)
@@ -28,18 +28,24 @@ class WeightFault:
     Attributes:
         layer: The path of the layer that owns it.
         weight: The path of the Keras variable.
-        cause: What has happened to it.
-        evidence: A sentence with the numbers.
+        change: What has happened to it.
         is_certain: Whether the artifact's constant is surely this weight: by its name, or by what relates the two.
         is_named: Whether it was found by its name.
+        is_folded: Whether a normalization after the layer is folded into it, in the model's as well.
     """
 
     layer: str
     weight: str
-    cause: str
-    evidence: str
+    change: Change
     is_certain: bool
     is_named: bool = False
+    is_folded: bool = False
+
+    @property
+    def finding(self) -> Finding:
+        """The cause, with the weight and its numbers."""
+        folded = " Both with the normalization after it folded into it." if self.is_folded else ""
+        return Finding(self.change.cause, f"Weight {self.weight!r}: {self.change}{folded}", self.layer)
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ def compare_weights(
     layer_of = {path: owners.get(id(variable), "") for path, variable in variables.items()}
     named = _by_name(variables, constants)
     faults = [
-        WeightFault(layer_of[path], path, *found, is_certain=True, is_named=True)
+        WeightFault(layer_of[path], path, found, is_certain=True, is_named=True)
         for path, name in named.items()
         if (found := _change(path, variables, constants[name])) is not None
     ]
@@ -85,9 +91,8 @@ def compare_weights(
         if change is None:
             sound.add(path)
             continue
-        cause, evidence = change
-        text = f"{evidence} Both with the normalization after it folded into it." if path in changed else evidence
-        faults.append(WeightFault(layer_of[path], path, cause, text, is_certain=cause not in _UNCERTAIN))
+        is_certain = change.cause not in _UNCERTAIN
+        faults.append(WeightFault(layer_of[path], path, change, is_certain, is_folded=path in changed))
     return WeightComparison(faults, frozenset(sound))
 
 
@@ -127,14 +132,14 @@ def owners_of(model: Any) -> dict[int, str]:
     return owners
 
 
-def _change(path: str, variables: Mapping[str, Any], actual: Array) -> tuple[str, str] | None:
-    found = describe_change(_numpy(variables[path]), actual)
-    if found is None or found[0] not in _UNRELATED:
+def _change(path: str, variables: Mapping[str, Any], actual: Array) -> Change | None:
+    found = find_change(_numpy(variables[path]), actual)
+    if found is None or found.cause not in UNEXPLAINED:
         return found
     for other, variable in variables.items():
         is_alike = other != path and tuple(variable.shape) == actual.shape and actual.size > 1
         if is_alike and np.array_equal(_numpy(variable), actual):
-            return "another weight", f"It holds the values of {other!r}."
+            return Change(Cause.ANOTHER_WEIGHT, "It holds the values of {other!r}.", {"other": other})
     return found
 
 

@@ -178,7 +178,9 @@ def _schema_of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if inspect.isclass(origin) and issubclass(origin, Sequence):
         return {"type": "array", "items": _schema_of(arguments[0], definitions)}
     if issubclass(kind, Enum):
-        return {"enum": [each.value for each in kind]}
+        known = {"enum": [each.value for each in kind]}
+        pattern = getattr(kind, "pattern", None)  # of values that are members when they are met
+        return known if pattern is None else {"anyOf": [known, {"type": "string", "pattern": pattern()}]}
     own = getattr(kind, "published", None)
     if isinstance(own, Published):
         definitions[kind.__name__] = own.schema()

@@ -15,13 +15,13 @@ from keras_pe.export.parity.diagnosis.causes.sizes import (
     sizes_taken,
 )
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
-from keras_pe.export.results import CaseResult, Finding, RunStatus
+from keras_pe.export.results import CaseResult, Cause, Finding, RunStatus
 from keras_pe.export.runtimes.runtime import Arrays
 
 
 def process_end(probe: Probe) -> Iterator[Finding]:
     """A runtime that took its process with it, did not answer, or could not open the artifact."""
-    causes = {RunStatus.CRASHED: "crash", RunStatus.HUNG: "hang", RunStatus.NOT_LOADED: "not loaded"}
+    causes = {RunStatus.CRASHED: Cause.CRASH, RunStatus.HUNG: Cause.HANG, RunStatus.NOT_LOADED: Cause.NOT_LOADED}
     if probe.result.status in causes:
         yield Finding(causes[probe.result.status], f"{probe.result.error}.")
 
@@ -36,7 +36,7 @@ def non_determinism(probe: Probe) -> Iterator[Finding]:
         apart = max((distance(one[name], two[name]) for name in one if name in two), default=0.0)
         allowed = max((c.tolerance for c in result.comparisons), default=0.0)
         if apart > allowed:
-            yield Finding("non-determinism", f"The same input twice gives outputs that are {apart:.1e} apart.")
+            yield Finding(Cause.NON_DETERMINISM, f"The same input twice gives outputs that are {apart:.1e} apart.")
         return
 
 
@@ -56,7 +56,7 @@ def frozen_state(probe: Probe) -> Iterator[Finding]:
                     text = (
                         f"The same input again moves the model's output by {moved:.1e}, the artifact's by {still:.1e}."
                     )
-                    yield Finding("frozen state", text, output=name)
+                    yield Finding(Cause.FROZEN_STATE, text, output=name)
 
 
 def batch_dependence(probe: Probe) -> Iterator[Finding]:
@@ -73,7 +73,7 @@ def batch_dependence(probe: Probe) -> Iterator[Finding]:
         allowed = max((c.tolerance for c in result.comparisons), default=0.0)
         if moved > 2 * allowed and moved > 100 * calm:
             text = f"Row 0 moves by {moved:.1e} when the other rows change; the model's moves by {calm:.1e}."
-            yield Finding("dependence on the batch", text, probe.layer)
+            yield Finding(Cause.DEPENDENCE_ON_BATCH, text, probe.layer)
         return
 
 
@@ -83,7 +83,7 @@ def frozen_size(probe: Probe) -> Iterator[Finding]:
     for spec in probe.reference.inputs:
         for dim, fixed in zip(spec.shape, declared.get(spec.name, ()), strict=False):
             if isinstance(dim, str) and isinstance(fixed, int):
-                yield Finding("frozen length", f"Input {spec.name!r} takes {dim} {fixed} only.")
+                yield Finding(Cause.FROZEN_LENGTH, f"Input {spec.name!r} takes {dim} {fixed} only.")
                 return
     wrong = [case for case in probe.result.cases if case.error or any(c.problem for c in case.comparisons)]
     if len(wrong) < 2:
@@ -94,7 +94,7 @@ def frozen_size(probe: Probe) -> Iterator[Finding]:
         others = list(neighbors(probe, dimension, size))
         if others and not any(agrees_at(probe, dimension, other) for other in others):
             text = f"It agrees at {dimension} {size}, and not at {' and '.join(map(str, others))}."
-            yield Finding("frozen length", text, probe.layer)
+            yield Finding(Cause.FROZEN_LENGTH, text, probe.layer)
             return
 
 
@@ -107,10 +107,10 @@ def clamped_size(probe: Probe) -> Iterator[Finding]:
         low, high = ends
         if probe.ask(probe.draw({**first_sizes(probe), dimension: high})) is None:
             text = f"It agrees up to {dimension} {low} and refuses {high}."
-            yield Finding("length limit", text, probe.layer)
+            yield Finding(Cause.LENGTH_LIMIT, text, probe.layer)
         elif low > 1:
             text = f"It agrees up to {dimension} {low}, and not from {high} on."
-            yield Finding("clamped table", text, probe.layer)
+            yield Finding(Cause.CLAMPED_TABLE, text, probe.layer)
 
 
 def _answering(probe: Probe) -> list[tuple[CaseResult, Expectation, Arrays]]:

@@ -9,10 +9,8 @@ from keras_pe.export.model.watch.keras_internals import one_at_a_time
 from keras_pe.export.model.watch.recording import record_calls, recorded_symbols
 from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
-from keras_pe.export.results import Array, Finding
+from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import Arrays, plain
-
-KERAS_ITSELF = "Keras differs from itself"
 
 
 def compiled_otherwise(probe: Probe) -> Iterator[Finding]:
@@ -31,7 +29,7 @@ def compiled_otherwise(probe: Probe) -> Iterator[Finding]:
     where = _first_that_differs(probe.reference, expectation, layers)
     said = "" if where is None else f" It begins in layer {where[0]!r}: {where[1]}."
     text = f"Keras itself returns the artifact's numbers where the model is compiled, as `predict` compiles it.{said}"
-    yield Finding(KERAS_ITSELF, text, where[0] if where else None)
+    yield Finding(Cause.KERAS_ITSELF, text, where[0] if where else None)
 
 
 def _is_compiled_by_tensorflow() -> bool:

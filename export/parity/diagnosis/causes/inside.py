@@ -7,44 +7,44 @@ from dataclasses import replace
 import numpy as np
 
 from keras_pe.export.model.watch.keras_internals import all_layers
-from keras_pe.export.parity.diagnosis.changed_inputs import altered_inputs
-from keras_pe.export.parity.diagnosis.probe import FAILURES, LayerFault, Probe
-from keras_pe.export.parity.diagnosis.relations import describe_change
-from keras_pe.export.parity.diagnosis.variants import explain_by_layer
+from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
+from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNEXPLAINED, find_change
+from keras_pe.export.parity.diagnosis.search import OF_ITS_INPUTS, explain
 from keras_pe.export.parity.diagnosis.weights import WeightComparison, WeightFault, compare_weights
-from keras_pe.export.results import Finding, RunStatus
+from keras_pe.export.results import Cause, Finding, RunStatus
 
 _MANY = 3  # weights with one cause are said in one sentence
 _HALF = ("float16", "bfloat16")
 
 
-def compared_weights(probe: Probe) -> WeightComparison:
-    """Returns the weights of the artifact beside the model's, as far as they can be read."""
+def compared_weights(probe: Probe) -> Iterator[WeightComparison]:
+    """Yields the weights of the artifact beside the model's, as far as they can be read."""
     if probe.reference.model is None or probe.result.status != RunStatus.COMPARED:
-        return WeightComparison([], frozenset())
+        return
     folded = [(fault.call.layer, fault.folded.layer) for fault in probe.faults if fault.folded is not None]
     try:
-        if constants := probe.runner.weights():
-            return compare_weights(probe.reference.model, constants, folded)
+        constants = probe.runner.weights()
     except FAILURES as error:
         probe.note("the weights in the artifact", error)
-    return WeightComparison([], frozenset())
+        return
+    if constants:
+        yield compare_weights(probe.reference.model, constants, folded)
 
 
-def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> list[Finding]:
-    """Returns the weights that differ: those of the layers at fault, and others where their names leave no doubt."""
+def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator[Finding]:
+    """Yields the weights that differ: those of the layers at fault, and others where their names leave no doubt."""
     at_fault = {fault.layer for fault in probe.faults}
     inside = [each for each in differing if any(_is_within(each.layer, layer) for layer in at_fault)]
     telling = inside or [each for each in differing if each.is_certain and (each.is_named or not probe.faults)]
-    findings = []
     for fault in probe.faults:
         own = [each for each in telling if _is_within(each.layer, fault.layer)]
         # A constant that was only found by its content may be another's: what explains all the numbers comes first.
-        instead = explain_by_layer(fault, probe.note) if own and not all(each.is_named for each in own) else None
+        instead = explain(probe, fault) if own and not all(each.is_named for each in own) else None
         if instead is not None:
             telling = [each for each in telling if each not in own]
-            findings.append(instead.finding)
-    return findings + _as_findings(telling)
+            yield instead.finding
+    yield from _as_findings(telling)
 
 
 def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
@@ -67,7 +67,7 @@ def _explain(fault: LayerFault, probe: Probe) -> Finding | None:
     before = (replace(each, through=fault, sound_weights=fault.sound_weights) for each in fault.unsure)
     nearly: Finding | None = None
     for each in (fault, *before):
-        found = explain_by_layer(each, probe.note)
+        found = explain(probe, each)
         if found is not None and found.is_exact:
             return found.finding
         if found is not None:
@@ -75,7 +75,7 @@ def _explain(fault: LayerFault, probe: Probe) -> Finding | None:
     told = _change_of_output(probe, fault)
     if told is not None:
         return told
-    found = explain_by_layer(fault, probe.note, altered_inputs)
+    found = explain(probe, fault, OF_ITS_INPUTS)
     if found is not None and (found.is_exact or nearly is None):
         return found.finding
     return nearly
@@ -85,9 +85,9 @@ def _change_of_output(probe: Probe, fault: LayerFault) -> Finding | None:
     """Returns what the values of a layer's output say by themselves."""
     if fault.actual is None:
         return None
-    ended = _clamped(fault)
-    if ended is not None:
-        return ended
+    change = find_change(fault.expected, fault.actual, fault.tolerance, OF_OUTPUTS)
+    if change is not None and change.cause is Cause.CLAMPED_TABLE:
+        return Finding(change.cause, str(change), fault.layer)
     if not _computes_in_half(probe) and (halves := [d for d in probe.runner.float_dtypes() if d in _HALF]):
         error = np.abs(fault.actual.astype(np.float64) - fault.expected.astype(np.float64)).max()
         largest = np.abs(fault.expected.astype(np.float64)).max()
@@ -95,26 +95,12 @@ def _change_of_output(probe: Probe, fault: LayerFault) -> Finding | None:
             text = (
                 f"The artifact has tensors of {' and '.join(halves)}, and is off by {error:.1e} of {largest:.2g} here."
             )
-            return Finding("half precision inside", text, fault.layer)
-    found = describe_change(fault.expected, fault.actual)
-    if found is None or found[0] == "changed values":
+            return Finding(Cause.HALF_PRECISION, text, fault.layer)
+    if change is None or change.cause in UNEXPLAINED:
         return None
-    cause = {"shifted rows": "start index off" if _is_position(fault) else "shifted rows"}.get(found[0], found[0])
-    return Finding(cause, f"Its output is another. {found[1]}", fault.layer)
-
-
-def _clamped(fault: LayerFault) -> Finding | None:
-    """An output that is right up to a position and wrong at every one after it."""
-    expected, actual = fault.expected.astype(np.float64), (fault.actual if fault.actual is not None else 0) + 0.0
-    if expected.ndim < 2 or expected.shape[1] < 4:
-        return None
-    axes = tuple(i for i in range(expected.ndim) if i != 1)
-    wrong = np.abs(expected - actual).max(axis=axes) > fault.tolerance
-    first = int(wrong.argmax())
-    if first < 2 or not wrong[first:].all() or wrong[:first].any():
-        return None
-    text = f"It agrees up to position {first - 1}, and not from {first} to {len(wrong) - 1}."
-    return Finding("clamped table", text, fault.layer)
+    is_start = change.cause is Cause.SHIFTED_ROWS and _is_position(fault)
+    cause = Cause.START_INDEX_OFF if is_start else change.cause
+    return Finding(cause, f"Its output is another. {change}", fault.layer)
 
 
 def _is_position(fault: LayerFault) -> bool:
@@ -132,15 +118,13 @@ def _is_within(path: str, layer: str) -> bool:
     return path == layer or path.startswith(f"{layer}/")
 
 
-def _as_findings(faults: list[WeightFault]) -> list[Finding]:
-    """Returns a finding for each weight, or one for many that have the same cause."""
-    findings = []
-    counts = Counter(fault.cause for fault in faults)
-    for cause, count in counts.items():
-        same = [fault for fault in faults if fault.cause == cause]
-        if count > _MANY and (cause == "rounded values" or cause.startswith("quantized")):
-            text = f"{count} weights are {cause.split()[0]}, the first is {same[0].weight!r}. {same[0].evidence}"
-            findings.append(Finding(cause, text, None))
+def _as_findings(faults: list[WeightFault]) -> Iterator[Finding]:
+    """Yields a finding for each weight, or one for many that are rounded in the same way."""
+    for cause, count in Counter(fault.change.cause for fault in faults).items():
+        same = [fault for fault in faults if fault.change.cause == cause]
+        if count > _MANY and cause.is_rounding:
+            kind = "rounded" if cause is Cause.ROUNDED_VALUES else "quantized"
+            first = f"the first is {same[0].weight!r}. {same[0].change}"
+            yield Finding(cause, f"{count} weights are {kind}, {first}", None)
         else:
-            findings += [Finding(cause, f"Weight {f.weight!r}: {f.evidence}", f.layer) for f in same]
-    return findings
+            yield from (fault.finding for fault in same)

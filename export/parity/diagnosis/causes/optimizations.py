@@ -6,7 +6,7 @@ from pathlib import Path
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.optimizations import guilty_optimizations
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
-from keras_pe.export.results import Finding
+from keras_pe.export.results import Cause, Finding
 from keras_pe.export.runtimes.worker import Worker
 
 _TIMEOUT = 120.0  # seconds for one session
@@ -21,6 +21,7 @@ def graph_optimization(probe: Probe) -> Iterator[Finding]:
     expected = expectation.in_float32 or expectation.outputs or {}
 
     def agrees(worker: Worker) -> bool:
+        probe.budget.check()
         try:
             worker.load(path)
             worker.names = probe.runner.names
@@ -32,4 +33,4 @@ def graph_optimization(probe: Probe) -> Iterator[Finding]:
     names = guilty_optimizations(path, spec, agrees, _TIMEOUT)
     if names is not None:
         text = f"The file is sound: without optimizations it agrees, and at this level without {names} it does, too."
-        yield Finding("graph optimization", text)
+        yield Finding(Cause.GRAPH_OPTIMIZATION, text)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from keras_pe.export.comparison.matching import WAY_OUT, described_arrays
 from keras_pe.export.parity.diagnosis.probe import Probe, close
-from keras_pe.export.results import Finding, Problem
+from keras_pe.export.results import Cause, Finding, Problem
 
 
 def missing_and_extra(probe: Probe) -> Iterator[Finding]:
@@ -18,12 +18,12 @@ def missing_and_extra(probe: Probe) -> Iterator[Finding]:
             twin = next((other for other in extra if close(answer[other], expected[name], allowed)), None)
             if twin is None:
                 text = f"The artifact returns {described_arrays(answer)}; the model {described_arrays(expected)}."
-                yield Finding("missing output", f"{text} {WAY_OUT}" if extra else text, output=name)
+                yield Finding(Cause.MISSING_OUTPUT, f"{text} {WAY_OUT}" if extra else text, output=name)
             else:
                 extra.remove(twin)
-                yield Finding("renamed output", f"Output {twin!r} holds what is called {name!r}.", output=name)
+                yield Finding(Cause.RENAMED_OUTPUT, f"Output {twin!r} holds what is called {name!r}.", output=name)
         for name in extra:
-            yield Finding("extra output", f"The model's outputs are {', '.join(expected)}.", output=name)
+            yield Finding(Cause.EXTRA_OUTPUT, f"The model's outputs are {', '.join(expected)}.", output=name)
 
 
 def other_dtype(probe: Probe) -> Iterator[Finding]:
@@ -32,4 +32,4 @@ def other_dtype(probe: Probe) -> Iterator[Finding]:
     first = {each.output: each for each in compared if each.problem is Problem.DTYPE}
     for comparison in first.values():
         text = f"It has dtype {comparison.actual_dtype} instead of {comparison.dtype}."
-        yield Finding("other dtype", text, output=comparison.output)
+        yield Finding(Cause.OTHER_DTYPE, text, output=comparison.output)

@@ -6,22 +6,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_pe.export.parity.diagnosis.probe import Probe, close
-from keras_pe.export.results import Array, Comparison, Finding
+from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNEXPLAINED, find_change
+from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import as_dtype
 
-_REACH = 8  # rows by which a start may be off
-
-
-def not_a_number(probe: Probe) -> Iterator[Finding]:
-    """NaN or infinity where a number is expected."""
-    for name, expected, actual, _ in _pairs(probe):
-        if actual.dtype.kind != "f" or actual.shape != expected.shape:
-            continue
-        broken = ~np.isfinite(actual) & np.isfinite(expected.astype(np.float64))
-        if broken.any():
-            where = tuple(int(i) for i in np.argwhere(broken)[0])
-            share = f"{int(broken.sum()):,} of {broken.size:,} values are NaN or infinite, the first at {list(where)}."
-            yield Finding("NaN or infinity", share, probe.layer, name)
+# Rounding of a whole output tells of how it was computed, and is looked for on its own.
+_TELLING = 64  # values: with fewer, much explains them
+_NOT_OF_OUTPUTS = {*UNEXPLAINED, Cause.ROUNDED_VALUES, Cause.CLAMPED_TABLE}
 
 
 def swapped_outputs(probe: Probe) -> Iterator[Finding]:
@@ -33,7 +24,8 @@ def swapped_outputs(probe: Probe) -> Iterator[Finding]:
                 answer[other], expected[one], _slack(expected[one])
             )
             if crossed and not close(expected[one], expected[other], _slack(expected[one])):
-                yield Finding("swapped outputs", f"{one!r} holds what {other!r} should, and the reverse.", output=one)
+                text = f"{one!r} holds what {other!r} should, and the reverse."
+                yield Finding(Cause.SWAPPED_OUTPUTS, text, output=one)
 
 
 def passed_through(probe: Probe) -> Iterator[Finding]:
@@ -43,56 +35,31 @@ def passed_through(probe: Probe) -> Iterator[Finding]:
             for given, array in expectation.case.inputs.items():
                 expected = (expectation.outputs or {}).get(name)
                 if expected is not None and actual.size > 1 and close(actual, array, 0.0):
-                    yield Finding("input returned", f"Output {name!r} is equal to input {given!r}.", output=name)
+                    yield Finding(Cause.INPUT_RETURNED, f"Output {name!r} is equal to input {given!r}.", output=name)
 
 
-def transposed_axes(probe: Probe) -> Iterator[Finding]:
-    """An output with its axes in another order."""
-    for name, expected, actual, _ in _pairs(probe):
-        if expected.ndim < 2 or actual.ndim != expected.ndim:
+def changed_outputs(probe: Probe) -> Iterator[Finding]:
+    """An output that one relation makes of what is expected, the same in every case that fails and can show it."""
+    for name, pairs in _failing_outputs(probe).items():
+        largest = max(pairs, key=lambda pair: pair[0].size)
+        telling = [pair for pair in pairs if pair[0].size >= _TELLING] or [largest]
+        changes = [find_change(*pair, _slack(pair[0]), OF_OUTPUTS) for pair in telling]
+        broken = (each for each in changes if each is not None and each.cause is Cause.NOT_A_NUMBER)
+        if (change := next(broken, None)) is not None:
+            yield Finding(change.cause, str(change), probe.layer, name)
             continue
-        for axes in list(itertools.permutations(range(expected.ndim)))[1:]:
-            turned = expected.transpose(axes)
-            if close(actual, turned, _slack(expected)) and not close(expected, turned, _slack(expected)):
-                yield Finding(
-                    "transposed axes", f"It holds the expected values with the axes as {list(axes)}.", output=name
-                )
-                break
-
-
-def layout_of_columns(probe: Probe) -> Iterator[Finding]:
-    """An output whose columns alternate where they should stand in halves, or the reverse."""
-    for name, expected, actual, comparison in _pairs(probe):
-        channels = expected.shape[-1] if expected.ndim else 0
-        if channels < 4 or channels % 2 or actual.shape != expected.shape:
+        change = changes[0]
+        if change is None or change.cause in _NOT_OF_OUTPUTS or not all(map(change.agrees, changes[1:])):
             continue
-        interleave = np.arange(channels).reshape(2, -1).T.ravel()
-        for order, layout in ((interleave, "interleaved"), (np.argsort(interleave), "concatenated")):
-            turned = expected[..., order]
-            if close(actual, turned, comparison.tolerance) and not close(expected, turned, comparison.tolerance):
-                yield Finding("wrong layout", f"Its columns are those expected, in the {layout} order.", output=name)
-
-
-def shifted_rows(probe: Probe) -> Iterator[Finding]:
-    """An output whose row i holds what another row should."""
-    for name, expected, actual, comparison in _pairs(probe):
-        if expected.ndim < 2 or actual.shape != expected.shape or expected.shape[-2] < 4:
-            continue
-        length = expected.shape[-2]
-        for k in [k for size in range(1, min(_REACH, length - 2)) for k in (size, -size)]:
-            here, there = slice(max(0, -k), length - max(0, k)), slice(max(0, k), length + min(0, k))
-            if close(actual[..., here, :], expected[..., there, :], comparison.tolerance) and np.ptp(expected) > 0:
-                yield Finding(
-                    "start index off", f"Row i holds what is expected of row i{k:+d}: off by {k:+d}.", output=name
-                )
-                break
+        cause = Cause.START_INDEX_OFF if change.cause is Cause.SHIFTED_ROWS else change.cause
+        yield Finding(cause, str(change), output=name)
 
 
 def half_precision(probe: Probe) -> Iterator[Finding]:
     """Values that a 16-bit float can hold, where float32 is expected."""
-    for name, expected, actual, _ in _pairs(probe):
+    for name, ((expected, actual), *_) in _failing_outputs(probe).items():
         if expected.dtype == "float32" and not _grid(expected) and (grid := _grid(actual)):
-            yield Finding("half precision inside", f"All of its values are {grid} values.", probe.layer, name)
+            yield Finding(Cause.HALF_PRECISION, f"All of its values are {grid} values.", probe.layer, name)
 
 
 def _grid(array: Array) -> str | None:
@@ -109,15 +76,17 @@ def _grid(array: Array) -> str | None:
     return None
 
 
-def _pairs(probe: Probe) -> Iterator[tuple[str, Array, Array, Comparison]]:
-    """Yields each failing output once, from the first case that has it: name, expected, actual, comparison."""
-    seen = set[str]()
+def _failing_outputs(probe: Probe) -> dict[str, list[tuple[Array, Array]]]:
+    """Returns what is expected and what is there of each failing output of numbers, in every case where it fails."""
+    pairs = dict[str, list[tuple[Array, Array]]]()
     for result, expectation, answer in probe.failing():
         for comparison in result.comparisons:
-            name, expected = comparison.output, expectation.outputs or {}
-            if not comparison.passed and name in answer and name in expected and name not in seen:
-                seen.add(name)
-                yield name, expected[name], answer[name], comparison
+            name, expected = comparison.output, (expectation.outputs or {}).get(comparison.output)
+            if comparison.passed or expected is None or name not in answer:
+                continue
+            if {expected.dtype.kind, answer[name].dtype.kind} <= set("fiu") and expected.size:
+                pairs.setdefault(name, []).append((expected, answer[name]))
+    return pairs
 
 
 def _slack(array: Array) -> float:

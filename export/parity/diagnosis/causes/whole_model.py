@@ -9,9 +9,8 @@ from keras_pe.export.model.rebuild.cloning import clone_with
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
-from keras_pe.export.results import Array, Finding
-
-_EXPLAINS = 0.02  # A wrong model explains a difference if it leaves at most this share of it.
+from keras_pe.export.parity.diagnosis.search import EXPLAINS
+from keras_pe.export.results import Array, Cause, Finding
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -26,6 +25,7 @@ def changed_model(probe: Probe) -> Iterator[Finding]:
     if not 0 < error < np.inf:
         return
     for cause, text, layer, change in _changes(probe.reference.model):
+        probe.budget.check()
         try:
             with state_left_alone():
                 altered = probe.reference.predict(clone_with(probe.reference.model, change), inputs)  # type: ignore[attr-defined]
@@ -34,12 +34,12 @@ def changed_model(probe: Probe) -> Iterator[Finding]:
         if any(name not in actual for name in altered):
             continue
         left = max(distance(actual[name], altered[name]) for name in altered)
-        if left <= _EXPLAINS * error:
+        if left <= EXPLAINS * error:
             yield Finding(cause, f"{text} The difference falls from {error:.1e} to {left:.1e}.", layer)
             return
 
 
-def _changes(model: Any) -> Iterator[tuple[str, str, str | None, Change]]:
+def _changes(model: Any) -> Iterator[tuple[Cause, str, str | None, Change]]:
     """Yields cause, text, layer and what to change about the configuration."""
     import keras_pe
 
@@ -52,17 +52,17 @@ def _changes(model: Any) -> Iterator[tuple[str, str, str | None, Change]]:
     makes_masks = [layer.name for layer in all_layers(model) if getattr(layer, "mask_zero", False)]
     if makes_masks:
         text = f"Without the masks of {', '.join(map(repr, makes_masks))} Keras gives the artifact's numbers."
-        yield "dropped mask", text, None, _without_masks
+        yield Cause.DROPPED_MASK, text, None, _without_masks
 
 
-def _variants(layer: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+def _variants(layer: Any) -> Iterator[tuple[Cause, dict[str, Any]]]:
     layout = "interleaved" if layer.layout == "concatenated" else "concatenated"
-    yield "wrong layout", {"layout": layout}
+    yield Cause.WRONG_LAYOUT, {"layout": layout}
     for k in [k for size in range(1, 5) for k in (size, -size)]:
-        yield "start index off", {"start_index": layer.start_index + k}
+        yield Cause.START_INDEX_OFF, {"start_index": layer.start_index + k}
     if layer.timescales is None:
-        yield "other convention", {"endpoint": not layer.endpoint}
-        yield "other convention", {"endpoint": not layer.endpoint, "layout": layout}
+        yield Cause.OTHER_CONVENTION, {"endpoint": not layer.endpoint}
+        yield Cause.OTHER_CONVENTION, {"endpoint": not layer.endpoint, "layout": layout}
 
 
 def _of(name: str, change: dict[str, Any]) -> Change:

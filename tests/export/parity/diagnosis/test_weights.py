@@ -21,7 +21,7 @@ def test_what_may_have_become_of_a_weight_is_tried_for_one_weight_at_a_time():
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert {fault.cause for fault in faults} == {"flipped sign"}
+    assert {fault.change.cause for fault in faults} == {"flipped sign"}
     assert len(faults) == 16
     assert peak < 2 * nbytes  # each weight once, and a dozen float32 copies of one of the sixteen kernels
 
@@ -43,9 +43,9 @@ def test_a_weight_that_is_stored_in_integers_is_named_with_its_scale(dtype, zero
     constants["quantized"] = (np.rint(kernel / scale) + zero).astype(dtype)
     constants["another"] = np.random.default_rng(0).integers(-90, 90, kernel.shape).astype("int8")
     (fault,) = compare_weights(model, constants).faults
-    assert (fault.layer, fault.cause, fault.is_certain) == ("one", f"quantized ({dtype})", True)
-    assert said in fault.evidence
-    error = float(fault.evidence.rpartition(" ")[2].rstrip("."))
+    assert (fault.layer, fault.change.cause, fault.is_certain) == ("one", f"quantized ({dtype})", True)
+    assert said in str(fault.change)
+    error = float(str(fault.change).rpartition(" ")[2].rstrip("."))
     # Two digits of it are said, and the scale is fitted.
     assert error == pytest.approx(np.abs(kernel - scale * np.rint(kernel / scale)).max(), rel=0.1)
 
@@ -66,4 +66,4 @@ def test_a_weight_that_an_operator_has_packed_is_found_in_the_package(kind, weig
     constants[f"packed_{weight}"].flat[2] += 1.0
     (fault,) = compare_weights(model, constants).faults
     assert (fault.layer, fault.weight) == ("steps", getattr(layer.cell, weight).path)
-    assert "1 value differs" in fault.evidence
+    assert "1 value differs" in str(fault.change)

@@ -60,7 +60,7 @@ def _causes(expected, actual):
     ({"y": NOISE}, {"y": NOISE, "z": OTHER}, "extra output"),
     ({"y": NOISE}, {"y": NOISE.astype(np.float64)}, "other dtype"),
     ({"y": NOISE[..., 0]}, {"y": np.ones((2, 5), np.float32)}, "input returned"),
-    ({"y": NOISE}, {"y": NOISE + 0.1}, "unknown"),
+    ({"y": NOISE}, {"y": NOISE + 0.1}, "offset values"),
     ({"y": NOISE}, {"y": OTHER}, "unknown"),
 ])  # fmt: skip
 def test_the_cause_is_told_from_the_values(expected, actual, cause):

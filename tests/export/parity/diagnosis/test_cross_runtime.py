@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from keras_pe.export.comparison.compare import compare_outputs
-from keras_pe.export.parity.diagnosis.places import OTHER_RELEASE, SERVED_FILE, compare_places
-from keras_pe.export.results import CaseResult, Finding, RuntimeResult
+from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes
+from keras_pe.export.results import CaseResult, Cause, Finding, RuntimeResult
 
 OLDER = "onnxruntime@/older/bin/python"
 SERVER = "http://localhost:8000/v2/models/m"
@@ -18,7 +18,7 @@ def result(runtime: str, error: float, version: str, format: str = "onnx") -> Ru
     comparisons = compare_outputs({"y": expected}, {"y": expected + np.float32(error)}, {"y": expected.astype(float)})
     passed = comparisons[0].passed
     cases = (CaseResult("fair", "passed" if passed else "failed", "", comparisons),)
-    findings = () if passed else (Finding("unknown", "None of the known causes explains it.", "pool"),)
+    findings = () if passed else (Finding(Cause.UNKNOWN, "None of the known causes explains it.", "pool"),)
     path = "" if format == "served" else "/models/m.onnx"
     return RuntimeResult(path, format, runtime, passed, "compared", "", cases, findings, version=version)
 
@@ -26,10 +26,10 @@ def result(runtime: str, error: float, version: str, format: str = "onnx") -> Ru
 def test_a_release_that_fails_where_another_passes_is_the_cause_with_both_versions_in_it():
     here = result("onnxruntime[all]", 0.0, "onnxruntime 1.31.1")
     older = result(OLDER, 0.1, "onnxruntime 1.20.1 in Python 3.11.7")
-    passing, failing = compare_places([here, older])
+    passing, failing = compare_runtimes([here, older])
     assert passing == here
     (finding,) = failing.findings
-    assert (finding.cause, finding.layer) == (OTHER_RELEASE, "pool")
+    assert (finding.cause, finding.layer) == (Cause.OTHER_RELEASE, "pool")
     assert "onnxruntime 1.31.1 passes" in finding.evidence
     assert "where onnxruntime 1.20.1 does not" in finding.evidence
 
@@ -45,20 +45,23 @@ def test_a_release_that_fails_where_another_passes_is_the_cause_with_both_versio
 )
 def test_a_release_is_not_blamed_without_another_that_passes_on_the_same_file(other):
     older = result(OLDER, 0.1, "onnxruntime 1.20.1 in Python 3.11.7")
-    assert compare_places([other, older])[1] == older
+    assert compare_runtimes([other, older])[1] == older
 
 
 def test_another_provider_of_the_same_release_is_not_another_release():
     wasm = result("onnxruntime_web[wasm]", 0.0, "onnxruntime-web[wasm] 1.30.0 in Node 20")
     webgpu = result("onnxruntime_web[webgpu]", 0.1, "onnxruntime-web[webgpu] 1.30.0 in Chromium 156")
-    assert compare_places([wasm, webgpu]) == [wasm, webgpu]
+    assert compare_runtimes([wasm, webgpu]) == [wasm, webgpu]
 
 
 def test_a_server_that_is_off_as_the_file_is_here_gets_the_place_and_the_causes_of_the_file():
-    found = (Finding("weights differ", "They do.", "pool"),)
+    found = (Finding(Cause.CHANGED_VALUES, "They do.", "pool"),)
     here = dataclasses.replace(result("onnxruntime[all]", 0.1, "onnxruntime 1.31.1"), findings=found)
-    served = compare_places([here, result(SERVER, 0.1, "mlserver 1.7.1", "served")])[1]
-    assert [(each.cause, each.layer) for each in served.findings] == [(SERVED_FILE, "pool"), ("weights differ", "pool")]
+    served = compare_runtimes([here, result(SERVER, 0.1, "mlserver 1.7.1", "served")])[1]
+    assert [(each.cause, each.layer) for each in served.findings] == [
+        (Cause.SERVED_FILE, "pool"),
+        (Cause.CHANGED_VALUES, "pool"),
+    ]
     assert "the fault is in the file, not in the server" in served.findings[0].evidence
 
 
@@ -66,4 +69,4 @@ def test_a_server_that_is_off_as_the_file_is_here_gets_the_place_and_the_causes_
 def test_a_server_that_is_off_otherwise_keeps_its_own_cause(error):
     here = result("onnxruntime[all]", error, "onnxruntime 1.31.1")
     served = result(SERVER, 0.1, "mlserver 1.7.1", "served")
-    assert compare_places([here, served])[1] == served
+    assert compare_runtimes([here, served])[1] == served

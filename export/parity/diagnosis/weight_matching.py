@@ -6,13 +6,14 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.grids import describe_quantized
-from keras_pe.export.parity.diagnosis.relations import describe_change
-from keras_pe.export.parity.diagnosis.same import is_same
-from keras_pe.export.results import Array
+from keras_pe.export.parity.diagnosis.relations.change import Change, is_same
+from keras_pe.export.parity.diagnosis.relations.detection import find_change
+from keras_pe.export.parity.diagnosis.relations.quantization import stored_in_integers
+from keras_pe.export.results import Array, Cause
 
 _AT_ONCE = 2**22  # numbers that are widened at a time
-_REORDERED = ("reversed values", "shifted rows")
+_REORDERED = (Cause.REVERSED_VALUES, Cause.SHIFTED_ROWS)
+_ANOTHER_ORDER = "It has the same values in another order, whichever way its axes stand."
 _ALIKE = 0.9  # cosine of a weight and what has become of it, where nothing else tells that they belong together
 
 
@@ -21,7 +22,7 @@ def changes_by_content(
     packed: Mapping[str, Array],
     constants: Mapping[str, Array],
     computed: Container[str],
-) -> Iterator[tuple[str, tuple[str, str] | None]]:
+) -> Iterator[tuple[str, Change | None]]:
     """Yields the weights that can be told, each with what has become of it; None where a constant is the very same.
 
     Args:
@@ -85,11 +86,11 @@ def _is_reordered(weight: Array, constant: Array) -> bool:
     return not any(np.array_equal(one, other.transpose(axes)) for axes in orders)
 
 
-def _reordered(forms: Iterable[Array], constant: Array) -> tuple[str, str]:
+def _reordered(forms: Iterable[Array], constant: Array) -> Change:
     """Returns what is said of a weight whose values are all there: shifted, reversed, or no more than reordered."""
-    changes = (describe_change(form, turned) for form in forms for turned in _forms(constant, form.shape))
-    told = next((each for each in changes if each is not None and each[0] in _REORDERED), None)
-    return told or ("reordered values", "It has the same values in another order, whichever way its axes stand.")
+    changes = (find_change(form, turned) for form in forms for turned in _forms(constant, form.shape))
+    told = next((each for each in changes if each is not None and each.cause in _REORDERED), None)
+    return told or Change(Cause.REORDERED_VALUES, _ANOTHER_ORDER)
 
 
 def _is_folded(path: str, lost: Container[str]) -> bool:
@@ -108,14 +109,14 @@ def _content(values: Array) -> bytes:
     return digest.digest()
 
 
-def _quantized(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> tuple[str, str] | None:
+def _quantized(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> Change | None:
     """Returns what is said of a weight that one of the constants holds in integers."""
     stored = (constants[name] for name in names if constants[name].dtype.kind in "iu")
     forms = (turned for constant in stored for turned in _forms(constant, array.shape))
-    return next((found for turned in forms if (found := describe_quantized(array, turned)) is not None), None)
+    return next((found for turned in forms if (found := stored_in_integers(array, turned)) is not None), None)
 
 
-def _nearest(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> tuple[str, str] | None:
+def _nearest(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> Change | None:
     """Returns what has happened to a weight, if the constant that is most like it is like it enough."""
     floats = (constants[name] for name in names if constants[name].dtype.kind not in "iu")
     best = max(
@@ -123,13 +124,13 @@ def _nearest(array: Array, constants: Mapping[str, Array], names: Iterable[str])
         key=lambda pair: pair[0],
         default=None,
     )
-    return None if best is None or best[0] < _ALIKE else describe_change(array, best[1])
+    return None if best is None or best[0] < _ALIKE else find_change(array, best[1])
 
 
-def _only_one(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> tuple[str, str] | None:
+def _only_one(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> Change | None:
     """Returns what has happened to a weight if no other constant can be it."""
     fitting = [constants[name] for name in names if constants[name].shape == array.shape]
-    return describe_change(array, fitting[0]) if len(fitting) == 1 else None
+    return find_change(array, fitting[0]) if len(fitting) == 1 else None
 
 
 def _forms(constant: Array, shape: tuple[int, ...]) -> list[Array]:

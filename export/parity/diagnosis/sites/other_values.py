@@ -15,8 +15,6 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "interpolation": ("nearest", "bilinear", "bicubic", "lanczos3"),
     "merge_mode": ("sum", "mul", "concat", "ave"),
     "data_format": ("channels_last", "channels_first"),
-    "epsilon": (0.0, 1e-12, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0),
-    "negative_slope": (0.0, 0.01, 0.1, 0.2, 0.3, 0.5, 1.0),
     "start_index": tuple(k for size in range(1, 9) for k in (size, -size)),
     "axis": tuple(range(-1, 4)),
     "max_value": (None, 6.0, 1.0),
@@ -24,8 +22,8 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "max_length": (None, 1, 16, 64, 256),
 }
 _OF_EVERY_AXIS = {"strides": (1, 2, 3), "dilation_rate": (1, 2, 3, 4), "pool_size": (1, 2, 3)}
-_FACTORS = (0.0, 0.1, 0.5, 2.0, 10.0, -1.0)
-UNTRIED = {"name", "dtype", "trainable", "seed", "quantization_config", "autocast", "sparse", "dropout", "rate"}
+UNTRIED = {"name", "dtype", "trainable", "seed", "quantization_config", "autocast", "sparse"}
+UNTRIED |= {"dropout", "rate", "recurrent_dropout", "momentum"}  # which show in training alone
 
 
 def activations() -> dict[str, Callable[[Any], Any]]:
@@ -69,10 +67,8 @@ def _plain_values(name: str, value: Any) -> Iterator[Any]:
         yield from (other for other in alike if other != tuple(value))
     elif name in _CHOICES and not isinstance(value, dict | list | tuple):
         yield from (other for other in _CHOICES[name] if other != value)
-    elif isinstance(value, int | float):
-        yield from ((type(value))(value * factor) for factor in _FACTORS if value * factor != value)
-        if isinstance(value, int):
-            yield from (value + 1, value - 1)
+    elif isinstance(value, int):
+        yield from dict.fromkeys((2 * value, value // 2, value + 1, value - 1, 0, -value))
 
 
 def _on_other_sides(widths: Any) -> Iterator[Any]:

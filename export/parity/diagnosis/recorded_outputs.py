@@ -20,16 +20,16 @@ _SLACK = 2.0  # Over what outputs are allowed: a layer's own noise is that of on
 
 
 @dataclass(frozen=True)
-class Tap:
+class RecordedOutput:
     """One output of one call of a layer.
 
     Attributes:
         number: Its place in the order of computation.
         call: The call.
         index: Which of the call's outputs it is.
-        sources: The numbers of the taps that the layer was given.
+        sources: The numbers of the outputs that the layer was given.
         tolerance: How far a runtime may be from it.
-        loose_inputs: Floating-point arrays that the layer was given and that no tap or input of the model is: what the
+        loose_inputs: Floating-point arrays that the layer was given and no output or input of the model is: what the
             layer around it has computed by itself.
         containers: Outer calls that return the very same, and which of their outputs it is.
     """
@@ -43,12 +43,12 @@ class Tap:
     containers: tuple[tuple[LayerCall, int], ...] = ()
 
     @property
-    def output(self) -> Array:
+    def array(self) -> Array:
         """What Keras returned."""
         return self.call.outputs[self.index]
 
 
-def record_taps(reference: KerasReference, expectation: Expectation) -> list[Tap]:
+def record_outputs(reference: KerasReference, expectation: Expectation) -> list[RecordedOutput]:
     """Returns the floating-point outputs of every layer in one case, in the order of computation.
 
     What only hands on its input (a dropout, a container whose last layer has it already) is left out. A layer's
@@ -60,7 +60,7 @@ def record_taps(reference: KerasReference, expectation: Expectation) -> list[Tap
     calls = _record(reference, model, inputs)
     wide = _record(reference, reference.float64_model, inputs) if reference.float64_model is not None else []
     truths = _aligned(calls, wide)
-    taps: list[Tap] = []
+    outputs: list[RecordedOutput] = []
     given = {_key(array) for array in inputs.values()}
     made_by: dict[bytes, list[int]] = {}
     for call, truth in zip(calls, truths, strict=True):
@@ -73,15 +73,15 @@ def record_taps(reference: KerasReference, expectation: Expectation) -> list[Tap
         handed = given | set(keys)
         for index, output in enumerate(call.outputs):
             key = _key(output)
-            inner = [n for n in made_by.get(key, ()) if taps[n].call.path.startswith(f"{call.path}/")]
+            inner = [n for n in made_by.get(key, ()) if outputs[n].call.path.startswith(f"{call.path}/")]
             for number in inner:
-                taps[number] = replace(taps[number], containers=(*taps[number].containers, (call, index)))
+                outputs[number] = replace(outputs[number], containers=(*outputs[number].containers, (call, index)))
             if inner or key in handed or not is_float(output.dtype) or not output.size:
                 continue
             handed.add(key)  # a layer may return the same twice
-            made_by.setdefault(key, []).append(len(taps))
-            taps.append(Tap(len(taps), call, index, own, _tolerance(output, truth, index), loose))
-    return taps
+            made_by.setdefault(key, []).append(len(outputs))
+            outputs.append(RecordedOutput(len(outputs), call, index, own, _tolerance(output, truth, index), loose))
+    return outputs
 
 
 def _record(reference: KerasReference, model: Any, inputs: Mapping[str, Array]) -> list[LayerCall]:

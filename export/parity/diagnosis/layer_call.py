@@ -1,7 +1,7 @@
 """A recorded call of a layer made again, with one thing about the layer or what it is given changed."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,12 +9,10 @@ import numpy as np
 
 from keras_pe.export.model.watch.keras_internals import replaced_attributes
 from keras_pe.export.model.watch.state import state_left_alone
-from keras_pe.export.parity.diagnosis.probe import LayerFault
+from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.results import Array
 
 _STEPS = 2  # of a recurrence: what it keeps from one to the next shows in the second
-Variant = tuple[str, str, Callable[[], Array | None]]
-"""A cause, a sentence about it, and what computes the output that the layer would have."""
 
 
 def with_attributes(fault: LayerFault, change: dict[str, Any], kind: Any = None) -> Array:

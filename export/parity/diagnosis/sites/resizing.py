@@ -1,13 +1,13 @@
 """A layer that resizes images, with the new pixels in other places between the old ones, or rounded to others."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.again import Variant
-from keras_pe.export.parity.diagnosis.probe import LayerFault
-from keras_pe.export.results import Array
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits
+from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.results import Array, Cause
 
 _AXES = (-3, -2)  # the height and width of an image
 _Places = Callable[[Array, int, int], Array]
@@ -25,7 +25,7 @@ _ROUNDED: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def other_places(fault: LayerFault) -> Iterator[Variant]:
+def other_places(fault: LayerFault) -> Edits:
     """Yields the layer as it would resize with each convention of places, linearly and to the nearest pixel."""
     layer = fault.call.layer
     images, shape = fault.call.inputs[0] if fault.call.inputs else np.zeros(()), fault.expected.shape
@@ -34,11 +34,11 @@ def other_places(fault: LayerFault) -> Iterator[Variant]:
         return
     size = [shape[axis] for axis in _AXES]
     for name, places in _PLACES.items():
-        text = f"With places by {name!r} and linear weights the layer gives the artifact's numbers."
-        yield "other places", text, partial(_resized, images, size, places)
+        linear = partial(_resized, images, size, places)
+        yield Edit(Cause.OTHER_PLACES, f"with places by {name!r} and linear weights", linear)
         for rounding, rounded in _ROUNDED.items():
-            text = f"With places by {name!r}, each {rounding!r} to a pixel, the layer gives the artifact's numbers."
-            yield "other places", text, partial(_resized, images, size, places, rounded)
+            nearest = partial(_resized, images, size, places, rounded)
+            yield Edit(Cause.OTHER_PLACES, f"with places by {name!r}, each {rounding!r} to a pixel,", nearest)
 
 
 def _resized(images: Array, size: list[int], places: _Places, rounded: Callable[[Array], Array] | None = None) -> Array:

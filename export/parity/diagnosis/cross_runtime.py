@@ -1,13 +1,10 @@
-"""What several places say together: a release that is at fault, a server whose file is."""
+"""What several runtimes say together: a release that is at fault, a server whose file is."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from keras_pe.export.results import Finding, RuntimeResult
+from keras_pe.export.results import Cause, Finding, RuntimeResult
 from keras_pe.export.runtimes.runtime_name import RuntimeName, Version
-
-OTHER_RELEASE = "another release"
-SERVED_FILE = "the file that is served"
 
 
 def is_alike(one: RuntimeResult, other: RuntimeResult) -> bool:
@@ -24,7 +21,7 @@ def is_alike(one: RuntimeResult, other: RuntimeResult) -> bool:
     return True
 
 
-def compare_places(results: Sequence[RuntimeResult]) -> list[RuntimeResult]:
+def compare_runtimes(results: Sequence[RuntimeResult]) -> list[RuntimeResult]:
     """Returns the results, with the causes that only show when places are compared with each other."""
     return [
         result if result.passed else _with_served_file(_with_release(result, results), results) for result in results
@@ -41,7 +38,7 @@ def _with_release(result: RuntimeResult, results: Sequence[RuntimeResult]) -> Ru
                 "what lies between the two releases changes the answer."
             )
             layer = next((each.layer for each in result.findings if each.layer), None)
-            return replace(result, findings=(Finding(OTHER_RELEASE, evidence, layer), *_known(result)))
+            return replace(result, findings=(Finding(Cause.OTHER_RELEASE, evidence, layer), *_known(result)))
     return result
 
 
@@ -56,13 +53,13 @@ def _with_served_file(result: RuntimeResult, results: Sequence[RuntimeResult]) -
                 "amounts: the fault is in the file, not in the server."
             )
             layer = next((each.layer for each in other.findings if each.layer), None)
-            findings = (Finding(SERVED_FILE, evidence, layer), *_known(other))
+            findings = (Finding(Cause.SERVED_FILE, evidence, layer), *_known(other))
             return replace(result, findings=findings, layers=other.layers, proof=other.proof)
     return result
 
 
 def _known(result: RuntimeResult) -> tuple[Finding, ...]:
-    return tuple(finding for finding in result.findings if finding.cause != "unknown")
+    return tuple(finding for finding in result.findings if finding.cause is not Cause.UNKNOWN)
 
 
 def _runtime(result: RuntimeResult) -> str:

@@ -1,13 +1,14 @@
 """A layer that reads a sequence both ways, with one of the two read or put together otherwise."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.again import Variant, call, given, with_attributes
-from keras_pe.export.parity.diagnosis.probe import LayerFault
-from keras_pe.export.results import Array
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits
+from keras_pe.export.parity.diagnosis.layer_call import call, given, with_attributes
+from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.results import Array, Cause
 
 _MERGED: dict[str, Callable[[Array, Array], Array]] = {
     "concat": lambda one, other: np.concatenate([one, other], -1),
@@ -17,7 +18,7 @@ _MERGED: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-def other_directions(fault: LayerFault) -> Iterator[Variant]:
+def other_directions(fault: LayerFault) -> Edits:
     """Yields what the layer gives where its two directions are not what they should be."""
     import keras
 
@@ -41,10 +42,10 @@ def other_directions(fault: LayerFault) -> Iterator[Variant]:
         return with_attributes(alone, {"go_backwards": not back.go_backwards})
 
     changes = {
-        "With the backward steps in the order in which they are made": lambda: merge(forwards(), backwards()),
-        "With the backward output before the forward one": lambda: merge(turned(backwards()), forwards()),
-        "With the forward output twice": lambda: merge(forwards(), forwards()),
-        "With both layers reading forwards": lambda: merge(forwards(), not_reversed()),
+        "with the backward steps in the order in which they are made": lambda: merge(forwards(), backwards()),
+        "with the backward output before the forward one": lambda: merge(turned(backwards()), forwards()),
+        "with the forward output twice": lambda: merge(forwards(), forwards()),
+        "with both layers reading forwards": lambda: merge(forwards(), not_reversed()),
     }
     for said, compute in changes.items():
-        yield "other direction", f"{said} the layer gives the artifact's numbers.", compute
+        yield Edit(Cause.OTHER_DIRECTION, said, compute)

@@ -4,8 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from keras_pe.export.parity.diagnosis import relations
-from keras_pe.export.parity.diagnosis.relations import describe_change
+from keras_pe.export.parity.diagnosis.relations import detection
+from keras_pe.export.parity.diagnosis.relations.detection import find_change
 
 RNG = np.random.default_rng(3)
 KERNEL = RNG.standard_normal((24, 24)).astype(np.float32)
@@ -71,19 +71,19 @@ CHANGES = [
 
 @pytest.mark.parametrize(("cause", "said", "expected", "actual"), CHANGES, ids=[f"{c[0]} {c[1]}" for c in CHANGES])
 def test_a_change_is_named_with_its_numbers(cause, said, expected, actual):
-    found = describe_change(expected, np.asarray(actual))
+    found = find_change(expected, np.asarray(actual))
     assert found is not None
-    assert found[0] == cause
-    assert said in found[1]
+    assert found.cause == cause
+    assert said in str(found)
 
 
 def test_an_array_as_it_was_is_no_change():
-    assert describe_change(KERNEL, KERNEL.copy()) is None
+    assert find_change(KERNEL, KERNEL.copy()) is None
 
 
 def test_a_few_values_are_on_every_grid_by_chance_and_are_not_called_rounded():
     few = BIAS[:6]
-    assert describe_change(few, few * np.linspace(1.001, 1.003, 6, dtype=np.float32))[0] == "changed values"
+    assert find_change(few, few * np.linspace(1.001, 1.003, 6, dtype=np.float32)).cause == "changed values"
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_a_few_values_are_on_every_grid_by_chance_and_are_not_called_rounded():
     ],
 )
 def test_an_array_too_large_to_be_widened_is_told_from_its_first_rows_that_differ(change, cause, said, monkeypatch):
-    monkeypatch.setattr(relations, "_AT_ONCE", 128)
+    monkeypatch.setattr(detection, "_AT_ONCE", 128)
     array = RNG.standard_normal((64, 64)).astype(np.float32)
-    found = describe_change(array, change(array))
-    assert (found and found[0]) == cause
-    assert said in (found or ("", ""))[1]
+    found = find_change(array, change(array))
+    assert (found and found.cause) == cause
+    assert said in str(found)

@@ -12,7 +12,7 @@ from keras import layers
 from onnx import numpy_helper
 
 from keras_pe.export import check_parity, export_onnx
-from keras_pe.export.parity.diagnosis.folding import folded_weights, is_foldable
+from keras_pe.export.parity.diagnosis.folded_normalization import folded_weights, is_foldable
 
 
 def _trained(model: keras.Model) -> keras.Model:

@@ -1,0 +1,195 @@
+"""The search for what has become of an array: the simplest relation that leaves nothing but rounding."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_pe.export.parity.diagnosis.relations.change import ROUNDING, Change, Relation, is_same
+from keras_pe.export.parity.diagnosis.relations.placement import (
+    ends_at_row,
+    orders,
+    other_layout,
+    reordered_rows,
+    reversed_axes,
+    shifted_rows,
+    transposed,
+    turned_axes,
+)
+from keras_pe.export.parity.diagnosis.relations.quantization import (
+    of_another_scale,
+    to_decimals,
+    to_integers,
+    to_short_float,
+    with_scales_of_others,
+)
+from keras_pe.export.results import Array, Cause
+
+_FEW = 0.02  # of the values, but at least one
+_ON_ONE_FACTOR = 4  # values at least: fewer are multiples of others by chance
+_AT_ONCE = 2**24  # values that are widened together; several copies of them are taken
+
+UNEXPLAINED = frozenset({Cause.CHANGED_VALUES, Cause.OTHER_SHAPE})
+"""What is said of a change where no relation holds for all values."""
+
+
+def all_one_value(one: Array, other: Array, _: float) -> Change | None:
+    """An array that is zero, or another number, throughout."""
+    if not other.any():
+        text = "It is zero throughout; the model's values go up to {largest:.3g}."
+        return Change(Cause.MISSING_VALUES, text, {}, {"largest": np.abs(one).max()})
+    if one.size > 1 and np.ptp(other) == 0 and np.ptp(one) > 0:
+        return Change(Cause.MISSING_VALUES, "It is {value:.6g} throughout.", {"value": float(other.flat[0])})
+    return None
+
+
+def scaled(one: Array, other: Array, tolerance: float) -> Change | None:
+    """An array times a number, such as -1."""
+    weight = float((one * one).sum())
+    if weight == 0 or np.count_nonzero(one) < 2:
+        return None
+    factor = float((one * other).sum()) / weight
+    if factor == 0 or not is_same(factor * one, other, tolerance):
+        return None
+    if abs(factor + 1) < 1e-6:
+        return Change(Cause.FLIPPED_SIGN, "Its values have the other sign.")
+    return Change(Cause.SCALED_VALUES, "Its values are {factor:.7g} times those of the model.", {"factor": factor})
+
+
+def scaled_by_index(one: Array, other: Array, tolerance: float) -> Change | None:
+    """An array times a number for each index of one of its axes."""
+    for axis in range(one.ndim if one.ndim > 1 else 0):
+        axes = tuple(i for i in range(one.ndim) if i != axis)
+        weight = (one * one).sum(axis=axes, keepdims=True)
+        factors = (one * other).sum(axis=axes, keepdims=True) / np.where(weight > 0, weight, 1.0)
+        if one.size >= _ON_ONE_FACTOR * factors.size and is_same(factors * one, other, tolerance):
+            text = "Each index of axis {axis} is multiplied by a number of its own, {least:.6g} to {most:.6g}."
+            return Change(Cause.SCALED_VALUES, text, {"axis": axis}, {"least": factors.min(), "most": factors.max()})
+    return None
+
+
+def offset(one: Array, other: Array, tolerance: float) -> Change | None:
+    """An array with a number added."""
+    if one.size < 2:
+        return None
+    by = float((other - one).mean())
+    allowed = max(tolerance, ROUNDING * (np.abs(one).max() + abs(by)))
+    if by and np.abs(other - one - by).max() <= allowed:
+        return Change(Cause.OFFSET_VALUES, "Its values are those of the model {by:+.6g}.", {"by": by})
+    return None
+
+
+def few_values(one: Array, other: Array, tolerance: float) -> Change | None:
+    """A few values that are others."""
+    out = np.abs(one - other) > max(tolerance, ROUNDING * np.abs(one).max(initial=0.0))
+    places = np.argwhere(out)
+    if not 1 <= len(places) <= max(1, _FEW * out.size):
+        return None
+    place = tuple(int(i) for i in places[0])
+    values = "{expected:.6g} in the model, {actual:.6g} in the artifact"
+    what = "1 value differs" if len(places) == 1 else "{count:,} of {size:,} values differ, the first"
+    facts = {"count": len(places), "size": out.size, "place": list(place)}
+    facts |= {"expected": one[place], "actual": other[place]}
+    return Change(Cause.CHANGED_VALUES, f"{what} at {{place}}: {values}.", {}, facts)
+
+
+def one_row(one: Array, other: Array, tolerance: float) -> Change | None:
+    """The values at one index of an axis that are others."""
+    out = np.abs(one - other) > tolerance
+    for axis in range(one.ndim):
+        rows = np.flatnonzero(out.any(axis=tuple(i for i in range(one.ndim) if i != axis)))
+        if one.ndim > 1 and len(rows) == 1 and one.shape[axis] > 2:
+            text = "Index {index} of axis {axis} differs, by up to {error:.1e}; the others agree."
+            parameters = {"index": int(rows[0]), "axis": axis}
+            return Change(Cause.CHANGED_VALUES, text, parameters, {"error": np.abs(one - other).max()})
+    return None
+
+
+OF_WEIGHTS: tuple[Relation, ...] = (
+    all_one_value,
+    scaled,
+    to_short_float,
+    to_decimals,
+    to_integers,
+    with_scales_of_others,
+    of_another_scale,
+    turned_axes,
+    reversed_axes,
+    shifted_rows,
+    reordered_rows,
+    scaled_by_index,
+    few_values,
+    one_row,
+    offset,
+)
+"""Each is simpler than those after it."""
+
+OF_OUTPUTS: tuple[Relation, ...] = (ends_at_row, other_layout, *OF_WEIGHTS)
+
+
+def find_change(
+    expected: Array, actual: Array, tolerance: float = 0.0, relations: Sequence[Relation] = OF_WEIGHTS
+) -> Change | None:
+    """Returns what has become of an array; None where the two are equal.
+
+    The first relation that leaves nothing but rounding is the one; where none does, it is `UNEXPLAINED`.
+
+    Args:
+        expected: What the array should be, of floating-point numbers.
+        actual: What it is.
+        tolerance: What rounding may leave, where that is known to be more than `ROUNDING`.
+        relations: What is tried, in this order.
+    """
+    if np.array_equal(expected, actual):
+        return None  # before they are widened: a large table takes twice its memory then, and most are equal
+    if expected.shape == actual.shape and expected.size > _AT_ONCE:
+        return _change_of_large(expected, actual)
+    one, other = expected.astype(np.float64), actual.astype(np.float64)
+    if one.shape != other.shape:
+        text = "Its shape is {actual} instead of {expected}."
+        other_shape = Change(Cause.OTHER_SHAPE, text, {}, {"actual": other.shape, "expected": one.shape})
+        return turned_axes(one, other, tolerance) or other_shape
+    if np.array_equal(one, other, equal_nan=True):
+        return None
+    broken = ~np.isfinite(other) & np.isfinite(one)
+    if broken.any():
+        text = "{count:,} of {size:,} values are NaN or infinite, the first at {place}."
+        facts = {"count": int(broken.sum()), "size": broken.size, "place": [int(i) for i in np.argwhere(broken)[0]]}
+        return Change(Cause.NOT_A_NUMBER, text, {}, facts)
+    found = (relation(one, other, tolerance) for relation in relations)
+    return next((change for change in found if change is not None), None) or _unexplained(one, other)
+
+
+def _unexplained(one: Array, other: Array) -> Change:
+    out = one != other
+    worst = np.unravel_index(int(np.abs(one - other).argmax()), one.shape)
+    text = (
+        "{count:,} of {size:,} values differ, by up to {error:.1e} at {place}: "
+        "{expected:.6g} in the model, {actual:.6g} in the artifact."
+    )
+    facts = {"count": int(out.sum()), "size": out.size, "error": abs(one[worst] - other[worst])}
+    facts |= {"place": [int(i) for i in worst], "expected": one[worst], "actual": other[worst]}
+    return Change(Cause.CHANGED_VALUES, text, {}, facts)
+
+
+def _change_of_large(one: Array, other: Array) -> Change | None:
+    """Returns the change of an array that does not fit widened: what has happened to the first rows that differ."""
+    if len(one) == 1:
+        return find_change(one[0], other[0])
+    for axes in orders(one.ndim):
+        turned = one.transpose(axes)
+        if turned.shape == other.shape and np.array_equal(turned[:1], other[:1]) and np.array_equal(turned, other):
+            return transposed(axes)
+    count = max(1, _AT_ONCE * len(one) // one.size)
+    parts = [slice(start, min(start + count, len(one))) for start in range(0, len(one), count)]
+    differing = [rows for rows in parts if not np.array_equal(one[rows], other[rows])]
+    for rows in differing:  # one that has NaN where it should is no change
+        found = find_change(one[rows], other[rows])
+        if found is not None:
+            text = (
+                "Rows {from_row:,} to {to_row:,} of {rows:,} are the first that differ; of these, counted from the "
+                f"first: {found.template} {{parts_out:,}} of {{parts:,}} such parts differ."
+            )
+            where = {"from_row": rows.start, "to_row": rows.stop - 1, "rows": len(one)}
+            shares = {"parts_out": len(differing), "parts": len(parts)}
+            return Change(found.cause, text, found.parameters, {**found.facts, **where, **shares})
+    return None

@@ -1,0 +1,94 @@
+"""Values that stand elsewhere: axes turned or reversed, rows shifted, in another order or from another table."""
+
+import itertools
+
+import numpy as np
+
+from keras_pe.export.parity.diagnosis.relations.change import Change, is_same
+from keras_pe.export.results import Array, Cause
+
+_REACH = 16  # rows by which rows are looked for elsewhere
+_MOST_ROWS = 4096  # that are put in order
+
+
+def orders(ndim: int) -> list[tuple[int, ...]]:
+    """Returns every order of axes but their own."""
+    return list(itertools.permutations(range(ndim)))[1:] if ndim <= 5 else []
+
+
+def transposed(axes: tuple[int, ...]) -> Change:
+    """What is said of other axes."""
+    return Change(Cause.TRANSPOSED_AXES, "Its axes stand as {axes}.", {"axes": list(axes)})
+
+
+def turned_axes(one: Array, other: Array, tolerance: float) -> Change | None:
+    """An array whose axes are turned, whatever its shape is then."""
+    for axes in orders(one.ndim):
+        turned = one.transpose(axes)
+        if turned.shape == other.shape and is_same(turned, other, tolerance):
+            return transposed(axes)
+    return None
+
+
+def reversed_axes(one: Array, other: Array, tolerance: float) -> Change | None:
+    """An array along some of whose axes the values run backwards."""
+    for count in range(1, one.ndim + 1):
+        for axes in itertools.combinations(range(one.ndim), count):
+            if is_same(np.flip(one, axes), other, tolerance):
+                text = "Its values run backwards along axis {axes}."
+                return Change(Cause.REVERSED_VALUES, text, {"axes": ", ".join(map(str, axes))})
+    return None
+
+
+def shifted_rows(one: Array, other: Array, tolerance: float) -> Change | None:
+    """An array whose rows along an axis are those some places on."""
+    for axis in range(one.ndim):
+        length = one.shape[axis]
+        for k in [k for size in range(1, min(_REACH, length - 1) + 1) for k in (size, -size)]:
+            here = np.take(other, range(max(0, -k), length - max(0, k)), axis)
+            there = np.take(one, range(max(0, k), length + min(0, k)), axis)
+            if 2 * abs(k) < length and np.ptp(there) > 0 and is_same(there, here, tolerance):
+                text = "Index i of axis {axis} holds what belongs to i{k:+d}: off by {k:+d}."
+                return Change(Cause.SHIFTED_ROWS, text, {"axis": axis, "k": k})
+    return None
+
+
+def reordered_rows(one: Array, other: Array, tolerance: float) -> Change | None:
+    """An array that has its rows along an axis in another order."""
+    for axis in range(one.ndim):
+        if not 1 < one.shape[axis] <= _MOST_ROWS:
+            continue
+        rows, moved = (np.moveaxis(array, axis, 0).reshape(one.shape[axis], -1) for array in (one, other))
+        ordered = [np.lexsort(np.round(array, 5).T[:8]) for array in (rows, moved)]
+        if is_same(rows[ordered[0]], moved[ordered[1]], tolerance) and not is_same(rows, moved, tolerance):
+            facts = {"count": int((np.abs(rows - moved).max(axis=1) > 0).sum()), "size": one.shape[axis]}
+            text = "{count} of {size} indices of axis {axis} hold what belongs to others."
+            return Change(Cause.REORDERED_VALUES, text, {"axis": axis}, facts)
+    return None
+
+
+def other_layout(one: Array, other: Array, tolerance: float) -> Change | None:
+    """An array whose columns alternate where they should stand in halves, or the reverse."""
+    channels = one.shape[-1] if one.ndim else 0
+    if channels < 4 or channels % 2:
+        return None
+    interleave = np.arange(channels).reshape(2, -1).T.ravel()
+    for order, layout in ((interleave, "interleaved"), (np.argsort(interleave), "concatenated")):
+        turned = one[..., order]
+        if is_same(turned, other, tolerance) and not is_same(one, turned, tolerance):
+            text = "Its columns are those expected, in the {layout} order."
+            return Change(Cause.WRONG_LAYOUT, text, {"layout": layout})
+    return None
+
+
+def ends_at_row(one: Array, other: Array, tolerance: float) -> Change | None:
+    """An array that is right up to a row of its second axis, and wrong in every one after it."""
+    if one.ndim < 2 or one.shape[1] < 4:
+        return None
+    axes = tuple(axis for axis in range(one.ndim) if axis != 1)
+    wrong = np.abs(one - other).max(axis=axes) > tolerance
+    first = int(wrong.argmax())
+    if first < 2 or not wrong[first:].all():
+        return None
+    text = "It agrees up to position {last}, and not from {first} to {end}."
+    return Change(Cause.CLAMPED_TABLE, text, {"last": first - 1, "first": first}, {"end": len(wrong) - 1})

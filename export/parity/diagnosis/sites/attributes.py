@@ -1,0 +1,84 @@
+"""An attribute of the layer with another value, numbers that fit, and a convention that is two attributes."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit
+from keras_pe.export.parity.diagnosis.layer_call import with_attributes, with_numbers
+from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.sites.other_values import UNTRIED, other_values, sibling
+from keras_pe.export.results import Array, Cause
+
+_CAUSES = {
+    "layout": Cause.WRONG_LAYOUT,
+    "start_index": Cause.START_INDEX_OFF,
+    "endpoint": Cause.OTHER_CONVENTION,
+    "max_timescale": Cause.OTHER_CONVENTION,
+    "min_timescale": Cause.OTHER_CONVENTION,
+}
+_MOST_TOGETHER = 4  # numbers of a layer that are fitted together
+
+
+def other_attributes(fault: LayerFault) -> Edits:
+    """Yields the layer with each of its attributes changed; the activations last, since there are many of them."""
+    layer = fault.call.layer
+    if not (hasattr(layer, "get_config") and hasattr(layer, "variables")):
+        return
+    config = layer.get_config()
+    for name, value in sorted(config.items(), key=lambda item: item[0].endswith("activation")):
+        for said, other in other_values(name, value):
+            text = f"with {name}={said} instead of {_said(value)}"
+            yield Edit(_cause_of([name]), text, partial(with_attributes, fault, {name: other}))
+    if (kind := sibling(layer)) is not None:
+        yield Edit(Cause.OTHER_OPERATION, f"as a {kind.__name__}", partial(with_attributes, fault, {}, kind))
+    yield from _conventions(fault, config)
+    yield from _numbers(fault, config)
+
+
+def _conventions(fault: LayerFault, config: Mapping[str, Any]) -> Edits:
+    """Two attributes of a position encoding at once: a convention is often both."""
+    if not {"layout", "endpoint", "start_index"} <= set(config):
+        return
+    endpoint = {"endpoint": not config["endpoint"]}
+    layouts = [layout for _, layout in other_values("layout", config["layout"])]
+    changes = [{**endpoint, "layout": layout} for layout in layouts]
+    if isinstance(config["start_index"], int):
+        changes += [{**endpoint, "start_index": config["start_index"] + k} for k in (1, -1, 2)]
+        changes += [{"layout": layout, "start_index": config["start_index"] + k} for layout in layouts for k in (1, -1)]
+    for change in changes:
+        said = ", ".join(f"{name}={value!r}" for name, value in change.items())
+        yield Edit(Cause.OTHER_CONVENTION, f"with {said}", partial(with_attributes, fault, change))
+
+
+def _numbers(fault: LayerFault, config: Mapping[str, Any]) -> Edits:
+    """Each number of the layer, those that it keeps for itself too, as it fits the artifact's numbers; then all."""
+    own = {name: v for name, v in config.items() if isinstance(v, float) and name not in UNTRIED}
+    private = {n: v for n, v in vars(fault.call.layer).items() if n.startswith("_") and isinstance(v, float)}
+    values = {**own, **private}
+    together = [tuple(values)] if 1 < len(values) <= _MOST_TOGETHER else []
+    for names in [*((name,) for name in values), *together]:
+        start = {name: values[name] for name in names}
+        yield NumericEdit(start, partial(_with_values, fault, names), partial(_with_other_numbers, fault, start))
+
+
+def _with_values(fault: LayerFault, names: tuple[str, ...], *numbers: float) -> Array:
+    return with_numbers(fault, dict(zip(names, numbers, strict=True)))
+
+
+def _with_other_numbers(fault: LayerFault, start: Mapping[str, float], moved: Mapping[str, float]) -> Edit:
+    said = " and ".join(f"{name}={value:.6g} instead of {start[name]:.6g}" for name, value in moved.items())
+    return Edit(_cause_of(list(moved)), f"with {said}", partial(with_numbers, fault, moved))
+
+
+def _cause_of(names: list[str]) -> Cause:
+    """Returns what other values of some attributes are called."""
+    causes = {_CAUSES.get(name) for name in names}
+    known = causes.pop() if len(causes) == 1 else None
+    return known or Cause.attribute(*(name.strip("_") for name in names))
+
+
+def _said(value: Any) -> str:
+    """Returns an attribute in a word: a function that was described is said by its name."""
+    described = isinstance(value, dict) and isinstance(value.get("config"), str)
+    return repr(value["config"]) if described else repr(value)

@@ -1,0 +1,115 @@
+"""A diagnosis ends in time and says what it did not get to, and nothing that goes wrong in it costs the verdict."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+
+from keras_pe.export import check_parity
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.parity.diagnosis import budget as budgets
+from keras_pe.export.parity.diagnosis.budget import Budget
+from keras_pe.export.parity.diagnosis.diagnose import diagnose
+from keras_pe.export.runtimes.in_process import InProcessRunner
+from keras_pe.export.runtimes.runtime import RuntimeSpec
+
+RNG = np.random.default_rng(0)
+
+
+class Noisy(InProcessRunner):
+    """Returns values of no model for a model of one layer, and lets that layer's output be replaced."""
+
+    version = "noisy 1"
+    capabilities = frozenset({"intermediates"})
+
+    def __init__(self, shape, outputs) -> None:
+        super().__init__(RuntimeSpec("noisy", "onnx", "-", "numpy", "-"), None, None)
+        self.inputs = (TensorInfo("x", ("batch", *shape[1:]), "float32"),)
+        self.outputs = outputs
+
+    def load(self, path=None):
+        pass
+
+    def run(self, inputs):
+        return {"y": self.outputs}
+
+    def intermediates(self, inputs, replaced):
+        return {"y": self.outputs, **replaced}
+
+
+class Broken(Noisy):
+    """Ends every look inside with an error of no known kind."""
+
+    def intermediates(self, inputs, replaced):
+        raise ZeroDivisionError("the inside of this graph cannot be run")
+
+    def weights(self):
+        raise KeyError("the weights neither")
+
+
+class Undescribed(keras.layers.Layer):
+    """A layer that cannot be made again."""
+
+    def call(self, x):
+        return 2.0 * x
+
+    def get_config(self):
+        raise NotImplementedError("no configuration")
+
+
+def _diagnosed(layer, shape, runner_class=Noisy, budget=None, tell=None):
+    """Returns what is said of a runtime that returns noise in the place of one layer's output."""
+    x = keras.Input(shape[1:], name="x")
+    reference = KerasReference(keras.Model(x, layer(x)))
+    case = Case("case", {"x": RNG.normal(size=shape).astype(np.float32)}, "given")
+    expectations = reference.answer((case,))
+    expected = expectations[0].outputs["y"]
+    runner = runner_class(shape, RNG.normal(size=expected.shape).astype(np.float32))
+    run = run_cases(runner, runner.spec, None, reference, expectations)
+    result = diagnose(run, runner, reference, {}, budget)
+    assert result.cases == run.result.cases
+    assert not result.passed
+    return result
+
+
+def test_a_search_ends_when_its_time_is_over_and_says_what_it_did_not_get_to(monkeypatch) -> None:
+    asked = itertools.count()
+    monkeypatch.setattr(budgets, "perf_counter", lambda: float(next(asked)))
+    told: list[str] = []
+    # A second goes by between two looks at the clock, and it is looked at before each call of a layer.
+    result = _diagnosed(keras.layers.Dense(3, name="y"), (2, 4), budget=Budget(25.0, told.append))
+    (finding,) = result.findings
+    assert (finding.cause, finding.layer) == ("unknown", "y")
+    assert "Not reached within 25 s (`diagnosis_seconds`)" in finding.evidence
+    assert "other weights" in finding.evidence
+    assert next(asked) < 60, "what comes after it asks once each"
+    assert "other attributes of 'y'" in told
+
+
+@pytest.mark.slow
+def test_a_recurrence_of_a_thousand_steps_is_searched_in_time() -> None:
+    layer = keras.layers.LSTM(8, return_sequences=True, name="y")
+    result = _diagnosed(layer, (1, 1024, 4), budget=Budget(20.0))
+    (finding,) = result.findings
+    assert finding.cause == "unknown"
+    assert "Not reached within 20 s" in finding.evidence
+
+
+def test_a_layer_that_cannot_be_described_and_a_graph_that_cannot_be_read_cost_no_verdict() -> None:
+    (finding,) = _diagnosed(Undescribed(name="y"), (2, 4)).findings
+    assert (finding.cause, finding.layer) == ("unknown", "y")
+    assert "changes of the layer 'y' (no configuration)" in finding.evidence
+    (finding,) = _diagnosed(keras.layers.Dense(3, name="y"), (2, 4), Broken).findings
+    assert finding.cause == "unknown"
+    assert "a look inside the artifact (the inside of this graph cannot be run)" in finding.evidence
+    assert "the weights in the artifact ('the weights neither')" in finding.evidence
+
+
+def test_seconds_below_zero_are_refused() -> None:
+    for seconds in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="`diagnosis_seconds` must be at least 0"):
+            check_parity("model.keras", "model.onnx", diagnosis_seconds=seconds)
