@@ -31,7 +31,7 @@ class Noisy(InProcessRunner):
         self.inputs = (TensorInfo("x", ("batch", *shape[1:]), "float32"),)
         self.outputs = outputs
 
-    def load(self, path=None):
+    def load(self, path=None, spec=None):
         pass
 
     def run(self, inputs):

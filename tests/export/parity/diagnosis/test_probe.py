@@ -27,7 +27,7 @@ class Random(InProcessRunner):
     def __init__(self) -> None:
         super().__init__(RuntimeSpec("random", "onnx", "-", "numpy", "-"), None, None)
 
-    def load(self, path=None):
+    def load(self, path=None, spec=None):
         pass
 
     def run(self, inputs):

@@ -34,7 +34,7 @@ class Ending(InProcessRunner):
         self.function, self.beyond = function, beyond
         self.lengths: list[int] = []
 
-    def load(self, path=None):
+    def load(self, path=None, spec=None):
         pass
 
     def run(self, inputs):

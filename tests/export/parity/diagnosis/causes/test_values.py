@@ -30,7 +30,7 @@ class Given(InProcessRunner):
         super().__init__(RuntimeSpec("given", "onnx", "-", "numpy", "-"), None, None)
         self.answer = answer
 
-    def load(self, path=None):
+    def load(self, path=None, spec=None):
         pass
 
     def run(self, inputs):
