@@ -41,8 +41,7 @@ def passed_through(probe: Probe) -> Iterator[Finding]:
 def changed_outputs(probe: Probe) -> Iterator[Finding]:
     """An output that one relation makes of what is expected, the same in every case that fails and can show it."""
     for name, pairs in _failing_outputs(probe).items():
-        largest = max(pairs, key=lambda pair: pair[0].size)
-        telling = [pair for pair in pairs if pair[0].size >= _TELLING] or [largest]
+        telling = [pair for pair in pairs if pair[0].size >= _TELLING] or pairs
         changes = [find_change(*pair, _slack(pair[0]), OF_OUTPUTS) for pair in telling]
         broken = (each for each in changes if each is not None and each.cause is Cause.NOT_A_NUMBER)
         if (change := next(broken, None)) is not None:
