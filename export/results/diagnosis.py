@@ -108,9 +108,12 @@ class Cause(StrEnum):
     def _missing_(cls, value: object) -> Self | None:
         if not isinstance(value, str) or _OPEN.fullmatch(value) is None:
             return None
-        cause = str.__new__(cls, value)
-        cause._name_ = cause._value_ = value
-        return cause
+        return str.__new__(cls, value).named()
+
+    def named(self) -> Self:
+        """Makes a member of a phrase that was none: the machinery of Enum reads both of these."""
+        self._name_ = self._value_ = str.__str__(self)
+        return self
 
 
 @dataclass(frozen=True)

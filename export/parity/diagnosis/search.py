@@ -134,18 +134,18 @@ class _Search:
             return
         short = _Search(self.probe, begun, begun.actual, error)
         for first, edit in zip(site(begun), site(self.fault), strict=True):
-            if isinstance(first, Edit) and short._left(first) <= short.allowed:
+            if isinstance(first, Edit) and short.left(first) <= short.allowed:
                 yield edit
             elif isinstance(first, NumericEdit) and isinstance(edit, NumericEdit):
-                yield from (edit.edit(numbers) for numbers in short._found(first))
+                yield from (edit.edit(numbers) for numbers in short.found(first))
 
     def _try(self, edit: Edit) -> bool:
-        left = self._left(edit)
+        left = self.left(edit)
         if left <= self.allowed and (self.best is None or left < self.best[0]):
             self.best = (left, edit)
         return left <= self.seen.tolerance
 
-    def _left(self, edit: Edit) -> float:
+    def left(self, edit: Edit) -> float:
         """Returns what an edit leaves of the difference; infinity where it is none that the layer takes."""
         self.probe.budget.check()
         result = self._computed(edit.compute)
@@ -168,9 +168,9 @@ class _Search:
             return None
 
     def _fit(self, edit: NumericEdit) -> Iterator[Edit]:
-        return (edit.edit(numbers) for numbers in self._found(edit))
+        return (edit.edit(numbers) for numbers in self.found(edit))
 
-    def _found(self, edit: NumericEdit) -> Iterator[dict[str, float]]:
+    def found(self, edit: NumericEdit) -> Iterator[dict[str, float]]:
         """Yields the numbers that fit, those that have moved, first as one would write them."""
 
         def compute(*numbers: float) -> Array:
