@@ -58,7 +58,7 @@ def _causes(expected, actual):
     ({"y": NOISE}, {"z": NOISE, "a": OTHER}, "renamed output"),
     ({"y": NOISE}, {"z": OTHER, "a": OTHER}, "missing output"),
     ({"y": NOISE}, {"y": NOISE, "z": OTHER}, "extra output"),
-    ({"y": NOISE}, {"y": NOISE.astype(np.float64)}, "other dtype"),
+    ({"y": NOISE}, {"y": NOISE.astype(np.float16)}, "other dtype"),
     ({"y": NOISE[..., 0]}, {"y": np.ones((2, 5), np.float32)}, "input returned"),
     ({"y": NOISE}, {"y": NOISE + 0.1}, "offset values"),
     ({"y": NOISE}, {"y": OTHER}, "unknown"),
