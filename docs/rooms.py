@@ -1,42 +1,58 @@
-"""Draws the rooms and what they import from each other, as a Mermaid chart in docs/architecture.md.
+"""Draws the folders of the package and what they import from each other, as a Mermaid chart in docs/architecture.md.
 
 Usage: python docs/rooms.py
 """
 
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- rooms: written by docs/rooms.py -->", "<!-- end of rooms -->"
 
 
-def edges() -> set[tuple[str, str]]:
-    """Returns which room imports from which."""
-    from tests.source_tree import modules, own_imports, room
+def graph() -> dict[str, set[str]]:
+    """Returns which folder imports which: those of `keras_pe` and of `keras_pe.export`, by way of single files too."""
+    from tests.source_tree import modules, own_imports, packages
 
-    pairs = {(room(name), room(each)) for name, path in modules().items() for each in own_imports(path)}
-    return {(importer, imported) for importer, imported in pairs if importer != imported}
+    folders = [name for name in packages() if name.count(".") - name.startswith("keras_pe.export.") == 1]
+    folders.remove("keras_pe.export")
+
+    def folder(module: str) -> str:
+        return next((name for name in folders if f"{module}.".startswith(f"{name}.")), module)
+
+    found: dict[str, set[str]] = {name: set() for name in folders}
+    for name, path in modules().items():
+        found.setdefault(folder(name), set()).update(map(folder, own_imports(path)))
+
+    def reached(name: str, seen: set[str]) -> set[str]:
+        for each in found.get(name, set()) - seen - {name}:
+            seen.add(each)
+            if each not in folders:
+                reached(each, seen)
+        return seen
+
+    return {name: reached(name, set()) & set(folders) - {name} for name in folders}
 
 
-def reduced(pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Returns the pairs that follow from no others: what is imported by way of a third room is not drawn again."""
-    targets = {importer: {b for a, b in pairs if a == importer} for importer, _ in pairs}
+def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Returns the arrows that follow from no others: what is imported by way of a third folder is not drawn again."""
 
-    def reachable(start: str) -> set[str]:
-        return set().union(*({each} | reachable(each) for each in targets.get(start, ())))
+    def below(name: str) -> set[str]:
+        return graph[name].union(*(below(each) for each in graph[name]))
 
-    return {(a, b) for a, b in pairs if not any(b in reachable(c) for c in targets[a] - {b})}
+    return {name: graph[name].difference(*(below(each) for each in graph[name])) for name in graph}
 
 
 def chart() -> str:
     """Returns the chart: an arrow points to what is imported."""
-    from tests.source_tree import ROOMS
-
-    number = {room: f"r{index}" for index, room in enumerate(ROOMS)}
+    edges = graph()
+    order = list(TopologicalSorter({name: sorted(edges[name]) for name in sorted(edges)}).static_order())
+    key = {name: f"r{index}" for index, name in enumerate(order)}
     lines = ["```mermaid", "flowchart BT"]
-    lines += [f'  {key}["{room}"]' for room, key in number.items()]
-    drawn = sorted(reduced(edges()), key=lambda pair: [list(number).index(room) for room in pair])
-    lines += [f"  {number[importer]} --> {number[imported]}" for importer, imported in drawn]
+    lines += [f'  {key[name]}["{name.removeprefix("keras_pe.").replace(".", "/")}/"]' for name in order]
+    arrows = reduced(edges)
+    lines += [f"  {key[name]} --> {key[each]}" for name in order for each in sorted(arrows[name], key=order.index)]
     return "\n".join([*lines, "```"])
 
 

@@ -1,42 +1,11 @@
-"""What the source says of itself: its modules, what each imports, and the rooms that they stand in."""
+"""What the source says of itself: its modules, what each imports, and the folders that they stand in."""
 
 import ast
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-
-# The rooms in the order of their stages: a room imports from those above it and from itself, never from one below.
-# A module belongs to the longest name that it starts with.
-ROOMS: dict[str, tuple[str, ...]] = {
-    "signal": ("signal",),
-    "the package": ("lazy", "palette", "protocols", "registration", "tried_versions", "version"),
-    "rotations": ("rotations",),
-    "layers": ("layers",),
-    "around the layers": ("tensor2tensor", "conventions", "plots", "shifts", "masks"),
-    "keras_pe": ("",),
-    "artifacts": ("export", "export.artifacts", "export.errors", "export.messages", "export.dependencies"),
-    "model": ("export.model",),
-    "graph": ("export.graph",),
-    "publishing": ("export.publishing",),
-    "processes": ("export.processes",),
-    "runtimes": ("export.runtimes",),
-    "results": ("export.results", "export.parity.reports"),
-    "comparison": ("export.comparison",),
-    "smoke test": ("export.smoke_test", "export.handover"),
-    "exporters": ("export.onnx", "export.saved_model", "export.litert", "export.litert_conversion"),
-    "diagnosis": ("export.parity.diagnosis",),
-    "check": ("export.parity",),
-    "bundles": ("export.parity.bundle",),
-    "statistics": ("export.parity.statistics",),
-    "data": ("export.parity.data", "export.parity.plugins"),
-    "work": ("export.parity.work",),
-    "data sets": ("export.parity.dataset",),
-    "connectors": ("export.connectors",),
-    "demo": ("demo",),
-    "command line": ("cli", "__main__"),
-}  # fmt: skip
-_ROOM_OF = {f"keras_pe.{name}".rstrip("."): room for room, names in ROOMS.items() for name in names}
 
 
 @cache
@@ -52,7 +21,8 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imports(path: Path) -> set[str]:
+@cache
+def imports(path: Path) -> frozenset[str]:
     """Returns the modules that a file imports, also inside functions; those for type checkers aside.
 
     Of this project's packages it is the module that is imported from; of others the full name, a function's too.
@@ -69,19 +39,33 @@ def imports(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             full = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {name if name in known or node.module not in known else node.module for name in full}
-    return found
+    return frozenset(found)
 
 
 def own_imports(path: Path) -> set[str]:
     """Returns the modules of this project among `imports`."""
-    return imports(path) & set(modules())
+    return set(imports(path) & modules().keys())
 
 
-def room(module: str) -> str:
-    """Returns the room of a module."""
-    if module in _ROOM_OF:
-        return _ROOM_OF[module]
-    parts = module.split(".")
-    # `keras_pe` itself begins every name, and is no room of what is in it.
-    prefixes = (".".join(parts[:count]) for count in range(len(parts), 1, -1))
-    return next(_ROOM_OF[prefix] for prefix in prefixes if prefix in _ROOM_OF)
+def packages() -> list[str]:
+    """Returns the modules that are folders."""
+    return [name for name, path in modules().items() if path.name == "__init__.py"]
+
+
+def siblings(package: str) -> dict[str, set[str]]:
+    """Returns the files and folders of a package, and which of the others each imports. A folder counts as one.
+
+    What stands in the package's own `__init__.py` goes by the name of the package.
+    """
+
+    def part(module: str) -> str | None:
+        if module == package:
+            return package
+        inside = module.removeprefix(f"{package}.")
+        return None if inside == module else f"{package}.{inside.partition('.')[0]}"
+
+    found: dict[str, set[str]] = defaultdict(set)
+    for name, path in modules().items():
+        if importer := part(name):
+            found[importer] |= {imported for each in own_imports(path) if (imported := part(each))} - {importer}
+    return dict(found)

@@ -7,29 +7,33 @@ import subprocess
 import sys
 import zipfile
 from collections import Counter
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import keras_pe.export.runtimes
-from tests.source_tree import ROOMS, ROOT, imports, modules, own_imports, room
+from tests.source_tree import ROOT, imports, modules, own_imports, packages, siblings
 
 
-def test_imports_go_to_earlier_rooms() -> None:
-    known = modules()
-    order = list(ROOMS)
-    assert len(known) > 40
-    wrong = [
-        f"{name} ({room(name)}) imports {imported} ({room(imported)})"
-        for name, path in known.items()
-        for imported in own_imports(path)
-        if order.index(room(imported)) > order.index(room(name))
-    ]
-    assert not wrong
+def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
+    """Returns nodes that lead from one to the next and back to the first; none where there is no circle."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
-def test_every_room_has_a_module() -> None:
-    assert {room(name) for name in modules()} == set(ROOMS)
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    assert len(modules()) > 40
+    assert circle({name: own_imports(path) for name, path in modules().items()}) == []
+
+
+def test_the_files_and_folders_of_a_folder_import_in_one_direction() -> None:
+    found = {package: circle(siblings(package)) for package in packages()}
+    assert {package: names for package, names in found.items() if names} == {}
 
 
 def test_imports_are_absolute_and_name_what_they_import() -> None:
@@ -131,6 +135,56 @@ def test_nothing_of_another_package_is_replaced_outside_the_doors() -> None:
     assert not found
 
 
+# What is a value with fields, of which a text is made once, in a report: no other code takes the text apart.
+FIELDS = {"cause", "problem", "status", "evidence", "error", "runtime", "version"}
+READING = {"startswith", "endswith", "partition", "rpartition", "split", "replace", "find"}
+
+
+def reads_a_sentence(node: ast.AST) -> bool:
+    """Whether code compares such a field with a text, looks for a text in it, or takes it apart."""
+
+    def is_field(each: ast.AST) -> bool:
+        return isinstance(each, ast.Attribute) and each.attr in FIELDS
+
+    def is_text(each: ast.AST) -> bool:
+        if isinstance(each, ast.Tuple | ast.Set | ast.List):
+            return any(map(is_text, each.elts))
+        return isinstance(each, ast.JoinedStr) or (isinstance(each, ast.Constant) and each.value not in ("", None))
+
+    if isinstance(node, ast.Compare):
+        sides = [node.left, *node.comparators]
+        return any(map(is_field, sides)) and any(map(is_text, sides))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr in READING and is_field(node.func.value)
+    return False
+
+
+def test_no_logic_reads_a_sentence() -> None:
+    found = [
+        f"{name}:{node.lineno}: {ast.unparse(node)}"
+        for name, path in modules().items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.expr) and reads_a_sentence(node)
+    ]
+    assert not found
+
+
+# Where these words are names of dimensions, and where they are others': ONNX's of a file's part, JSON's of a row.
+DIMENSIONS = "keras_pe.export.model.sizes.dimensions"
+OTHERS = tuple(f"keras_pe.export.{name}" for name in ("artifacts.onnx_file", "onnx.writing", "parity.statistics"))
+
+
+def test_names_of_dimensions_stand_in_one_place() -> None:
+    found = [
+        f"{name}:{node.lineno}"
+        for name, path in modules().items()
+        if name.startswith("keras_pe.export") and not name.startswith((DIMENSIONS, *OTHERS))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in ("batch", "length")
+    ]
+    assert not found
+
+
 def test_parity_knows_no_exporter_and_no_exporter_knows_parity() -> None:
     exporters = (
         "keras_pe.export.onnx",
@@ -174,8 +228,7 @@ def test_the_package_list_is_what_is_on_disk() -> None:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     listed = config["options"]["packages"].split()
-    on_disk = [name for name, path in modules().items() if path.name == "__init__.py"]
-    assert sorted(listed) == sorted(on_disk)
+    assert sorted(listed) == sorted(packages())
 
 
 def test_the_export_package_is_a_link_to_the_top_level_folder() -> None:

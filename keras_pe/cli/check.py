@@ -21,6 +21,12 @@ _EXISTING = click.Path(exists=True, path_type=Path)
 _LONGEST = 86_400.0  # seconds: a day
 
 
+def _check_timeout(context: click.Context, parameter: click.Parameter, seconds: float) -> float:
+    if not 0 < seconds <= _LONGEST:
+        raise click.BadParameter(f"It must be above 0 and at most a day. Received: {seconds:g} seconds.")
+    return seconds
+
+
 def _check_ranges(
     context: click.Context, parameter: click.Parameter, ranges: tuple[tuple[str, float, float], ...]
 ) -> tuple[tuple[str, float, float], ...]:
@@ -54,8 +60,8 @@ def _check_ranges(
 @data_options
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, _LONGEST, min_open=True),
     default=120.0,
+    callback=_check_timeout,
     show_default=True,
     help="Seconds a runtime may take for one answer.",
 )
