@@ -104,9 +104,9 @@ def _usual(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.
     """Draws what a model usually meets, negative integers among it."""
     kind = np.dtype(as_dtype(spec.dtype)).kind
     if spec.dtype == "bool":
-        mask = rng.random(shape) < 0.7
+        mask = np.atleast_1d(rng.random(shape) < 0.7)
         mask[..., :1] = True  # a row without anything to attend to is a case of its own
-        return mask
+        return mask.reshape(shape)
     if spec.dtype == "string":
         return draw_texts(role.vocabulary, shape, rng)
     if kind in "iu":
@@ -114,9 +114,8 @@ def _usual(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.
         low = least if role.low is None else role.low
         drawn = rng.integers(int(low), int(low + 128 if role.high is None else role.high), shape)
         if role.role == "ids" and low == 0 and len(shape) > 1:
-            drawn[1::2, -(shape[1] // 4) or shape[1] :] = (
-                0  # every second row ends in what many models take for padding
-            )
+            # Every second row ends in what many models take for padding.
+            drawn[1::2, -(shape[1] // 4) or shape[1] :] = 0
         return draw_numbers(role.vocabulary, drawn, rng)
     if role.low is not None and role.high is not None:
         return rng.uniform(role.low, role.high, shape)

@@ -66,9 +66,10 @@ def test_the_last_case_is_the_first_once_more():
     assert (cases[-1].inputs["x"] == cases[0].inputs["x"]).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
 @pytest.mark.parametrize("shape", [(), (4,), ("batch",), ("length", 3)])
-def test_every_rank_can_be_swept(shape):
-    for case in sweep((TensorInfo("x", shape, "float32"),), {}, seed=0):
+def test_every_rank_can_be_swept(shape, dtype):
+    for case in sweep((TensorInfo("x", shape, dtype),), {}, seed=0):
         assert case.inputs["x"].ndim == len(shape)
 
 
