@@ -9,7 +9,7 @@ import weakref
 from pathlib import Path
 from typing import Self
 
-_PREFIX = "keras-pe-"
+_PREFIX = ".keras_pe-room-"  # no name that a user gives to a folder: what has it is removed
 
 
 class Room:

@@ -1,6 +1,7 @@
 """`keras-pe doctor` from the outside."""
 
 import importlib.metadata
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ def keras_as_it_comes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("KERAS_BACKEND", raising=False)
     monkeypatch.setenv("KERAS_HOME", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delitem(sys.modules, "keras", raising=False)  # a Keras that runs says itself what its backend is
 
 
 def doctor() -> Result:

@@ -59,8 +59,12 @@ def is_there(pid: int) -> bool:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_child_that_computes_ends_with_a_parent_that_is_killed_and_its_folder_goes_with_the_next() -> None:
-    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+def test_a_child_that_computes_ends_with_a_parent_that_is_killed_and_its_folder_goes_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where nobody else makes rooms meanwhile
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": str(tmp_path)}
+    (tmp_path / "keras-pe-demo").mkdir()  # a user's own
     parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True, env=paths)
     assert parent.stdout is not None
     pid, folder = parent.stdout.readline().split()
@@ -75,6 +79,7 @@ def test_a_child_that_computes_ends_with_a_parent_that_is_killed_and_its_folder_
     assert Path(folder).exists()
     with Room():
         assert not Path(folder).exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["keras-pe-demo"]
 
 
 def test_notes_come_before_the_answer() -> None:
