@@ -66,7 +66,7 @@ def test_a_longest_timescale_that_somebody_chose_is_named_first() -> None:
     check((next(ways), longest, channels, next(lengths), name, kind) for longest, channels, name, kind in rest)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # some 5,000 tables; the test above is a sample of them
 def test_a_longest_timescale_that_somebody_chose_is_named_first_at_many_sizes() -> None:
     longest = (50.0, 100.0, 500.0, 1000.0, 2000.0, 5000.0, 50_000.0, 5e5, 1e6)
     ways = ("exponential", "power", "power of the inverse")
