@@ -57,6 +57,7 @@ def statistics(files: Files, data: Path, **options: object) -> bytes:
     return report.results[0].statistics.to_bytes()
 
 
+@pytest.mark.timeout(1500)  # seconds: four engines, each of which starts TensorFlow in its workers
 @pytest.mark.parametrize(
     "rows",  # in CI the first: a fixed sample of what the second runs
     [
