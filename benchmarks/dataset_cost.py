@@ -35,16 +35,17 @@ def bare(model: str, artifact: str, data: str) -> float:
     """Returns the rows a second of the loop. Runs in a worker."""
     import onnxruntime
 
-    from keras_pe.export.parity.work.row_reference import KerasRows
+    from keras_pe.export.comparison.references.keras import KerasReference
+    from keras_pe.export.model.saved_file import load_model
 
-    reference = KerasRows.load(Path(model), None)
+    reference = KerasReference(load_model(Path(model)), compiled=True)
     session = onnxruntime.InferenceSession(artifact, providers=["CPUExecutionProvider"])
     rows = np.load(data, mmap_mode="r")
     seconds = 0.0
     for start in range(-BATCH, len(rows) - BATCH + 1, BATCH):  # the first turn is not counted: it traces
         begin = time.perf_counter()
         batch = np.array(rows[max(start, 0) : max(start, 0) + BATCH])
-        reference.run({"x": batch})
+        reference.expect({"x": batch})
         session.run(None, {"x": batch})
         seconds += time.perf_counter() - begin if start >= 0 else 0.0
     return len(rows) / seconds

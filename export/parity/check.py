@@ -18,6 +18,7 @@ from keras_pe.export.comparison.references.opening import (
     locate,
     locate_artifacts,
     open_reference,
+    study,
 )
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.comparison.run import Run, run_cases
@@ -108,7 +109,8 @@ def check_parity(
         groups = [list(group) for _, group in itertools.groupby(ready, key=lambda job: (job[0].factory, job[1]))]
         workers = [None if g[0][0].format == "keras" else stack.enter_context(Worker(g[0][0], timeout)) for g in groups]
         watch.stage("start the runtimes")
-        reference = stack.enter_context(open_reference(model, input_signature, timeout, sizes, ranges or {}, watch))
+        reference = stack.enter_context(open_reference(model, input_signature, timeout, sizes, watch=watch))
+        study(reference, ranges or {}, watch)
         tell(0, total, reference.name)
         expectations = reference.answer(choose_cases(reference, inputs, seed))
         watch.stage("run the reference")

@@ -4,15 +4,10 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from keras_pe.export.artifacts.reading import read_artifact
-from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.inputs.input_roles import Role
-from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.errors import RuntimeRefusedError
-from keras_pe.export.model.sizes.dimensions import Dimension, all_dimensions, dimensions_from_json
+from keras_pe.export.comparison.references.reference import Reference
+from keras_pe.export.model.sizes.dimensions import all_dimensions, dimensions_from_json
 from keras_pe.export.model.sizes.sizes import SizeRange
 from keras_pe.export.publishing.metadata import SIZES_KEY
 from keras_pe.export.results import Array
@@ -20,24 +15,18 @@ from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 
 
-class ArtifactReference:
+class ArtifactReference(Reference):
     """An artifact in a runtime of its own.
 
     Raises:
         RuntimeRefusedError, RuntimeDiedError, RuntimeHungError: If it cannot be loaded.
     """
 
-    roles: Mapping[str, Role] = {}
-    sizes: Mapping[str, int] = {}
-    dimensions: Mapping[str, Dimension] = {}
-    model = None
-    signature = None
-
     def __init__(
         self, path: Path, spec: RuntimeSpec, timeout: float, sizes: Mapping[str, Sequence[int]] | None = None
     ) -> None:
         self.name = str(path)
-        self.basis = f"{path} in {spec.name}, tolerance by dtype"
+        self._runtime = spec.name
         self._worker = Worker(spec, timeout)
         try:
             self._worker.load(path)
@@ -58,28 +47,12 @@ class ArtifactReference:
             self.dimensions = {**self.dimensions, name: replace(self.dimensions[name], sizes=given)}
         self.version = self._worker.version
 
-    def __enter__(self) -> Self:
-        return self
+    @property
+    def basis(self) -> str:
+        return f"{self.name} in {self._runtime}, tolerance by dtype"
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._worker.close()
-
-    def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
-        return tuple(self._answer(case) for case in cases)
 
     def expect(self, inputs: Mapping[str, Array]) -> Arrays:
         return self._worker.run(inputs)
-
-    def truth(self, inputs: Mapping[str, Array]) -> Arrays:
-        return {}
-
-    def noise(self, cases: Sequence[Case]) -> Sequence[Mapping[str, Array]]:
-        return [{} for _ in cases]
-
-    def _answer(self, case: Case) -> Expectation:
-        try:
-            return Expectation(case, self._worker.run(case.inputs))
-        except RuntimeRefusedError as error:
-            return Expectation(case, None, error=str(error))

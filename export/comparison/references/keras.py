@@ -5,8 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role, find_roles
 from keras_pe.export.comparison.law import is_float
 from keras_pe.export.comparison.references.noise import measure_noise, measure_spread
-from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.rebuild.cloning import with_dtype
@@ -27,7 +26,7 @@ from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype, plain
 
 
-class KerasReference:
+class KerasReference(Reference):
     """A Keras model, its answers measured against those of the same model in float64 where there can be one.
 
     The model is called as it is; what it assigns to its variables is forgotten. What its inputs are for, and its
@@ -58,17 +57,11 @@ class KerasReference:
         self.dimensions = self.signature.dimensions
         self.version = f"keras {keras.__version__}"
         self.no_rebuild = ""
-        self._roles: Mapping[str, Role] | None = None
         self._noise: dict[Case, Mapping[str, Array]] = {}
         is_traced = compiled and keras.backend.backend() == "tensorflow"
         self._call = self._as_graph(for_all_sizes=True) if is_traced else self._call_model
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self.float64_model = self.float32_model = None
 
     @property
@@ -79,13 +72,9 @@ class KerasReference:
             return f"Keras' own answer ({self.no_rebuild}), tolerance by dtype{remark}"
         return f"a float64 rebuild of the model, at most 8 times Keras' own error{remark}"
 
-    @property
-    def roles(self) -> Mapping[str, Role]:
-        return self._found_roles[0] if self._roles is None else self._roles
-
-    @roles.setter
-    def roles(self, roles: Mapping[str, Role]) -> None:
-        self._roles = roles
+    @cached_property
+    def roles(self) -> Mapping[str, Role]:  # type: ignore[override]  # found when it is first asked for
+        return self._found_roles[0]
 
     @cached_property
     def _found_roles(self) -> tuple[dict[str, Role], str | None]:
@@ -201,7 +190,8 @@ class KerasReference:
         @tf.function(input_signature=[specs] if for_all_sizes else None, autograph=False)  # type: ignore[untyped-decorator]
         def call(tensors: dict[str, Any]) -> dict[str, Any]:
             with state_left_alone():  # what a call assigns is forgotten: a batch knows nothing of those before it
-                return self.signature.call(self.model, tensors)
+                outputs: dict[str, Any] = self.signature.call(self.model, tensors)
+                return outputs
 
         def run(inputs: Mapping[str, Array]) -> Arrays:
             arrays = {spec.name: inputs[spec.name].astype(as_dtype(spec.dtype), copy=False) for spec in self.inputs}

@@ -70,9 +70,10 @@ def open_reference(
     model: Any,
     input_signature: Any,
     timeout: float,
-    sizes: Mapping[str, Sequence[int]] | None,
-    ranges: Mapping[str, tuple[float, float]],
-    watch: Stopwatch,
+    sizes: Mapping[str, Sequence[int]] | None = None,
+    *,
+    compiled: bool = False,
+    watch: Stopwatch | None = None,
 ) -> Reference:
     """Returns the reference that a model, a path or an artifact stands for, to be used in a `with` statement.
 
@@ -81,30 +82,14 @@ def open_reference(
         input_signature: Of a Keras model.
         timeout: Of an artifact.
         sizes: Those that dynamic dimensions take.
-        ranges: The fair values of inputs.
+        compiled: Whether a Keras model answers as one graph for all sizes, where it can.
         watch: Measures how long it takes.
 
     Raises:
-        ValueError: If it cannot be opened, or a range is of no input.
+        ValueError: If it cannot be opened.
+        RuntimeFailedError: If it is an artifact that does not load.
     """
-    reference = _open(model, input_signature, timeout, sizes, watch)
-    names = {spec.name for spec in reference.inputs}
-    if unknown := set(ranges) - names:
-        with reference:
-            raise ValueError(
-                f"`ranges` must be of inputs: {', '.join(sorted(names))}. Received: {', '.join(sorted(unknown))}."
-            )
-    reference.roles = given_roles(ranges, reference.roles)
-    return reference
-
-
-def _open(
-    model: Any,
-    input_signature: Any,
-    timeout: float,
-    sizes: Mapping[str, Sequence[int]] | None,
-    watch: Stopwatch,
-) -> Reference:
+    watch = watch or Stopwatch()
     if is_path(model):
         format, path = locate(model)
         if format == "stored":
@@ -119,13 +104,31 @@ def _open(
         watch.stage("load the model")
     from keras_pe.export.comparison.references.keras import KerasReference
 
-    reference = KerasReference(model, input_signature, sizes)
+    reference = KerasReference(model, input_signature, sizes, compiled=compiled)
     watch.stage("find the signature")
-    _ = reference.roles
+    return reference
+
+
+def study(reference: Reference, ranges: Mapping[str, tuple[float, float]], watch: Stopwatch) -> None:
+    """Finds what the inputs are for, and makes the rebuilds, before the reference is asked the first case.
+
+    Args:
+        reference: An open reference.
+        ranges: The fair values of inputs, as the user gave them.
+        watch: Measures how long it takes.
+
+    Raises:
+        ValueError: If a range is of no input.
+    """
+    names = {spec.name for spec in reference.inputs}
+    if unknown := set(ranges) - names:
+        raise ValueError(
+            f"`ranges` must be of inputs: {', '.join(sorted(names))}. Received: {', '.join(sorted(unknown))}."
+        )
+    reference.roles = given_roles(ranges, reference.roles)
     watch.stage("find what the inputs are for")
     _ = reference.float64_model, reference.float32_model
     watch.stage("rebuild the model in float64")
-    return reference
 
 
 def choose_cases(

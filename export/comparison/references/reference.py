@@ -1,13 +1,15 @@
 """What every reference does, and what it answers to one case."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Protocol, Self
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.model.sizes.dimensions import Dimension
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays
@@ -37,12 +39,11 @@ class Expectation:
     in_float32: Arrays | None = None
 
 
-class Reference(Protocol):
-    """Answers a sequence of cases. It is open within `with`.
+class Reference(ABC):
+    """Answers a sequence of cases, or one set of inputs after the other. It is open within `with`, until `close`.
 
     Attributes:
         name: What the report calls it.
-        basis: What differences are measured against, in one sentence. It is settled by `answer`, while it is open.
         inputs: What it takes.
         version: Its package and version.
         roles: What its inputs are for, by name, with the ranges that the user gave.
@@ -50,39 +51,51 @@ class Reference(Protocol):
         dimensions: What each of these dimensions is, and the sizes that it takes; empty where that is not known.
         model: The Keras model, and
         signature: its signature; None where it is none.
+        float64_model: Its rebuild in float64, and
+        float32_model: in float32 where it computes in 16 bits; None where there is none.
+        no_rebuild: Why there is no float64 rebuild, as far as that was found; empty where there is one.
     """
 
     name: str
     inputs: tuple[TensorInfo, ...]
-    version: str
-    roles: Mapping[str, Role]
-    sizes: Mapping[str, int]
-    dimensions: Mapping[str, Dimension]
-    model: Any
-    signature: Any
+    version: str = ""
+    roles: Mapping[str, Role] = MappingProxyType({})
+    sizes: Mapping[str, int] = MappingProxyType({})
+    dimensions: Mapping[str, Dimension] = MappingProxyType({})
+    model: Any = None
+    signature: Any = None
+    float64_model: Any = None
+    float32_model: Any = None
+    no_rebuild: str = "the reference is no Keras model"
 
     @property
-    def basis(self) -> str: ...
+    @abstractmethod
+    def basis(self) -> str:
+        """What differences are measured against, in one sentence. It is settled by `answer`, while it is open."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None:
         """Lets go of what it holds."""
-        ...
 
     def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
         """Answers the cases of the check in this order, from the state that the reference was given in."""
-        ...
+        return tuple(self._answer(case) for case in cases)
 
+    @abstractmethod
     def expect(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns its outputs for other inputs, from the state that it was given in.
 
         Raises:
             RuntimeFailedError: If it refuses them.
         """
-        ...
 
     def truth(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns what its float64 rebuild says to other inputs, for float outputs; nothing where there is no rebuild.
@@ -90,11 +103,17 @@ class Reference(Protocol):
         Raises:
             RuntimeFailedError: If the rebuild refuses them.
         """
-        ...
+        return {}
 
     def noise(self, cases: Sequence[Case]) -> Sequence[Mapping[str, Array]]:
         """Returns the noise floors of inputs and weights like those of each case, by output, as the law has them.
 
         Empty where they are not known.
         """
-        ...
+        return [{} for _ in cases]
+
+    def _answer(self, case: Case) -> Expectation:
+        try:
+            return Expectation(case, self.expect(case.inputs))
+        except RuntimeRefusedError as error:
+            return Expectation(case, None, error=str(error))

@@ -41,8 +41,7 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
         rules, has_floor = _rules(job, sample)
     basis = f"{reference.name}, at most {MAX_FACTOR:g} times its own error against a float64 rebuild"
     if not has_floor:
-        reason = reference.no_rebuild or "no output is a float"
-        basis = f"{reference.name}, tolerance by dtype: no float64 rebuild ({reason})"
+        basis = f"{reference.name}, tolerance by dtype ({reference.no_rebuild or 'no output is a float'})"
     return replace(found, basis=basis, rules=rules)
 
 
@@ -53,13 +52,18 @@ def _sample(session: Session, job: Job, calibration: Calibration, shard: Shard) 
     for batch in shard_batches(job, calibration, shard):
         inputs = {name: array[: max(1, left)] for name, array in batch.inputs.items()}
         try:
-            found.append((session.run(inputs), session.truth(inputs)))
-        except Exception as error:
+            expected = session.run(inputs)
+        except RuntimeFailedError as error:
             shapes = ", ".join(f"{name} {array.shape}" for name, array in inputs.items())
             raise DataError(
                 f"{session.reference.name} must take the rows of {shard.place}. Received: {shapes}, which it refuses "
                 f"({first_line(error)})."
             ) from error
+        try:
+            found.append((expected, session.truth(inputs)))
+        except RuntimeFailedError as error:  # a layer that insists on its own precision
+            session.reference.no_rebuild = f"the float64 rebuild does not run: {error}"
+            found.append((expected, {}))
         left -= count(inputs)
         if left <= 0:
             break
@@ -84,12 +88,13 @@ def _rules(job: Job, sample: list[tuple[Arrays, Arrays]]) -> tuple[dict[str, Out
         if decision is not None and not is_float(first.dtype):
             decision = None
         unit = 0.0
+        floors = [noise_floor(array, truth) for array, truth in pairs if truth is not None and is_float(array.dtype)]
+        has_floor = has_floor or bool(floors)
         if is_float(first.dtype):
-            floors = [noise_floor(array, truth) for array, truth in pairs if truth is not None]
-            has_floor = has_floor or bool(floors)
             unit = max(floors) if floors else max(flat_tolerance(array) for array, _ in pairs) / MAX_FACTOR
         allowed = atol.get(name, None if decision is not None else MAX_FACTOR * unit)
-        rules[name] = OutputRule(unit, allowed, decision, is_given=name in atol)
+        is_final = name in atol or decision is not None or not floors
+        rules[name] = OutputRule(unit, allowed, decision, is_final)
     return rules, has_floor
 
 

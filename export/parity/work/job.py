@@ -50,13 +50,11 @@ class OpenedModel:
 
     Attributes:
         path: A `.keras` file or an artifact.
-        runtime: The runtime of an artifact, None for a model.
         key: A hash of what it holds.
         modules: What a worker imports before it loads the model: the modules that registered its layers here.
     """
 
     path: Path
-    runtime: RuntimeSpec | None
     key: str
     modules: tuple[str, ...] = ()
 
@@ -115,13 +113,14 @@ class OutputRule:
             allows. 0 for what is no float.
         allowed: The absolute difference that is allowed, None where decisions alone count.
         decision: How the output decides, None where it does not.
-        is_given: Whether `allowed` was given: else a row beyond it is looked at again, with a floor of its own.
+        is_final: Whether `allowed` holds for every row. It does where it was given, where the output decides, and where
+            no float64 rebuild has it; else a row beyond it is looked at again, with a floor of its own.
     """
 
     unit: float
     allowed: float | None
     decision: Decision | None
-    is_given: bool = False
+    is_final: bool = False
 
 
 @dataclass(frozen=True)

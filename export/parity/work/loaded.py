@@ -2,17 +2,22 @@
 
 import atexit
 import contextlib
+import importlib
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
+from keras_pe.export.comparison.references.opening import open_reference
+from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.errors import RuntimeFailedError
+from keras_pe.export.messages import first_line
+from keras_pe.export.model.saved_file import is_saved_model, load_model
 from keras_pe.export.parity.data.batching import Batch
 from keras_pe.export.parity.work.here import Here
 from keras_pe.export.parity.work.job import Job, Target
-from keras_pe.export.parity.work.row_reference import ArtifactRows, KerasRows, RowReference
 from keras_pe.export.parity.work.target import Answer, TargetRunner, one_thread
 from keras_pe.export.parity.work.whole_batches import in_whole_batches
 from keras_pe.export.runtimes.runtime import Array, Arrays
@@ -58,7 +63,7 @@ class Session:
         return self._caller.submit(in_whole_batches, self.reference.truth, self.reference.inputs, inputs).result()
 
     def _run(self, inputs: Mapping[str, Array]) -> Arrays:
-        return in_whole_batches(self.reference.run, self.reference.inputs, inputs)
+        return in_whole_batches(self.reference.expect, self.reference.inputs, inputs)
 
     def close(self) -> None:
         """Ends the processes."""
@@ -115,13 +120,30 @@ def _one_thread() -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-def _open_reference(job: Job) -> RowReference:
-    if job.reference.key in _here:
-        return KerasRows(_here[job.reference.key], job.input_signature)
-    path, runtime = job.reference.path, job.reference.runtime
-    if runtime is None:
-        return KerasRows.load(path, job.input_signature, job.reference.modules)
+def _open_reference(job: Job) -> Reference:
+    path = job.reference.path
+    model = _here.get(job.reference.key)
+    if model is None:
+        model = _load_model(path, job.reference.modules) if is_saved_model(path) else path
     try:
-        return ArtifactRows(path, runtime, job.timeout)
+        return open_reference(model, job.input_signature, job.timeout, compiled=True)
     except RuntimeFailedError as error:
         raise ValueError(f"`model` must load. Received: {path}, which does not: {error}.") from error
+
+
+def _load_model(path: Path, modules: Sequence[str]) -> Any:
+    """Opens a `.keras` file, once the modules that register its layers are imported.
+
+    Raises:
+        ValueError: If Keras cannot make the model, in a process that knows no more than the file.
+    """
+    try:
+        for module in modules:
+            importlib.import_module(module)
+        return load_model(path)
+    except Exception as error:  # whatever a module raises, or the file
+        raise ValueError(
+            f"The model must load in a process of its own. Received: {path}, which does not ({first_line(error)}). "
+            "Put the code of its layers into a module that can be imported and register it with Keras, or run the "
+            "check in this process: workers=0."
+        ) from error

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.comparison.law import MAX_FACTOR, noise_floor
+from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.data.batching import Batch
 from keras_pe.export.parity.data.shards import Shard
 from keras_pe.export.parity.statistics.measure import RowVerdicts, measure_output
@@ -65,7 +66,9 @@ def measure_rows(
                 found.problems.setdefault(problem, first)
                 continue
             rule = rules[name]
-            statistics, own = _compare(truth_of, rule, name, inputs, array[rows], answer.outputs[name])
+            statistics, own, problem = _compare(truth_of, rule, name, inputs, array[rows], answer.outputs[name])
+            if problem:
+                found.problems.setdefault(problem, first)
             found.outputs[name] = found.outputs.get(name, OutputStatistics()).merge(statistics)
             severity = np.where(own.clash, Severity.CLASH, np.where(own.failed, Severity.FAILED, Severity.AGREES))
             found.severity[rows] = np.maximum(found.severity[rows], severity)
@@ -136,25 +139,29 @@ def _incomparable(name: str, expected: Array, outputs: Arrays) -> str:
 
 def _compare(
     truth_of: Truth, rule: OutputRule, name: str, inputs: Arrays, expected: Array, actual: Array
-) -> tuple[OutputStatistics, RowVerdicts]:
+) -> tuple[OutputStatistics, RowVerdicts, str]:
     """Compares one output; rows that are out of tolerance are measured again by the float64 rebuild's answer to them.
 
-    The floor of a sample is not that of every row: where the model itself is less exact, more is allowed.
+    The floor of a sample is not that of every row: where the model itself is less exact, more is allowed. The text says
+    why they could not be measured again; it is empty where they could, or were not out.
     """
     options: dict[str, Any] = {"decision": rule.decision, "noise": MAX_FACTOR * rule.unit}
     statistics, rows = measure_output(expected, actual, allowed=rule.allowed, **options)
     suspects = np.flatnonzero(rows.failed & ~rows.clash)
-    if rule.allowed is None or rule.is_given or rule.decision is not None or not rule.unit or not suspects.size:
-        return statistics, rows
-    truth = truth_of({key: array[suspects] for key, array in inputs.items()}).get(name)
+    if rule.is_final or not suspects.size:
+        return statistics, rows, ""
+    try:
+        truth = truth_of({key: array[suspects] for key, array in inputs.items()}).get(name)
+    except RuntimeFailedError as error:
+        return statistics, rows, f"the float64 rebuild refuses rows that are out: {error}"
     if truth is None or truth.shape != expected[suspects].shape or not np.isfinite(truth).all():
-        return statistics, rows
+        return statistics, rows, ""
     target = expected.astype(np.float64)
     target[suspects] = truth
     allowed = np.full(len(expected), rule.allowed)
     for row, true in zip(suspects, truth, strict=True):
-        allowed[row] = max(rule.allowed, MAX_FACTOR * noise_floor(expected[row], true))
-    return measure_output(target, actual, allowed=allowed, **options)
+        allowed[row] = max(allowed[row], MAX_FACTOR * noise_floor(expected[row], true))
+    return *measure_output(target, actual, allowed=allowed, **options), ""
 
 
 def _candidates(found: RowMeasures, rows: Array, so_far: RuntimeStatistics) -> list[int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.artifacts.formats import Format
-from keras_pe.export.artifacts.reading import artifact_files
+from keras_pe.export.artifacts.hashes import hash_files
 from keras_pe.export.comparison.references.opening import Source, is_path, locate, locate_artifacts
 from keras_pe.export.model.rebuild.registered import registering_modules
 from keras_pe.export.parity.data.shards import fingerprint
@@ -22,11 +22,6 @@ from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 RuntimeChoice = str | RuntimeSpec
-_REFERENCE_RUNTIMES = {
-    Format.ONNX: "onnxruntime[disabled]",
-    Format.LITERT: "litert",
-    Format.SAVED_MODEL: "tensorflow",
-}
 
 
 @contextlib.contextmanager
@@ -49,7 +44,7 @@ def opened_model(model: Any, folder: Path, *, in_process: bool) -> Iterator[Open
         key = _hash_model(model)
         offer_model(key, model)
         try:
-            yield OpenedModel(Path(f"{model.name}.keras"), None, key)
+            yield OpenedModel(Path(f"{model.name}.keras"), key)
         finally:
             withdraw_model(key)
             close_session()
@@ -60,7 +55,7 @@ def opened_model(model: Any, folder: Path, *, in_process: bool) -> Iterator[Open
         with staging(path) as stage:
             model.save(stage / path.name)
             (stage / path.name).replace(path)
-    yield OpenedModel(path, None, key, registering_modules(path))
+    yield OpenedModel(path, key, registering_modules(path))
 
 
 def open_targets(artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeChoice] | None) -> tuple[Target, ...]:
@@ -80,23 +75,11 @@ def open_targets(artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeChoic
         if not fitting:
             label = Format(format).label
             raise ValueError(f"No chosen runtime that is installed takes {path}, which is {label}.")
-        content = hash_artifact(path)
+        content = _hash_artifact(path)
         targets += [Target(path.absolute(), spec, _target_key(content, spec)) for spec in map(_alone, fitting)]
     if not targets:
         raise ValueError("`artifacts` must have at least one. Received: none.")
     return tuple(targets)
-
-
-def hash_artifact(path: Path) -> str:
-    """Returns a hash of the files of an artifact, wherever they stand."""
-    files = artifact_files(path)
-    home = path if path.is_dir() else path.parent
-    found = []
-    for file in files:
-        with file.open("rb") as stream:
-            name = file.name if file == path else str(file.relative_to(home))
-            found.append(["" if file == path else name, hashlib.file_digest(stream, "sha256").hexdigest()])
-    return fingerprint(found)
 
 
 def _alone(spec: RuntimeSpec) -> RuntimeSpec:
@@ -128,11 +111,15 @@ def open_model_file(model: Source) -> OpenedModel:
     format, path = locate(model)
     path = path.absolute()
     if format == "keras":
-        return OpenedModel(path, None, _hash_keras_file(path), registering_modules(path))
+        return OpenedModel(path, _hash_keras_file(path), registering_modules(path))
     if format == "stored":
         raise ValueError(f"`model` must be a .keras file or an artifact. Received: {path}.")
-    (spec,) = find_runtimes([_REFERENCE_RUNTIMES[Format(format)]])
-    return OpenedModel(path, spec, hash_artifact(path))
+    return OpenedModel(path, _hash_artifact(path))
+
+
+def _hash_artifact(path: Path) -> str:
+    """Returns a hash of what an artifact holds, whatever its own name is."""
+    return fingerprint(sorted(("" if name == path.name else name, value) for name, value in hash_files(path).items()))
 
 
 def _hash_keras_file(path: Path) -> str:

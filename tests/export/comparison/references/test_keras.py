@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from keras_pe.export import check_parity
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.errors import RuntimeRefusedError
 
 
 class Halving(keras.layers.Layer):
@@ -53,3 +55,13 @@ def test_the_report_says_why_something_about_the_model_could_not_be_found_out(la
     assert report.compared
     text = " ".join(str(report).split())
     assert re.search(reason, text), text
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_rows_are_answered_as_cases_are_and_a_rebuild_that_does_not_run_says_so(compiled):
+    x = keras.Input((4,), name="x")
+    reference = KerasReference(keras.Model(x, Picky(refused="float64", name="y")(x)), compiled=compiled)
+    rows = {"x": np.full((2, 4), 3.0)}  # of NumPy's default type
+    assert reference.expect(rows)["y"].tolist() == [[6.0] * 4] * 2
+    with pytest.raises(RuntimeRefusedError, match="no kernel for float64"):
+        reference.truth({"x": rows["x"].astype(np.float32)})

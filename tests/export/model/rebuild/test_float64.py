@@ -12,7 +12,7 @@ from keras_pe.export.model.rebuild.float64 import float64_allowed, in_float64
 
 _ROWS = """
 import keras, numpy as np
-from keras_pe.export.parity.work.row_reference import KerasRows
+from keras_pe.export.comparison.references.keras import KerasReference
 
 keras.utils.set_random_seed(0)
 x = keras.Input((8,), name="x")
@@ -21,7 +21,7 @@ normal = keras.layers.LayerNormalization()(y)
 likely = keras.layers.Softmax()(normal) / 3.0
 model = keras.Model(x, {"y": y, "likely": likely, "mean": keras.ops.mean(likely * normal, axis=-1)})
 values = np.random.default_rng(0).normal(size=(3, 8)).astype("float32")
-rows = KerasRows(model, None)
+rows = KerasReference(model, compiled=True)
 found = rows.truth({"x": values})
 
 kernel = keras.ops.convert_to_numpy(model.get_layer("dense").kernel).astype("float64")
@@ -32,7 +32,7 @@ for name, truth in {"y": y, "likely": likely, "mean": (likely * normal).mean(-1)
     assert found[name].dtype == "float64", (name, found[name].dtype)
     error = abs(found[name] - truth).max()
     assert error < 1e-13, (name, error)  # some hundred roundings of 1e-16, of values below 5: float32's are 1e-7
-assert rows.run({"x": values})["y"].dtype == "float32"
+assert rows.expect({"x": values})["y"].dtype == "float32"
 """
 
 
