@@ -14,7 +14,7 @@ class ParityReport(Report, CheckResults):
     JSON's plain values.
     """
 
-    published = Published("parity-report", "A parity check", CheckResults, ("passed", "compared"))
+    published = Published("parity-report", "A parity check", CheckResults)
 
     def document(self) -> Document:
         """Returns what the report says, in sentences, tables and pictures."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from keras_pe.export.results.diagnosis import Finding
 from keras_pe.export.results.runs import RuntimeResult, SkippedRuntime
@@ -58,6 +59,9 @@ class CheckResults:
         date: When it was made, such as "2026-01-31T12:00:00+00:00".
         files: The SHA-256 of each file of the artifacts, by its path.
     """
+
+    computed: ClassVar[tuple[str, ...]] = ("passed", "compared")
+    """The properties that are published beside the fields."""
 
     model: str
     reference: str

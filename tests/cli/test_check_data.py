@@ -84,8 +84,9 @@ def test_exits_with_1_names_the_row_and_replays_it(folder: Path, tmp_path: Path)
     report = json.loads(result.stdout)
     jsonschema.Draft202012Validator(DatasetReport.json_schema()).validate(report)
     (found,) = report["results"]
-    assert (found["rows"], found["failed_rows"], found["worst_rows"][0]["row"]) == (3000, 1, PLANTED)
-    (changed,) = found["outputs"][0]["changed_classes"]
+    counted = found["statistics"]
+    assert (counted["rows"], counted["failed"], counted["worst"][0]["row"]) == (3000, 1, PLANTED)
+    (changed,) = found["outputs"][0]["statistics"]["changed_classes"]
     assert changed["expected"] != changed["actual"]
     assert changed["count"] == 1
     replayed = CliRunner().invoke(main, ["check", "--replay", str(bundle)])

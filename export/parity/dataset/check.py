@@ -130,7 +130,7 @@ def check_dataset(
         total=source.rows,
         results=results,
         stopped_early=schedule.stopped,
-        reused=schedule.reused,
+        reused_rows=schedule.reused,
         diagnosis=diagnosis,
         versions=versions_of([calibration.version, *calibration.versions.values()]),
         seconds=time.perf_counter() - start,

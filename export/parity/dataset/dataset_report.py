@@ -1,10 +1,6 @@
 """The report of a check of a data set."""
 
-from typing import Any
-
-from keras_pe.export.parity.dataset.presentation.as_published import as_published
 from keras_pe.export.parity.dataset.presentation.data_document import document
-from keras_pe.export.parity.dataset.presentation.published import PublishedReport
 from keras_pe.export.parity.dataset.results import DatasetResults
 from keras_pe.export.parity.reports.document import Document
 from keras_pe.export.parity.reports.json import Published
@@ -18,12 +14,8 @@ class DatasetReport(Report, DatasetResults):
     JSON's plain values.
     """
 
-    published = Published("dataset-report", "A check of a data set", PublishedReport, ())
+    published = Published("dataset-report", "A check of a data set", DatasetResults)
 
     def document(self) -> Document:
         """Returns what the report says, in sentences, tables and pictures."""
         return document(self)
-
-    def record(self) -> Any:
-        """Returns what is written as JSON."""
-        return as_published(self)

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from keras_pe.export.parity.parity_report import ParityReport
-from keras_pe.export.parity.statistics.confidence import upper_bound
+from keras_pe.export.parity.statistics.confidence import rate, upper_bound
 from keras_pe.export.parity.statistics.output import OutputStatistics
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 
 CONFIDENCE = 0.95
+_QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999)
 
 
 @dataclass(frozen=True)
@@ -17,22 +19,30 @@ class OutputSummary:
 
     Attributes:
         output: Its name.
-        decision: How it decides, such as "argmax"; empty where it does not.
-        unit: The noise floor; without a float64 rebuild an eighth of what the type allows.
+        decision: How it decides, such as "argmax" or "> 0.5"; None where it does not.
+        noise_floor: The model's own error against its float64 rebuild, in a sample; without a rebuild an eighth of what
+            the type allows; None for what is no float.
         allowed: The absolute difference allowed, None where decisions alone count.
         statistics: The counts and histograms.
     """
 
+    computed: ClassVar[tuple[str, ...]] = ("factor", "quantiles")
+
     output: str
-    decision: str
-    unit: float
+    decision: str | None
+    noise_floor: float | None
     allowed: float | None
     statistics: OutputStatistics
 
     @property
     def factor(self) -> float | None:
         """The largest error in units of the noise floor; None for what is no float."""
-        return self.statistics.max_abs_diff / self.unit if self.unit else None
+        return self.statistics.max_abs_diff / self.noise_floor if self.noise_floor else None
+
+    @property
+    def quantiles(self) -> dict[str, float]:
+        """By the share of the rows: a difference that they stay within, an eighth too large at most."""
+        return {str(share): self.quantile(share) for share in _QUANTILES}
 
     def quantile(self, share: float) -> float:
         """Returns an error that this share of the rows stays within, an eighth too large at most."""
@@ -48,18 +58,20 @@ class DatasetResult:
         format: "onnx", "tf_saved_model" or "litert".
         runtime: The runtime's name.
         version: Its package and version.
-        allowed: The share of the rows that may fail.
+        allow_changed: The share of the rows that may fail, from 0 to 1.
         statistics: What was counted.
         outputs: One for each output that was compared.
         message: Why the artifact did not load; empty where it did.
         rows_per_second: Rows by the time inside the runtime; None where every result stood in the checkpoint.
     """
 
+    computed: ClassVar[tuple[str, ...]] = ("passed", "verdict", "upper_bound_95")
+
     artifact: str
     format: str
     runtime: str
     version: str
-    allowed: float
+    allow_changed: float
     statistics: RuntimeStatistics
     outputs: tuple[OutputSummary, ...] = ()
     message: str = ""
@@ -70,12 +82,30 @@ class DatasetResult:
         """Whether rows were compared, every output among them, and no more of them fail than may."""
         found = self.statistics
         compared = bool(self.outputs) and all(each.statistics.rows for each in self.outputs)
-        return compared and found.rows > 0 and found.failed <= self.allowed * found.rows
+        return compared and found.rows > 0 and found.failed <= self.allow_changed * found.rows
 
     @property
-    def bound(self) -> float:
+    def upper_bound_95(self) -> float:
         """With 95 % confidence a smaller share of all rows like these fails."""
         return upper_bound(self.statistics.failed, self.statistics.rows, CONFIDENCE) if self.statistics.rows else 1.0
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in a sentence, with its confidence."""
+        found = self.statistics
+        if self.message:
+            return f"not loaded: {self.message}"
+        if not found.rows:
+            return "no row was run"
+        decides = any(output.decision for output in self.outputs)
+        said = f"{found.rows:,} rows: {self.changed:,} decisions changed" if decides else f"{found.rows:,} rows"
+        others = found.failed - (self.changed if decides else 0)
+        if others or not decides:
+            said += f", {max(others, 0):,} rows {'fail otherwise' if decides else 'out of tolerance'}"
+        if self.factor is not None:
+            said += f", largest error {self.factor:.2g} times the floor"
+        sure = f"fewer than {rate(self.upper_bound_95)} fail" if found.failed < found.rows else "nearly all fail"
+        return f"{said}; with 95 % confidence {sure}"
 
     @property
     def changed(self) -> int:
@@ -100,13 +130,15 @@ class DatasetResults:
         total: Rows of the data; None where it was not read to its end.
         results: One for each artifact and runtime.
         stopped_early: Whether `stop_after` ended it.
-        reused: Rows whose results stood in the checkpoint.
+        reused_rows: Rows whose results stood in the checkpoint.
         diagnosis: The check of the worst rows, with layers and causes; None where no row fails.
         versions: The packages that took part.
         seconds: The whole check.
         date: When it was made, such as "2026-01-31T12:00:00+00:00".
         files: The SHA-256 of each file of the artifacts, by its path.
     """
+
+    computed: ClassVar[tuple[str, ...]] = ("passed",)
 
     model: str
     basis: str
@@ -115,7 +147,7 @@ class DatasetResults:
     total: int | None
     results: tuple[DatasetResult, ...]
     stopped_early: bool = False
-    reused: int = 0
+    reused_rows: int = 0
     diagnosis: ParityReport | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0

@@ -12,7 +12,13 @@ def summarize(calibration: Calibration, target: Target, tally: Tally | None, all
     found = tally or Tally(RuntimeStatistics())
     measured, none = found.statistics.outputs, OutputStatistics()
     outputs = tuple(
-        OutputSummary(name, str(rule.decision or ""), rule.unit, rule.allowed, measured.get(name, none))
+        OutputSummary(
+            output=name,
+            decision=None if rule.decision is None else str(rule.decision),
+            noise_floor=rule.unit or None,
+            allowed=rule.allowed,
+            statistics=measured.get(name, none),
+        )
         for name, rule in calibration.rules.items()
     )
     return DatasetResult(
@@ -20,7 +26,7 @@ def summarize(calibration: Calibration, target: Target, tally: Tally | None, all
         format=target.spec.format,
         runtime=target.spec.name,
         version=calibration.versions.get(target.key, ""),
-        allowed=allow_changed,
+        allow_changed=allow_changed,
         statistics=found.statistics,
         outputs=outputs if tally else (),
         message=calibration.unloaded.get(target.key, ""),

@@ -8,9 +8,9 @@ import re
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -30,16 +30,6 @@ _VALUE = {
 
 
 @dataclass(frozen=True)
-class Least:
-    """The least that an integer may be, as an annotation."""
-
-    value: int
-
-
-Count = Annotated[int, Least(0)]
-
-
-@dataclass(frozen=True)
 class Published:
     """A kind of JSON document that others may rely on.
 
@@ -47,15 +37,13 @@ class Published:
         name: What it is called in its identifier.
         title: What it is.
         record: The record that it is written from. Its fields are the document's, and so on down, but those whose
-            metadata has `"published": False`.
-        computed: Properties of the record that are written before its fields.
+            metadata has `"published": False`; before them stand the properties that the record names in `computed`.
         version: Raised when a field changes its meaning or goes; a new field does not raise it.
     """
 
     name: str
     title: str
     record: type
-    computed: tuple[str, ...] = ("passed",)
     version: int = 1
 
     @property
@@ -65,8 +53,7 @@ class Published:
 
     def plain(self, record: Any) -> dict[str, Any]:
         """Returns a record as JSON's plain values; NaN and infinities as the texts "NaN", "Infinity", "-Infinity"."""
-        computed = {name: _plain(getattr(record, name)) for name in self.computed}
-        return {"schema_version": self.version, **computed, **_fields(record)}
+        return {"schema_version": self.version, **_members(record)}
 
     def render(self, record: Any) -> str:
         """Returns the whole document as a text."""
@@ -84,7 +71,6 @@ class Published:
         properties = {
             "$schema": {"const": self.id},
             "schema_version": {"description": version, "const": self.version},
-            **{name: _computed_schema(self.record, name, definitions) for name in self.computed},
             **found["properties"],
         }
         return {
@@ -98,21 +84,23 @@ class Published:
         }
 
 
-def _names(record: type) -> dict[str, str]:
-    """Returns the fields of a record that are written, by the names that they have there: `from_` is "from"."""
-    fields = [field.name for field in dataclasses.fields(record) if field.metadata.get("published", True)]
-    return {name.rstrip("_"): name for name in fields}
+def _names(record: type) -> tuple[str, ...]:
+    """Returns the properties and fields of a record that are written."""
+    fields = (field.name for field in dataclasses.fields(record) if field.metadata.get("published", True))
+    return (*getattr(record, "computed", ()), *fields)
 
 
-def _fields(record: Any) -> dict[str, Any]:
-    return {written: _plain(getattr(record, name)) for written, name in _names(type(record)).items()}
+def _members(record: Any) -> dict[str, Any]:
+    return {name: _plain(getattr(record, name)) for name in _names(type(record))}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(getattr(value, "published", None), Published):  # a document of its own
         return value.published.named(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _fields(value)
+        return _members(value)
+    if isinstance(value, IntEnum):  # its numbers are there to be sorted by
+        return value.name.lower()
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
@@ -132,10 +120,12 @@ def _plain(value: Any) -> Any:
 
 def _record_schema(record: type, definitions: dict[str, Any]) -> dict[str, Any]:
     """Returns the schema of a record: its fields, with what its docstring says of each."""
-    texts, types_of = _described(record), get_type_hints(record, include_extras=True)
+    texts, types_of = _described(record), get_type_hints(record)
+    for name in getattr(record, "computed", ()):
+        found = getattr(record, name)
+        texts[name], types_of[name] = inspect.getdoc(found) or "", get_type_hints(found.fget)["return"]
     properties = {
-        written: {"description": texts.get(name, ""), **_schema_of(types_of[name], definitions)}
-        for written, name in _names(record).items()
+        name: {"description": texts.get(name, ""), **_schema_of(types_of[name], definitions)} for name in _names(record)
     }
     return {
         "description": (inspect.getdoc(record) or "").partition("\n")[0],
@@ -146,17 +136,13 @@ def _record_schema(record: type, definitions: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _computed_schema(record: type, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
-    found = getattr(record, name)
-    return {
-        "description": inspect.getdoc(found) or "",
-        **_schema_of(get_type_hints(found.fget, include_extras=True)["return"], definitions),
-    }
-
-
 def _schema_of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    """Returns the schema of a type, and adds the records in it to the definitions."""
-    plain = {str: {"type": "string"}, bool: {"type": "boolean"}, int: {"type": "integer"}}
+    """Returns the schema of a type, and adds the records in it to the definitions. Integers count or number things."""
+    plain: dict[Any, dict[str, Any]] = {
+        str: {"type": "string"},
+        bool: {"type": "boolean"},
+        int: {"type": "integer", "minimum": 0},
+    }
     if kind in plain:
         return dict(plain[kind])
     if kind is float:
@@ -166,9 +152,6 @@ def _schema_of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if kind is Any:
         return {"$ref": "#/$defs/value"}
     origin, arguments = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        least = [each.value for each in arguments[1:] if isinstance(each, Least)]
-        return {**_schema_of(arguments[0], definitions), **({"minimum": least[0]} if least else {})}
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin in (Union, types.UnionType):
@@ -177,6 +160,8 @@ def _schema_of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"type": "object", "additionalProperties": _schema_of(arguments[1], definitions)}
     if inspect.isclass(origin) and issubclass(origin, Sequence):
         return {"type": "array", "items": _schema_of(arguments[0], definitions)}
+    if issubclass(kind, IntEnum):
+        return {"enum": [each.name.lower() for each in kind]}
     if issubclass(kind, Enum):
         known = {"enum": [each.value for each in kind]}
         pattern = getattr(kind, "pattern", None)  # of values that are members when they are met

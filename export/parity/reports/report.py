@@ -34,14 +34,10 @@ class Report:
         """Returns what the report says, in sentences, tables and pictures."""
         raise NotImplementedError
 
-    def record(self) -> Any:
-        """Returns the record that is written as JSON."""
-        return self
-
     def render(self, form: str) -> str:
         """Returns the report as "html", "json", "junit" or "markdown"."""
         if form == "json":
-            return self.published.render(self.record())
+            return self.published.render(self)
         found: str = importlib.import_module(f"{__package__}.{form}").render(self.document())
         return found
 
@@ -63,7 +59,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the report as JSON's plain values; NaN and infinities as the texts "NaN", "Infinity", "-Infinity"."""
-        return self.published.plain(self.record())
+        return self.published.plain(self)
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:

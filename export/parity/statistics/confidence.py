@@ -1,4 +1,4 @@
-"""What a sample says of all rows like it: an exact upper bound on a rate."""
+"""What a sample says of all rows like it: an exact upper bound on a rate, and how it is said."""
 
 import math
 
@@ -37,6 +37,16 @@ def upper_bound(events: int, trials: int, confidence: float = 0.95) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if _at_most(events, trials, middle) > 1 - confidence else (low, middle)
     return high
+
+
+def rate(value: float) -> str:
+    """Returns a share as a count in a round number, such as "3 in a million": two digits, rounded up."""
+    for size, name in ((100, "a hundred"), (10_000, "10,000"), (1_000_000, "a million"), (10**9, "a billion")):
+        count = value * size
+        if count >= 0.995:
+            step = 10.0 ** (math.floor(math.log10(count)) - 1)
+            return f"{math.ceil(count / step - 1e-9) * step:g} in {name}"
+    return f"{value:.1e}"
 
 
 def _at_most(events: int, trials: int, rate: float) -> float:

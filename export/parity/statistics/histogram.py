@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -14,6 +14,21 @@ STEP = 2.0**-3
 
 
 @dataclass(frozen=True)
+class Bin:
+    """One step of a histogram that has values.
+
+    Attributes:
+        low: Its lower edge, which is in it.
+        high: Its upper edge, which is in it.
+        count: How many values are in it.
+    """
+
+    low: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True)
 class Histogram:
     """Counts of values that are 0 or more, infinity included.
 
@@ -21,7 +36,9 @@ class Histogram:
         counts: How many values are in each step; a step is the first bits of the float, which sort as the floats do.
     """
 
-    counts: Mapping[int, int] = field(default_factory=dict)
+    computed: ClassVar[tuple[str, ...]] = ("bins",)
+
+    counts: Mapping[int, int] = field(default_factory=dict, metadata={"published": False})
 
     @classmethod
     def of(cls, values: Array) -> Self:
@@ -52,9 +69,10 @@ class Histogram:
         reached = np.cumsum([self.counts[step] for step in steps])
         return _upper_edge(steps[int(np.searchsorted(reached, needed))])
 
-    def edges(self) -> list[tuple[float, float, int]]:
-        """Returns the lower edge, the upper edge and the count of each step that has values, in order."""
-        return [(_lower_edge(step), _upper_edge(step), self.counts[step]) for step in sorted(self.counts)]
+    @property
+    def bins(self) -> tuple[Bin, ...]:
+        """The steps that have values, from the smallest."""
+        return tuple(Bin(_lower_edge(step), _upper_edge(step), self.counts[step]) for step in sorted(self.counts))
 
 
 def _lower_edge(step: int) -> float:

@@ -1,10 +1,25 @@
 """How one output of one runtime differs over many rows: counts, maxima and histograms, which merge exactly."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Self
 
 from keras_pe.export.parity.statistics.histogram import Histogram
+
+
+@dataclass(frozen=True)
+class ChangedClass:
+    """A change from one class to another.
+
+    Attributes:
+        expected: The class of the reference; of a threshold 1 above it, else 0.
+        actual: That of the runtime; None where there are too many classes to count pairs.
+        count: Decisions.
+    """
+
+    expected: int
+    actual: int | None
+    count: int
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,8 @@ class OutputStatistics:
         margins: Of each row the largest share that the error takes of a decision's margin. Below 1 none changes.
     """
 
+    computed: ClassVar[tuple[str, ...]] = ("changed_classes",)
+
     rows: int = 0
     values: int = 0
     expected_nan: int = 0
@@ -45,8 +62,14 @@ class OutputStatistics:
     changed_decisions: int = 0
     changed: int = 0
     ties: int = 0
-    classes: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    classes: Mapping[tuple[int, int], int] = field(default_factory=dict, metadata={"published": False})
     margins: Histogram = field(default_factory=Histogram)
+
+    @property
+    def changed_classes(self) -> tuple[ChangedClass, ...]:
+        """How many decisions changed from which class to which, the most frequent first."""
+        found = sorted(self.classes.items(), key=lambda item: (-item[1], item[0]))
+        return tuple(ChangedClass(one, None if other < 0 else other, count) for (one, other), count in found)
 
     def merge(self, other: Self) -> Self:
         """Returns the statistics of both, which must have no row in common."""
@@ -57,7 +80,7 @@ class OutputStatistics:
             "classes": {pair: self.classes.get(pair, 0) + other.classes.get(pair, 0) for pair in pairs},
             "margins": self.margins.merge(other.margins),
         }
-        counts = [name for name in self.__dataclass_fields__ if name not in merged]
+        counts = [name for name in (each.name for each in fields(self)) if name not in merged]
         return type(self)(**merged, **{name: getattr(self, name) + getattr(other, name) for name in counts})
 
     def to_dict(self) -> dict[str, Any]:

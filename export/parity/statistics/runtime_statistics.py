@@ -29,7 +29,7 @@ class RuntimeStatistics:
         rows: Rows fed.
         failed: Rows that fail in any output, or that the runtime gave no answer to.
         unanswered: Rows that the runtime gave no answer to.
-        outputs: By name.
+        outputs: By name. A result has them with what was allowed.
         problems: What else went wrong, each with the first row it happened to; as many as `WORST`.
         worst: The worst rows, the worst first; as many as `WORST`.
     """
@@ -37,7 +37,7 @@ class RuntimeStatistics:
     rows: int = 0
     failed: int = 0
     unanswered: int = 0
-    outputs: Mapping[str, OutputStatistics] = field(default_factory=dict)
+    outputs: Mapping[str, OutputStatistics] = field(default_factory=dict, metadata={"published": False})
     problems: Mapping[str, int] = field(default_factory=dict)
     worst: tuple[WorstRow, ...] = ()
 

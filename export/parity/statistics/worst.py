@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -43,9 +43,9 @@ class WorstRow:
     batch: int
     severity: Severity
     error: float
-    inputs: Mapping[str, Array]
-    expected: Mapping[str, Array]
-    actual: Mapping[str, Array]
+    inputs: Mapping[str, Any] = field(metadata={"published": False})
+    expected: Mapping[str, Any]
+    actual: Mapping[str, Any]
     message: str = ""
 
     @property

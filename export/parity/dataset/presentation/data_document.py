@@ -10,7 +10,6 @@ from keras_pe.export.parity.dataset.presentation.row_sentences import (
     shown_values,
     statements,
     summary,
-    verdict,
 )
 from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults, OutputSummary
 from keras_pe.export.parity.presentation.tables import made_of, number
@@ -139,11 +138,12 @@ def _output(output: OutputSummary) -> Row:
 def _classes(result: DatasetResult) -> Iterator[Row]:
     """Yields the changes of class that were counted most often, the most frequent first."""
     for output in result.outputs:
-        found = sorted(output.statistics.classes.items(), key=lambda item: (-item[1], item[0]))
-        for (expected, actual), count in found[:_MOST_CLASSES]:
-            yield (output.output, str(expected), "another" if actual < 0 else str(actual), f"{count:,}")
+        found = output.statistics.changed_classes
+        for each in found[:_MOST_CLASSES]:
+            actual = "another" if each.actual is None else str(each.actual)
+            yield (output.output, str(each.expected), actual, f"{each.count:,}")
         if len(found) > _MOST_CLASSES:
-            rest = sum(count for _, count in found[_MOST_CLASSES:])
+            rest = sum(each.count for each in found[_MOST_CLASSES:])
             yield (output.output, "others", "", f"{rest:,}")
 
 
@@ -170,4 +170,4 @@ def _suite(found: DatasetResults, result: DatasetResult) -> Suite:
         return Suite(name, (CaseVerdict(rows, Outcome.PASSED),))
     kind = "stopped early" if found.stopped_early else "difference"
     details = (*result.statistics.problems, *map(describe_row, failing(result)))
-    return Suite(name, (CaseVerdict(rows, Outcome.FAILED, kind, verdict(result), details),))
+    return Suite(name, (CaseVerdict(rows, Outcome.FAILED, kind, result.verdict, details),))

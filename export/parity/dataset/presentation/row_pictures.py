@@ -14,7 +14,8 @@ _BINS_A_DECADE = 4
 
 def pictures(output: OutputSummary) -> Iterator[Picture]:
     """Yields how many rows have how large an error, and how much of their margins it takes, where there are any."""
-    limits = (Limit("noise floor", output.unit, "x", dotted=True), Limit("allowed", output.allowed or 0.0, "x"))
+    floor, allowed = output.noise_floor or 0.0, output.allowed or 0.0
+    limits = (Limit("noise floor", floor, "x", dotted=True), Limit("allowed", allowed, "x"))
     said = "Each row by its largest |difference|."
     found = _steps(output.statistics.errors)
     if found is not None:
@@ -34,10 +35,10 @@ def _histogram(title: str, said: str, label: str, steps: Steps, limits: tuple[Li
 
 def _steps(found: Histogram) -> Steps | None:
     """Returns the counts in wider bins, None where no value is finite and above 0."""
-    bins = [(low, count) for low, _, count in found.edges() if 1e-300 < low < math.inf]
+    bins = [each for each in found.bins if 1e-300 < each.low < math.inf]
     if not bins:
         return None
-    places = np.floor(np.log10([low for low, _ in bins]) * _BINS_A_DECADE).astype(int)
-    counts = np.bincount(places - places.min(), [count for _, count in bins])
+    places = np.floor(np.log10([each.low for each in bins]) * _BINS_A_DECADE).astype(int)
+    counts = np.bincount(places - places.min(), [each.count for each in bins])
     edges = 10.0 ** (np.arange(places.min(), places.max() + 2) / _BINS_A_DECADE)
     return Steps("rows", tuple(edges.tolist()), tuple(counts.tolist()))

@@ -1,6 +1,5 @@
 """The sentences of a data set's report, in the user's terms."""
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults
 from keras_pe.export.parity.presentation.sentences import explain
 from keras_pe.export.parity.reports.document import Statement
+from keras_pe.export.parity.statistics.confidence import rate
 from keras_pe.export.parity.statistics.worst import Severity, WorstRow
 from keras_pe.export.results import Array
 
@@ -18,43 +18,15 @@ def summary(found: DatasetResults) -> tuple[str, ...]:
     """Returns what was measured, and how sure one can be of what was found."""
     rows = f"{found.rows:,}" + (f" of {found.total:,}" if found.total not in (None, found.rows) else "")
     measured = f"{rows} rows of {found.data}, measured against {found.basis}, in {found.seconds:.1f} s."
-    bound = max((result.bound for result in found.results if result.statistics.rows), default=1.0)
+    bound = max((result.upper_bound_95 for result in found.results if result.statistics.rows), default=1.0)
     if bound >= 0.5:
         return (measured,)
     return (measured, f"With 95 % confidence fewer than {rate(bound)} of all rows like these fail.")
 
 
-def rate(value: float) -> str:
-    """Returns a share as a count in a round number, such as "3 in a million": two digits, rounded up."""
-    for size, name in ((100, "a hundred"), (10_000, "10,000"), (1_000_000, "a million"), (10**9, "a billion")):
-        count = value * size
-        if count >= 0.995:
-            step = 10.0 ** (math.floor(math.log10(count)) - 1)
-            return f"{math.ceil(count / step - 1e-9) * step:g} in {name}"
-    return f"{value:.1e}"
-
-
-def verdict(result: DatasetResult) -> str:
-    """Returns the verdict on one runtime as a sentence in the user's terms."""
-    found = result.statistics
-    if result.message:
-        return f"not loaded: {result.message}"
-    if not found.rows:
-        return "no row was run"
-    decides = any(output.decision for output in result.outputs)
-    said = f"{found.rows:,} rows: {result.changed:,} decisions changed" if decides else f"{found.rows:,} rows"
-    others = found.failed - (result.changed if decides else 0)
-    if others or not decides:
-        said += f", {max(others, 0):,} rows {'fail otherwise' if decides else 'out of tolerance'}"
-    if result.factor is not None:
-        said += f", largest error {result.factor:.2g} times the floor"
-    sure = f"fewer than {rate(result.bound)} fail" if found.failed < found.rows else "nearly all fail"
-    return f"{said}; with 95 % confidence {sure}"
-
-
 def statements(result: DatasetResult) -> Iterator[Statement]:
     """Yields what there is to say of one runtime."""
-    yield Statement("verdict", verdict(result))
+    yield Statement("verdict", result.verdict)
     for problem, first in result.statistics.problems.items():
         yield Statement("error", f"{problem}, first in row {first:,}")
     for output in result.outputs:
@@ -71,8 +43,8 @@ def remarks(found: DatasetResults) -> Iterator[Statement]:
         yield Statement("cause", explain(finding))
     if found.stopped_early:
         yield Statement("stopped", f"after {found.rows:,} rows: as many as `stop_after` says have failed")
-    if found.reused:
-        yield Statement("checkpoint", f"the results of {found.reused:,} rows stood in the checkpoint")
+    if found.reused_rows:
+        yield Statement("checkpoint", f"the results of {found.reused_rows:,} rows stood in the checkpoint")
     if not any(result.statistics.rows for result in found.results):
         yield Statement("error", "nothing was compared, and a check that compared nothing has failed")
 

@@ -32,7 +32,7 @@ def test_a_sound_artifact_changes_no_decision(files: Files, pool: ProcessPool, t
     assert (report.rows, report.total, result.statistics.rows, result.statistics.failed) == (ROWS, ROWS, ROWS, 0)
     assert 0 < result.factor < 8
     assert result.outputs[0].decision == "argmax"
-    assert result.bound == pytest.approx(-np.log(0.05) / ROWS, rel=1e-3)
+    assert result.upper_bound_95 == pytest.approx(-np.log(0.05) / ROWS, rel=1e-3)
     assert "With 95 % confidence fewer than 1.5 in 10,000 of all rows like these fail." in " ".join(str(report).split())
     assert report.diagnosis is None
 
@@ -63,11 +63,11 @@ def test_the_same_call_goes_on_and_a_changed_artifact_is_another(
     assert len(names) == 3
     (folder / names[1]).unlink()
     again = check_dataset(files.model, files.onnx, data, executor=pool, checkpoint_dir=folder)
-    assert again.reused == 8192 + ROWS - 2 * 8192
+    assert again.reused_rows == 8192 + ROWS - 2 * 8192
     assert sorted(path.name for path in folder.iterdir()) == names
     assert again.results[0].statistics.to_bytes() == first.results[0].statistics.to_bytes()
     other = check_dataset(files.model, files.planted, data, executor=pool, checkpoint_dir=folder)
-    assert other.reused == 0
+    assert other.reused_rows == 0
     assert len(list(folder.iterdir())) == 6
 
 

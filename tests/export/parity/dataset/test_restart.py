@@ -51,7 +51,7 @@ def test_a_model_that_was_killed_in_the_middle_comes_to_the_bytes_of_one_run(
     kept = run_and_kill(files.model, files.planted, tmp_path / "x.npy", tmp_path / "kept", rows // 2)
     again = check_dataset(**options, workers=2, checkpoint_dir=tmp_path / "kept")
     assert again.rows == rows
-    assert again.reused == kept * SHARD_ROWS
+    assert again.reused_rows == kept * SHARD_ROWS
     fresh = check_dataset(**options, workers=1)
     assert fresh.results[0].statistics.failed == 1
     assert again.results[0].statistics.to_bytes() == fresh.results[0].statistics.to_bytes()
@@ -65,9 +65,9 @@ def test_a_run_that_was_killed_goes_on_and_comes_to_the_same_bytes(tmp_path: Pat
     kept = run_and_kill(model, planted, tmp_path / "data.npz", tmp_path / "kept", 2 * SHARD_ROWS)
     assert kept >= 2
     again = check_dataset(model, planted, tmp_path / "data.npz", workers=0, checkpoint_dir=tmp_path / "kept")
-    assert again.reused == kept * SHARD_ROWS
+    assert again.reused_rows == kept * SHARD_ROWS
     assert again.rows == len(x)
     fresh = check_dataset(model, planted, tmp_path / "data.npz", workers=0)
-    assert fresh.reused == 0
+    assert fresh.reused_rows == 0
     assert fresh.results[0].statistics.failed == 2
     assert again.results[0].statistics.to_bytes() == fresh.results[0].statistics.to_bytes()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_pe.export.parity.statistics.histogram import STEP, Histogram
+from keras_pe.export.parity.statistics.histogram import STEP, Bin, Histogram
 
 VALUES = np.abs(np.random.default_rng(0).standard_cauchy(10_000)) * 1e-6
 
@@ -11,11 +11,10 @@ VALUES = np.abs(np.random.default_rng(0).standard_cauchy(10_000)) * 1e-6
 def test_every_value_is_counted_once() -> None:
     found = Histogram.of(np.concatenate([VALUES, [0.0, 0.0, np.inf]]))
     assert found.total == len(VALUES) + 3
-    edges = found.edges()
-    assert edges[0] == (0.0, 0.0, 2)
-    assert edges[-1] == (np.inf, np.inf, 1)
-    for low, high, count in edges[1:-1]:
-        assert count == ((low <= VALUES) & (high >= VALUES)).sum()
+    assert found.bins[0] == Bin(0.0, 0.0, 2)
+    assert found.bins[-1] == Bin(np.inf, np.inf, 1)
+    for each in found.bins[1:-1]:
+        assert each.count == ((each.low <= VALUES) & (each.high >= VALUES)).sum()
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99, 0.999, 1.0])

@@ -62,7 +62,7 @@ FAILING = dataclasses.replace(
     model=samples.HOSTILE,
     total=ROWS,
     stopped_early=True,
-    reused=2,
+    reused_rows=2,
     results=(
         dataclasses.replace(
             PASSING.results[0],
@@ -74,7 +74,7 @@ FAILING = dataclasses.replace(
             ),
             outputs=(
                 OutputSummary("p", "argmax", 1e-7, 1e-6, _CHANGED.outputs["p"].merge(_CLASHING.outputs["p"])),
-                OutputSummary("ids", "", 0.0, None, _SOUND.outputs["p"]),
+                OutputSummary("ids", None, None, None, _SOUND.outputs["p"]),
             ),
             rows_per_second=None,
         ),

@@ -6,7 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from keras_pe.export.parity.dataset.presentation.row_sentences import describe_row, rate, verdict
+from keras_pe.export.parity.dataset.presentation.row_sentences import describe_row
+from keras_pe.export.parity.statistics.confidence import rate
 from tests.export.parity.dataset.presentation.samples import ALL, FAILING, PASSING
 from tests.export.parity.reports.pages import assert_colors_come_from_the_page
 
@@ -40,7 +41,7 @@ def test_a_rate_is_a_count_in_a_round_number_rounded_up() -> None:
 def test_where_every_row_fails_no_bound_is_said() -> None:
     result = PASSING.results[0]
     every = dataclasses.replace(result.statistics, failed=result.statistics.rows)
-    assert "100 in a hundred" not in verdict(dataclasses.replace(result, statistics=every))
+    assert "100 in a hundred" not in dataclasses.replace(result, statistics=every).verdict
     report = dataclasses.replace(PASSING, results=(dataclasses.replace(result, statistics=every),))
     assert "hundred" not in str(report)
 

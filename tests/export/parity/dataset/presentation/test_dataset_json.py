@@ -1,6 +1,7 @@
 """JSON of a data set: what is written keeps the published schema, and the schema says all there is."""
 
 import copy
+import dataclasses
 import hashlib
 import json
 from typing import Any
@@ -9,6 +10,7 @@ import jsonschema
 import pytest
 
 from keras_pe.export.parity.dataset.dataset_report import DatasetReport
+from keras_pe.export.parity.dataset.results import DatasetResults
 from tests.export.parity.dataset.presentation.samples import ALL, FAILING
 
 
@@ -27,13 +29,14 @@ def _extra(content: dict[str, Any]) -> dict[str, Any]:
     result = content["results"][0]
     output = result["outputs"][0]
     return {
-        "PublishedResult": result,
-        "PublishedProblem": result["problems"][0],
-        "PublishedOutput": output,
-        "Bin": output["errors"][0],
-        "Nonfinite": output["nonfinite"],
-        "ChangedClass": output["changed_classes"][0],
-        "PublishedRow": result["worst_rows"][0],
+        "DatasetResult": result,
+        "RuntimeStatistics": result["statistics"],
+        "OutputSummary": output,
+        "OutputStatistics": output["statistics"],
+        "Histogram": output["statistics"]["errors"],
+        "Bin": output["statistics"]["errors"]["bins"][0],
+        "ChangedClass": output["statistics"]["changed_classes"][0],
+        "WorstRow": result["statistics"]["worst"][0],
         "ParityReport": content["diagnosis"],
     }
 
@@ -55,14 +58,24 @@ def test_the_schema_takes_every_record_with_all_its_fields_and_no_other(kind: st
         assert not validator.is_valid(broken), name
 
 
+def test_json_says_what_python_does_under_the_same_names() -> None:
+    content = FAILING.to_dict()
+    for field in dataclasses.fields(DatasetResults):
+        assert field.name in content
+    found, written = FAILING.results[0], content["results"][0]
+    assert written["statistics"]["failed"] == found.statistics.failed
+    assert written["statistics"]["worst"][0]["severity"] == "no_answer"
+    assert written["outputs"][0]["quantiles"] == found.outputs[0].quantiles
+
+
 def test_the_schema_is_valid_and_refuses_values_of_another_kind() -> None:
     jsonschema.Draft202012Validator.check_schema(DatasetReport.json_schema())
     validator = jsonschema.Draft202012Validator(DatasetReport.json_schema())
     content = json.loads(FAILING.render("json"))
     for kind, change in (
-        ("PublishedResult", {"failed_rows": -1}),
-        ("PublishedOutput", {"max_abs_diff": "big"}),
-        ("PublishedRow", {"severity": "bad"}),
+        ("RuntimeStatistics", {"failed": -1}),
+        ("OutputStatistics", {"max_abs_diff": "big"}),
+        ("WorstRow", {"severity": "bad"}),
         ("ParityReport", {"passed": "no"}),
     ):
         broken = copy.deepcopy(content)
@@ -82,4 +95,4 @@ def test_the_schema_says_its_version_and_a_change_of_its_words_is_noticed() -> N
     words = {name: sorted(found["$defs"][name]["properties"]) for name in KINDS if name != "ParityReport"}
     words["report"] = sorted(found["properties"])
     digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()
-    assert digest[:16] == "e35741cab7ced6c1"
+    assert digest[:16] == "0977e4dea52ec04e"
