@@ -8,15 +8,18 @@ from keras_pe.masks import positions_from_mask
 from keras_pe.registration import register_with_keras
 from keras_pe.shifts import shift_matrix
 from keras_pe.signal.formula import timing_signal
+from keras_pe.signal.rope_scalings import rope_timescales
 from keras_pe.version import __version__
 
 if TYPE_CHECKING:
     from keras_pe import conventions, export, plots, tensor2tensor
     from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding
+    from keras_pe.layers.rotary_position_encoding import RotaryPositionEncoding
     from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding
 
 __all__ = [
     "LearnedPositionEmbedding",
+    "RotaryPositionEncoding",
     "SinusoidalPositionEncoding",
     "__version__",
     "conventions",
@@ -25,6 +28,7 @@ __all__ = [
     "identify",
     "plots",
     "positions_from_mask",
+    "rope_timescales",
     "shift_matrix",
     "tensor2tensor",
     "timing_signal",
@@ -33,6 +37,7 @@ __all__ = [
 # Those that are imported when they are first asked for, and the module each comes from, or is.
 _LAZY = {
     "LearnedPositionEmbedding": "keras_pe.layers.learned_position_embedding",
+    "RotaryPositionEncoding": "keras_pe.layers.rotary_position_encoding",
     "SinusoidalPositionEncoding": "keras_pe.layers.sinusoidal_position_encoding",
     "export": "keras_pe.export",
     "plots": "keras_pe.plots",

@@ -6,14 +6,14 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_pe.layers.base import Combine, PositionLayer
 from keras_pe.layers.call_arguments import Positions, Shape, per_axis
+from keras_pe.layers.combining import Combine, CombiningLayer
 from keras_pe.rotations.lookup import rows_from, take_rows
 from keras_pe.signal.formula import timing_signal
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")
-class LearnedPositionEmbedding(PositionLayer):
+class LearnedPositionEmbedding(CombiningLayer):
     """Combines its inputs with a trained vector for each position.
 
     With inputs of several positional axes, each axis has a table of its own and the vectors of the axes are summed, as

@@ -1,70 +1,23 @@
 """The sinusoidal position encoding of tensor2tensor and the Transformer, exact at any position."""
 
-import weakref
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, NamedTuple, Never
+from typing import Any, Never
 
 import keras
-import numpy as np
 from keras import ops
 
-from keras_pe.layers.base import Combine, PositionLayer
+from keras_pe.layers.axis_encoding import Axis, AxisEncoding, axis_encoding, reach
 from keras_pe.layers.call_arguments import Positions, Shape, per_axis
+from keras_pe.layers.combining import Combine, CombiningLayer
 from keras_pe.layers.configuration import check_start_index, plain
-from keras_pe.rotations.composed import ComposedEncoding
 from keras_pe.rotations.concrete import outside_of_traces
-from keras_pe.rotations.digits import LIMIT
-from keras_pe.rotations.fractional import FractionalEncoding
-from keras_pe.rotations.lookup import MOST_ROWS, TabulatedEncoding
 from keras_pe.signal.layouts import Layout, check_layout
 from keras_pe.signal.timescales import check_range, check_timescales, resolve_timescales
 
 
-class _Axis(NamedTuple):
-    """What the encodings of one axis are made from."""
-
-    timescales: tuple[float, ...]
-    channels: int
-    layout: Layout
-    start_index: int
-    max_length: int | None
-    dtype: str
-
-
-def _reach(start_index: int, max_length: int | None) -> tuple[int, int]:
-    """Returns the first position in reach, counted from `start_index`, and the first one that no longer is."""
-    return (-LIMIT - start_index, LIMIT - start_index) if max_length is None else (0, max_length)
-
-
-class _AxisEncodings:
-    """The encodings of one axis: of whole positions, and of fractions."""
-
-    def __init__(self, axis: _Axis) -> None:
-        scales, channels, layout, start_index, max_length, dtype = axis
-        low, high = _reach(start_index, max_length)
-        arguments = np.asarray(scales, np.float64), channels, layout, start_index, dtype
-        self.whole: ComposedEncoding | TabulatedEncoding = (
-            TabulatedEncoding(*arguments, max_length)
-            if max_length is not None and max_length <= MOST_ROWS
-            else ComposedEncoding(*arguments, low, high)
-        )
-        self.fractional = FractionalEncoding(*arguments, low, high)
-
-
-# Made once for all layers and calls that need the same: an entry lasts while some layer holds it.
-_shared: weakref.WeakValueDictionary[_Axis, _AxisEncodings] = weakref.WeakValueDictionary()
-
-
-def _shared_encodings(axis: _Axis) -> _AxisEncodings:
-    encodings = _shared.get(axis)
-    if encodings is None:
-        encodings = _shared[axis] = _AxisEncodings(axis)
-    return encodings
-
-
 @keras.saving.register_keras_serializable(package="keras_pe")
-class SinusoidalPositionEncoding(PositionLayer):
+class SinusoidalPositionEncoding(CombiningLayer):
     """Combines its inputs with sines and cosines of their positions.
 
     Column `i` of the first half of the signal is `sin(position / timescale[i])`, of the second half the cosine, with
@@ -159,22 +112,22 @@ class SinusoidalPositionEncoding(PositionLayer):
         super().build(inputs_shape)
         self._encodings(self._axes)
 
-    def _encodings(self, axes: int) -> list[_AxisEncodings]:
+    def _encodings(self, axes: int) -> list[AxisEncoding]:
         """Returns the encoding of each axis, made when a call first needs so many: no call decides for later ones."""
         key = axes, self._signal_dtype
         if key not in self._held.encodings:
             self._held.encodings[key] = self._make_encodings(*key)
-        encodings: list[_AxisEncodings] = self._held.encodings[key]
+        encodings: list[AxisEncoding] = self._held.encodings[key]
         return encodings
 
     @outside_of_traces
-    def _make_encodings(self, axes: int, dtype: str) -> list[_AxisEncodings]:
+    def _make_encodings(self, axes: int, dtype: str) -> list[AxisEncoding]:
         block = self._block_width(axes)
         scales = resolve_timescales(
             block, self.min_timescale, self.max_timescale, endpoint=self.endpoint, timescales=self.timescales
         )
         return [
-            _shared_encodings(_Axis(tuple(scales.tolist()), block, self.layout, start, bound, dtype))
+            axis_encoding(Axis(tuple(scales.tolist()), block, self.layout, start, bound, dtype))
             for start, bound in self._starts_and_bounds(axes)
         ]
 
@@ -183,17 +136,10 @@ class SinusoidalPositionEncoding(PositionLayer):
         return list(zip(starts, bounds, strict=True))
 
     def _reach_of_axes(self, axes: int) -> list[tuple[int, int]]:
-        return [_reach(*each) for each in self._starts_and_bounds(axes)]
+        return [reach(*each) for each in self._starts_and_bounds(axes)]
 
     def _signal_of_axis(self, axis: int, axes: int, length: Any, positions: Positions | None) -> Any:
-        encodings = self._encodings(axes)[axis]
-        if positions is None:
-            return encodings.whole.range(length)
-        if positions.whole is None:
-            return encodings.whole.range(length, positions.start)
-        if positions.fraction is None:
-            return encodings.whole.at(positions.whole)
-        return encodings.fractional.at(positions.whole, positions.nearest, positions.fraction)
+        return self._encodings(axes)[axis].signal(length, positions)
 
     def _join(self, signals: list[Any], inputs_shape: tuple[Any, ...]) -> Any:
         """Returns the blocks of columns of all axes side by side, zeros in columns left over."""

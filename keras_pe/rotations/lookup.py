@@ -9,8 +9,8 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_pe.rotations.concrete import count_up, known_length, torch_is_tracing
-from keras_pe.signal.formula import timing_signal
-from keras_pe.signal.layouts import Layout
+from keras_pe.signal.formula import sines_and_cosines
+from keras_pe.signal.layouts import Layout, assemble
 from keras_pe.signal.timescales import Float64Array
 
 MOST_ROWS = 8_192  # of positions that are kept as a table: 16 MiB at 512 channels are enough; more are composed
@@ -144,7 +144,7 @@ class TabulatedEncoding:
         self, timescales: Float64Array, channels: int, layout: Layout, start_index: int, dtype: str, max_length: int
     ) -> None:
         positions = start_index + np.arange(max_length)
-        rows = timing_signal(positions, channels, layout=layout, timescales=timescales).astype(dtype)
+        rows = assemble(*sines_and_cosines(positions, timescales), channels, layout).astype(dtype)
         self._max_length = max_length
         self._table, self._zeros = Table(guarded(rows)), Table(np.zeros(max_length, "int32"))
 

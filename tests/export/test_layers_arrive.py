@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_pe import LearnedPositionEmbedding, SinusoidalPositionEncoding, from_convention, tensor2tensor
+from keras_pe import LearnedPositionEmbedding, RotaryPositionEncoding, SinusoidalPositionEncoding, from_convention, tensor2tensor
 from keras_pe.conventions import CONVENTIONS
 from keras_pe.export import check_parity, export_onnx, export_saved_model
 from keras_pe.export.model.sizes.dimensions import dimensions_from_json
@@ -58,6 +58,14 @@ def ported() -> keras.Model:
     return keras.Model(x, tensor2tensor.add_timing_signal_1d(y, start_index=3))
 
 
+def rotary() -> keras.Model:
+    queries, keys = keras.Input((None, 4, 16), name="queries"), keras.Input((None, 1, 16), name="keys")
+    step = keras.Input(batch_shape=(None,), dtype="int32", name="step")
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+    layer = RotaryPositionEncoding(layout="interleaved", rotary_dim=8, scaling=yarn)
+    return keras.Model([queries, keys, step], list(layer(queries, keys, start_index=step)))
+
+
 def every_convention() -> keras.Model:
     x = keras.Input((None, 16), name="x")
     return keras.Model(x, {name: from_convention(name, 16, name=name)(x) for name in CONVENTIONS})
@@ -69,6 +77,7 @@ MODELS = [
     decoder_step,
     learned_grid,
     ported,
+    rotary,
     *(
         pytest.param(build, marks=pytest.mark.slow)
         for build in (bounded_volume, fractional_positions, learned, every_convention)

@@ -1,0 +1,327 @@
+"""The rotary position encoding (RoPE) of queries and keys, exact at any position."""
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_pe.layers.axis_encoding import Axis, AxisEncoding, axis_encoding, reach
+from keras_pe.layers.base import PositionLayer
+from keras_pe.layers.call_arguments import Positions, Shape, per_axis
+from keras_pe.layers.configuration import is_integer, plain
+from keras_pe.rotations.concrete import outside_of_traces
+from keras_pe.rotations.digits import split
+from keras_pe.rotations.pairs import RotaryLayout, turn_pairs
+from keras_pe.signal.rope_parameters import rope_arguments
+from keras_pe.signal.rope_scalings import RopeScaling, check_parameters, rope_timescales
+
+
+@keras.saving.register_keras_serializable(package="keras_pe")
+class RotaryPositionEncoding(PositionLayer):
+    """Turns pairs of channels of queries and keys by angles that grow with their positions (RoPE).
+
+    Pair `i` of `n` turns by `position * base ** (-i / n)` radians, so that the product of a query and a key depends on
+    how far apart they are. Sines and cosines are within 2.5e-7 of the exact ones at every position from -2**24 to
+    2**24 - 1, whole or not. Everything is computed in float32 under any narrower dtype policy, and cast once, last.
+
+    Args:
+        base: Base of the rates, `rope_theta` in Hugging Face's configurations.
+        layout: Which channels are a pair. "halves": one in the first half, one in the second (Hugging Face, GPT-NeoX,
+            keras-hub). "interleaved": neighbors (Meta, GPT-J, Cohere). "interleaved_to_halves": neighbors, whose
+            results stand in the two halves (DeepSeek V3).
+        rotary_dim: How many of the channels are turned, the first ones; the others stay. None: all.
+        scaling: How rates are stretched to longer texts: `{"rope_type": "yarn", "factor": 4.0, ...}`, with the names of
+            Hugging Face's configurations, or None. See `keras_pe.rope_timescales`. "longrope" without a `length` takes
+            the rates of the long where an example has a position beyond the original length in the call.
+        sections: With several positions for each token or image patch, the number of pairs that turn by each, side by
+            side. None: equally many.
+        shared_rates: Whether the sections share one sequence of rates (Qwen2-VL), or each begins anew (Flux, vision).
+        sequence_axis: Axis of the inputs along which positions run, or several.
+        feature_axis: Axis of the channels of a head.
+        max_length: None takes any length. An integer, or one per axis of positions, bounds it and gives a faster graph.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        queries: `(batch, length, heads, channels)`, or another shape that has the axes above; the batch is the first.
+        keys: None, or keys of the same positions, with any number of heads.
+        positions: Positions instead of `0, ..., length - 1`: integers or floats, `(length,)` or `(batch, length)`; for
+            several axes a list of one per axis.
+        start_index: Integer, or integers of shape `()` or `(batch,)`: position of the first element, as of a decoder
+            with a cache.
+
+    Returns:
+        The rotated queries, or a tuple of these and the rotated keys, of the shapes given.
+
+    Raises:
+        ValueError: If an argument is out of its range, shapes do not agree, or a position is seen to be out of reach.
+        TypeError: If an argument is of the wrong type.
+
+    Source:
+        Su et al., "RoFormer", arXiv 2104.09864; transformers 5.23.0, modeling_rope_utils.py; for sections Wang et al.,
+        "Qwen2-VL", arXiv 2409.12191.
+
+    >>> import numpy as np
+    >>> layer = RotaryPositionEncoding()
+    >>> keras.ops.convert_to_numpy(layer(np.array([[[1.0, 0.0], [1.0, 0.0]]], "float32"))).round(3)
+    array([[[1.   , 0.   ],
+            [0.54 , 0.841]]], dtype=float32)
+    """
+
+    _call_arguments = ("keys", "positions", "start_index")
+
+    def __init__(
+        self,
+        base: float = 1.0e4,
+        *,
+        layout: RotaryLayout = "halves",
+        rotary_dim: int | None = None,
+        scaling: Mapping[str, Any] | None = None,
+        sections: Sequence[int] | None = None,
+        shared_rates: bool = False,
+        sequence_axis: int | Sequence[int] = 1,
+        feature_axis: int = -1,
+        max_length: int | Sequence[int] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if layout not in get_args(RotaryLayout):
+            choices = ", ".join(map(repr, get_args(RotaryLayout)))
+            raise ValueError(f"`layout` must be one of {choices}. Received: {layout=}.")
+        if scaling is not None and not (isinstance(scaling, Mapping) and "rope_type" in scaling):
+            raise ValueError(f"`scaling` must be a dictionary with a 'rope_type'. Received: {scaling=}.")
+        super().__init__(max_length=max_length, **kwargs)
+        self.base = float(base)
+        self.layout = layout
+        self.rotary_dim = rotary_dim if rotary_dim is None else _check_count("rotary_dim", rotary_dim, 2)
+        self.sections = None if sections is None else tuple(_check_count("sections", each) for each in sections)
+        self.shared_rates = bool(shared_rates)
+        axes = sequence_axis if isinstance(sequence_axis, Sequence) else (sequence_axis,)
+        self.sequence_axis = tuple(_check_axis(each) for each in axes)
+        self.feature_axis = feature_axis
+        # Behind a namespace: TensorFlow wraps the containers of a layer, and refuses to save keys that are no strings.
+        self._held = SimpleNamespace(scaling=None if scaling is None else dict(scaling), encodings={})
+        if self.sections and len(self.sequence_axis) not in (1, len(self.sections)):
+            raise ValueError(
+                f"`sections` must be one for each axis of `sequence_axis`. Received: {sections=}, {sequence_axis=}."
+            )
+        if scaling is not None:
+            check_parameters(**{**scaling, **self._alternatives()[0]})
+
+    @classmethod
+    def from_rope_parameters(
+        cls,
+        config: Mapping[str, Any],
+        *,
+        head_dim: int | None = None,
+        layer_type: str | None = None,
+        length: int | None = None,
+        **kwargs: Any,
+    ) -> "RotaryPositionEncoding":
+        """Returns the layer of a model's configuration as Hugging Face writes it.
+
+        Args:
+            config: The contents of `config.json`, or its `rope_parameters` or `rope_scaling` alone. It does not say the
+                layout: `layout` is "halves" for most models; GPT-J, Cohere, GLM and some others interleave.
+            head_dim: Channels of a head, where a part of them is rotated and the configuration does not say.
+            layer_type: Which layers, where there are parameters for several types.
+            length: Longest length that the model is to see, for "dynamic", whose rates depend on it, and "longrope".
+            **kwargs: Further arguments of the layer; they win over the configuration's.
+        """
+        arguments = rope_arguments(config, head_dim=head_dim, layer_type=layer_type, length=length)
+        return cls(**{**arguments, **kwargs})
+
+    @property
+    def scaling(self) -> dict[str, Any] | None:
+        """The scaling that the layer was made with."""
+        scaling: dict[str, Any] | None = self._held.scaling
+        return None if scaling is None else dict(scaling)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor as plain values."""
+        return {
+            **super().get_config(),
+            "base": self.base,
+            "layout": self.layout,
+            "rotary_dim": self.rotary_dim,
+            "scaling": self.scaling,
+            "sections": plain(self.sections),
+            "shared_rates": self.shared_rates,
+            "sequence_axis": plain(self.sequence_axis),
+            "feature_axis": self.feature_axis,
+        }
+
+    def build(self, queries_shape: Shape) -> None:
+        self._check_shape(queries_shape)
+        self._axes = self._axes or self._axes_of(queries_shape, None)
+        channels = int(queries_shape[self.feature_axis])  # type: ignore[arg-type]
+        self._rotated = channels if self.rotary_dim is None else self.rotary_dim
+        if self._rotated % 2 or self._rotated > channels:
+            raise ValueError(
+                f"`rotary_dim` must be an even number of at most {channels}, the channels of a head. "
+                f"Received: rotary_dim={self.rotary_dim}."
+            )
+        self.input_spec = keras.layers.InputSpec(axes={self.feature_axis: channels})
+        self._encodings(self._axes)
+
+    def call(self, queries: Any, keys: Any = None, positions: Any = None, start_index: Any = None) -> Any:
+        self._check_keys(queries, keys)
+        given = self._positions_of_axes(queries, ops.shape(queries), positions, start_index)
+        sin, cos = self._rotation(queries, given)
+        rotated = tuple(self._rotate(each, sin, cos) for each in (queries, keys) if each is not None)
+        return rotated[0] if keys is None else rotated
+
+    def compute_output_spec(
+        self, queries: Any, keys: Any = None, positions: Any = None, start_index: Any = None
+    ) -> Any:
+        """Returns shapes and dtypes of the outputs; what is known of the arguments is checked as in a call."""
+        self._check_shape(queries.shape)
+        self._check_keys(queries, keys)
+        self._check_call(queries, positions, start_index)
+        rotated = tuple(keras.KerasTensor(x.shape, self.compute_dtype) for x in (queries, keys) if x is not None)
+        return rotated[0] if keys is None else rotated
+
+    def compute_output_shape(self, queries_shape: Shape, keys_shape: Shape | None = None) -> Any:
+        return queries_shape if keys_shape is None else (queries_shape, keys_shape)
+
+    def _check_shape(self, shape: Shape) -> None:
+        rank = len(shape)
+        features = self.feature_axis % rank if -rank <= self.feature_axis < rank else 0
+        places = [each % rank if each < rank else 0 for each in self.sequence_axis]
+        if not features or 0 in places or len({features, *places}) <= len(places) or not shape[features]:
+            raise ValueError(
+                f"`queries` must have the axes {list(self.sequence_axis)} of positions and {self.feature_axis} of "
+                f"known channels after the batch. Received: queries.shape={tuple(shape)}."
+            )
+
+    def _check_keys(self, queries: Any, keys: Any) -> None:
+        if keys is None:
+            return
+        axes = [self.feature_axis, *self.sequence_axis]
+        sizes = [[x.shape[axis] for axis in axes] for x in (queries, keys) if len(x.shape) == len(queries.shape)]
+        if len(sizes) < 2 or any(None not in pair and pair[0] != pair[1] for pair in zip(*sizes, strict=True)):
+            raise ValueError(
+                "`keys` must have the positions and the channels of `queries`; other positions are another call. "
+                f"Received: queries.shape={tuple(queries.shape)}, keys.shape={tuple(keys.shape)}."
+            )
+
+    def _axes_of(self, inputs_shape: Any, positions: Any) -> int:
+        if self.sections:
+            return len(self.sections)
+        listed = len(positions) if isinstance(positions, (list, tuple)) else 1
+        return len(self.sequence_axis) if len(self.sequence_axis) > 1 else listed
+
+    def _length_of_axes(self, inputs_shape: Any, axes: int) -> list[Any]:
+        lengths = [inputs_shape[axis] for axis in self.sequence_axis]
+        return lengths if len(lengths) > 1 else lengths * axes
+
+    def _reach_of_axes(self, axes: int) -> list[tuple[int, int]]:
+        return [reach(0, bound) for bound in per_axis(self.max_length, axes, "max_length")]
+
+    def _scaling_of(self, channels: int, **parameters: Any) -> RopeScaling:
+        kind = {"rope_type": "default", **(self._held.scaling or {}), **parameters}
+        return rope_timescales(channels=channels, rope_theta=self.base, **kind)
+
+    def _alternatives(self) -> list[dict[str, Any]]:
+        """Returns the parameters to add to the scaling: two sets where a call decides by its positions."""
+        scaling = self._held.scaling or {}
+        if scaling.get("rope_type") != "longrope" or "length" in scaling:
+            return [{}]
+        original = scaling.get("original_max_position_embeddings", 1)
+        return [{"length": original}, {"length": original + 1}]
+
+    def _encodings(self, axes: int) -> list[list[AxisEncoding]]:
+        """Returns the encodings of each axis, one for each alternative, made when a call first needs so many axes."""
+        key = axes, self._signal_dtype
+        if key not in self._held.encodings:
+            self._held.encodings[key] = self._make_encodings(*key)
+        encodings: list[list[AxisEncoding]] = self._held.encodings[key]
+        return encodings
+
+    @outside_of_traces
+    def _make_encodings(self, axes: int, dtype: str) -> list[list[AxisEncoding]]:
+        sections = self.sections or (self._rotated // (2 * axes),) * axes
+        if 2 * sum(sections) != self._rotated:
+            raise ValueError(
+                f"`sections` must be as many pairs as are rotated, {self._rotated // 2}. Received: {list(sections)}."
+            )
+        made: list[list[AxisEncoding]] = [[] for _ in sections]
+        for parameters in self._alternatives():
+            if self.shared_rates:
+                whole = self._scaling_of(self._rotated, **parameters).timescales
+                scales = np.split(whole, np.cumsum(sections)[:-1])
+            else:
+                scales = [self._scaling_of(2 * pairs, **parameters).timescales for pairs in sections]
+            for each, encodings, bound in zip(scales, made, per_axis(self.max_length, axes, "max_length"), strict=True):
+                axis = Axis(tuple(each.tolist()), 2 * len(each), "concatenated", 0, bound, dtype)
+                encodings.append(axis_encoding(axis))
+        return made
+
+    def _rotation(self, queries: Any, given: list[tuple[Any, Positions | None]]) -> tuple[Any, Any]:
+        """Returns sines and cosines in the rank of the inputs, their channels last, 1 long along other axes."""
+        axes, sines, cosines = len(given), [], []
+        for axis, ((length, positions), encodings) in enumerate(zip(given, self._encodings(axes), strict=True)):
+            signal = self._chosen([each.signal(length, positions) for each in encodings], length, positions)
+            place = self.sequence_axis[axis if len(self.sequence_axis) > 1 else 0] % len(queries.shape)
+            sin, cos = split(self._placed(signal, place, len(queries.shape)))
+            sines.append(sin)
+            cosines.append(cos)
+        factor = self._scaling_of(self._rotated, **self._alternatives()[0]).attention_factor
+        sin, cos = (self._joined(each, ops.shape(queries)) for each in (sines, cosines))
+        return (sin, cos) if factor == 1.0 else (sin * factor, cos * factor)
+
+    def _chosen(self, signals: list[Any], length: Any, positions: Positions | None) -> Any:
+        """Returns the signal of the alternative that the positions of each example ask for."""
+        if len(signals) == 1:
+            return signals[0]
+        original = self._held.scaling["original_max_position_embeddings"]
+        if positions is None:
+            last: Any = length - 1
+        elif positions.whole is None:
+            last = positions.start + (length - 1)
+        else:
+            last = ops.max(positions.whole, axis=-1, keepdims=True)[..., np.newaxis]
+        return ops.where(last >= original, signals[1], signals[0])
+
+    def _placed(self, signal: Any, place: int, rank: int) -> Any:
+        """Returns `(length, columns)` or `(batch, length, columns)` in the rank of the inputs, columns last."""
+        if len(signal.shape) == 2:
+            signal = ops.expand_dims(signal, 0)
+        features = self.feature_axis % rank
+        place -= place > features  # where the axis is once the channels are the last
+        missing = [axis for axis in range(1, rank - 1) if axis != place]
+        return ops.expand_dims(signal, missing) if missing else signal
+
+    def _joined(self, parts: list[Any], shape: tuple[Any, ...]) -> Any:
+        """Returns the sections side by side."""
+        if len(parts) == 1:
+            return parts[0]
+        features = self.feature_axis % len(shape)
+        sizes = [size for axis, size in enumerate(shape) if axis != features]
+        places = {axis % len(shape) - (axis % len(shape) > features) for axis in self.sequence_axis}
+        whole = [size if axis in places else 1 for axis, size in enumerate(sizes)]
+        whole[0] = 1 if all(each.shape[0] == 1 for each in parts) else sizes[0]
+        return ops.concatenate([ops.broadcast_to(each, (*whole, each.shape[-1])) for each in parts], axis=-1)
+
+    def _rotate(self, inputs: Any, sin: Any, cos: Any) -> Any:
+        """Returns inputs with their pairs turned."""
+        last = len(inputs.shape) - 1
+        features = self.feature_axis % len(inputs.shape)
+        x = ops.cast(inputs, self._signal_dtype)
+        x = x if features == last else ops.moveaxis(x, features, last)
+        out = turn_pairs(x, sin, cos, self.layout)
+        out = out if features == last else ops.moveaxis(out, last, features)
+        return ops.cast(out, self.compute_dtype)
+
+
+def _check_count(name: str, value: Any, least: int = 1) -> int:
+    if not is_integer(value) or value < least:
+        raise ValueError(f"`{name}` must be a whole number of at least {least}. Received: {name}={value!r}.")
+    return int(value)
+
+
+def _check_axis(value: Any) -> int:
+    if not is_integer(value) or value < 1:
+        raise ValueError(f"`sequence_axis` must be 1 or more, after the batch. Received: sequence_axis={value!r}.")
+    return int(value)

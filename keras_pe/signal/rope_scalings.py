@@ -1,0 +1,237 @@
+"""The rates at which rotary encodings turn, and every way in use to stretch them to longer texts, in float64 NumPy.
+
+Parameters have the names of Hugging Face's configurations (transformers 5.23.0, modeling_rope_utils.py).
+"""
+
+import difflib
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_pe.signal.timescales import Float64Array, check_timescales
+
+
+class RopeScaling(NamedTuple):
+    """What a scaling makes of a rotary encoding.
+
+    Attributes:
+        timescales: `(channels // 2,)`, positions per radian; infinite where a pair of channels does not turn.
+        attention_factor: What queries and keys are multiplied by.
+    """
+
+    timescales: Float64Array
+    attention_factor: float = 1.0
+
+
+def rope_timescales(rope_type: str, channels: int, rope_theta: float = 1.0e4, **parameters: Any) -> RopeScaling:
+    """Returns the timescales of a rotary encoding, by the name and the parameters of Hugging Face's configurations.
+
+    Args:
+        rope_type: One of "default", "linear", "dynamic", "yarn", "longrope", "llama3" and "proportional".
+        channels: Number of channels that are rotated, an even one; for "proportional" those of a head.
+        rope_theta: Base of the geometric sequence of rates, `rope_theta ** (-2 * i / channels)`.
+        **parameters: Those of the function of that name in this module; None stands for what it has by default.
+
+    Raises:
+        ValueError: If the type is unknown, or a parameter is missing, not of this type or out of its range.
+
+    >>> rope_timescales("linear", 4, factor=8.0).timescales
+    array([  8., 800.])
+    """
+    if isinstance(channels, bool) or not isinstance(channels, int | np.integer) or channels < 2 or channels % 2:
+        raise ValueError(f"`channels` must be an even number of at least 2. Received: channels={channels!r}.")
+    _check_number("rope_theta", rope_theta, above=1.0 if rope_type == "yarn" else 0.0)
+    given = check_parameters(rope_type, **parameters)
+    return scaling_function(rope_type)(int(channels), float(rope_theta), **given)
+
+
+def check_parameters(rope_type: str, **parameters: Any) -> dict[str, Any]:
+    """Returns the parameters of a scaling that are given, or raises unless they are those that it takes."""
+    known = list(inspect.signature(scaling_function(rope_type)).parameters.values())[2:]
+    given = {name: value for name, value in parameters.items() if value is not None}
+    for name, value in given.items():
+        if name not in {each.name for each in known}:
+            takes = f"It takes {', '.join(f'`{each.name}`' for each in known)}." if known else "It takes none."
+            raise ValueError(f"`{name}` is no parameter of {rope_type!r}. {takes} Received: {name}={value!r}.")
+    for each in known:
+        if each.default is inspect.Parameter.empty and each.name not in given:
+            raise ValueError(f"`{each.name}` must be given for {rope_type!r}. {_REASONS.get(each.name, '')}".strip())
+    return given
+
+
+def scaling_function(rope_type: str) -> Callable[..., RopeScaling]:
+    """Returns the function of a `rope_type`, or raises ValueError with the nearest name."""
+    if rope_type in _SCALINGS:
+        return _SCALINGS[rope_type]
+    near = difflib.get_close_matches(str(rope_type), _SCALINGS, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"Unknown `rope_type` {rope_type!r}. Choose one of: {', '.join(_SCALINGS)}.{hint}")
+
+
+def _default(channels: int, rope_theta: float) -> RopeScaling:
+    return RopeScaling(_timescales(channels, rope_theta))
+
+
+def _linear(channels: int, rope_theta: float, *, factor: float) -> RopeScaling:
+    """Positions divided by `factor`: position interpolation."""
+    _check_number("factor", factor)
+    return RopeScaling(_timescales(channels, rope_theta) * factor)
+
+
+def _dynamic(
+    channels: int, rope_theta: float, *, factor: float, max_position_embeddings: float, length: float
+) -> RopeScaling:
+    """NTK-aware: a larger base, chosen by how far `length` exceeds what the model was trained on."""
+    for name, value in (("factor", factor), ("max_position_embeddings", max_position_embeddings), ("length", length)):
+        _check_number(name, value)
+    if channels == 2:
+        return _default(channels, rope_theta)  # its only rate is 1 under any base
+    stretch = factor * max(length, max_position_embeddings) / max_position_embeddings - (factor - 1)
+    return RopeScaling(_timescales(channels, rope_theta * stretch ** (channels / (channels - 2))))
+
+
+def _yarn(
+    channels: int,
+    rope_theta: float,
+    *,
+    original_max_position_embeddings: float,
+    factor: float | None = None,
+    max_position_embeddings: float | None = None,
+    attention_factor: float | None = None,
+    beta_fast: float = 32.0,
+    beta_slow: float = 1.0,
+    mscale: float | None = None,
+    mscale_all_dim: float | None = None,
+    truncate: bool = True,
+) -> RopeScaling:
+    """Slow pairs interpolated as by "linear", fast ones left as they are, a ramp between; and a temperature."""
+    factor = _stretch(factor, max_position_embeddings, original_max_position_embeddings)
+
+    def pair_of_turns(turns: float) -> float:
+        """Returns which pair makes so many turns within the original length."""
+        wavelengths = original_max_position_embeddings / (2 * math.pi * turns)
+        return channels * math.log(wavelengths) / (2 * math.log(rope_theta))
+
+    def temperature(weight: float) -> float:
+        return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1.0
+
+    low, high = pair_of_turns(beta_fast), pair_of_turns(beta_slow)
+    if truncate:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, channels - 1)
+    if low == high:
+        high += 0.001
+    ramp = np.clip((np.arange(channels // 2) - low) / (high - low), 0.0, 1.0)
+    rates = 1.0 / _timescales(channels, rope_theta)
+    if attention_factor is None:
+        attention_factor = (
+            temperature(mscale) / temperature(mscale_all_dim) if mscale and mscale_all_dim else temperature(1.0)
+        )
+    return RopeScaling(1.0 / (rates / factor * ramp + rates * (1.0 - ramp)), float(attention_factor))
+
+
+def _longrope(
+    channels: int,
+    rope_theta: float,
+    *,
+    short_factor: Sequence[float],
+    long_factor: Sequence[float],
+    original_max_position_embeddings: float,
+    length: float,
+    factor: float | None = None,
+    max_position_embeddings: float | None = None,
+    attention_factor: float | None = None,
+) -> RopeScaling:
+    """A factor of its own for each pair: one list up to the original length, another beyond."""
+    original = original_max_position_embeddings
+    factor = _stretch(1.0 if attention_factor else factor, max_position_embeddings, original)
+    factors = {"long_factor": long_factor, "short_factor": short_factor}
+    for name, listed in factors.items():
+        if len(check_timescales(listed)) != channels // 2:
+            raise ValueError(
+                f"`{name}` must have one value for two channels: {channels // 2} for {channels} channels. "
+                f"Received: {len(listed)} values."
+            )
+    chosen = factors["long_factor" if length > original else "short_factor"]
+    if attention_factor is None:
+        attention_factor = 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(original))
+    return RopeScaling(_timescales(channels, rope_theta) * check_timescales(chosen), float(attention_factor))
+
+
+def _llama3(
+    channels: int,
+    rope_theta: float,
+    *,
+    factor: float,
+    low_freq_factor: float,
+    high_freq_factor: float,
+    original_max_position_embeddings: float,
+) -> RopeScaling:
+    """Slow pairs interpolated, fast ones left as they are, told by their wavelengths, and a blend between."""
+    _check_number("factor", factor)
+    if not 0 < low_freq_factor < high_freq_factor:
+        raise ValueError(
+            "`low_freq_factor` must be positive and less than `high_freq_factor`. "
+            f"Received: {low_freq_factor=}, {high_freq_factor=}."
+        )
+    timescales = _timescales(channels, rope_theta)
+    turns = original_max_position_embeddings / (2 * math.pi * timescales)
+    kept = np.clip((turns - low_freq_factor) / (high_freq_factor - low_freq_factor), 0.0, 1.0)
+    return RopeScaling(1.0 / ((1.0 - kept) / (timescales * factor) + kept / timescales))
+
+
+def _proportional(
+    channels: int, rope_theta: float, *, partial_rotary_factor: float = 1.0, factor: float = 1.0
+) -> RopeScaling:
+    """The first part of the pairs turns as if all did; the others, which stay beside them, do not turn."""
+    _check_number("factor", factor)
+    if not 0 < partial_rotary_factor <= 1:
+        raise ValueError(f"`partial_rotary_factor` must be above 0, at most 1. Received: {partial_rotary_factor=}.")
+    timescales = _timescales(channels, rope_theta) * factor
+    timescales[int(partial_rotary_factor * channels // 2) :] = np.inf
+    return RopeScaling(timescales)
+
+
+_SCALINGS: dict[str, Callable[..., RopeScaling]] = {
+    "default": _default,
+    "linear": _linear,
+    "dynamic": _dynamic,
+    "yarn": _yarn,
+    "longrope": _longrope,
+    "llama3": _llama3,
+    "proportional": _proportional,
+}
+
+_REASONS = {
+    "length": (
+        "The rates depend on the length of the whole text, which no single call knows: keys that are cached would have "
+        "been turned at other rates than the query beside them. Give the longest length that the model is to see."
+    ),
+}
+
+
+def _timescales(channels: int, rope_theta: float) -> Float64Array:
+    timescales: Float64Array = rope_theta ** (np.arange(0, channels, 2, dtype=np.float64) / channels)
+    return timescales
+
+
+def _stretch(factor: float | None, most: float | None, original: float) -> float:
+    """Returns `factor`, or the ratio of the longest length to the original one that stands for it."""
+    _check_number("original_max_position_embeddings", original)
+    if factor is None:
+        if most is None:
+            raise ValueError("`factor` must be given, or `max_position_embeddings`. Received: neither.")
+        _check_number("max_position_embeddings", most)
+        return most / original
+    _check_number("factor", factor)
+    return factor
+
+
+def _check_number(name: str, value: Any, above: float = 0.0) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"`{name}` must be a number. Received: {name}={value!r}.")
+    if not (np.isfinite(value) and value > above):
+        raise ValueError(f"`{name}` must be more than {above:g} and finite. Received: {name}={value!r}.")
