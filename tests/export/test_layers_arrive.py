@@ -7,7 +7,13 @@ import keras
 import numpy as np
 import pytest
 
-from keras_pe import LearnedPositionEmbedding, RotaryPositionEncoding, SinusoidalPositionEncoding, from_convention, tensor2tensor
+from keras_pe import (
+    LearnedPositionEmbedding,
+    RotaryPositionEncoding,
+    SinusoidalPositionEncoding,
+    from_convention,
+    tensor2tensor,
+)
 from keras_pe.conventions import CONVENTIONS
 from keras_pe.export import check_parity, export_onnx, export_saved_model
 from keras_pe.export.model.sizes.dimensions import dimensions_from_json
