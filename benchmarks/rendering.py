@@ -22,6 +22,15 @@ TITLES = {
 }
 
 
+_EXACT = "512 channels, against float64:"
+_HALF = "The first 2,048 positions in half precision: largest error, and how many rows are distinct:"
+_EVERYWHERE = "The shape in brackets is batch and length; `-` where it was not measured:"
+_TABLES = """\
+The layer's tables are in the file, and that is what buys exactness without a sine; equal layers share them.
+`max_length=n` makes them n rows of 4 bytes a channel, 1.0 MB for 512 rows of 512 channels: where the file has to be
+small, give the length that is needed. Beyond 8,192 rows they are composed of fewer."""
+
+
 def render(text: str, medians: Medians, beside: dict[str, Any]) -> str:
     """Returns the text with what stands between its markers rendered anew.
 
@@ -45,13 +54,15 @@ def page(medians: Medians, beside: dict[str, Any]) -> str:
         "# Every figure\n\nRendered by `python -m benchmarks`, which measures them: do not edit. Times are relative to "
         "tensor2tensor's formula in the same runtime,\nmedians of runs that took turns. " + machine(medians, beside)
     ]
+    parts += ["## How exact", _EXACT, accuracy(medians, beside), _HALF, half_precision(medians, beside)]
+    parts += ["## The layer in every runtime", _EVERYWHERE, runtimes(medians, beside)]
     speeds = [name.split("/") for name in medians if name.count("/") == 4]
     for mode, threads in dict.fromkeys((mode, threads) for mode, threads, *_ in speeds):
         parts.append(f"## {mode}, {threads} thread{'s' * (threads != '1')}")
         for scenario, title in TITLES.items():
             if any(each[:3] == [mode, threads, scenario] for each in speeds):
                 parts.append(f"{title}:\n\n{_by_shape(medians, mode, threads, scenario)}")
-    parts += ["## What it adds to a model", costs(medians, beside)]
+    parts += ["## What it adds to a model", costs(medians, beside), _TABLES, identify(medians, beside)]
     if "exporter" in beside:
         parts += ["## The exporter", exporter(medians, beside)]
     left_out = [f"{part}: not measured yet." for part in PARTS if part not in beside]
@@ -152,15 +163,7 @@ def machine(medians: Medians, beside: dict[str, Any]) -> str:
     return f"{about['cores']} cores of {about['processor']}{shared}; Python {about['python']}, {versions}."
 
 
-BLOCKS: dict[str, Callable[[Medians, dict[str, Any]], str]] = {
-    "accuracy": accuracy,
-    "half-precision": half_precision,
-    "onnxruntime": onnxruntime,
-    "runtimes": runtimes,
-    "costs": costs,
-    "identify": identify,
-    "machine": machine,
-}
+BLOCKS: dict[str, Callable[[Medians, dict[str, Any]], str]] = {"accuracy": accuracy, "onnxruntime": onnxruntime}
 
 
 def _by_shape(medians: Medians, mode: str, threads: str, scenario: str) -> str:

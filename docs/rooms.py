@@ -1,4 +1,4 @@
-"""Draws the folders of the package and what they import from each other, as a Mermaid chart in docs/architecture.md.
+"""Lists the folders of the package and what they import from each other, as a table in docs/architecture.md.
 
 Usage: python docs/rooms.py
 """
@@ -36,7 +36,7 @@ def graph() -> dict[str, set[str]]:
 
 
 def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Returns the arrows that follow from no others: what is imported by way of a third folder is not drawn again."""
+    """Returns what is imported, but for what follows from a third folder."""
 
     def below(name: str) -> set[str]:
         return graph[name].union(*(below(each) for each in graph[name]))
@@ -44,22 +44,27 @@ def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
     return {name: graph[name].difference(*(below(each) for each in graph[name])) for name in graph}
 
 
-def chart() -> str:
-    """Returns the chart: an arrow points to what is imported."""
+def table() -> str:
+    """Returns the table: what imports nothing stands first, and nothing imports what stands below it."""
     edges = graph()
     order = list(TopologicalSorter({name: sorted(edges[name]) for name in sorted(edges)}).static_order())
-    key = {name: f"r{index}" for index, name in enumerate(order)}
-    lines = ["```mermaid", "flowchart BT"]
-    lines += [f'  {key[name]}["{name.removeprefix("keras_pe.").replace(".", "/")}/"]' for name in order]
-    arrows = reduced(edges)
-    lines += [f"  {key[name]} --> {key[each]}" for name in order for each in sorted(arrows[name], key=order.index)]
-    return "\n".join([*lines, "```"])
+    direct = reduced(edges)
+    lines = ["| folder | imports |", "| --- | --- |"]
+    lines += [
+        f"| {_folder(name)} | {', '.join(map(_folder, sorted(direct[name], key=order.index))) or '-'} |"
+        for name in order
+    ]
+    return "\n".join(lines)
+
+
+def _folder(name: str) -> str:
+    return f"`{name.removeprefix('keras_pe.').replace('.', '/')}`"
 
 
 def page() -> str:
-    """Returns docs/architecture.md with the chart of this moment."""
+    """Returns docs/architecture.md with the table of this moment."""
     before, _, rest = (ROOT / "docs" / "architecture.md").read_text().partition(BEGIN)
-    return f"{before}{BEGIN}\n{chart()}\n{END}{rest.partition(END)[2]}"
+    return f"{before}{BEGIN}\n{table()}\n{END}{rest.partition(END)[2]}"
 
 
 if __name__ == "__main__":

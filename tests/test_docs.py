@@ -1,5 +1,6 @@
 """What a script writes into docs/ is what it would write now."""
 
+import importlib
 import importlib.util
 import re
 from pathlib import Path
@@ -8,6 +9,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parent.parent
+REFERENCE = (ROOT / "docs" / "reference").glob("*.md")
 _BRITISH = re.compile(
     r"(?:col|behavi|neighb|fav|hon)our|\b_?(?:cent(?:re)|gr(?:ey))"  # which this line is not itself
     r"|(?:normal|recogn|optim|serial|quant|summar|general|special|initial)is(?:e|ing|ation)",
@@ -29,7 +31,7 @@ def test_the_page_of_versions_is_up_to_date() -> None:
     assert (ROOT / "docs" / "versions.md").read_text() == script("versions").page(), "run python docs/versions.py"
 
 
-def test_the_drawing_of_the_rooms_is_up_to_date() -> None:
+def test_the_table_of_the_rooms_is_up_to_date() -> None:
     assert (ROOT / "docs" / "architecture.md").read_text() == script("rooms").page(), "run python docs/rooms.py"
 
 
@@ -47,6 +49,19 @@ def test_the_spelling_is_american() -> None:
     assert len(texts) > 400
     found = [f"{path}: {match[0]}" for path in texts for match in _BRITISH.finditer(path.read_text("utf-8"))]
     assert not found
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    pages = "\n".join(path.read_text() for path in REFERENCE)
+    listed = set(re.findall(r"^\.\. auto(?:class|function|module):: ([\w.]+)$", pages, re.MULTILINE))
+    whole = {"keras_pe.plots", "keras_pe.tensor2tensor"}  # with every name in them
+    assert whole <= listed
+    modules = {"keras_pe", "keras_pe.conventions", "keras_pe.export"}
+    public = {f"{module}.{name}" for module in modules for name in importlib.import_module(module).__all__}
+    aliases = {f"keras_pe.{name}" for name in ("from_convention", "identify")}  # under keras_pe.conventions
+    others = {"keras_pe.__version__", "keras_pe.conventions.CONVENTIONS"}
+    assert public - listed - whole - modules == aliases | others
+    assert listed - whole <= public
 
 
 @pytest.mark.slow

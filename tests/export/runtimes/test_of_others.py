@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from keras_pe.export.runtimes import registry
 from keras_pe.export.runtimes.registry import ENTRY_POINTS, find_runtimes, known_runtimes
 
-PAGE = (Path(__file__).parents[3] / "docs" / "runtimes.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "own-runtime.md").read_text()
 ROOT = Path(__file__).parents[3]
 
 

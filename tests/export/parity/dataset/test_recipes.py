@@ -2,27 +2,31 @@
 
 import importlib.util
 import os
-import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from keras_pe.export import DataSource
 from tests.export.parity.dataset.conftest import Files, draw
+from tests.pages import blocks
 
 PAGE = Path(__file__).parents[4] / "docs" / "engines.md"
 ROWS, WRONG = 5000, 4321
 
 
 def recipe(engine: str) -> str:
-    """Returns the script under a heading of the page."""
+    """Returns the code under a heading of the page."""
     section = PAGE.read_text().split(f"\n## {engine}\n")[1].split("\n## ")[0]
-    (script,) = re.findall(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
-    return str(script)
+    (script,) = blocks(section, "python")
+    return script.code
 
 
 def run(engine: str, folder: Path, files: Files) -> str:
@@ -52,3 +56,23 @@ def test_inside_spark_the_wrong_row_is_told_by_its_id(files: Files, tmp_path: Pa
         # In CI too: it takes minutes to install, half a gigabyte and Java.
         pytest.skip("Spark needs: apt-get install openjdk-17-jre-headless && pip install pyspark")
     assert run("Spark", tmp_path, files) == f"1 of {ROWS} rows failed: ['row {WRONG}']"
+
+
+def test_the_example_of_a_data_set_of_ones_own_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class DataFrame:
+        """As much of polars' as the example uses."""
+
+        columns, height = ["x"], 5
+
+        def iter_slices(self, most: int) -> Iterator[dict[str, Any]]:
+            for start in range(0, self.height, most):
+                rows = range(start, min(start + most, self.height))
+                yield {"x": SimpleNamespace(to_arrow=lambda rows=rows: pa.array(rows))}
+
+    monkeypatch.setitem(sys.modules, "polars", SimpleNamespace(DataFrame=DataFrame))
+    names: dict[str, Any] = {}
+    exec(recipe("Data or a cluster of your own"), names)
+    assert names["open_frame"](5) is None
+    source = names["open_frame"](DataFrame())
+    assert isinstance(source, DataSource)
+    assert [len(part["x"]) for part in source.read(None, 2, ["x"])] == [2, 2, 1]
