@@ -1,6 +1,7 @@
 """How Sphinx builds the site: python -m sphinx -W -b html docs docs/_build/html."""
 
 import os
+import re
 import urllib.error
 import urllib.request
 from typing import Any
@@ -33,13 +34,13 @@ nb_execution_timeout = 300  # seconds a cell
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+nb_output_stderr = "remove"  # what TensorFlow logs when it starts
 
 # Docstrings: Google's sections and Keras' own, with code between single backticks.
 default_role = "literal"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
-python_maximum_signature_line_length = 88
 napoleon_custom_sections = [
     ("Call arguments", "params_style"),
     "Input shape",
@@ -67,10 +68,14 @@ html_theme = "furo"
 html_title = f"keras_pe {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_show_sourcelink = False
 html_copy_source = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
+
+
+_ARRAY_LIKE = re.compile(r"[\w.]*_?Buffer \| .*?_NestedSequence\[complex \| bytes \| str\]")
 
 
 def _read_sections(app: Any, what: str, name: str, found: Any, options: Any, lines: list[str]) -> None:
@@ -78,6 +83,12 @@ def _read_sections(app: Any, what: str, name: str, found: Any, options: Any, lin
     lines[:] = ["Keyword Args:" if line == "Args (by name alone):" else line for line in lines]
 
 
+def _name_arrays(app: Any, what: str, name: str, found: Any, options: Any, given: str, returned: str) -> Any:
+    """Writes NumPy's ArrayLike by its name: a signature would show all that it stands for."""
+    return (given and _ARRAY_LIKE.sub("ArrayLike", given)), returned
+
+
 def setup(app: Any) -> None:
-    """Registers what is above, to come before napoleon."""
+    """Registers what is above; sections are read before napoleon does."""
+    app.connect("autodoc-process-signature", _name_arrays)
     app.connect("autodoc-process-docstring", _read_sections, priority=400)

@@ -8,8 +8,12 @@ from types import ModuleType
 
 import pytest
 
+from keras_pe.cli.demo import FAULTS
+from keras_pe.export import Cause
+from keras_pe.export.parity.presentation.remedies import REMEDIES
+
 ROOT = Path(__file__).parent.parent
-REFERENCE = (ROOT / "docs" / "reference").glob("*.md")
+REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
 _BRITISH = re.compile(
     r"(?:col|behavi|neighb|fav|hon)our|\b_?(?:cent(?:re)|gr(?:ey))"  # which this line is not itself
     r"|(?:normal|recogn|optim|serial|quant|summar|general|special|initial)is(?:e|ing|ation)",
@@ -64,12 +68,27 @@ def test_every_public_name_is_in_the_reference() -> None:
     assert listed - whole <= public
 
 
+def test_every_cause_has_a_remedy_and_stands_in_the_gallery() -> None:
+    assert set(REMEDIES) == set(Cause)
+    page = (ROOT / "docs" / "gallery.md").read_text()
+    headings = re.findall(r"^## (.+)$", page, re.MULTILINE)
+    others = re.findall(r"^\| ([^|]+) \|", page.partition("## The others")[2], re.MULTILINE)
+    assert sorted([*headings[:-1], *others[2:]]) == sorted(map(str, Cause))
+    assert page.endswith(script("gallery").rest()), "run python docs/gallery.py"
+
+
 @pytest.mark.slow
-def test_the_failures_that_are_shown_are_what_the_terminal_shows_of_them() -> None:
+def test_each_fault_of_the_demonstration_is_named_and_the_gallery_shows_what_is_said_of_it() -> None:
     """The words are compared: what Keras itself rounds, and with it every small figure, differs between processors."""
 
     def words(text: str) -> list[str]:
         return re.sub(r"\d[\d.,]*(e[+-]\d+)?", "0", text).split()
 
-    shown = (ROOT / "docs" / "failures.md").read_text()
-    assert words(shown) == words(script("failures").page()), "run python docs/failures.py"
+    gallery = script("gallery")
+    page = gallery.PAGE.read_text()
+    sections = ["\n## " + each for each in page.partition("## The others")[0].split("\n## ")[1:]]
+    assert len(sections) == len(FAULTS)
+    for (name, fault, part), shown in zip(gallery.parts(), sections, strict=True):
+        causes = [each.text for each in part.statements if each.label == "cause"]
+        assert any(text.startswith(fault.cause) for text in causes) or not causes, name
+        assert words(gallery.section(name, fault, part)) == words(shown), "run python docs/gallery.py"

@@ -1,4 +1,4 @@
-"""The notebooks are stored clean, check what they draw, and run from the first cell to the last."""
+"""The notebooks are stored with their outputs, check what they draw, and run from the first cell to the last."""
 
 import ast
 import os
@@ -6,27 +6,14 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from ipykernel.kernelspec import make_ipkernel_cmd
-from jupyter_client.kernelspec import KernelSpec
-from jupyter_client.manager import AsyncKernelManager
-from nbclient import NotebookClient
 
-ROOT = Path(__file__).parents[1]
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+from tests.test_docs import ROOT, script
+
+runner = script("run_notebooks")
+NOTEBOOKS = runner.NOTEBOOKS
+read = runner.read
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-
-
-class ThisInterpreter(AsyncKernelManager):
-    """Starts the Python that runs the tests, whatever kernels the machine knows."""
-
-    @property
-    def kernel_spec(self) -> KernelSpec:
-        return KernelSpec(argv=make_ipkernel_cmd(), display_name="Python 3", language="python")
-
-
-def read(path: Path) -> nbformat.NotebookNode:
-    return nbformat.read(path, as_version=nbformat.NO_CONVERT)
 
 
 def sections(path: Path) -> list[tuple[str, str]]:
@@ -47,16 +34,23 @@ def test_there_are_notebooks() -> None:
 
 
 @every_notebook
-def test_a_notebook_is_stored_without_outputs_and_without_traces_of_a_machine(path: Path) -> None:
+def test_a_notebook_is_stored_with_the_outputs_of_its_own_source_and_without_traces_of_a_machine(path: Path) -> None:
     notebook = read(path)
     nbformat.validate(notebook)
     assert notebook.metadata == {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
+        "source_sha256": runner.source_hash(notebook),  # or run python docs/run_notebooks.py
     }
     assert [cell.id for cell in notebook.cells if cell.metadata] == []
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.id for cell in code if cell.outputs or cell.execution_count is not None] == []
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    outputs = [output for cell in code for output in cell.outputs]
+    assert {output.output_type for output in outputs} <= {"stream", "display_data", "execute_result"}
+    assert [output for output in outputs if output.get("name") == "stderr"] == []
+    assert [output for output in outputs if "image/png" in output.get("data", {})]
+    assert path.stat().st_size < 600_000
+    assert "/tmp/" not in path.read_text()
 
 
 @every_notebook
@@ -91,10 +85,7 @@ def test_a_notebook_runs_to_its_end(path: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
     monkeypatch.delenv("MPLBACKEND", raising=False)
-    resources = {"metadata": {"path": str(tmp_path)}}
-    executed = NotebookClient(
-        read(path), kernel_manager_class=ThisInterpreter, resources=resources, timeout=300
-    ).execute()
+    executed = runner.execute(read(path), tmp_path)
     outputs = [output for cell in executed.cells if cell.cell_type == "code" for output in cell.outputs]
     assert [output for output in outputs if "image/png" in output.get("data", {})], "no figure was drawn"
     assert [output.text for output in outputs if "Warning: " in output.get("text", "")] == []

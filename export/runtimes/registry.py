@@ -102,7 +102,7 @@ def named_runtimes(name: str) -> list[RuntimeSpec]:
         chosen = [spec for find in finders if (spec := find(name)) is not None]
     if not chosen:
         names = sorted({spec.name for spec in known_runtimes()} | {spec.family for spec in known_runtimes()})
-        near = difflib.get_close_matches(name, names, n=1)
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.7)  # 'tensorrt' is no slip for 'tensorflow'
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"Unknown runtime {name!r}. Choose one of: {', '.join(names)}.{hint}")
     return [spec for spec in chosen if spec.suits_backend] or chosen

@@ -36,6 +36,12 @@ def _check_ranges(
     return ranges
 
 
+def _check_bundle(context: click.Context, parameter: click.Parameter, bundle: Path | None) -> Path | None:
+    if bundle is not None and not bundle.exists():
+        raise click.BadParameter(f"{bundle} is not there. A check that fails writes a bundle, one that passes none.")
+    return bundle
+
+
 @click.command()
 @click.argument("model", type=_EXISTING, required=False)
 @click.argument("artifacts", type=_EXISTING, nargs=-1)
@@ -81,7 +87,12 @@ def _check_ranges(
 @click.option(
     "--bundle", type=click.Path(path_type=Path), help="Write what it takes to replay a failure here, as .npz."
 )
-@click.option("--replay", type=_EXISTING, help="Run the failures of a bundle again. Needs no MODEL.")
+@click.option(
+    "--replay",
+    type=click.Path(path_type=Path),
+    callback=_check_bundle,
+    help="Run the failures of a bundle again. Needs no MODEL.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, and nothing else.")
 @click.option("--profile", is_flag=True, help="Say where the time went, on the standard error.")
 @click.pass_context
@@ -200,7 +211,9 @@ def _write(report: "ParityReport | DatasetReport", reports: tuple[Path, ...], bu
         except OSError as error:  # of a full disk the next file may still fit on another
             lost.append(str(error))
     replayable = report if isinstance(report, ParityReport) else report.diagnosis
-    if bundle is not None and replayable is not None and not replayable.passed:
+    if bundle is not None and (replayable is None or replayable.passed):
+        click.echo("No bundle was written: nothing failed.", err=True)
+    elif bundle is not None and replayable is not None:
         try:
             write_bundle(replayable, bundle)
         except ValueError as error:  # what failed is no artifact's fault

@@ -13,12 +13,38 @@ if TYPE_CHECKING:
     from keras_pe.demo.run import Demonstration
 
 
+# The names of keras_pe.demo.faults, which imports Keras.
+FAULTS = (
+    "layout",
+    "start",
+    "convention",
+    "causal",
+    "activation",
+    "epsilon",
+    "int8",
+    "half",
+    "scale",
+    "sign",
+    "rows",
+    "missing",
+    "nan",
+    "file",
+)
+
+
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default="keras-pe-demo")
-def demo(folder: Path) -> None:
+@click.option(
+    "--break",
+    "fault",
+    type=click.Choice(FAULTS),
+    help="Break the exported file in this way as well, and show what a check says of it.",
+)
+def demo(folder: Path, fault: str | None) -> None:
     """Train, export and check a forecaster of carbon dioxide, and leave everything in FOLDER (keras-pe-demo).
 
-    Exits with 0 if the runtimes agree and the forecast beats the baseline, with 1 if not.
+    Exits with 0 if the runtimes agree, the forecast beats the baseline, and a fault that was asked for is named by its
+    cause; with 1 if not.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -34,9 +60,15 @@ def demo(folder: Path) -> None:
 
         from keras_pe.demo.run import timed_demo
 
-        found, seconds = timed_demo(folder, tell)
+        found, seconds = timed_demo(folder, tell, fault)
     output = Console()
     output.print(_table(found))
+    if found.broken is not None:
+        from keras_pe.export.parity.reports.text import render_terminal
+
+        output.print(render_terminal(found.broken.document(), output.width), soft_wrap=True)
+        if output.is_terminal:
+            click.launch(str(found.folder / "broken.html"))
     output.print(f"{'passed' if found.passed else 'FAILED'} in {seconds:.0f} s; everything is in {found.folder}")
     raise SystemExit(0 if found.passed else 1)
 

@@ -179,8 +179,12 @@ def _show(artifacts: "list[Artifact]") -> None:
         dimensions.add_row(*line.split(": "))
     files = Table("format", "opset", "size", "time", "path")
     for artifact in artifacts:
-        size, seconds = f"{artifact.nbytes / 2**20:.1f} MiB", f"{artifact.seconds:.1f} s"
+        size, seconds = _size(artifact.nbytes), f"{artifact.seconds:.1f} s"
         files.add_row(artifact.format, str(artifact.opset_version or ""), size, seconds, str(artifact.path))
     console.print(tensors, *([dimensions] if known else []), files)
     for note in dict.fromkeys(note for artifact in artifacts for note in artifact.notes):
         console.print(note, markup=False)
+
+
+def _size(nbytes: int) -> str:
+    return f"{nbytes / 2**20:.1f} MiB" if nbytes >= 2**20 else f"{nbytes / 2**10:.1f} KiB"

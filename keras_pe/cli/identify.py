@@ -1,41 +1,64 @@
-"""`keras-pe identify`: which convention made this table of encodings?"""
+"""`keras-pe identify`: which convention made this table of encodings, or those in this file?"""
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from keras_pe.cli.errors import CouldNotBeTriedError
-from keras_pe.cli.table_file import read_table
+from keras_pe.cli.nearest import nearest
+from keras_pe.cli.tables_in_file import tables_in
 
 if TYPE_CHECKING:
     from keras_pe.conventions import Match
 
 
 @click.command()
-@click.argument("table", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the matches as JSON, and nothing else.")
-def identify(table: Path, as_json: bool) -> None:
-    """Say which convention, first position, layout and timescales made TABLE, an .npy file of (length, channels).
+def identify(file: Path, as_json: bool) -> None:
+    """Say which convention, first position, layout and timescales made the tables of positions in FILE.
 
-    Several matches are several explanations that the table cannot tell apart. Exits with 0 if there is one at least, 1
-    if it is none of the conventions or the table is too small to tell which, 2 if the file could not be read.
+    FILE is an .npy file of (length, channels), or what holds such tables among others: a .keras, .h5, .onnx,
+    .safetensors or .npz file. Several matches are several explanations that a table cannot tell apart. Where no table
+    is of a convention, the nearest is named with its distance. Exits with 0 if there is a match at least, 1 if there is
+    none or the table is too small to tell which, 2 if the file could not be read.
     """
     from keras_pe.conventions import identify as find
 
+    found: dict[str, tuple[Match, ...]] = {}
     try:
-        matches = find(read_table(table))
-    except (ValueError, TypeError) as error:
-        raise CouldNotBeTriedError(f"{table}: {error}") from error
+        tables = tables_in(file)
+        for name, table in tables.items():
+            found[name] = find(table)
+    except (ValueError, TypeError, ImportError) as error:
+        raise CouldNotBeTriedError(f"{file}: {error}") from error
+    matches = [(name, match) for name, each in found.items() for match in each]
     if as_json:
-        click.echo(json.dumps([dataclasses.asdict(match) for match in matches], indent=2))
+        plain = [({"array": name} if name else {}) | dataclasses.asdict(match) for name, match in matches]
+        click.echo(json.dumps(plain, indent=2))
     elif matches:
-        click.echo("\n\n".join(_described(match) for match in matches))
+        click.echo("\n\n".join((f"{name}\n" if name else "") + _described(match) for name, match in matches))
     else:
-        click.echo("none of these conventions made this table")
-    raise SystemExit(0 if any("conventions" not in match.undecided for match in matches) else 1)
+        click.echo(_nearest_of(tables))
+    raise SystemExit(0 if any("conventions" not in match.undecided for _, match in matches) else 1)
+
+
+def _nearest_of(tables: Mapping[str, Any]) -> str:
+    """Says that none is of a convention, and which table comes nearest to which, and how far off it is."""
+    distances = [(name, near) for name, table in tables.items() if (near := nearest(table))]
+    said = "none of these conventions made this table" if "" in tables else "no table in this file is of a convention"
+    if not distances:
+        return said
+    name, near = min(distances, key=lambda each: each[1].relative)
+    scale = "" if f"{near.scale:.3g}" == "1" else f", multiplied by {near.scale:.3g}"
+    return (
+        f"{said}\nthe nearest is {near.convention!r}{f' to {name}' if name else ''}, from position {near.start_index}"
+        f"{scale}: off by {near.relative:.0%} of the table's own size, and by {near.max_abs_diff:.2g} at most"
+    )
 
 
 def _described(match: "Match") -> str:

@@ -12,19 +12,29 @@ CHANNELS, HEADS, BLOCKS = 32, 4, 2
 EPOCHS, BATCH = 12, 32
 
 
-def build_forecaster() -> keras.Model:
-    """Returns the untrained model: `(batch, length, 1)` monthly changes to `(batch, length, 1)` growth, any length."""
+def build_forecaster(
+    blocks: int = BLOCKS, is_causal: bool = True, activation: str = "gelu", epsilon: float = 1e-3, **positions: Any
+) -> keras.Model:
+    """Returns the untrained model: `(batch, length, 1)` monthly changes to `(batch, length, 1)` growth, any length.
+
+    Args:
+        blocks: How many blocks of attention and two layers it has.
+        is_causal: Whether a month sees those before it alone.
+        activation: Between the two layers of a block.
+        epsilon: Of the normalizations.
+        **positions: Arguments of `SinusoidalPositionEncoding`.
+    """
     changes = keras.Input((None, 1), name="changes")
     x = keras.layers.Dense(CHANNELS, name="embed")(changes)
-    x = SinusoidalPositionEncoding(name="positions")(x)
-    for block in range(BLOCKS):
-        normed = keras.layers.LayerNormalization(name=f"norm_{block}a")(x)
+    x = SinusoidalPositionEncoding(name="positions", **positions)(x)
+    for block in range(blocks):
+        normed = keras.layers.LayerNormalization(epsilon=epsilon, name=f"norm_{block}a")(x)
         attention = keras.layers.MultiHeadAttention(HEADS, CHANNELS // HEADS, name=f"attention_{block}")
-        x = x + attention(normed, normed, use_causal_mask=True)
-        normed = keras.layers.LayerNormalization(name=f"norm_{block}b")(x)
-        hidden = keras.layers.Dense(2 * CHANNELS, activation="gelu", name=f"widen_{block}")(normed)
+        x = x + attention(normed, normed, use_causal_mask=is_causal)
+        normed = keras.layers.LayerNormalization(epsilon=epsilon, name=f"norm_{block}b")(x)
+        hidden = keras.layers.Dense(2 * CHANNELS, activation=activation, name=f"widen_{block}")(normed)
         x = x + keras.layers.Dense(CHANNELS, name=f"narrow_{block}")(hidden)
-    x = keras.layers.LayerNormalization(name="norm")(x)
+    x = keras.layers.LayerNormalization(epsilon=epsilon, name="norm")(x)
     return keras.Model(changes, keras.layers.Dense(1, name="growth")(x), name="forecaster")
 
 

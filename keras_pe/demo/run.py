@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import onnxruntime as ort
 
+from keras_pe.demo.faults import FAULTS
 from keras_pe.demo.forecaster import build_forecaster, train
 from keras_pe.demo.picture import draw_forecast
 from keras_pe.demo.series import HORIZON, load_months, make_windows, select
@@ -32,6 +33,8 @@ class Demonstration(NamedTuple):
         rmse: Root mean square errors of the held-out forecasts in ppm: of each runtime, and of the baseline, which
             says that a month will be as the same month of the year before.
         max_abs_diff: The largest difference between the forecasts of Keras and of ONNX Runtime, in ppm.
+        broken: The check of the file that was broken, where one was.
+        fault: How it was broken.
     """
 
     folder: Path
@@ -39,10 +42,16 @@ class Demonstration(NamedTuple):
     parity: ParityReport
     rmse: dict[str, float]
     max_abs_diff: float
+    broken: ParityReport | None = None
+    fault: str | None = None
 
     @property
     def passed(self) -> bool:
-        """Whether the runtimes agree and the forecast beats the baseline."""
+        """Whether the runtimes agree, the forecast beats the baseline, and a fault is named by its cause."""
+        if self.broken is not None and self.fault is not None:
+            causes = {finding.cause for result in self.broken.results for finding in result.findings}
+            if FAULTS[self.fault].cause not in causes:
+                return False
         return self.parity.passed and max(self.rmse["keras"], self.rmse["onnxruntime"]) < self.rmse["baseline"]
 
     def to_dict(self) -> dict[str, Any]:
@@ -60,12 +69,13 @@ class Demonstration(NamedTuple):
         }
 
 
-def run_demo(folder: Path, tell: Tell) -> Demonstration:
-    """Runs the demonstration and writes the model, the exports, a report and a picture to `folder`.
+def run_demo(folder: Path, tell: Tell, fault: str | None = None) -> Demonstration:
+    """Runs the demonstration and writes the model, the exports, the reports and a picture to `folder`.
 
     Args:
         folder: Made if it is not there; files of an earlier run are replaced.
         tell: Told what is going on: a stage, and for stages with steps those done and their total.
+        fault: One of `FAULTS`: a file that is broken in this way is written and checked as well.
 
     Returns:
         What was found.
@@ -92,6 +102,20 @@ def run_demo(folder: Path, tell: Tell) -> Demonstration:
         model, [saved_model, onnx], progress=lambda done, total, what: tell(f"check {what}", done, total)
     )
 
+    parity.save(folder / "parity.html")
+    broken = None
+    if fault is not None:
+        tell(f"break the file: {fault}", None, None)
+        FAULTS[fault].make(model, folder / "broken.onnx")
+        runtimes = ["onnxruntime[disabled]", "onnxruntime[all]"]
+        broken = check_parity(
+            model,
+            folder / "broken.onnx",
+            runtimes=runtimes,
+            progress=lambda done, total, what: tell(f"check {what}", done, total),
+        )
+        broken.save(folder / "broken.html")
+
     tell("forecast", None, None)
     growth = {
         "keras": np.asarray(model.predict(held_out.changes, verbose=0))[:, -1, 0],
@@ -105,6 +129,8 @@ def run_demo(folder: Path, tell: Tell) -> Demonstration:
         parity=parity,
         rmse={name: float(np.sqrt(np.mean((each - truth) ** 2))) for name, each in growth.items()},
         max_abs_diff=float(np.abs(growth["keras"] - growth["onnxruntime"]).max()),
+        broken=broken,
+        fault=fault,
     )
     tell("write the report", None, None)
     text = json.dumps(found.to_dict(), indent=2) + "\n"
@@ -116,10 +142,10 @@ def run_demo(folder: Path, tell: Tell) -> Demonstration:
     return found
 
 
-def timed_demo(folder: Path, tell: Tell) -> tuple[Demonstration, float]:
+def timed_demo(folder: Path, tell: Tell, fault: str | None = None) -> tuple[Demonstration, float]:
     """Returns what `run_demo` returns, and the seconds it took."""
     start = time.perf_counter()
-    return run_demo(folder, tell), time.perf_counter() - start
+    return run_demo(folder, tell, fault), time.perf_counter() - start
 
 
 def _write(destination: Path, write: Callable[[Path], Any]) -> None:

@@ -1,11 +1,16 @@
 """`keras-pe identify` names the convention, and its exit code can be relied on."""
 
+import io
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
+from typing import Any
 
+import h5py
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
 
@@ -40,8 +45,86 @@ def test_json_holds_what_makes_the_table_again(tmp_path: Path) -> None:
 def test_none_of_them_is_exit_code_1(tmp_path: Path) -> None:
     path = saved(tmp_path, np.random.default_rng(0).normal(size=(8, 8)))
     result = CliRunner().invoke(main, ["identify", path])
-    assert (result.exit_code, result.output) == (1, "none of these conventions made this table\n")
+    assert result.exit_code == 1
+    first, second = result.output.splitlines()
+    assert first == "none of these conventions made this table"
+    assert second.startswith("the nearest is ")
     assert CliRunner().invoke(main, ["identify", path, "--json"]).output == "[]\n"
+
+
+def test_of_a_table_that_is_none_the_nearest_is_named_with_its_distance(tmp_path: Path) -> None:
+    table = 3 * timing_signal(np.arange(1, 41), 32)
+    table[::2] *= 1.1  # what no convention does
+    result = CliRunner().invoke(main, ["identify", saved(tmp_path, table)])
+    assert result.exit_code == 1
+    assert "the nearest is 'opennmt-tf', from position 1, multiplied by 3.1" in result.output or (
+        "the nearest is 'tensor2tensor', from position 1, multiplied by 3.1" in result.output
+    )
+    # Of two factors 1 and 1.1 the best is between them, and each row is off by a twentieth.
+    assert "off by 5% of the table's own size" in result.output
+
+
+def onnx_file(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([], "graph", [], [], tensors)), path)
+
+
+def safetensors_file(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    header, content = {}, b""
+    for name, array in arrays.items():
+        # As bfloat16, which is the upper half of a float32.
+        data = (array.astype("<f4").view("<u4") >> 16).astype("<u2").tobytes()
+        offsets = [len(content), len(content) + len(data)]
+        header[name] = {"dtype": "BF16", "shape": list(array.shape), "data_offsets": offsets}
+        content += data
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + content)
+
+
+def keras_file(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        for name, array in arrays.items():
+            file[name] = array
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("model.weights.h5", buffer.getvalue())
+
+
+WRITERS: dict[str, Any] = {
+    "model.keras": keras_file,
+    "model.onnx": onnx_file,
+    "weights.npz": lambda path, arrays: np.savez(path, **arrays),
+    "weights.safetensors": safetensors_file,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_tables_in_a_file_are_found_among_its_weights(name: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    table = timing_signal(np.arange(2, 50), 32).astype("float32")
+    arrays = {"kernel": random.normal(size=(32, 32)).astype("float32"), "bias": np.zeros(32, "float32")}
+    WRITERS[name](tmp_path / name, arrays | {"positions": table})
+    result = CliRunner().invoke(main, ["identify", str(tmp_path / name)])
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert lines[0] == "positions"
+    assert lines[1].partition("  ")[2].strip().startswith("fairseq")
+    [match] = json.loads(CliRunner().invoke(main, ["identify", str(tmp_path / name), "--json"]).output)
+    assert match["array"] == "positions"
+
+    WRITERS[name](tmp_path / name, arrays)
+    without = CliRunner().invoke(main, ["identify", str(tmp_path / name)])
+    assert without.exit_code == 1
+    assert "no table in this file is of a convention" in without.output
+    assert " to kernel, from position " in without.output
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_damaged_file_is_exit_code_2(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"nothing of the kind")
+    result = CliRunner().invoke(main, ["identify", str(tmp_path / name)])
+    assert result.exit_code == 2
+    assert "could not be read" in result.output
 
 
 def test_known_timescales_in_an_unused_layout_are_told_apart_from_a_convention(tmp_path: Path) -> None:
@@ -61,7 +144,7 @@ def test_several_arrays_too_few_rows_and_a_missing_file_are_exit_code_2(tmp_path
     np.savez(tmp_path / "two.npz", one=np.ones(3), two=np.ones(3))
     several = CliRunner().invoke(main, ["identify", str(tmp_path / "two.npz")])
     assert several.exit_code == 2
-    assert "one, two" in several.output
+    assert "one, two" in several.output  # neither is a matrix
     few = CliRunner().invoke(main, ["identify", saved(tmp_path, np.ones((3, 4)))])
     assert few.exit_code == 2
     assert "at least 4 rows" in few.output

@@ -10,19 +10,24 @@ from pathlib import Path
 
 import pytest
 
+from keras_pe.cli.demo import FAULTS as NAMES
+
 pytestmark = pytest.mark.slow
 
 
 def test_the_demo_leaves_a_model_two_exports_a_report_and_a_picture(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "keras_pe", "demo", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "keras_pe", "demo", str(tmp_path / "out"), "--break", "layout"]
     talkative = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=talkative)
     assert done.returncode == 0, done.stdout + done.stderr
     assert not re.findall(r"(?i)tensorflow|onednn|cuda|warning|absl", done.stderr), done.stderr
     assert "passed" in done.stdout
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "forecast.png", "forecaster.keras", "forecaster.onnx", "forecaster_saved_model", "report.json",
+        "broken.html", "broken.onnx", "forecast.png", "forecaster.keras", "forecaster.onnx", "forecaster_saved_model",
+        "parity.html", "report.json",
     ]  # fmt: skip
+    assert "cause:   wrong layout in layer 'positions'" in done.stdout
+    assert "remedy:  Give the encoding the model's `layout`" in done.stdout
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["passed"]
     assert report["parity"]["passed"]
@@ -44,6 +49,12 @@ def test_the_demo_leaves_a_model_two_exports_a_report_and_a_picture(tmp_path: Pa
         "onnxruntime",
     ]
     assert subprocess.run(check, cwd=tmp_path / "out", capture_output=True, check=False).returncode == 0
+
+
+def test_the_command_line_knows_every_fault() -> None:
+    from keras_pe.demo.faults import FAULTS
+
+    assert tuple(FAULTS) == NAMES
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_of_one_sentence(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from keras_pe.export.parity.presentation.groups import Group, group_results
+from keras_pe.export.parity.presentation.remedies import remedy
 from keras_pe.export.parity.presentation.tables import describe_problem, number
 from keras_pe.export.parity.reports.document import Statement
 from keras_pe.export.results import CheckResults, Comparison, Finding, Proof, RuntimeResult
@@ -14,12 +15,15 @@ _ON_THE_CPU = "CPUExecutionProvider"
 def statements(reference: str, group: Group) -> Iterator[Statement]:
     """Yields what is wrong with a group: causes, then the proof, the worst comparison and the errors."""
     result = group.first
-    for finding in result.findings[:_MOST_CAUSES]:
+    shown = result.findings[:_MOST_CAUSES]
+    for finding in shown:
         yield Statement("cause", explain(finding))
     if len(result.findings) > _MOST_CAUSES:
         rest = result.findings[_MOST_CAUSES:]
         places = ", ".join(dict.fromkeys(repr(each.layer or each.output or str(each.cause)) for each in rest))
         yield Statement("cause", f"and {len(rest)} more: {places}.")
+    for sentence in dict.fromkeys(remedy(finding.cause) for finding in shown):
+        yield Statement("remedy", sentence)
     if result.proof is not None:
         yield Statement("proof", prove(result.proof))
     if result.error:

@@ -1,0 +1,7 @@
+// What scrolls is reached with the keyboard, and each landmark has a name of its own.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const each of document.querySelectorAll("pre, .table-wrapper, .cell_output, p:has(> img)")) each.tabIndex = 0;
+  const names = { ".sidebar-drawer": "Pages", ".toc-drawer": "On this page", ".mobile-header": "Top" };
+  for (const [selector, name] of Object.entries(names))
+    document.querySelector(selector)?.setAttribute("aria-label", name);
+});

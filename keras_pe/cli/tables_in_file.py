@@ -1,0 +1,118 @@
+"""Finds what can be a table of positions in a file: the weights of a model, or the arrays of an archive."""
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_pe.cli.errors import CouldNotBeTriedError
+from keras_pe.cli.table_file import read_table
+
+Named = Iterator[tuple[str, Any]]
+
+_LEAST_ROWS, _LEAST_CHANNELS = 4, 2  # what `identify` takes
+# Those of the format whose bits are a type of NumPy's; bfloat16 is widened by hand.
+_SAFETENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+
+
+def tables_in(path: Path) -> dict[str, Any]:
+    """Returns the matrices of floating-point numbers in a file by their names; the one of an .npy file has none.
+
+    Raises:
+        CouldNotBeTriedError: If the file cannot be read, or holds none.
+    """
+    if path.suffix not in READERS:
+        return {"": read_table(path)}
+    try:
+        found = {name: _matrix(array) for name, array in READERS[path.suffix](path)}
+    except ImportError:
+        raise
+    except Exception as error:  # whatever a damaged file makes its reader raise
+        raise CouldNotBeTriedError(f"{path} could not be read: {type(error).__name__}: {error}") from error
+    tables = {name: table for name, table in found.items() if table is not None}
+    if not tables:
+        raise CouldNotBeTriedError(
+            f"{path} holds no matrix of at least {_LEAST_ROWS} rows and {_LEAST_CHANNELS} columns, which a table of "
+            f"positions is. Found: {', '.join(found) or 'nothing'}."
+        )
+    return tables
+
+
+def _matrix(array: Any) -> Any:
+    """Returns an array as `(length, channels)`, None where it is none of floating-point numbers."""
+    import numpy as np
+
+    array = np.asarray(array)
+    if array.ndim == 3 and len(array) == 1:
+        array = array[0]
+    large = array.ndim == 2 and array.shape[0] >= _LEAST_ROWS and array.shape[1] >= _LEAST_CHANNELS
+    return array if large and array.dtype.kind == "f" and np.isfinite(array).all() else None
+
+
+def _npz(path: Path) -> Named:
+    import numpy as np
+
+    with np.load(path, allow_pickle=False) as arrays:
+        yield from arrays.items()
+
+
+def _safetensors(path: Path) -> Named:
+    import numpy as np
+
+    with path.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        start = file.tell()
+        for name, about in header.items():
+            dtype = about.get("dtype")
+            if dtype not in (*_SAFETENSORS, "BF16"):
+                continue
+            low, high = about["data_offsets"]
+            file.seek(start + low)
+            content = file.read(high - low)
+            if dtype == "BF16":
+                values = (np.frombuffer(content, "<u2").astype("<u4") << 16).view("<f4")
+            else:
+                values = np.frombuffer(content, _SAFETENSORS[dtype])
+            yield name, values.reshape(about["shape"])
+
+
+def _onnx(path: Path) -> Named:
+    import onnx
+
+    graph = onnx.load(path).graph
+    for tensor in graph.initializer:
+        yield tensor.name, onnx.numpy_helper.to_array(tensor)
+    for node in graph.node:
+        for attribute in node.attribute if node.op_type == "Constant" else ():
+            if attribute.name == "value":
+                yield node.output[0], onnx.numpy_helper.to_array(attribute.t)
+
+
+def _keras(path: Path) -> Named:
+    with zipfile.ZipFile(path) as file:
+        yield from _h5(io.BytesIO(file.read("model.weights.h5")))
+
+
+def _h5(file: Any) -> Named:
+    import h5py
+
+    found: dict[str, Any] = {}
+
+    def keep(name: str, each: Any) -> None:
+        if isinstance(each, h5py.Dataset):
+            found[name] = each[()]
+
+    with h5py.File(file) as opened:
+        opened.visititems(keep)
+    yield from found.items()
+
+
+READERS: Mapping[str, Callable[[Path], Named]] = {
+    ".h5": _h5,
+    ".keras": _keras,
+    ".npz": _npz,
+    ".onnx": _onnx,
+    ".safetensors": _safetensors,
+}

@@ -1,0 +1,126 @@
+"""The site is built without a warning, its links lead somewhere, and its search finds the page that answers."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.export.runtimes.external.present import leave_out
+from tests.source_tree import ROOT
+
+pytestmark = pytest.mark.slow
+
+QUESTIONS = {
+    "add positions to my model": "how-to/add-positions",
+    "images or video": "how-to/images-and-video",
+    "class token": "how-to/class-tokens",
+    "decoder with a cache and a start": "how-to/decoder-with-a-cache",
+    "padded and packed sequences": "how-to/padded-and-packed",
+    "trained positions longer than the table": "how-to/longer-than-the-table",
+    "half precision bfloat16": "how-to/half-precision",
+    "replace my own positional encoding layer in a saved model": "how-to/replace-my-own-layer",
+    "port from Hugging Face": "how-to/porting",
+    "port from fairseq": "how-to/porting",
+    "port tensor2tensor": "how-to/porting",
+    "port keras-hub": "how-to/porting",
+    "which convention made this table": "how-to/which-convention",
+    "export with free and fixed sizes": "how-to/sizes-and-inputs",
+    "NCHW": "how-to/sizes-and-inputs",
+    "bytes in, preprocessing inside": "how-to/sizes-and-inputs",
+    "subclassed model": "how-to/subclassed-model",
+    "custom layer": "how-to/custom-layer",
+    "strings": "how-to/strings",
+    "several inputs and outputs": "how-to/several-inputs",
+    "model on JAX": "how-to/jax-or-pytorch",
+    "PyTorch model": "how-to/jax-or-pytorch",
+    "read a refusal": "how-to/read-a-refusal",
+    "LiteRT on a phone": "how-to/litert",
+    "browser": "how-to/browser",
+    "Node": "how-to/node",
+    "server": "how-to/server",
+    "another version of ONNX Runtime": "how-to/other-onnxruntime",
+    "test in pytest": "how-to/test-and-ci",
+    "GitHub workflow JUnit": "how-to/test-and-ci",
+    "my data": "how-to/my-data",
+    "data on Dask": "how-to/my-data",
+    "data on Ray or Spark": "how-to/my-data",
+    "failing check line by line": "how-to/failing-check",
+    "report a fault upstream with the replay bundle": "how-to/report-upstream",
+    "runtime of my own": "how-to/own-runtime",
+    "quantized files": "how-to/quantized",
+    "what to do with unknown": "how-to/unknown",
+}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Builds the site, but for running its notebooks, which tests of their own do."""
+    pytest.importorskip("myst_nb")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "-D", "nb_execution_mode=off", "docs", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+class Links(HTMLParser):
+    """Collects where a page leads, and the places in it that can be led to."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.places: set[str] = set()
+        self.feed(page.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.places.add(given.get("id") or "")
+        self.links += [given[name] or "" for name in ("href", "src") if name in given]
+
+
+def test_every_link_inside_the_site_leads_somewhere(site: Path) -> None:
+    pages = {path: Links(path) for path in site.rglob("*.html") if "_static" not in path.parts}
+    assert len(pages) > 40
+    broken = []
+    for page, found in pages.items():
+        for link in found.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            inside = target not in pages or not parts.fragment or unquote(parts.fragment) in pages[target].places
+            if not target.exists() or not inside:
+                broken.append(f"{page.relative_to(site)}: {link}")
+    assert broken == []
+
+
+def test_every_question_is_two_clicks_from_the_start_page(site: Path) -> None:
+    listed = Links(site / "how-to" / "index.html").links
+    assert "how-to/index.html" in Links(site / "index.html").links
+    for page in set(QUESTIONS.values()):
+        assert f"{page.removeprefix('how-to/')}.html" in listed
+
+
+def test_the_search_finds_the_page_of_each_question_among_the_first_three(site: Path) -> None:
+    if shutil.which("node") is None:
+        leave_out("the site's search runs in Node: apt-get install nodejs")
+    command = ["node", str(ROOT / "tests" / "site_search.mjs"), str(site), *QUESTIONS]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    wrong = {
+        question: pages[:4]
+        for (question, page), pages in zip(QUESTIONS.items(), found, strict=True)
+        if page not in pages[:3]
+    }
+    assert wrong == {}
+
+
+def test_a_page_of_the_reference_shows_signatures_and_sections(site: Path) -> None:
+    page = (site / "reference" / "layers.html").read_text("utf-8")
+    assert 'id="keras_pe.SinusoidalPositionEncoding"' in page
+    assert re.search("Input shape|Output shape", page)
