@@ -4,23 +4,18 @@ The arrays are `cases/K/inputs/NAME`, `cases/K/expected/NAME` and `cases/K/truth
 order of the check, and `failures/K/actual/NAME`, where K counts the failures in the manifest.
 """
 
-import json
 import os
-import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from keras_pe.export.artifacts.hashes import hash_files
+from keras_pe.export.parity.archive import MANIFEST, read_archive, write_archive
 from keras_pe.export.publishing.staging import staged_file
-from keras_pe.export.results import Array, Cause, CheckResults, Finding, Recording, RuntimeResult
-from keras_pe.export.runtimes.runtime import as_dtype
+from keras_pe.export.results import Cause, CheckResults, Finding, Recording, RuntimeResult
 
-_MANIFEST = "manifest.json"
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -84,28 +79,22 @@ def write_bundle(report: CheckResults, path: str | os.PathLike[str]) -> None:
     failed = [(each, each.recording) for each in report.results if each.artifact and each.recording is not None]
     if not failed:
         raise ValueError("A replay bundle must have a failure. Received: a report in which no artifact failed.")
-    arrays: dict[str, Array] = {}
-    failures = []
-    for number, (result, recording) in enumerate(failed):
+    cases: dict[int, dict[str, Any]] = {}
+    for _, recording in failed:
         for index, inputs in enumerate([*recording.before, recording.inputs]):
-            arrays |= _named(f"cases/{index}/inputs", inputs)
-        case = f"cases/{len(recording.before)}"
-        arrays |= _named(f"{case}/expected", recording.expected) | _named(f"{case}/truth", recording.truth)
-        arrays |= _named(f"failures/{number}/actual", recording.actual)
-        failures.append(_describe(result, recording, path.parent))
-    manifest = {
+            cases.setdefault(index, {})["inputs"] = inputs
+        cases[len(recording.before)] |= {"expected": recording.expected, "truth": recording.truth}
+    content = {
         "version": _VERSION,
         "model": report.model,
         "reference": report.reference,
         "seed": report.seed,
         "versions": dict(report.versions),
-        "dtypes": {name: _lost(array) for name, array in arrays.items() if _lost(array)},
-        "failures": failures,
+        "cases": cases,
+        "failures": [_describe(result, recording, path.parent) for result, recording in failed],
     }
     with staged_file(path, "The bundle") as part:
-        np.savez_compressed(part, allow_pickle=False, **{name: _storable(array) for name, array in arrays.items()})
-        with zipfile.ZipFile(part, "a", zipfile.ZIP_DEFLATED) as file:
-            file.writestr(_MANIFEST, json.dumps(manifest, indent=2))
+        write_archive(part, content)
 
 
 def read_bundle(path: str | os.PathLike[str]) -> Bundle:
@@ -119,21 +108,14 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
     if not path.exists():
         raise FileNotFoundError(f"No such file: {path}.")
     try:
-        with zipfile.ZipFile(path) as file:
-            manifest = json.loads(file.read(_MANIFEST))
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files if name != _MANIFEST}
-        if manifest["version"] != _VERSION:
-            raise ValueError(f"it is of version {manifest['version']}, not {_VERSION}")
-        arrays |= {name: _restored(arrays[name], dtype) for name, dtype in manifest["dtypes"].items()}
-        failures = tuple(
-            _read_failure(number, each, arrays, path.parent) for number, each in enumerate(manifest["failures"])
-        )
-        return Bundle(manifest["model"], manifest["reference"], manifest["seed"], manifest["versions"], failures)
+        content = read_archive(path)
+        if content["version"] != _VERSION:
+            raise ValueError(f"it is of version {content['version']}, not {_VERSION}")
+        failures = tuple(_read_failure(each, content["cases"], path.parent) for each in content["failures"])
+        return Bundle(content["model"], content["reference"], content["seed"], content["versions"], failures)
     except Exception as error:  # whatever a file that was cut or changed makes of the readers
         raise ValueError(
-            f"A replay bundle must be an .npz file with {_MANIFEST} in it. Received: {path} "
-            f"({type(error).__name__}: {error})."
+            f"A replay bundle must be an .npz file with {MANIFEST} in it. Received: {path} ({error})."
         ) from error
 
 
@@ -148,45 +130,23 @@ def _describe(result: RuntimeResult, recording: Recording, home: Path) -> dict[s
         "sha256": hash_files(artifact),
         "case": recording.case,
         "index": len(recording.before),
+        "actual": recording.actual,
         "status": result.status,
         "error": result.error,
         "findings": [asdict(finding) for finding in result.findings],
     }
 
 
-def _read_failure(number: int, manifest: Mapping[str, Any], arrays: Mapping[str, Array], home: Path) -> RecordedFailure:
-    index = manifest["index"]
+def _read_failure(stored: Mapping[str, Any], cases: Mapping[str, Mapping[str, Any]], home: Path) -> RecordedFailure:
+    case = cases[str(stored["index"])]
     recording = Recording(
-        case=manifest["case"],
-        inputs=_under(f"cases/{index}/inputs/", arrays),
-        expected=_under(f"cases/{index}/expected/", arrays),
-        actual=_under(f"failures/{number}/actual/", arrays),
-        truth=_under(f"cases/{index}/truth/", arrays),
-        before=tuple(_under(f"cases/{before}/inputs/", arrays) for before in range(index)),
+        case=stored["case"],
+        inputs=case["inputs"],
+        expected=case["expected"],
+        actual=stored["actual"],
+        truth=case["truth"],
+        before=tuple(cases[str(before)]["inputs"] for before in range(stored["index"])),
     )
-    places = (home / manifest["from_here"], Path(manifest["artifact"]))
-    findings = tuple(Finding(**{**each, "cause": Cause(each["cause"])}) for each in manifest["findings"])
-    return RecordedFailure(manifest["runtime"], places, manifest["sha256"], recording, findings)
-
-
-def _named(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    return {f"{prefix}/{name}": array for name, array in arrays.items()}
-
-
-def _under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def _lost(array: Array) -> str | None:
-    """Returns the type that a NumPy file would lose, None where it keeps it."""
-    return "object" if array.dtype.kind == "O" else "bfloat16" if array.dtype.name == "bfloat16" else None
-
-
-def _storable(array: Array) -> Array:
-    if _lost(array) == "object":
-        return array.astype("S" if all(isinstance(each, bytes) for each in array.flat) else "U")
-    return array.view(np.uint16) if _lost(array) == "bfloat16" else array
-
-
-def _restored(array: Array, dtype: str) -> Array:
-    return array.astype(object) if dtype == "object" else array.view(as_dtype(dtype))
+    places = (home / stored["from_here"], Path(stored["artifact"]))
+    findings = tuple(Finding(**{**each, "cause": Cause(each["cause"])}) for each in stored["findings"])
+    return RecordedFailure(stored["runtime"], places, stored["sha256"], recording, findings)

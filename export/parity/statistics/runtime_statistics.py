@@ -1,24 +1,16 @@
 """One artifact in one runtime over many rows: what a shard returns, and what shards merge into."""
 
 import io
-import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
-import numpy as np
-
+from keras_pe.export.parity.archive import read_archive, write_archive
 from keras_pe.export.parity.statistics.output import OutputStatistics
-from keras_pe.export.parity.statistics.worst import WorstRow, keep_worst, worst_from_dict, worst_to_dict
-from keras_pe.export.results import Array
-from keras_pe.export.runtimes.runtime import as_dtype
+from keras_pe.export.parity.statistics.worst import Severity, WorstRow, keep_worst
 
 WORST = 8
 """How many rows are kept whole."""
-
-_MEMBER = "statistics.json"
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the time of writing is no part of a result
 
 
 @dataclass(frozen=True)
@@ -61,22 +53,9 @@ class RuntimeStatistics:
 
     def to_bytes(self) -> bytes:
         """Returns a zip file that `from_bytes` reads; equal statistics give equal bytes."""
-        rows = [worst_to_dict(row) for row in self.worst]
-        arrays = {f"worst/{i}/{name}": array for i, (_, found) in enumerate(rows) for name, array in found.items()}
-        plain = {
-            "rows": self.rows,
-            "failed": self.failed,
-            "unanswered": self.unanswered,
-            "outputs": {name: found.to_dict() for name, found in self.outputs.items()},
-            "problems": dict(self.problems),
-            "worst": [row for row, _ in rows],
-            "dtypes": {name: array.dtype.name for name, array in arrays.items()},
-        }
         stream = io.BytesIO()
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as file:
-            file.writestr(_entry(_MEMBER), json.dumps(plain, sort_keys=True, separators=(",", ":")))
-            for name in sorted(arrays):
-                file.writestr(_entry(f"{name}.npy"), _npy(arrays[name]))
+        outputs = {name: found.to_dict() for name, found in self.outputs.items()}
+        write_archive(stream, {**vars(self), "outputs": outputs, "worst": [vars(row) for row in self.worst]})
         return stream.getvalue()
 
     @classmethod
@@ -87,46 +66,9 @@ class RuntimeStatistics:
             ValueError: If the bytes are not whole.
         """
         try:
-            with zipfile.ZipFile(io.BytesIO(content)) as file:
-                plain = json.loads(file.read(_MEMBER))
-                arrays = {name: _array(file.read(f"{name}.npy"), dtype) for name, dtype in plain.pop("dtypes").items()}
-        except Exception as error:  # zlib.error, NotImplementedError, and whatever else a damaged file raises
+            plain = read_archive(io.BytesIO(content))
+        except ValueError as error:
             raise ValueError(f"`content` must be whole statistics. Received: {error}.") from error
-        worst = [
-            worst_from_dict(row, _under(f"worst/{number}/", arrays)) for number, row in enumerate(plain.pop("worst"))
-        ]
-        outputs = {name: OutputStatistics.from_dict(found) for name, found in plain.pop("outputs").items()}
-        return cls(**plain, outputs=outputs, worst=tuple(worst))
-
-
-def _entry(name: str) -> zipfile.ZipInfo:
-    entry = zipfile.ZipInfo(name, _LONG_AGO)
-    entry.compress_type = zipfile.ZIP_DEFLATED
-    return entry
-
-
-def _npy(array: Array) -> bytes:
-    stream = io.BytesIO()
-    if array.dtype.kind == "O":  # texts, as UTF-8 whatever they were
-        array = np.array([_encoded(text) for text in array.flat], "S").reshape(array.shape)
-    elif array.dtype.name == "bfloat16":
-        array = array.view(np.uint16)
-    np.lib.format.write_array(stream, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
-    return stream.getvalue()
-
-
-def _encoded(text: Any) -> bytes:
-    return text if isinstance(text, bytes) else str(text).encode()
-
-
-def _array(content: bytes, dtype: str) -> Array:
-    array: Array = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
-    if dtype == "object":
-        texts = np.empty(array.size, object)
-        texts[:] = [text.decode() for text in array.ravel().tolist()]
-        return texts.reshape(array.shape)
-    return array.view(as_dtype(dtype)) if dtype == "bfloat16" else array
-
-
-def _under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Any]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        plain["outputs"] = {name: OutputStatistics.from_dict(found) for name, found in plain["outputs"].items()}
+        plain["worst"] = tuple(WorstRow(**{**row, "severity": Severity(row["severity"])}) for row in plain["worst"])
+        return cls(**plain)

@@ -6,10 +6,6 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-import numpy as np
-
-from keras_pe.export.results import Array
-
 
 class Severity(IntEnum):
     """How bad a row is, before the size of its error counts."""
@@ -57,31 +53,3 @@ class WorstRow:
 def keep_worst(rows: Iterable[WorstRow], count: int) -> tuple[WorstRow, ...]:
     """Returns the worst rows, the worst first: the same in whatever order and groups they come."""
     return tuple(heapq.nsmallest(count, rows, key=lambda row: row.order))
-
-
-def worst_to_dict(row: WorstRow) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Returns JSON's plain values, and the arrays by name."""
-    plain = {
-        "row": row.row,
-        "place": row.place,
-        "shard": row.shard,
-        "batch": row.batch,
-        "severity": int(row.severity),
-        "error": row.error,
-        "message": row.message,
-    }
-    groups = {"inputs": row.inputs, "expected": row.expected, "actual": row.actual}
-    arrays = {
-        f"{group}/{name}": np.asarray(array) for group, members in groups.items() for name, array in members.items()
-    }
-    return plain, arrays
-
-
-def worst_from_dict(plain: Mapping[str, Any], arrays: Mapping[str, Array]) -> WorstRow:
-    """Returns what `worst_to_dict` was called on."""
-    groups: dict[str, dict[str, Array]] = {"inputs": {}, "expected": {}, "actual": {}}
-    for name, array in arrays.items():
-        group, _, member = name.partition("/")
-        groups[group][member] = array
-    fields: dict[str, Any] = {**plain, "severity": Severity(plain["severity"]), **groups}
-    return WorstRow(**fields)

@@ -1,0 +1,83 @@
+"""JSON's plain values with arrays among them as one `.npz` file: equal content gives equal bytes.
+
+The arrays are members that are named after their place, such as `failures/0/actual/y`; `manifest.json` has the rest.
+"""
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from keras_pe.export.results import Array
+from keras_pe.export.runtimes.runtime import as_dtype, as_texts
+
+MANIFEST = "manifest.json"
+
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the time of writing is no part of what is written
+
+
+def write_archive(path: Path | IO[bytes], content: Mapping[str, Any]) -> None:
+    """Writes mappings, sequences, plain values and arrays of any type."""
+    arrays: dict[str, Array] = {}
+    plain = json.dumps(_without_arrays(content, "", arrays), sort_keys=True, separators=(",", ":"))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr(_member(MANIFEST), plain)
+        for name in sorted(arrays):
+            with file.open(_member(f"{name}.npy"), "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, _storable(arrays[name]), allow_pickle=False)
+
+
+def read_archive(path: Path | IO[bytes]) -> dict[str, Any]:
+    """Returns what was written; sequences are lists.
+
+    Raises:
+        ValueError: If it is not whole, or no such file.
+    """
+    try:
+        with zipfile.ZipFile(path) as file:
+
+            def with_array(found: dict[str, Any]) -> Any:
+                if found.keys() != {"array", "dtype"} or not isinstance(found["dtype"], str):
+                    return found
+                stored = np.lib.format.read_array(io.BytesIO(file.read(f"{found['array']}.npy")), allow_pickle=False)
+                return _restored(stored, found["dtype"])
+
+            read: dict[str, Any] = json.loads(file.read(MANIFEST), object_hook=with_array)
+            return read
+    except Exception as error:  # zlib.error, NotImplementedError, and whatever else a damaged file raises
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+
+
+def _without_arrays(value: Any, place: str, arrays: dict[str, Array]) -> Any:
+    """Returns a value with each array's name in its place."""
+    if isinstance(value, np.ndarray | np.generic):
+        arrays[place] = np.asarray(value)
+        return {"array": place, "dtype": value.dtype.name}
+    if isinstance(value, Mapping):
+        return {str(key): _without_arrays(each, f"{place}/{key}".lstrip("/"), arrays) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_arrays(each, f"{place}/{number}", arrays) for number, each in enumerate(value)]
+    return value
+
+
+def _storable(array: Array) -> Array:
+    """Returns an array of a type that a NumPy file keeps: bytes, or else texts."""
+    if array.dtype.kind == "O":
+        return array.astype("S") if all(isinstance(text, bytes) for text in array.flat) else as_texts(array).astype("U")
+    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+
+
+def _restored(array: Array, dtype: str) -> Array:
+    if dtype == "object":
+        return array.astype(object)
+    return array.view(as_dtype(dtype)) if dtype == "bfloat16" else array
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name, _LONG_AGO)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    return entry
