@@ -21,12 +21,15 @@ class Stopwatch:
     def stages(self) -> tuple[Stage, ...]:
         return tuple(self._stages.values())
 
-    def stage(self, name: str) -> None:
-        """Ends a stage."""
+    def stage(self, name: str, runtime_seconds: float | None = None) -> None:
+        """Ends a stage; `runtime_seconds` are those that a runtime took inside of it."""
         now = _now()
         before = self._stages.get(name, Stage(name, 0.0, 0.0))
         seconds, processor = (end - start for start, end in zip(self._start, now, strict=True))
-        self._stages[name] = Stage(name, before.seconds + seconds, before.processor_seconds + processor)
+        spent = before.seconds + seconds, before.processor_seconds + processor
+        if runtime_seconds is not None:
+            runtime_seconds += before.runtime_seconds or 0.0
+        self._stages[name] = Stage(name, *spent, runtime_seconds)
         self._start = now
 
 

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import keras_pe
-from keras_pe.export.artifacts.hashes import hash_artifacts
 from keras_pe.export.comparison.inputs.cases import GivenInputs
 from keras_pe.export.comparison.references.opening import (
     Source,
@@ -22,22 +20,22 @@ from keras_pe.export.comparison.references.opening import (
 )
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.comparison.run import Run, run_cases
-from keras_pe.export.comparison.stopwatch import Stopwatch, date
-from keras_pe.export.parity.diagnosis.budget import DIAGNOSIS_SECONDS, Budget
+from keras_pe.export.comparison.stopwatch import Stopwatch
+from keras_pe.export.parity.diagnosis.budget import Budget
 from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes, is_alike
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
-from keras_pe.export.parity.parity_report import ParityReport
-from keras_pe.export.results import CaseInfo, RunStatus, RuntimeResult, SkippedRuntime
+from keras_pe.export.parity.parity_report import ParityReport, make_report
+from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
+from keras_pe.export.results import RunStatus, RuntimeResult
 from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
-from keras_pe.export.runtimes.runtime_name import RuntimeName, Version
+from keras_pe.export.runtimes.runtime_name import RuntimeName
 from keras_pe.export.runtimes.worker import Worker
 from keras_pe.protocols import Model
 
 Progress = Callable[[int, int, str], None]
-Job = tuple[RuntimeSpec, Path | None]
 
 
 def check_parity(
@@ -50,7 +48,7 @@ def check_parity(
     input_signature: Any = None,
     sizes: Mapping[str, Sequence[int]] | None = None,
     seed: int = 0,
-    timeout: float = 120.0,
+    timeout: float = TIMEOUT,
     diagnosis_seconds: float = DIAGNOSIS_SECONDS,
     progress: Progress | None = None,
 ) -> ParityReport:
@@ -86,8 +84,7 @@ def check_parity(
         ImportError: If a runtime that was asked for is not installed.
         FileNotFoundError: If a file is missing.
     """
-    if not diagnosis_seconds >= 0:
-        raise ValueError(f"`diagnosis_seconds` must be at least 0. Received: diagnosis_seconds={diagnosis_seconds!r}.")
+    check_seconds(timeout, diagnosis_seconds)
     watch = Stopwatch()
     targets: list[tuple[str, Path | None]] = [*locate_artifacts(artifacts)]
     if not targets and runtimes is None:
@@ -123,30 +120,19 @@ def check_parity(
                     tell_search = partial(_tell_search, tell, len(results) + 1, total, spec.name)
                     search = partial(_diagnose, reference, diagnosis_seconds, tell_search)
                     results.append(_check(runner, (spec, path), reference, expectations, search, results))
-                watch.stage(f"{spec.name} {path.name if path else ''}".strip())
+                watch.stage(f"{spec.name} {path.name if path else ''}".strip(), results[-1].seconds)
             if worker is not None:
                 worker.close()
         basis = reference.basis
     tell(total, total, "done")
     results += _untried(targets, {path for _, path in ready})
-    return ParityReport(
-        model=reference.name,
-        reference=basis,
-        cases=tuple(case_info(each) for each in expectations),
-        results=tuple(compare_runtimes(results)),
-        skipped=tuple(SkippedRuntime(s.name, str(path or ""), s.install) for s, path in jobs if not s.installed),
-        seed=seed,
-        versions=versions_of([reference.version, *(result.version for result in results)]),
-        seconds=sum(stage.seconds for stage in watch.stages),
-        stages=watch.stages,
-        date=date(),
-        files=hash_artifacts(path for _, path in targets if path is not None),
-    )
+    found = compare_runtimes(results)
+    return make_report(reference.name, basis, expectations, found, jobs, watch, seed, reference.version)
 
 
 def _check(
     runner: Runner,
-    job: Job,
+    job: tuple[RuntimeSpec, Path | None],
     reference: Reference,
     expectations: Sequence[Expectation],
     search: Callable[[Run, Runner], RuntimeResult],
@@ -204,16 +190,3 @@ def _untried(targets: Sequence[tuple[str, Path | None]], ran: set[Path | None]) 
         for format, path in targets
         if path is not None and path not in ran
     ]
-
-
-def case_info(expectation: Expectation) -> CaseInfo:
-    """Returns what the report says of a case."""
-    case = expectation.case
-    inputs = {name: f"{array.dtype} {array.shape}" for name, array in case.inputs.items()}
-    return CaseInfo(case.name, inputs, case.purpose, expectation.error)
-
-
-def versions_of(found: Sequence[str]) -> dict[str, str]:
-    """Returns the versions by package; `found` has texts such as "onnxruntime 1.31.1"."""
-    versions = [Version.parse(version) for version in found if version]
-    return {"keras-pe": keras_pe.__version__, **{version.package: version.detail for version in versions}}

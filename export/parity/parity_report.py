@@ -1,10 +1,19 @@
-"""The report of a check."""
+"""The report of a check, and how it is made of what was found."""
 
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import keras_pe
+from keras_pe.export.artifacts.hashes import hash_artifacts
+from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.comparison.stopwatch import Stopwatch, date
 from keras_pe.export.parity.presentation.check_document import document
 from keras_pe.export.parity.reports.document import Document
 from keras_pe.export.parity.reports.json import Published
 from keras_pe.export.parity.reports.report import Report
-from keras_pe.export.results import CheckResults
+from keras_pe.export.results import CaseInfo, CheckResults, RuntimeResult, SkippedRuntime
+from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.export.runtimes.runtime_name import Version
 
 
 class ParityReport(Report, CheckResults):
@@ -19,3 +28,55 @@ class ParityReport(Report, CheckResults):
     def document(self) -> Document:
         """Returns what the report says, in sentences, tables and pictures."""
         return document(self)
+
+
+def make_report(
+    model: str,
+    reference: str,
+    expectations: Iterable[Expectation],
+    results: Sequence[RuntimeResult],
+    jobs: Iterable[tuple[RuntimeSpec, Path | None]],
+    watch: Stopwatch,
+    seed: int,
+    version: str = "",
+) -> ParityReport:
+    """Returns the report of a check.
+
+    Args:
+        model: What the reference is called.
+        reference: What was measured against.
+        expectations: What it answered to each case.
+        results: What was found.
+        jobs: What was to be run; what is not installed was skipped.
+        watch: Its stages.
+        seed: Of the cases.
+        version: The package and version of the reference.
+    """
+    skipped = tuple(SkippedRuntime(s.name, str(path or ""), s.install) for s, path in jobs if not s.installed)
+    return ParityReport(
+        model=model,
+        reference=reference,
+        cases=tuple(map(_case_info, expectations)),
+        results=tuple(results),
+        skipped=skipped,
+        seed=seed,
+        versions=versions_of([version, *(result.version for result in results)]),
+        seconds=sum(stage.seconds for stage in watch.stages),
+        stages=watch.stages,
+        date=date(),
+        files=hash_artifacts(
+            Path(place) for place in [*(r.artifact for r in results), *(s.artifact for s in skipped)] if place
+        ),
+    )
+
+
+def _case_info(expectation: Expectation) -> CaseInfo:
+    case = expectation.case
+    inputs = {name: f"{array.dtype} {array.shape}" for name, array in case.inputs.items()}
+    return CaseInfo(case.name, inputs, case.purpose, expectation.error)
+
+
+def versions_of(found: Sequence[str]) -> dict[str, str]:
+    """Returns the versions by package; `found` has texts such as "onnxruntime 1.31.1"."""
+    versions = [Version.parse(version) for version in found if version]
+    return {"keras-pe": keras_pe.__version__, **{version.package: version.detail for version in versions}}

@@ -6,13 +6,13 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any
 
+from keras_pe.export.closing import Closing
 from keras_pe.export.processes.room import Room
 
 
-class Process:
+class Process(Closing):
     """A program that has started. It reads nothing, and what it writes goes to a log.
 
     Attributes:
@@ -58,14 +58,6 @@ class Process:
     def has_ended(self) -> bool:
         """Whether the process is gone."""
         return self._is_gone(os.WNOHANG)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def kill(self) -> None:
         """Ends the process, and its group if it leads one, while its number is still its own."""

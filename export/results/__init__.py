@@ -1,6 +1,6 @@
 """What a check found: plain frozen records, from the whole check down to one output in one case."""
 
-from keras_pe.export.results.check_results import CaseInfo, CheckResults, Stage
+from keras_pe.export.results.check_results import AnyResults, CaseInfo, CheckResults, Stage
 from keras_pe.export.results.comparison import Comparison, ErrorProfile, Problem
 from keras_pe.export.results.diagnosis import Cause, Finding, LayerResult, Proof
 from keras_pe.export.results.runs import (
@@ -15,6 +15,7 @@ from keras_pe.export.results.runs import (
 )
 
 __all__ = [
+    "AnyResults",
     "Array",
     "CaseInfo",
     "CaseResult",

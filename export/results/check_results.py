@@ -17,7 +17,7 @@ class CaseInfo:
         inputs: Each input as text, such as "float32 (3, 67, 8)".
         purpose: What the case is there to find.
         error: The reference's error where it refuses the case, else None. Nothing is compared then, but a runtime that
-            answers all the same has failed.
+            answers all the same has failed, unless the model compiled answers it as well.
     """
 
     name: str
@@ -34,46 +34,57 @@ class Stage:
         name: What it does.
         seconds: How long it took.
         processor_seconds: What this process computed meanwhile, over all its threads; a runtime has a process of its
-            own, whose seconds are in its `RuntimeResult`.
+            own.
+        runtime_seconds: What the runs took inside the runtime, where the stage is one's; else None.
     """
 
     name: str
     seconds: float
     processor_seconds: float
+    runtime_seconds: float | None = None
 
 
 @dataclass(frozen=True)
-class CheckResults:
-    """What a whole check found.
+class AnyResults:
+    """What every check says of itself, whatever it ran.
 
     Attributes:
         model: The Keras model's name, an artifact's path, or that of the stored outputs.
         reference: What the differences are measured against and how much is allowed, in one sentence.
+        versions: The packages that took part.
+        seconds: The whole check.
+        date: When it was made, such as "2026-01-31T12:00:00+00:00".
+        files: The SHA-256 of each file of the artifacts, by its path.
+    """
+
+    model: str
+    reference: str
+    versions: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    seconds: float = field(default=0.0, kw_only=True)
+    date: str = field(default="", kw_only=True)
+    files: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+
+
+@dataclass(frozen=True)
+class CheckResults(AnyResults):
+    """What a whole check found.
+
+    Attributes:
         cases: The inputs.
         results: One for each artifact and runtime.
         skipped: Runtimes that are not installed.
         seed: The seed of the sweep.
-        versions: The packages that took part.
-        seconds: The whole check.
-        stages: Its parts, in their order.
-        date: When it was made, such as "2026-01-31T12:00:00+00:00".
-        files: The SHA-256 of each file of the artifacts, by its path.
+        stages: The parts of the check, in their order.
     """
 
     computed: ClassVar[tuple[str, ...]] = ("passed", "compared")
     """The properties that are published beside the fields."""
 
-    model: str
-    reference: str
     cases: tuple[CaseInfo, ...]
     results: tuple[RuntimeResult, ...]
     skipped: tuple[SkippedRuntime, ...] = ()
     seed: int = 0
-    versions: Mapping[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
     stages: tuple[Stage, ...] = ()
-    date: str = ""
-    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:

@@ -15,7 +15,11 @@ Array = npt.NDArray[Any]
 
 
 class CaseStatus(StrEnum):
-    """What came of a case. It is skipped where the reference and the runtime both refuse it: nothing was compared."""
+    """What came of a case.
+
+    It is skipped where the reference and the runtime both refuse it, or the model is of two minds about it, refusing it
+    when it is called and not in a graph: nothing was compared.
+    """
 
     PASSED = "passed"
     FAILED = "failed"

@@ -1,18 +1,19 @@
 """What has one artifact open in one runtime, wherever that runs: one set of methods, and three errors."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.closing import Closing
 from keras_pe.export.runtimes.lazy_arrays import LazyArrays
 from keras_pe.export.runtimes.names import Names
 from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec
 
 
-class Runner(ABC):
+class Runner(Closing):
     """One runtime at a time, and what it has loaded.
 
     Every method raises `RuntimeRefusedError` with the runtime's own message, `RuntimeDiedError`, or `RuntimeHungError`
@@ -37,18 +38,6 @@ class Runner(ABC):
         self.spec = spec
         self.names = Names()
         self.seconds = 0.0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    @abstractmethod
-    def close(self) -> None:
-        """Lets go of the runtime."""
 
     @abstractmethod
     def _ask(self, request: str, *arguments: Any, limit: float = 1.0) -> tuple[Any, float]:

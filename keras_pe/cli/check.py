@@ -147,12 +147,14 @@ def check(
             prepare_keras(modules, unsafe)
             watch.stage("import Keras")
         report: ParityReport | DatasetReport
+        limits = {"timeout": timeout, "diagnosis_seconds": diagnosis_seconds}
         if data_set["data"] is not None:
-            report = run_check_data(model, artifacts, data_set, as_json, runtimes=runtimes or None, timeout=timeout)
+            assert model is not None  # or _check_usage has refused
+            report = run_check_data(model, artifacts, data_set, as_json, runtimes=runtimes or None, **limits)
         else:
             with nullcontext() if as_json else _progress() as progress:
                 if replay is not None:
-                    report = replay_bundle(replay, runtimes=runtimes, timeout=timeout, progress=progress)
+                    report = replay_bundle(replay, runtimes=runtimes, progress=progress, **limits)
                 else:
                     assert model is not None  # or _check_usage has refused
                     report = check_parity(
@@ -163,9 +165,8 @@ def check(
                         sizes=given_sizes,
                         runtimes=runtimes or None,
                         seed=seed,
-                        timeout=timeout,
-                        diagnosis_seconds=diagnosis_seconds,
                         progress=progress,
+                        **limits,
                     )
     except (ValueError, TypeError, ImportError, OSError) as error:
         raise CouldNotBeTriedError(str(error)) from error
@@ -190,7 +191,7 @@ def _check_usage(context: click.Context) -> None:
     for parameter in context.command.params if replays else ():
         name = parameter.name or ""
         given = context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
-        if given and name not in ("replay", "runtimes", "timeout", "reports", "as_json"):
+        if given and name not in ("replay", "runtimes", "timeout", "diagnosis_seconds", "reports", "as_json"):
             raise click.UsageError(f"--replay takes everything from the bundle. Received also: {parameter.opts[0]}.")
 
 

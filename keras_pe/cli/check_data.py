@@ -61,7 +61,7 @@ NAMES = (
 )
 
 _PAIRS = ("columns", "decisions", "atol", "pad_values")
-_OF_THE_SWEEP = ("inputs", "ranges", "sizes", "seed", "diagnosis_seconds", "profile")
+_OF_THE_SWEEP = ("inputs", "ranges", "sizes", "seed", "profile")
 
 
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,7 +86,7 @@ def check_data_usage(context: click.Context) -> None:
 
 
 def run_check_data(
-    model: Path | None, artifacts: tuple[Path, ...], options: Mapping[str, Any], quiet: bool, **others: Any
+    model: Path, artifacts: tuple[Path, ...], options: Mapping[str, Any], quiet: bool, **others: Any
 ) -> "DatasetReport":
     """Returns the report of `check_dataset`, whose progress is shown on the standard error.
 

@@ -122,11 +122,6 @@ class KerasReference(Reference):
         return self._asked(lambda: self._call(inputs))
 
     def expect_traced(self, inputs: Mapping[str, Array]) -> Arrays:
-        """Returns what the model returns in a `tf.function`: there are layers that do something else in a graph.
-
-        Raises:
-            RuntimeRefusedError: If it refuses the inputs, or cannot be traced.
-        """
         return self._asked(lambda: self._as_graph(for_all_sizes=False)(inputs))
 
     def truth(self, inputs: Mapping[str, Array]) -> Arrays:

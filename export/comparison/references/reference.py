@@ -1,12 +1,13 @@
 """What every reference does, and what it answers to one case."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.closing import Closing
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.errors import RuntimeRefusedError
@@ -39,7 +40,7 @@ class Expectation:
     in_float32: Arrays | None = None
 
 
-class Reference(ABC):
+class Reference(Closing):
     """Answers a sequence of cases, or one set of inputs after the other. It is open within `with`, until `close`.
 
     Attributes:
@@ -73,18 +74,6 @@ class Reference(ABC):
     def basis(self) -> str:
         """What differences are measured against, in one sentence. It is settled by `answer`, while it is open."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    @abstractmethod
-    def close(self) -> None:
-        """Lets go of what it holds."""
-
     def answer(self, cases: tuple[Case, ...]) -> tuple[Expectation, ...]:
         """Answers the cases of the check in this order, from the state that the reference was given in."""
         return tuple(self._answer(case) for case in cases)
@@ -96,6 +85,14 @@ class Reference(ABC):
         Raises:
             RuntimeFailedError: If it refuses them.
         """
+
+    def expect_traced(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns what it returns in a `tf.function`: there are layers that do something else in a graph.
+
+        Raises:
+            RuntimeRefusedError: If it refuses the inputs, or cannot be traced.
+        """
+        raise RuntimeRefusedError("it is no model that can be traced")
 
     def truth(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns what its float64 rebuild says to other inputs, for float outputs; nothing where there is no rebuild.

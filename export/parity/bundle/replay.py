@@ -3,24 +3,25 @@
 import contextlib
 import os
 import shlex
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from keras_pe.export.artifacts.hashes import hash_artifacts, hash_files
+from keras_pe.export.artifacts.hashes import hash_files
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.references.stored import StoredReference
 from keras_pe.export.comparison.run import run_cases
-from keras_pe.export.comparison.stopwatch import date
+from keras_pe.export.comparison.stopwatch import Stopwatch
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.parity.bundle.bundle import RecordedFailure, read_bundle
-from keras_pe.export.parity.check import Progress, case_info, versions_of
+from keras_pe.export.parity.check import Progress
+from keras_pe.export.parity.diagnosis.budget import Budget
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
-from keras_pe.export.parity.parity_report import ParityReport
-from keras_pe.export.results import Array, RuntimeResult, SkippedRuntime
+from keras_pe.export.parity.parity_report import ParityReport, make_report
+from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
+from keras_pe.export.results import Array, RuntimeResult
 from keras_pe.export.runtimes.registry import known_runtimes, named_runtimes
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
@@ -30,7 +31,8 @@ def replay_bundle(
     bundle: str | os.PathLike[str],
     *,
     runtimes: str | RuntimeSpec | Sequence[str | RuntimeSpec] = (),
-    timeout: float = 120.0,
+    timeout: float = TIMEOUT,
+    diagnosis_seconds: float = DIAGNOSIS_SECONDS,
     progress: Progress | None = None,
 ) -> ParityReport:
     """Runs every failure of a bundle again, and compares with what was expected then.
@@ -41,6 +43,7 @@ def replay_bundle(
         runtimes: Runtimes that may run beside those of this package and those that are registered, by name or as specs,
             such as "onnxruntime@/path/to/python". A bundle that names another is refused: it may come from anywhere.
         timeout: As in `check_parity`.
+        diagnosis_seconds: As in `check_parity`.
         progress: As in `check_parity`.
 
     Returns:
@@ -50,13 +53,13 @@ def replay_bundle(
         ValueError: If it is no bundle, or a runtime in it is neither known nor one of `runtimes`.
         FileNotFoundError: If an artifact is missing.
     """
-    start = time.perf_counter()
+    check_seconds(timeout, diagnosis_seconds)
+    watch = Stopwatch()
     content = read_bundle(bundle)
     allowed = {spec.name: spec for spec in (*known_runtimes(), *_given(runtimes))}
     jobs = [_Job(failure, _find_spec(failure, allowed), _find_artifact(failure)) for failure in content.failures]
     changed = [job.path.name for job in jobs if job.has_changed]
     results: list[RuntimeResult] = []
-    skipped: list[SkippedRuntime] = []
     expectations: dict[str, Expectation] = {}
     for done, job in enumerate(jobs):
         if progress is not None:
@@ -64,22 +67,12 @@ def replay_bundle(
         expectation = _expectation(job.failure)
         expectations[expectation.case.name] = expectation
         if job.spec.installed:
-            results.append(_run(job, expectation, timeout))
-        else:
-            skipped.append(SkippedRuntime(job.spec.name, str(job.path), job.spec.install))
+            results.append(_run(job, expectation, timeout, diagnosis_seconds))
+            watch.stage(f"{job.spec.name} {job.path.name}", results[-1].seconds)
     reference = f"the answers recorded in {bundle} ({content.reference})"
-    return ParityReport(
-        model=content.model,
-        reference=reference + (f"; changed since: {', '.join(sorted(set(changed)))}" if changed else ""),
-        cases=tuple(case_info(each) for each in expectations.values()),
-        results=tuple(results),
-        skipped=tuple(skipped),
-        seed=content.seed,
-        versions=versions_of([result.version for result in results]),
-        seconds=time.perf_counter() - start,
-        date=date(),
-        files=hash_artifacts(job.path for job in jobs),
-    )
+    reference += f"; changed since: {', '.join(sorted(set(changed)))}" if changed else ""
+    ran = [(job.spec, job.path) for job in jobs]
+    return make_report(content.model, reference, expectations.values(), results, ran, watch, content.seed)
 
 
 def replay_command(report: ParityReport, bundle: Path) -> str:
@@ -124,7 +117,7 @@ class _PrimedWorker(Worker):
         return super().run(inputs)
 
 
-def _run(job: _Job, expectation: Expectation, timeout: float) -> RuntimeResult:
+def _run(job: _Job, expectation: Expectation, timeout: float, diagnosis_seconds: float) -> RuntimeResult:
     with (
         StoredReference("the recorded answers", expectation.case, expectation.outputs or {}) as reference,
         _PrimedWorker(job.spec, timeout, job.failure.recording.before) as worker,
@@ -132,7 +125,7 @@ def _run(job: _Job, expectation: Expectation, timeout: float) -> RuntimeResult:
         run = run_cases(worker, job.spec, job.path, reference, [expectation])
         if run.result.passed:
             return run.result
-        result = diagnose(run, worker, reference, reference.roles)
+        result = diagnose(run, worker, reference, reference.roles, Budget(diagnosis_seconds))
     if job.has_changed:
         return result
     # The cause was found with the model at hand; recorded answers alone may not tell it.

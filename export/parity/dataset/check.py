@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
@@ -10,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.artifacts.hashes import hash_artifacts
-from keras_pe.export.comparison.stopwatch import date
-from keras_pe.export.parity.check import versions_of
+from keras_pe.export.comparison.references.opening import Source
+from keras_pe.export.comparison.stopwatch import Stopwatch, date
 from keras_pe.export.parity.data.batching import Batching
 from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.shards import shards_of, travelling
@@ -19,6 +18,8 @@ from keras_pe.export.parity.data.source import DataSource
 from keras_pe.export.parity.dataset.dataset_report import DatasetReport
 from keras_pe.export.parity.dataset.summary import summarize
 from keras_pe.export.parity.dataset.worst_rows import diagnose
+from keras_pe.export.parity.parity_report import versions_of
+from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
 from keras_pe.export.parity.statistics.worst import WorstRow
 from keras_pe.export.parity.work.checkpoint import Checkpoint
 from keras_pe.export.parity.work.here import Here
@@ -30,6 +31,7 @@ from keras_pe.export.parity.work.shard import shard_batches
 from keras_pe.export.processes.room import Room
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.protocols import Model
 
 Progress = Callable[[int, int | None, str], None]
 
@@ -38,8 +40,8 @@ _IN_FLIGHT = 32
 
 
 def check_dataset(
-    model: Any,
-    artifacts: Any,
+    model: Model | Source,
+    artifacts: Source | Sequence[Source],
     data: Any,
     *,
     batching: Batching | None = None,
@@ -49,7 +51,8 @@ def check_dataset(
     workers: int | None = None,
     executor: Executor | None = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
-    timeout: float = 120.0,
+    timeout: float = TIMEOUT,
+    diagnosis_seconds: float = DIAGNOSIS_SECONDS,
     progress: Progress | None = None,
 ) -> DatasetReport:
     """Runs every row of a data set through a model and its artifacts, and counts the rows on which they differ.
@@ -79,6 +82,7 @@ def check_dataset(
         checkpoint_dir: A folder that keeps the shards' results. The same call finds them there and does only what is
             missing; whatever changes in the model, the artifacts, the data or the options is another result.
         timeout: Seconds that a runtime may take to load, or to answer one batch, before it counts as hung.
+        diagnosis_seconds: As in `check_parity`, for the worst rows.
         progress: Called with the rows done, the rows of the data or None where that is not known, and what is going on.
 
     Returns:
@@ -92,7 +96,8 @@ def check_dataset(
         OSError: If a result cannot be written.
         BrokenExecutor: If workers keep dying. What was finished stays in `checkpoint_dir`.
     """
-    start = time.perf_counter()
+    watch = Stopwatch()
+    check_seconds(timeout, diagnosis_seconds)
     _check_workers(workers, executor)
     acceptance = acceptance or Acceptance()
     tell = progress or (lambda done, total, what: None)
@@ -121,10 +126,12 @@ def check_dataset(
         may_fail = acceptance.allow_changed
         results = tuple(summarize(calibration, target, tallies.get(target.key), may_fail) for target in targets)
     counted = [(target, result.statistics) for target, result in zip(targets, results, strict=True)]
-    diagnosis = diagnose(model, job, counted, calibration.feed.inputs, _batch_of(job, calibration, source))
+    read = _batch_of(job, calibration, source)
+    diagnosis = diagnose(model, job, counted, calibration.feed.inputs, read, diagnosis_seconds)
+    watch.stage("all rows")
     return DatasetReport(
         model=calibration.model,
-        basis=calibration.basis,
+        reference=calibration.basis,
         data=source.name,
         rows=schedule.rows,
         total=source.rows,
@@ -133,7 +140,7 @@ def check_dataset(
         reused_rows=schedule.reused,
         diagnosis=diagnosis,
         versions=versions_of([calibration.version, *calibration.versions.values()]),
-        seconds=time.perf_counter() - start,
+        seconds=watch.stages[-1].seconds,
         date=date(),
         files=hash_artifacts(target.path for target in targets),
     )

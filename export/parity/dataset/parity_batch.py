@@ -11,6 +11,7 @@ from keras_pe.export.parity.data.array_files import open_mapping
 from keras_pe.export.parity.data.batching import Batching
 from keras_pe.export.parity.data.shards import shards_of, travelling
 from keras_pe.export.parity.data.source import SHARD_ROWS
+from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
 from keras_pe.export.parity.statistics.worst import Severity
 from keras_pe.export.parity.work.calibration import calibrate
 from keras_pe.export.parity.work.job import Acceptance, Calibration, Job
@@ -39,7 +40,7 @@ class ParityBatch:
         batching: Batching | None = None,
         acceptance: Acceptance | None = None,
         input_signature: Any = None,
-        timeout: float = 120.0,
+        timeout: float = TIMEOUT,
     ) -> None:
         """Remembers what to load.
 
@@ -55,6 +56,7 @@ class ParityBatch:
         Raises:
             ValueError, FileNotFoundError, ImportError: As `check_dataset`.
         """
+        check_seconds(timeout, DIAGNOSIS_SECONDS)
         self._reference = open_model_file(model)
         self._targets = open_targets(artifact, runtime)[:1]
         self._options: dict[str, Any] = {

@@ -1,13 +1,13 @@
 """What a check of a data set found: plain frozen records."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from keras_pe.export.parity.parity_report import ParityReport
 from keras_pe.export.parity.statistics.confidence import rate, upper_bound
 from keras_pe.export.parity.statistics.output import OutputStatistics
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
+from keras_pe.export.results import AnyResults
 
 CONFIDENCE = 0.95
 _QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999)
@@ -119,12 +119,10 @@ class DatasetResult:
 
 
 @dataclass(frozen=True)
-class DatasetResults:
+class DatasetResults(AnyResults):
     """What a whole check of a data set found.
 
     Attributes:
-        model: The reference.
-        basis: What differences are measured against, in one sentence.
         data: What the data is called.
         rows: Rows that were run.
         total: Rows of the data; None where it was not read to its end.
@@ -132,16 +130,10 @@ class DatasetResults:
         stopped_early: Whether `stop_after` ended it.
         reused_rows: Rows whose results stood in the checkpoint.
         diagnosis: The check of the worst rows, with layers and causes; None where no row fails.
-        versions: The packages that took part.
-        seconds: The whole check.
-        date: When it was made, such as "2026-01-31T12:00:00+00:00".
-        files: The SHA-256 of each file of the artifacts, by its path.
     """
 
     computed: ClassVar[tuple[str, ...]] = ("passed",)
 
-    model: str
-    basis: str
     data: str
     rows: int
     total: int | None
@@ -149,10 +141,6 @@ class DatasetResults:
     stopped_early: bool = False
     reused_rows: int = 0
     diagnosis: ParityReport | None = None
-    versions: Mapping[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
-    date: str = ""
-    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:

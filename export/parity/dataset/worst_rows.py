@@ -25,6 +25,7 @@ def diagnose(
     found: Sequence[tuple[Target, RuntimeStatistics]],
     takes: Sequence[TensorInfo],
     batch_of: Callable[[WorstRow], Mapping[str, Array]],
+    seconds: float,
 ) -> ParityReport | None:
     """Returns the check of the worst rows of the runtimes that fail, None where none does.
 
@@ -37,13 +38,14 @@ def diagnose(
         found: What was counted for each artifact in its runtime.
         takes: The inputs of the model, whose batch is filled up where it is static.
         batch_of: Returns the inputs of the batch that a row stood in.
+        seconds: What the search for a cause may take for each runtime.
     """
     failing = [(target, _failing(statistics)) for target, statistics in found if _failing(statistics)]
     if not failing:
         return None
-    report = _check(model, job, failing, [fill_up(_together(rows, takes), takes) for _, rows in failing])
+    report = _check(model, job, failing, [fill_up(_together(rows, takes), takes) for _, rows in failing], seconds)
     if report.passed:
-        report = _check(model, job, failing, [fill_up(batch_of(rows[0]), takes) for _, rows in failing])
+        report = _check(model, job, failing, [fill_up(batch_of(rows[0]), takes) for _, rows in failing], seconds)
     return report
 
 
@@ -52,7 +54,11 @@ def _failing(statistics: RuntimeStatistics) -> list[WorstRow]:
 
 
 def _check(
-    model: Any, job: Job, failing: Sequence[tuple[Target, list[WorstRow]]], cases: Sequence[Mapping[str, Array]]
+    model: Any,
+    job: Job,
+    failing: Sequence[tuple[Target, list[WorstRow]]],
+    cases: Sequence[Mapping[str, Array]],
+    seconds: float,
 ) -> ParityReport:
     return check_parity(
         model,
@@ -61,6 +67,7 @@ def _check(
         runtimes=list({target.spec.name: target.spec for target, _ in failing}.values()),
         input_signature=job.input_signature,
         timeout=job.timeout,
+        diagnosis_seconds=seconds,
     )
 
 

@@ -14,7 +14,7 @@ from keras_pe.export.parity.diagnosis.causes.compiled import compiled_otherwise
 from keras_pe.export.parity.diagnosis.causes.optimizations import graph_optimization
 from keras_pe.export.parity.diagnosis.causes.whole_model import changed_model
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
-from keras_pe.export.parity.diagnosis.layers import Trace, trace_faults
+from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.weights import WeightComparison
 from keras_pe.export.results import Cause, Finding, Problem, RunStatus, RuntimeResult
@@ -64,12 +64,12 @@ def diagnose(
         budget: The time that is left, 60 seconds where it is not given.
     """
     probe = Probe(run, runner, reference, roles, budget=budget or Budget())
-    trace = next(iter(probe.attempt("a look inside the artifact", _trace)), Trace())
+    trace = next(iter(probe.attempt("a look inside the artifact", _trace)), LayerTrace())
     probe = replace(probe, faults=trace.faults)
     return replace(run.result, layers=trace.layers, proof=trace.proof, findings=find_causes(probe, trace))
 
 
-def find_causes(probe: Probe, trace: Trace | None = None) -> tuple[Finding, ...]:
+def find_causes(probe: Probe, trace: LayerTrace | None = None) -> tuple[Finding, ...]:
     """Returns what was found, or that the cause is not known and what was tried."""
     findings = _found(probe, _OUTSIDE)
     for stage in _FIRST:
@@ -101,7 +101,7 @@ def _is_of_all(findings: Sequence[Finding]) -> bool:
     return any(finding.layer is None or finding.cause is Cause.KERAS_ITSELF for finding in findings)
 
 
-def _unexplained(probe: Probe, explained: set[str], has_findings: bool, trace: Trace | None) -> list[Finding]:
+def _unexplained(probe: Probe, explained: set[str], has_findings: bool, trace: LayerTrace | None) -> list[Finding]:
     """Returns a finding for each layer at fault that nothing explains, and one where there is nothing at all."""
     left = dict.fromkeys(fault.layer for fault in probe.faults if not _is_explained(fault, explained))
     if left:
@@ -131,7 +131,7 @@ def _is_explained(fault: LayerFault, explained: set[str]) -> bool:
     return any(_is_explained(each, explained) for each in fault.unsure)
 
 
-def _trace(probe: Probe) -> Iterable[Trace]:
+def _trace(probe: Probe) -> Iterable[LayerTrace]:
     """Yields the model layer by layer in the smallest telling case that failed, if the fault can be followed."""
     failing = [row for row in probe.failing() if all(c.problem is not Problem.SHAPE for c in row[0].comparisons)]
     if not failing or probe.reference.model is None or probe.result.status != RunStatus.COMPARED:

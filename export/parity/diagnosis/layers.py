@@ -11,7 +11,7 @@ from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.output_locations import OutputLocations
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput, record_outputs
-from keras_pe.export.parity.diagnosis.tensor_search import Match, Tensors
+from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors
 from keras_pe.export.results import Array, LayerResult, Proof
 
 _MOST_FAULTS = 32
@@ -20,7 +20,7 @@ _MOST_BEFORE = 8
 
 
 @dataclass(frozen=True)
-class Trace:
+class LayerTrace:
     """What following the model through the artifact has found.
 
     Attributes:
@@ -36,7 +36,7 @@ class Trace:
     is_sound_inside: bool = False
 
 
-def trace_faults(probe: Probe, reference: KerasReference, expectation: Expectation) -> Trace:
+def trace_faults(probe: Probe, reference: KerasReference, expectation: Expectation) -> LayerTrace:
     """Returns where the artifact leaves the model's way in one case.
 
     Going forward, the first layer whose output the artifact does not hold is at fault (the deepest one, because inner
@@ -44,9 +44,9 @@ def trace_faults(probe: Probe, reference: KerasReference, expectation: Expectati
     looked at again: it must agree, or is a fault of its own.
     """
     if "intermediates" not in probe.runner.capabilities:
-        return Trace()
+        return LayerTrace()
     outputs = record_outputs(reference, expectation)
-    return _Walk(probe, expectation, outputs).trace() if outputs else Trace()
+    return _Walk(probe, expectation, outputs).trace() if outputs else LayerTrace()
 
 
 class _Walk:
@@ -60,7 +60,7 @@ class _Walk:
         self._faults: list[tuple[RecordedOutput, LayerFault]] = []
         self._passed_over = set[int]()
 
-    def trace(self) -> Trace:
+    def trace(self) -> LayerTrace:
         plain, before, differing = self._artifact.matches, self._artifact.tensors, self._artifact.differing
         is_sound = self._artifact.outputs_pass()[2]
         try:
@@ -78,7 +78,7 @@ class _Walk:
         outputs = [blamed.get(each.number, each) for each in self._outputs]
         differing = differing - self._passed_over
         results = tuple(self._result(each, plain[each.number], before, each.number in differing) for each in outputs)
-        return Trace(results, tuple(fault for _, fault in self._faults), self._proof(), is_sound)
+        return LayerTrace(results, tuple(fault for _, fault in self._faults), self._proof(), is_sound)
 
     def _first_that_differs(self) -> RecordedOutput | None:
         done = {output.number for output, _ in self._faults} | self._passed_over
@@ -154,7 +154,7 @@ class _Walk:
         fault = LayerFault(output.call, output.index, None, None, output.tolerance, through=through)
         return self._put(output, fault, seen.array, location.match)
 
-    def _put(self, output: RecordedOutput, fault: LayerFault, array: Array, match: Match) -> bool:
+    def _put(self, output: RecordedOutput, fault: LayerFault, array: Array, match: TensorMatch) -> bool:
         self._faults.append((output, fault))
         self._artifact.replace(match, array)
         return True
@@ -198,7 +198,9 @@ class _Walk:
         layers = tuple(dict.fromkeys(output.call.path for output, fault in self._faults if fault.tensor is not None))
         return Proof(layers, *self._artifact.outputs_pass())
 
-    def _result(self, output: RecordedOutput, match: Match | None, tensors: Tensors, differs: bool) -> LayerResult:
+    def _result(
+        self, output: RecordedOutput, match: TensorMatch | None, tensors: Tensors, differs: bool
+    ) -> LayerResult:
         """Returns what a layer's output was in the artifact as it is: `match` where it held it."""
         path = output.call.path
         if match is not None:

@@ -10,7 +10,7 @@ from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.parity.diagnosis.layer_names import matched_paths
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
 from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput
-from keras_pe.export.parity.diagnosis.tensor_search import Match, Tensors, in_layout
+from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors, in_layout
 from keras_pe.export.publishing.metadata import LAYERS_KEY
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runner import Runner
@@ -29,7 +29,7 @@ class Location:
         is_mended: Whether all outputs of the artifact do.
     """
 
-    match: Match
+    match: TensorMatch
     gained: frozenset[int]
     is_mended: bool
 
@@ -55,7 +55,7 @@ class OutputLocations:
     def __init__(self, probe: Probe, expectation: Expectation, outputs: list[RecordedOutput]) -> None:
         self.outputs = outputs
         self.replaced: Arrays = {}
-        self.matches: dict[int, Match | None] = {}
+        self.matches: dict[int, TensorMatch | None] = {}
         self._probe = probe
         self._expectation = expectation
         self._names = _names_of(probe.runner, outputs)
@@ -73,7 +73,7 @@ class OutputLocations:
                 self._consumers[output.number] = list(parents)[:1]
         self._read()
 
-    def replace(self, match: Match, output: Array) -> None:
+    def replace(self, match: TensorMatch, output: Array) -> None:
         """Puts an output of Keras in the place of a tensor, and looks at everything again."""
         self.replaced[match.tensor] = in_layout(output, match)
         self._read()
@@ -98,7 +98,7 @@ class OutputLocations:
                 best = location
         return best
 
-    def _match(self, output: RecordedOutput, tensors: Tensors) -> Match | None:
+    def _match(self, output: RecordedOutput, tensors: Tensors) -> TensorMatch | None:
         """Returns the tensor that holds a layer's output: the one that the exporter has named, or one by its value.
 
         The values may stand elsewhere as well, beside the way: in a tensor that is named for another output, or in any
@@ -115,7 +115,7 @@ class OutputLocations:
         name = names[output.index] if output.index < len(names) else None
         return {name} & self.tensors.arrays.keys() if name is not None else set()
 
-    def _candidates(self, output: RecordedOutput) -> list[Match]:
+    def _candidates(self, output: RecordedOutput) -> list[TensorMatch]:
         """Returns the tensors that may hold a layer's output: those named for it, after it, then the nearest.
 
         Before these comes what the layer was given: it may have been left out.

@@ -11,7 +11,7 @@ _PROBES = 16  # values that are compared first: most tensors are another one's
 
 
 @dataclass(frozen=True)
-class Match:
+class TensorMatch:
     """A tensor that holds an output, or should.
 
     Attributes:
@@ -46,7 +46,7 @@ class Tensors:
                 self._by_size.setdefault(array.size, []).append(name)
         self.names = [name for names in self._by_size.values() for name in names]
 
-    def find(self, output: Array, tolerance: float, names: Container[str] | None = None) -> Match | None:
+    def find(self, output: Array, tolerance: float, names: Container[str] | None = None) -> TensorMatch | None:
         """Returns the nearest tensor, of the given names or of all, that holds an output within the tolerance."""
         found = [
             match
@@ -74,11 +74,11 @@ class Tensors:
             if _distance(np.sort(self._values(name)), ordered) <= tolerance:
                 yield name
 
-    def nearest(self, output: Array) -> list[Match]:
+    def nearest(self, output: Array) -> list[TensorMatch]:
         """Returns the tensors of an output's size, the nearest first."""
         return sorted(self.sized(self._by_size.get(output.size, ()), output), key=lambda match: match.difference)
 
-    def sized(self, names: Iterable[str], output: Array) -> list[Match]:
+    def sized(self, names: Iterable[str], output: Array) -> list[TensorMatch]:
         """Returns those of the named tensors that have the size of an output, in their order.
 
         One whose shape tells no layout stands there as it fits best; one whose shape is that of several, in each.
@@ -95,12 +95,12 @@ class Tensors:
                 matches += fitting if told else fitting[:1]
         return matches
 
-    def in_shape(self, match: Match, shape: tuple[int, ...]) -> Array:
+    def in_shape(self, match: TensorMatch, shape: tuple[int, ...]) -> Array:
         """Returns a tensor in the shape and layout of Keras' output."""
         turned = [shape[axis] for axis in match.axes]
         return self.arrays[match.tensor].reshape(turned).transpose(np.argsort(match.axes))
 
-    def _compare(self, name: str, values: Array, axes: tuple[int, ...], tolerance: float) -> Match | None:
+    def _compare(self, name: str, values: Array, axes: tuple[int, ...], tolerance: float) -> TensorMatch | None:
         array = self._values(name)
         step = max(1, len(values) // _PROBES)
         if np.isfinite(tolerance) and not _distance(array[::step], values[::step]) <= tolerance:
@@ -109,7 +109,7 @@ class Tensors:
         if difference > tolerance:
             return None
         given = self.arrays[name]
-        return Match(name, given.shape, given.dtype, axes, difference)
+        return TensorMatch(name, given.shape, given.dtype, axes, difference)
 
     def _values(self, name: str) -> Array:
         if name not in self._flat:
@@ -117,7 +117,7 @@ class Tensors:
         return self._flat[name]
 
 
-def in_layout(output: Array, match: Match) -> Array:
+def in_layout(output: Array, match: TensorMatch) -> Array:
     """Returns an output of Keras as the tensor that should hold it: its layout, shape and type."""
     return output.transpose(match.axes).reshape(match.shape).astype(match.dtype)
 

@@ -25,7 +25,7 @@ def document(found: CheckResults) -> Document:
         overview=tables.runtimes(groups),
         tables=(tables.matrix(groups),),
         remarks=tuple(remarks(found)),
-        appendix=(tables.cases(found), tables.versions(found), tables.made_of(found)),
+        appendix=(tables.cases(found), *tables.appendix(found, ("seed of the inputs", str(found.seed)))),
         suites=(*(_suite(found.model, result) for result in found.results), *_others(found)),
         seconds=found.seconds,
     )
@@ -64,7 +64,8 @@ def _verdict(model: str, result: RuntimeResult, case: CaseResult) -> CaseVerdict
     if outcome is Outcome.PASSED:
         return CaseVerdict(case.name, outcome)
     if outcome is Outcome.SKIPPED:
-        return CaseVerdict(case.name, outcome, message="the reference refuses this case, and so does the runtime")
+        both = "the reference refuses this case, and so does the runtime"
+        return CaseVerdict(case.name, outcome, message=case.error or both)
     said = [describe(model, result.runtime, case.name, each) for each in case.comparisons if not each.passed]
     said += [case.error] if case.error else []
     causes = [f"{each.label}: {each.text}" for each in statements(model, Group((result,))) if each.label != "worst"]

@@ -6,7 +6,7 @@ from keras_pe.export.parity.presentation.groups import Group, group_results
 from keras_pe.export.parity.presentation.remedies import remedy
 from keras_pe.export.parity.presentation.tables import describe_problem, number
 from keras_pe.export.parity.reports.document import Statement
-from keras_pe.export.results import CheckResults, Comparison, Finding, Proof, RuntimeResult
+from keras_pe.export.results import CaseResult, CaseStatus, CheckResults, Comparison, Finding, Proof, RuntimeResult
 
 _MOST_CAUSES = 4
 _ON_THE_CPU = "CPUExecutionProvider"
@@ -31,7 +31,7 @@ def statements(reference: str, group: Group) -> Iterator[Statement]:
     worst = group.worst
     if worst is not None and not worst[2].passed:
         yield Statement("worst", describe(reference, worst[0].runtime, worst[1], worst[2]))
-    errors = [f"{case.name}: {case.error}" for case in result.cases if case.error]
+    errors = [f"{case.name}: {case.error}" for case in result.cases if case.status is CaseStatus.FAILED and case.error]
     if errors:
         more = f" (and {len(errors) - 1} more cases)" if len(errors) > 1 else ""
         yield Statement("error", f"with {errors[0]}{more}")
@@ -82,6 +82,9 @@ def remarks(found: CheckResults) -> Iterator[Statement]:
     if gaps:
         computes = "the artifact computes in float32 and is measured in float32; the model in its own precision"
         yield Statement("", f"{computes} is up to {max(gaps):.1e} from there")
+    left_out = {case.error: case.name for each in found.results for case in each.cases if not _is_told(case)}
+    for reason, name in left_out.items():
+        yield Statement("left out", f"{name}: {reason}. Give cases of your own instead (`inputs`)")
     refused = [case for case in found.cases if case.error]
     if refused:
         names = "; ".join(case.name for case in refused)
@@ -91,6 +94,11 @@ def remarks(found: CheckResults) -> Iterator[Statement]:
             yield Statement("", f"no case was fair: {hint}")
     if not found.compared:
         yield Statement("", "nothing was compared, and a check that compared nothing has failed")
+
+
+def _is_told(case: CaseResult) -> bool:
+    """Whether a case was compared, or what is said of the reference says why it was not."""
+    return case.status is not CaseStatus.SKIPPED or not case.error
 
 
 def name_matches(artifact: str, result: RuntimeResult) -> str:

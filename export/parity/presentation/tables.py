@@ -1,12 +1,12 @@
 """The tables of a check's report."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
 
 from keras_pe.export.parity.presentation.groups import Group
 from keras_pe.export.parity.reports.document import Mark, Outcome, Row, TextTable
 from keras_pe.export.results import (
+    AnyResults,
     CaseResult,
     CaseStatus,
     CheckResults,
@@ -201,23 +201,15 @@ def cases(found: CheckResults) -> TextTable:
     return TextTable("Cases", ("case", "inputs", "purpose"), tuple(rows))
 
 
-def versions(found: CheckResults) -> TextTable:
-    """Returns what took part."""
-    rows = (*found.versions.items(), ("seed of the inputs", str(found.seed)))
-    return TextTable("Versions", ("package", "version"), rows)
+def appendix(found: AnyResults, *others: tuple[str, str]) -> tuple[TextTable, TextTable]:
+    """Returns what took part in a check, and its date with the hashes of the files that it looked at.
 
-
-class Dated(Protocol):
-    """What has been found when, of which files."""
-
-    @property
-    def date(self) -> str: ...
-
-    @property
-    def files(self) -> Mapping[str, str]: ...
-
-
-def made_of(found: Dated) -> TextTable:
-    """Returns the date of a check and the hashes of the files that it looked at."""
+    Args:
+        found: The check.
+        *others: What stands with the versions: what it is, and its value.
+    """
     date = (("date", found.date),) if found.date else ()
-    return TextTable("Date and files", ("file", "SHA-256"), (*date, *found.files.items()))
+    return (
+        TextTable("Versions", ("package", "version"), (*found.versions.items(), *others)),
+        TextTable("Date and files", ("file", "SHA-256"), (*date, *found.files.items())),
+    )

@@ -177,6 +177,7 @@ def _schema_of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
 
 
 def _described(record: type) -> dict[str, str]:
-    """Returns what a record's docstring says of each attribute."""
-    found = re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", inspect.getdoc(record) or "", flags=re.MULTILINE)
+    """Returns what a record's docstring says of each attribute, and those of the records that it is one of."""
+    docstrings = "\n".join(inspect.cleandoc(vars(each).get("__doc__") or "") for each in reversed(record.__mro__))
+    found = re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", docstrings, flags=re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in found}

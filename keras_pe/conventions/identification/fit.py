@@ -7,7 +7,7 @@ import numpy as np
 from keras_pe.conventions.identification.candidates import Candidate
 from keras_pe.conventions.identification.first_position import FORMULA_ERROR, MAX_START, RATE_ERROR, first_positions
 from keras_pe.conventions.identification.rotation import LARGEST_ROUNDING, Rotation
-from keras_pe.conventions.identification.rows import Rows, Table, block_rows
+from keras_pe.conventions.identification.rows import CheckedTable, Rows, block_rows
 from keras_pe.signal.formula import timing_signal
 from keras_pe.signal.layouts import assemble
 from keras_pe.signal.timescales import Float64Array
@@ -85,7 +85,7 @@ def angle_error(off: float) -> float:
     return _CHANCE * float(np.sqrt(2)) * off
 
 
-def largest_difference(fit: Fit, table: Table) -> float | None:
+def largest_difference(fit: Fit, table: CheckedTable) -> float | None:
     """Returns the largest difference that a fit leaves in the whole table, or None if it does not explain all of it.
 
     A column may be off by chance as on the rows that were looked at closely, a value by what a table may be off by.

@@ -17,7 +17,7 @@ from keras_pe.conventions.identification.max_timescale import (
     written,
 )
 from keras_pe.conventions.identification.rotation import Rotation, measure, storage_rounding
-from keras_pe.conventions.identification.rows import Rows, Table
+from keras_pe.conventions.identification.rows import CheckedTable, Rows
 from keras_pe.signal.layouts import Layout
 from keras_pe.signal.timescales import Float64Array
 
@@ -86,7 +86,7 @@ def identify(table: npt.ArrayLike) -> tuple[Match, ...]:
     >>> match.start_index
     3
     """
-    checked = Table(table)
+    checked = CheckedTable(table)
     rows = checked.closely()
     rounding = storage_rounding(rows.values)
     seen = _rotating(rows)
@@ -159,7 +159,7 @@ def _closest(fits: list[Fit], rows: Rows) -> list[Fit]:
     return [fit for fit in fits if fit.misfit**2 <= tie]
 
 
-def _on_the_whole(fits: list[Fit], table: Table) -> list[Fit]:
+def _on_the_whole(fits: list[Fit], table: CheckedTable) -> list[Fit]:
     """Returns the fits that explain all of the table."""
     differences = ((fit, largest_difference(fit, table)) for fit in fits)
     return [replace(fit, max_abs_diff=largest) for fit, largest in differences if largest is not None]

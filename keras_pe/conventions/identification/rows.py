@@ -29,7 +29,7 @@ class Rows:
     values: Float64Array
 
 
-class Table:
+class CheckedTable:
     """A table of encodings that has been checked: `(length, channels)`, finite, with at least 4 rows that count."""
 
     def __init__(self, table: npt.ArrayLike) -> None:

@@ -12,7 +12,7 @@ from keras_pe.export.parity.dataset.presentation.row_sentences import (
     summary,
 )
 from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults, OutputSummary
-from keras_pe.export.parity.presentation.tables import made_of, number
+from keras_pe.export.parity.presentation.tables import appendix, number
 from keras_pe.export.parity.reports.document import (
     CaseVerdict,
     Document,
@@ -69,7 +69,7 @@ def document(found: DatasetResults) -> Document:
         ),
         overview=TextTable("Runtimes", _RUNTIMES, rows, failed),
         remarks=tuple(remarks(found)),
-        appendix=(TextTable("Versions", ("package", "version"), tuple(found.versions.items())), made_of(found)),
+        appendix=appendix(found),
         suites=tuple(_suite(found, result) for result in found.results),
         seconds=found.seconds,
     )

@@ -21,6 +21,7 @@ from keras_pe.export.parity import replay_bundle, write_bundle
 from keras_pe.export.parity.bundle import replay as replay_module
 from keras_pe.export.parity.bundle.bundle import read_bundle
 from keras_pe.export.parity.bundle.replay import replay_command
+from keras_pe.export.parity.diagnosis.budget import Budget
 from keras_pe.export.parity.parity_report import ParityReport
 from keras_pe.export.results import Finding, Recording, RuntimeResult
 from keras_pe.export.runtimes.runtime import RuntimeSpec
@@ -181,6 +182,13 @@ def test_external_weights_are_part_of_what_must_not_have_changed(tmp_path):
     write_bundle(ParityReport("m", "b", (), (result,)), tmp_path / "bundle.npz")
     (failure,) = read_bundle(tmp_path / "bundle.npz").failures
     assert set(failure.hashes) == {"a.onnx", "weights"}
+
+
+def test_the_search_for_a_cause_may_take_the_seconds_that_are_given(failed, monkeypatch):
+    given = []
+    monkeypatch.setattr(replay_module, "Budget", lambda seconds: given.append(seconds) or Budget(seconds))
+    replay_bundle(failed[0] / "failure.npz", diagnosis_seconds=7.0)
+    assert given == [7.0]
 
 
 def test_each_artifact_is_hashed_once_in_a_replay(failed, monkeypatch):

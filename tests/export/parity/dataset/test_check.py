@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 from keras_pe.export import Acceptance, Batching
+from keras_pe.export.parity.dataset import worst_rows
 from keras_pe.export.parity.dataset.check import check_dataset
 from keras_pe.export.parity.work.loaded import close_session
 from keras_pe.export.parity.work.process_pool import ProcessPool
@@ -37,9 +38,17 @@ def test_a_sound_artifact_changes_no_decision(files: Files, pool: ProcessPool, t
     assert report.diagnosis is None
 
 
-def test_one_wrong_row_is_found_named_and_looked_into(files: Files, pool: ProcessPool, tmp_path: Path) -> None:
+def test_one_wrong_row_is_found_named_and_looked_into(
+    files: Files, pool: ProcessPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[object] = []
+    look = worst_rows.check_parity
+    monkeypatch.setattr(
+        worst_rows, "check_parity", lambda *a, **k: limits.append(k.get("diagnosis_seconds")) or look(*a, **k)
+    )
     data = saved(tmp_path, x=draw(ROWS, magic=12_345))
-    report = check_dataset(files.model, files.planted, data, executor=pool)
+    report = check_dataset(files.model, files.planted, data, executor=pool, diagnosis_seconds=45.0)
+    assert set(limits) == {45.0}
     assert not report.passed
     (result,) = report.results
     assert (result.statistics.failed, result.changed) == (1, 1)
@@ -134,8 +143,8 @@ def test_why_there_is_no_float64_rebuild_is_told(tmp_path: Path) -> None:
     model = keras.Model(inputs, keras.layers.Dense(3, name="y")(Insists()(inputs)), name="strict")
     artifact = write_model(tmp_path / "model.onnx", None)
     report = check_dataset(model, artifact, {"x": draw(5)[:, :4]}, workers=0, acceptance=Acceptance(atol={"y": 1.0}))
-    assert report.basis.startswith("strict, tolerance by dtype (no float64 rebuild is possible: ")
-    assert "Insists" in report.basis
+    assert report.reference.startswith("strict, tolerance by dtype (no float64 rebuild is possible: ")
+    assert "Insists" in report.reference
 
 
 def test_an_output_that_the_model_has_not_is_no_part_of_the_report(tmp_path: Path) -> None:

@@ -1,16 +1,19 @@
 """A diagnosis ends in time and says what it did not get to, and nothing that goes wrong in it costs the verdict."""
 
 import itertools
+from collections.abc import Callable
+from functools import partial
 
 import keras
 import numpy as np
 import pytest
 
-from keras_pe.export import check_parity
+from keras_pe.export import check_dataset, check_parity
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.parity import replay_bundle
 from keras_pe.export.parity.diagnosis import budget as budgets
 from keras_pe.export.parity.diagnosis.budget import Budget
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
@@ -109,7 +112,18 @@ def test_a_layer_that_cannot_be_described_and_a_graph_that_cannot_be_read_cost_n
     assert "the weights in the artifact ('the weights neither')" in finding.evidence
 
 
-def test_seconds_below_zero_are_refused() -> None:
+@pytest.mark.parametrize(
+    "check",
+    [
+        partial(check_parity, "model.keras", "model.onnx"),
+        partial(check_dataset, "model.keras", "model.onnx", "data.npz"),
+        partial(replay_bundle, "bundle.npz"),
+    ],
+)
+def test_every_check_refuses_the_same_seconds_before_it_opens_a_file(check: Callable[..., object]) -> None:
     for seconds in (-1.0, float("nan")):
         with pytest.raises(ValueError, match="`diagnosis_seconds` must be at least 0"):
-            check_parity("model.keras", "model.onnx", diagnosis_seconds=seconds)
+            check(diagnosis_seconds=seconds)
+    for seconds in (0, -1.0, float("nan")):
+        with pytest.raises(ValueError, match="`timeout` must be above 0 seconds"):
+            check(timeout=seconds)
