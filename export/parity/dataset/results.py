@@ -61,7 +61,7 @@ class DatasetResult:
         allow_changed: The share of the rows that may fail, from 0 to 1.
         statistics: What was counted.
         outputs: One for each output that was compared.
-        message: Why the artifact did not load; empty where it did.
+        error: Why the artifact did not load; empty where it did.
         rows_per_second: Rows by the time inside the runtime; None where every result stood in the checkpoint.
     """
 
@@ -74,7 +74,7 @@ class DatasetResult:
     allow_changed: float
     statistics: RuntimeStatistics
     outputs: tuple[OutputSummary, ...] = ()
-    message: str = ""
+    error: str = ""
     rows_per_second: float | None = None
 
     @property
@@ -93,8 +93,8 @@ class DatasetResult:
     def verdict(self) -> str:
         """The verdict in a sentence, with its confidence."""
         found = self.statistics
-        if self.message:
-            return f"not loaded: {self.message}"
+        if self.error:
+            return f"not loaded: {self.error}"
         if not found.rows:
             return "no row was run"
         decides = any(output.decision for output in self.outputs)

@@ -29,6 +29,6 @@ def summarize(calibration: Calibration, target: Target, tally: Tally | None, all
         allow_changed=allow_changed,
         statistics=found.statistics,
         outputs=outputs if tally else (),
-        message=calibration.unloaded.get(target.key, ""),
+        error=calibration.unloaded.get(target.key, ""),
         rows_per_second=found.rows / found.seconds if found.seconds else None,
     )

@@ -1,11 +1,14 @@
 """The whole check, on a small model and its real artifacts."""
 
+import inspect
+
 import keras
 import numpy as np
 import pytest
 
 import keras_pe
-from keras_pe.export import check_parity, export_onnx, export_saved_model
+from keras_pe.export import check_dataset, check_parity, export_onnx, export_saved_model
+from keras_pe.export.parity import replay_bundle
 
 
 class Reversing(keras.Model):
@@ -33,6 +36,20 @@ def model():
 def artifacts(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("artifacts")
     return export_onnx(model, folder / "small.onnx"), export_saved_model(model, folder / "small")
+
+
+def test_every_check_calls_the_same_things_by_the_same_names_with_the_same_defaults():
+    parity, data, replay = (
+        {name: (each.kind, each.default) for name, each in inspect.signature(check).parameters.items()}
+        for check in (check_parity, check_dataset, replay_bundle)
+    )
+    assert set(parity) & set(data) == {
+        *("model", "artifacts", "runtimes", "input_signature"),
+        *("timeout", "diagnosis_seconds", "progress"),
+    }
+    assert set(replay) - set(parity) == {"bundle"}
+    limits = ("timeout", "diagnosis_seconds", "progress")
+    assert [parity[name] for name in limits] == [data[name] for name in limits] == [replay[name] for name in limits]
 
 
 def test_a_sound_model_passes_in_every_runtime_on_shapes_never_traced(model, artifacts):

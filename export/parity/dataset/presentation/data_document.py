@@ -79,7 +79,7 @@ def _overview(result: DatasetResult) -> Row:
     found, outcome = result.statistics, Outcome.of(result.passed)
     name = result.artifact.rpartition("/")[2]
     if not found.rows:
-        why = " (not loaded)" if result.message else " (no rows)"
+        why = " (not loaded)" if result.error else " (no rows)"
         return (result.runtime, name, Mark(outcome, why), "0", *("-",) * 5)
     decides = any(output.decision for output in result.outputs)
     return (
@@ -164,8 +164,8 @@ def _worst_rows(result: DatasetResult) -> Iterator[Row]:
 def _suite(found: DatasetResults, result: DatasetResult) -> Suite:
     name = f"{result.runtime} {result.artifact}"
     rows = f"{result.statistics.rows:,} rows of {found.data}"
-    if result.message:
-        return Suite(name, (CaseVerdict("loads", Outcome.ERROR, "not loaded", result.message),))
+    if result.error:
+        return Suite(name, (CaseVerdict("loads", Outcome.ERROR, "not loaded", result.error),))
     if result.passed and not found.stopped_early:
         return Suite(name, (CaseVerdict(rows, Outcome.PASSED),))
     kind = "stopped early" if found.stopped_early else "difference"

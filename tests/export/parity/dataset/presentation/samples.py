@@ -78,7 +78,7 @@ FAILING = dataclasses.replace(
             ),
             rows_per_second=None,
         ),
-        dataclasses.replace(PASSING.results[0], statistics=RuntimeStatistics(), outputs=(), message="does not load"),
+        dataclasses.replace(PASSING.results[0], statistics=RuntimeStatistics(), outputs=(), error="does not load"),
     ),
     diagnosis=samples.FAILING,
 )
