@@ -13,12 +13,18 @@ from keras_pe.version import __version__
 
 if TYPE_CHECKING:
     from keras_pe import conventions, export, plots, tensor2tensor
+    from keras_pe.layers.alibi_bias import AlibiBias
     from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding
+    from keras_pe.layers.relative_position_bias import RelativePositionBias
+    from keras_pe.layers.relative_position_embedding import RelativePositionEmbedding
     from keras_pe.layers.rotary_position_encoding import RotaryPositionEncoding
     from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding
 
 __all__ = [
+    "AlibiBias",
     "LearnedPositionEmbedding",
+    "RelativePositionBias",
+    "RelativePositionEmbedding",
     "RotaryPositionEncoding",
     "SinusoidalPositionEncoding",
     "__version__",
@@ -36,7 +42,10 @@ __all__ = [
 
 # Those that are imported when they are first asked for, and the module each comes from, or is.
 _LAZY = {
+    "AlibiBias": "keras_pe.layers.alibi_bias",
     "LearnedPositionEmbedding": "keras_pe.layers.learned_position_embedding",
+    "RelativePositionBias": "keras_pe.layers.relative_position_bias",
+    "RelativePositionEmbedding": "keras_pe.layers.relative_position_embedding",
     "RotaryPositionEncoding": "keras_pe.layers.rotary_position_encoding",
     "SinusoidalPositionEncoding": "keras_pe.layers.sinusoidal_position_encoding",
     "export": "keras_pe.export",

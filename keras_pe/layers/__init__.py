@@ -1,5 +1,8 @@
 """Layers, one a file."""
 
+from keras_pe.layers.alibi_bias import AlibiBias as AlibiBias
 from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding as LearnedPositionEmbedding
+from keras_pe.layers.relative_position_bias import RelativePositionBias as RelativePositionBias
+from keras_pe.layers.relative_position_embedding import RelativePositionEmbedding as RelativePositionEmbedding
 from keras_pe.layers.rotary_position_encoding import RotaryPositionEncoding as RotaryPositionEncoding
 from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding as SinusoidalPositionEncoding

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from keras_pe import (
+    AlibiBias,
     LearnedPositionEmbedding,
+    RelativePositionBias,
+    RelativePositionEmbedding,
     RotaryPositionEncoding,
     SinusoidalPositionEncoding,
     from_convention,
@@ -72,6 +75,13 @@ def rotary() -> keras.Model:
     return keras.Model([queries, keys, step], list(layer(queries, keys, start_index=step)))
 
 
+def biases() -> keras.Model:
+    queries, keys = keras.Input((None, 4, 16), name="queries"), keras.Input((None, 4, 16), name="keys")
+    step = keras.Input(batch_shape=(None,), dtype="int32", name="step")
+    layers = AlibiBias(4), RelativePositionBias(4), RelativePositionEmbedding(4, 8)
+    return keras.Model([queries, keys, step], [layer(queries, keys, start_index=step) for layer in layers])
+
+
 def every_convention() -> keras.Model:
     x = keras.Input((None, 16), name="x")
     return keras.Model(x, {name: from_convention(name, 16, name=name)(x) for name in CONVENTIONS})
@@ -84,6 +94,7 @@ MODELS = [
     learned_grid,
     ported,
     rotary,
+    biases,
     *(
         pytest.param(build, marks=pytest.mark.slow)
         for build in (bounded_volume, fractional_positions, learned, every_convention)

@@ -1,0 +1,91 @@
+"""What the layers share whose output depends on how far each key is from each query."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_pe.layers.call_arguments import (
+    Shape,
+    check_before_conversion,
+    check_positions,
+    check_start,
+    read_variables,
+    resolve_positions,
+)
+from keras_pe.rotations.concrete import count_up
+
+
+class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
+    """Base of the layers that return a bias for attention scores, `(batch or 1, heads, queries, keys)`.
+
+    A subclass gives the bias of distances (`_bias`).
+    """
+
+    def __init__(self, *, num_heads: int, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        if isinstance(num_heads, bool) or not isinstance(num_heads, int) or num_heads < 1:
+            raise ValueError(f"`num_heads` must be a whole number of at least 1. Received: {num_heads=}.")
+        self.num_heads = num_heads
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "num_heads": self.num_heads}
+
+    def _bias(self, distances: Any, queries: Any) -> Any:
+        """Returns the bias of `(batch or 1, queries, keys)` distances, a key's position minus the query's."""
+        raise NotImplementedError
+
+    def __call__(self, queries: Any, keys: Any = None, **named: Any) -> Any:
+        check_before_conversion(queries, named.get("positions"), named.get("start_index"), self.name)
+        check_before_conversion(queries, named.get("key_positions"), None, self.name)
+        given = {"keys": keys, **named}
+        return super().__call__(queries, **{name: value for name, value in given.items() if value is not None})
+
+    def call(
+        self, queries: Any, keys: Any = None, positions: Any = None, start_index: Any = None, key_positions: Any = None
+    ) -> Any:
+        positions, start_index, key_positions = (read_variables(x) for x in (positions, start_index, key_positions))
+        self._check_call(queries, queries if keys is None else keys, positions, start_index, key_positions)
+        of_queries = of_keys = self._positions(positions, start_index, ops.shape(queries)[1])
+        if keys is not None or key_positions is not None:
+            of_keys = self._positions(key_positions, None, ops.shape(queries if keys is None else keys)[1])
+        distances = ops.expand_dims(of_keys, -2) - ops.expand_dims(of_queries, -1)
+        if len(distances.shape) == 2:
+            distances = ops.expand_dims(distances, 0)
+        return ops.cast(self._bias(distances, queries), self.compute_dtype)
+
+    def compute_output_spec(
+        self, queries: Any, keys: Any = None, positions: Any = None, start_index: Any = None, key_positions: Any = None
+    ) -> Any:
+        """Returns shape and dtype of the bias."""
+        keys = queries if keys is None else keys
+        self._check_call(queries, keys, positions, start_index, key_positions)
+        of_examples = [each for each in (positions, start_index, key_positions) if len(getattr(each, "shape", ())) > 0]
+        batch = queries.shape[0] if self._is_of_examples(of_examples) else 1
+        return keras.KerasTensor((batch, self.num_heads, queries.shape[1], keys.shape[1]), self.compute_dtype)
+
+    def _is_of_examples(self, given: list[Any]) -> bool:
+        """Whether the bias differs from example to example, by what was given of their positions."""
+        return bool(given)
+
+    def _positions(self, values: Any, start: Any, length: Any) -> Any:
+        resolved = resolve_positions(values, start, length)
+        if resolved is None:
+            return count_up(length)
+        return resolved.start + count_up(length) if resolved.whole is None else resolved.whole
+
+    def _check_call(self, queries: Any, keys: Any, positions: Any, start_index: Any, key_positions: Any) -> None:
+        _check_shape("queries", queries.shape)
+        _check_shape("keys", keys.shape)
+        for values, of in ((positions, queries), (key_positions, keys)):
+            if values is not None:
+                check_positions(values, of.shape[0], of.shape[1])
+                if "float" in keras.backend.standardize_dtype(values.dtype):
+                    raise TypeError(f"Positions must be integers in layer '{self.name}'. Received: floats.")
+        if start_index is not None:
+            check_start(start_index, queries.shape[0])
+
+
+def _check_shape(name: str, shape: Shape) -> None:
+    if len(shape) < 2:
+        raise ValueError(f"`{name}` must have shape (batch, length, ...). Received: {name}.shape={tuple(shape)}.")

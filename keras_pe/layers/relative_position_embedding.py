@@ -1,0 +1,89 @@
+"""A trained vector for each distance, multiplied with the queries: Shaw's and Music Transformer's."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_pe.layers.call_arguments import Shape
+from keras_pe.layers.relative import RelativeLayer
+
+
+@keras.saving.register_keras_serializable(package="keras_pe")
+class RelativePositionEmbedding(RelativeLayer):
+    """Returns the products of each query with a trained vector for its distance to each key.
+
+    Distances are clipped to `max_distance`. Each query is multiplied with all vectors once and the products are picked
+    by distance, so that no array of `(queries, keys, channels)` is made; Music Transformer's skewing gives the same
+    numbers where no distance is clipped.
+
+    Args:
+        num_heads: Number of heads.
+        max_distance: Distance from which on all keys share a vector.
+        share_heads: Whether the heads share their vectors (Shaw, tensor2tensor), or each has its own.
+        scale: What the products are multiplied by: None for `channels ** -0.5`, by which
+            `keras.ops.dot_product_attention` multiplies those of queries and keys.
+        initializer: Initial values of the vectors.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        queries: `(batch, length, num_heads, channels)`. The others are those of `AlibiBias`.
+
+    Returns:
+        `(batch, num_heads, queries, keys)`, a `bias` of `keras.ops.dot_product_attention`.
+
+    Source:
+        Shaw et al., arXiv 1803.02155, equation 5; Huang et al., "Music Transformer", arXiv 1809.04281; tensor2tensor
+        1.15.7, layers/common_attention.py, `dot_product_attention_relative`.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        max_distance: int,
+        *,
+        share_heads: bool = True,
+        scale: float | None = None,
+        initializer: Any = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_heads=num_heads, **kwargs)
+        if isinstance(max_distance, bool) or not isinstance(max_distance, int) or max_distance < 1:
+            raise ValueError(f"`max_distance` must be a whole number of at least 1. Received: {max_distance=}.")
+        self.max_distance, self.share_heads, self.scale = max_distance, share_heads, scale
+        self.initializer = keras.initializers.get(initializer)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor as plain values."""
+        return {
+            **super().get_config(),
+            "max_distance": self.max_distance,
+            "share_heads": self.share_heads,
+            "scale": self.scale,
+            "initializer": keras.initializers.serialize(self.initializer),
+        }
+
+    def build(self, queries_shape: Shape) -> None:
+        if len(queries_shape) != 4 or queries_shape[2] != self.num_heads or not queries_shape[3]:
+            raise ValueError(
+                f"`queries` must have shape (batch, length, {self.num_heads}, channels). "
+                f"Received: queries.shape={tuple(queries_shape)}."
+            )
+        self._channels = int(queries_shape[3])
+        rows = (2 * self.max_distance + 1, self._channels)
+        shape = rows if self.share_heads else (self.num_heads, *rows)
+        self._table = self.add_weight(name="embeddings", shape=shape, initializer=self.initializer)
+
+    def _is_of_examples(self, given: list[Any]) -> bool:
+        return True
+
+    def _bias(self, distances: Any, queries: Any) -> Any:
+        dtype = "float64" if self.compute_dtype == "float64" else "float32"
+        table = ops.cast(self._table, dtype)
+        scale = self._channels**-0.5 if self.scale is None else self.scale
+        heads_first = ops.transpose(ops.cast(queries, dtype) * scale, (0, 2, 1, 3))
+        products = ops.matmul(heads_first, ops.swapaxes(table, -1, -2))
+        rows = ops.clip(distances, -self.max_distance, self.max_distance) + self.max_distance
+        batch, heads, length, _ = ops.shape(products)
+        rows = ops.broadcast_to(ops.expand_dims(rows, 1), (batch, heads, length, ops.shape(rows)[-1]))
+        return ops.take_along_axis(products, rows, axis=-1)
