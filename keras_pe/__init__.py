@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from keras_pe.layers.relative_position_embedding import RelativePositionEmbedding
     from keras_pe.layers.rotary_position_encoding import RotaryPositionEncoding
     from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding
+    from keras_pe.layers.timestep_embedding import TimestepEmbedding
 
 __all__ = [
     "AlibiBias",
@@ -27,6 +28,7 @@ __all__ = [
     "RelativePositionEmbedding",
     "RotaryPositionEncoding",
     "SinusoidalPositionEncoding",
+    "TimestepEmbedding",
     "__version__",
     "conventions",
     "export",
@@ -48,6 +50,7 @@ _LAZY = {
     "RelativePositionEmbedding": "keras_pe.layers.relative_position_embedding",
     "RotaryPositionEncoding": "keras_pe.layers.rotary_position_encoding",
     "SinusoidalPositionEncoding": "keras_pe.layers.sinusoidal_position_encoding",
+    "TimestepEmbedding": "keras_pe.layers.timestep_embedding",
     "export": "keras_pe.export",
     "plots": "keras_pe.plots",
     "tensor2tensor": "keras_pe.tensor2tensor",

@@ -4,6 +4,7 @@ import difflib
 from typing import TYPE_CHECKING, Any
 
 from keras_pe.conventions.definition import Convention
+from keras_pe.conventions.images import IMAGES
 from keras_pe.conventions.schedules import (
     last_is_longest,
     multiples_of_pi,
@@ -11,6 +12,7 @@ from keras_pe.conventions.schedules import (
     paper,
     paper_of_next_even_width,
 )
+from keras_pe.conventions.timesteps import TIMESTEPS
 
 if TYPE_CHECKING:
     from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding
@@ -97,6 +99,8 @@ CONVENTIONS: dict[str, Convention] = {
             multiples_of_pi,
             min_channels=2,
         ),
+        *TIMESTEPS,
+        *IMAGES,
     )
 }
 
@@ -111,14 +115,14 @@ def convention(name: str) -> Convention:
 
 
 def from_convention(
-    name: str, channels: int, /, *, max_timescale: float = 1.0e4, **kwargs: Any
+    name: str, channels: int, /, *, max_timescale: float | None = None, **kwargs: Any
 ) -> "SinusoidalPositionEncoding":
     """Returns the layer that encodes positions as another codebase does.
 
     Args:
         name: One of `keras_pe.conventions.CONVENTIONS`.
         channels: Width of the inputs. Some conventions depend on it in ways that only explicit timescales express.
-        max_timescale: The codebase's 10,000, under whatever name it goes there.
+        max_timescale: The codebase's 10,000, under whatever name it goes there; None for what it has by default.
         **kwargs: Further arguments of `SinusoidalPositionEncoding`; they win over the convention's. fairseq with
             another `padding_idx` is `start_index=padding_idx + 1`.
 

@@ -1,12 +1,13 @@
 """What a convention is: one codebase's way of writing the signal, as arguments of the one layer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from keras_pe.signal.layouts import Layout, check_channels
 from keras_pe.signal.timescales import Float64Array, check_range, resolve_timescales
 
+_SCHEDULE = ("min_timescale", "max_timescale", "endpoint", "timescales")
 Schedule = Callable[[int, float], dict[str, Any]]
 
 
@@ -22,6 +23,10 @@ class Convention:
         start_index: Position of the first token.
         min_channels: Narrowest width for which the codebase returns numbers.
         odd_channels: Whether the codebase has an answer for odd widths.
+        max_timescale: What the codebase has by default, the formula's 10,000.
+        whole_positions: Whether its positions are those of tokens, so that a table of them can be told by its rows.
+        grid: For images, how the blocks of the axes stand: arguments of the layer; None for one axis.
+        scale: What the signal is multiplied by, of the width.
     """
 
     name: str
@@ -31,17 +36,27 @@ class Convention:
     start_index: int = 0
     min_channels: int = 1
     odd_channels: bool = False
+    max_timescale: float = 1.0e4
+    whole_positions: bool = True
+    grid: Mapping[str, Any] | None = None
+    scale: Callable[[int], float] | None = None
 
-    def layer_arguments(self, channels: int, max_timescale: float = 1.0e4) -> dict[str, Any]:
+    def has(self, channels: int) -> bool:
+        """Whether the codebase has a signal of this width."""
+        unit = 4 if self.grid else 1 if self.odd_channels else 2
+        return channels >= self.min_channels and channels % unit == 0
+
+    def layer_arguments(self, channels: int, max_timescale: float | None = None) -> dict[str, Any]:
         """Returns the arguments of `SinusoidalPositionEncoding` that give this convention's signal.
 
         Raises:
             ValueError: If the codebase has no signal of this width, or if `max_timescale` is less than 1.
         """
         check_channels(channels)
-        check_range(1.0, max_timescale)
-        if channels < self.min_channels or (channels % 2 and not self.odd_channels):
-            kind = "any" if self.odd_channels else "an even"
+        longest = self.max_timescale if max_timescale is None else max_timescale
+        check_range(1.0, longest)
+        if not self.has(channels):
+            kind = "a multiple of 4, a" if self.grid else "any" if self.odd_channels else "an even"
             raise ValueError(
                 f"`channels` must be {kind} number of at least {self.min_channels} in the convention {self.name!r}: "
                 f"its source defines no other ({self.source}). Received: channels={channels}."
@@ -49,11 +64,13 @@ class Convention:
         return {
             "start_index": self.start_index,
             "layout": self.layout,
-            **self.schedule(channels, float(max_timescale)),
+            **self.schedule(channels // 2 if self.grid else channels, float(longest)),
+            **(self.grid or {}),
+            **({"scale": self.scale(channels)} if self.scale else {}),
         }
 
-    def timescales(self, channels: int, max_timescale: float = 1.0e4) -> Float64Array:
-        """Returns the timescales of this convention's signal, in positions."""
+    def timescales(self, channels: int, max_timescale: float | None = None) -> Float64Array:
+        """Returns the timescales of this convention's signal, in positions; of a grid those of each axis."""
         arguments = self.layer_arguments(channels, max_timescale)
-        del arguments["start_index"], arguments["layout"]
-        return resolve_timescales(channels, **arguments)
+        schedule = {name: value for name, value in arguments.items() if name in _SCHEDULE}
+        return resolve_timescales(channels // 2 if self.grid else channels, **schedule)

@@ -41,5 +41,16 @@ def multiples_of_pi(channels: int, longest: float) -> dict[str, Any]:
     return {"timescales": tuple(scales.tolist())}
 
 
-def _powers(base: float, exponents: Float64Array) -> tuple[float, ...]:
-    return tuple((base**exponents).tolist())
+def paper_of_fractions(channels: int, longest: float) -> dict[str, Any]:
+    """The paper's, for positions from 0 to 1 that count as thousandths."""
+    return {"timescales": _powers(longest, 2 * np.arange(channels // 2) / channels, 1e-3)}
+
+
+def turns_up_to(channels: int, most: float) -> dict[str, Any]:
+    """From 1 to `most` whole turns within 1, geometrically: rates that grow."""
+    steps = max(channels // 2 - 1, 1)
+    return {"timescales": _powers(most, -np.arange(channels // 2) / steps, 1 / (2 * math.pi))}
+
+
+def _powers(base: float, exponents: Float64Array, factor: float = 1.0) -> tuple[float, ...]:
+    return tuple((factor * base**exponents).tolist())

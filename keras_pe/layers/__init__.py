@@ -6,3 +6,4 @@ from keras_pe.layers.relative_position_bias import RelativePositionBias as Relat
 from keras_pe.layers.relative_position_embedding import RelativePositionEmbedding as RelativePositionEmbedding
 from keras_pe.layers.rotary_position_encoding import RotaryPositionEncoding as RotaryPositionEncoding
 from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding as SinusoidalPositionEncoding
+from keras_pe.layers.timestep_embedding import TimestepEmbedding as TimestepEmbedding

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, Never
+from typing import Any, Literal, Never, get_args
 
 import keras
 from keras import ops
@@ -12,8 +12,11 @@ from keras_pe.layers.call_arguments import Positions, Shape, per_axis
 from keras_pe.layers.combining import Combine, CombiningLayer
 from keras_pe.layers.configuration import check_start_index, plain
 from keras_pe.rotations.concrete import outside_of_traces
+from keras_pe.rotations.digits import split
 from keras_pe.signal.layouts import Layout, check_layout
-from keras_pe.signal.timescales import check_range, check_timescales, resolve_timescales
+from keras_pe.signal.timescales import check_number, check_range, check_timescales, resolve_timescales
+
+Blocks = Literal["axis", "phase"]
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")
@@ -31,10 +34,15 @@ class SinusoidalPositionEncoding(CombiningLayer):
             to `max_timescale / min_timescale**2`.
         max_timescale: With `min_timescale=1` the longest timescale, in positions (wavelength / 2 pi).
         start_index: Position of the first element: an integer, or one per axis.
-        layout: "concatenated" puts the sines before the cosines (tensor2tensor), "interleaved" alternates them (paper).
+        layout: "concatenated" puts the sines before the cosines (tensor2tensor), "interleaved" alternates them (paper),
+            "cosine_first" and "interleaved_cosine_first" begin with the cosines (most diffusion models).
         endpoint: Whether the last timescale is the longest (tensor2tensor), or one step further would be (paper).
         timescales: Explicit timescales, in positions, instead of the arguments that define them: `channels // 2`, or
             one more where the channels are odd and the last column is to be cut off.
+        scale: What the signal is multiplied by, a positive number (MLX has `sqrt(2 / channels)`).
+        reverse_axes: Whether the block of the last axis is the first (MAE and its heirs: columns before rows).
+        blocks: With several axes "axis" puts the columns of an axis side by side; "phase" the sines of all axes before
+            all cosines (timm).
         combine: "add" adds the signal to the inputs, "concatenate" appends it to their channels, "replace" returns it.
         max_length: None takes any length. An integer, or one per axis, bounds it and gives the fastest graph.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
@@ -72,6 +80,9 @@ class SinusoidalPositionEncoding(CombiningLayer):
         layout: Layout = "concatenated",
         endpoint: bool = True,
         timescales: Sequence[float] | None = None,
+        scale: float = 1.0,
+        reverse_axes: bool = False,
+        blocks: Blocks = "axis",
         combine: Combine = "add",
         max_length: int | Sequence[int] | None = None,
         **kwargs: Any,
@@ -86,12 +97,20 @@ class SinusoidalPositionEncoding(CombiningLayer):
         check_layout(layout)
         if not isinstance(endpoint, bool):
             raise TypeError(f"`endpoint` must be True or False. Received: {endpoint=}.")
+        if blocks not in get_args(Blocks) or (blocks == "phase" and layout.startswith("interleaved")):
+            raise ValueError(
+                "`blocks` must be 'axis', or 'phase' where sines and cosines are apart. "
+                f"Received: {blocks=}, {layout=}."
+            )
         super().__init__(combine=combine, max_length=max_length, **kwargs)
         self.min_timescale = float(min_timescale)
         self.max_timescale = float(max_timescale)
         self.start_index = check_start_index(start_index)
         self.layout = layout
         self.endpoint = endpoint
+        self.scale = float(check_number("scale", scale))
+        self.reverse_axes = bool(reverse_axes)
+        self.blocks = blocks
         self.timescales = None if timescales is None else tuple(check_timescales(timescales).tolist())
         # Behind a namespace: TensorFlow wraps the containers of a layer, and refuses to save keys that are no strings.
         self._held = SimpleNamespace(encodings={})
@@ -105,6 +124,9 @@ class SinusoidalPositionEncoding(CombiningLayer):
             "start_index": plain(self.start_index),
             "layout": self.layout,
             "endpoint": self.endpoint,
+            "scale": self.scale,
+            "reverse_axes": self.reverse_axes,
+            "blocks": self.blocks,
             "timescales": plain(self.timescales),
         }
 
@@ -139,7 +161,8 @@ class SinusoidalPositionEncoding(CombiningLayer):
         return [reach(*each) for each in self._starts_and_bounds(axes)]
 
     def _signal_of_axis(self, axis: int, axes: int, length: Any, positions: Positions | None) -> Any:
-        return self._encodings(axes)[axis].signal(length, positions)
+        signal = self._encodings(axes)[axis].signal(length, positions)
+        return signal if self.scale == 1.0 else signal * self.scale
 
     def _join(self, signals: list[Any], inputs_shape: tuple[Any, ...]) -> Any:
         """Returns the blocks of columns of all axes side by side, zeros in columns left over."""
@@ -147,6 +170,11 @@ class SinusoidalPositionEncoding(CombiningLayer):
         block = self._block_width(len(signals))
         if all(signal.shape[0] == 1 for signal in signals):
             batch = 1
-        joined = ops.concatenate([ops.broadcast_to(each, (batch, *grid, block)) for each in signals], axis=-1)
+        signals = [ops.broadcast_to(each, (batch, *grid, block)) for each in signals]
+        if self.reverse_axes:
+            signals = signals[::-1]
+        if self.blocks == "phase":
+            signals = [half for halves in zip(*map(split, signals), strict=True) for half in halves]
+        joined = ops.concatenate(signals, axis=-1)
         left_over = self._channels - block * len(signals)
         return ops.pad(joined, [(0, 0)] * (len(inputs_shape) - 1) + [(0, left_over)]) if left_over else joined

@@ -29,7 +29,8 @@ def timing_signal(
         channels: Width of the signal, at least 1.
         min_timescale: See `geometric_timescales`.
         max_timescale: See `geometric_timescales`.
-        layout: "concatenated" puts all sines before all cosines; "interleaved" alternates sine and cosine.
+        layout: "concatenated" puts all sines before all cosines; "interleaved" alternates sine and cosine;
+            "cosine_first" and "interleaved_cosine_first" do so with the cosines first.
         endpoint: See `geometric_timescales`.
         timescales: Explicit timescales in positions, used instead of the three arguments above. There are
             `channels // 2` of them, or one more where `channels` is odd: then the last column of the layout is cut

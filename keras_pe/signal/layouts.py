@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-Layout = Literal["concatenated", "interleaved"]
+Layout = Literal["concatenated", "interleaved", "cosine_first", "interleaved_cosine_first"]
 
 
 def assemble(sin: Any, cos: Any, channels: int, layout: Layout, xp: ModuleType = np) -> Any:
@@ -16,14 +16,17 @@ def assemble(sin: Any, cos: Any, channels: int, layout: Layout, xp: ModuleType =
         sin: `(..., timescales)`.
         cos: `(..., timescales)`.
         channels: Width of the result. Missing columns are zeros at the end, columns in excess are cut off.
-        layout: "concatenated" or "interleaved".
+        layout: "concatenated" or "interleaved"; with "cosine_first" or "interleaved_cosine_first" each cosine stands
+            where its sine would, and the other way round.
         xp: The module that has `concatenate`, `stack`, `reshape`, `shape` and `pad`: NumPy or `keras.ops`.
 
     Returns:
         `(..., channels)`.
     """
     count = int(sin.shape[-1])
-    if layout == "concatenated":
+    if layout.endswith("cosine_first"):
+        sin, cos = cos, sin
+    if not layout.startswith("interleaved"):
         signal = xp.concatenate([sin, cos], axis=len(sin.shape) - 1)  # a number that no reader needs the rank for
     else:
         signal = xp.reshape(xp.stack([sin, cos], axis=-1), (*xp.shape(sin)[:-1], 2 * count))
@@ -41,7 +44,7 @@ def column_order(count: int, channels: int, layout: Layout) -> npt.NDArray[np.in
     Args:
         count: Number of timescales: `channels // 2`, or one more where `channels` is odd and its last column cut off.
         channels: Width of the signal.
-        layout: "concatenated" or "interleaved".
+        layout: As in `assemble`.
 
     Returns:
         `(channels,)`: `i` for the sine of timescale `i`, `count + i` for its cosine, `2 * count` for the zero column.

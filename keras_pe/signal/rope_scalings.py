@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_pe.signal.timescales import Float64Array, check_timescales
+from keras_pe.signal.timescales import Float64Array, check_number, check_timescales
 
 
 class RopeScaling(NamedTuple):
@@ -43,7 +43,7 @@ def rope_timescales(rope_type: str, channels: int, rope_theta: float = 1.0e4, **
     """
     if isinstance(channels, bool) or not isinstance(channels, int | np.integer) or channels < 2 or channels % 2:
         raise ValueError(f"`channels` must be an even number of at least 2. Received: channels={channels!r}.")
-    _check_number("rope_theta", rope_theta, above=1.0 if rope_type == "yarn" else 0.0)
+    check_number("rope_theta", rope_theta)
     given = check_parameters(rope_type, **parameters)
     return scaling_function(rope_type)(int(channels), float(rope_theta), **given)
 
@@ -77,7 +77,7 @@ def _default(channels: int, rope_theta: float) -> RopeScaling:
 
 def _linear(channels: int, rope_theta: float, *, factor: float) -> RopeScaling:
     """Positions divided by `factor`: position interpolation."""
-    _check_number("factor", factor)
+    check_number("factor", factor)
     return RopeScaling(_timescales(channels, rope_theta) * factor)
 
 
@@ -86,7 +86,7 @@ def _dynamic(
 ) -> RopeScaling:
     """NTK-aware: a larger base, chosen by how far `length` exceeds what the model was trained on."""
     for name, value in (("factor", factor), ("max_position_embeddings", max_position_embeddings), ("length", length)):
-        _check_number(name, value)
+        check_number(name, value)
     if channels == 2:
         return _default(channels, rope_theta)  # its only rate is 1 under any base
     stretch = factor * max(length, max_position_embeddings) / max_position_embeddings - (factor - 1)
@@ -171,7 +171,7 @@ def _llama3(
     original_max_position_embeddings: float,
 ) -> RopeScaling:
     """Slow pairs interpolated, fast ones left as they are, told by their wavelengths, and a blend between."""
-    _check_number("factor", factor)
+    check_number("factor", factor)
     if not 0 < low_freq_factor < high_freq_factor:
         raise ValueError(
             "`low_freq_factor` must be positive and less than `high_freq_factor`. "
@@ -187,7 +187,7 @@ def _proportional(
     channels: int, rope_theta: float, *, partial_rotary_factor: float = 1.0, factor: float = 1.0
 ) -> RopeScaling:
     """The first part of the pairs turns as if all did; the others, which stay beside them, do not turn."""
-    _check_number("factor", factor)
+    check_number("factor", factor)
     if not 0 < partial_rotary_factor <= 1:
         raise ValueError(f"`partial_rotary_factor` must be above 0, at most 1. Received: {partial_rotary_factor=}.")
     timescales = _timescales(channels, rope_theta) * factor
@@ -220,18 +220,11 @@ def _timescales(channels: int, rope_theta: float) -> Float64Array:
 
 def _stretch(factor: float | None, most: float | None, original: float) -> float:
     """Returns `factor`, or the ratio of the longest length to the original one that stands for it."""
-    _check_number("original_max_position_embeddings", original)
+    check_number("original_max_position_embeddings", original)
     if factor is None:
         if most is None:
             raise ValueError("`factor` must be given, or `max_position_embeddings`. Received: neither.")
-        _check_number("max_position_embeddings", most)
+        check_number("max_position_embeddings", most)
         return most / original
-    _check_number("factor", factor)
+    check_number("factor", factor)
     return factor
-
-
-def _check_number(name: str, value: Any, above: float = 0.0) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(f"`{name}` must be a number. Received: {name}={value!r}.")
-    if not (np.isfinite(value) and value > above):
-        raise ValueError(f"`{name}` must be more than {above:g} and finite. Received: {name}={value!r}.")

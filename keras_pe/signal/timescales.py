@@ -66,16 +66,22 @@ def resolve_timescales(
 
 def check_range(min_timescale: float, max_timescale: float) -> None:
     """Raises unless `0 < min_timescale <= max_timescale < infinity`."""
-    for name, value in (("min_timescale", min_timescale), ("max_timescale", max_timescale)):
-        if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-            raise TypeError(f"`{name}` must be a number. Received: {name}={value!r}.")
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"`{name}` must be positive and finite. Received: {name}={value!r}.")
+    check_number("min_timescale", min_timescale)
+    check_number("max_timescale", max_timescale)
     if min_timescale > max_timescale:
         raise ValueError(
             "`min_timescale` must not be greater than `max_timescale`. "
             f"Received: min_timescale={min_timescale!r}, max_timescale={max_timescale!r}."
         )
+
+
+def check_number(name: str, value: float) -> float:
+    """Returns a positive, finite number, or raises."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"`{name}` must be a number. Received: {name}={value!r}.")
+    if not (np.isfinite(value) and value > 0):
+        raise ValueError(f"`{name}` must be positive and finite. Received: {name}={value!r}.")
+    return value
 
 
 def check_timescales(timescales: npt.ArrayLike | Sequence[float]) -> Float64Array:

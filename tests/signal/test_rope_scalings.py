@@ -92,7 +92,7 @@ def test_what_a_scaling_does_without_is_said() -> None:
     [
         ({"rope_type": "yarm"}, "Did you mean 'yarn'"),
         ({"rope_type": "linear"}, "`factor` must be given for 'linear'"),
-        ({"rope_type": "linear", "factor": 0.0}, "`factor` must be more than 0"),
+        ({"rope_type": "linear", "factor": 0.0}, "`factor` must be positive"),
         ({"rope_type": "default", "factor": 2.0}, "`factor` is no parameter of 'default'. It takes none."),
         ({"rope_type": "dynamic", "factor": 2.0, "max_position_embeddings": 4096}, "which no single call knows"),
         ({"rope_type": "yarn", "original_max_position_embeddings": 64}, "or `max_position_embeddings`"),

@@ -1,0 +1,68 @@
+"""The conventions of diffusion models, which encode time steps, and of audio models."""
+
+import math
+
+from keras_pe.conventions.definition import Convention
+from keras_pe.conventions.schedules import last_is_longest, paper, paper_of_fractions, turns_up_to
+
+TIMESTEPS = (
+    Convention(
+        "ddpm", "hojonathanho/diffusion, diffusion_tf/nn.py, get_timestep_embedding", "concatenated", last_is_longest,
+        min_channels=4, odd_channels=True,
+    ),
+    Convention(
+        "score-sde", "yang-song/score_sde_pytorch, models/layers.py, get_timestep_embedding", "concatenated",
+        last_is_longest, min_channels=4, odd_channels=True,
+    ),
+    # With flip_sin_to_cos=False and downscale_freq_shift=1, what the function has by default.
+    Convention(
+        "diffusers", "diffusers 0.42.1, models/embeddings.py, get_timestep_embedding", "concatenated", last_is_longest,
+        min_channels=4, odd_channels=True,
+    ),
+    # With flip_sin_to_cos=True and downscale_freq_shift=0, what its U-Nets and most of its transformers have.
+    Convention(
+        "diffusers-unet", "diffusers 0.42.1, models/unets/unet_2d_condition.py", "cosine_first", paper, min_channels=2,
+    ),
+    Convention(
+        "openai-diffusion", "openai/improved-diffusion, improved_diffusion/nn.py, timestep_embedding", "cosine_first",
+        paper, min_channels=2,
+    ),
+    Convention(
+        "latent-diffusion", "CompVis/stable-diffusion, ldm/modules/diffusionmodules/util.py, timestep_embedding",
+        "cosine_first", paper, min_channels=2,
+    ),
+    Convention(
+        "dit", "facebookresearch/DiT ed81ce2, models.py, TimestepEmbedder", "cosine_first", paper, min_channels=2,
+    ),
+    Convention(
+        "stable-diffusion-3", "keras-hub 0.32.0, stable_diffusion_3/mmdit.py, TimestepEmbedding", "cosine_first", paper,
+        min_channels=2,
+    ),
+    # Its times run from 0 to 1.
+    Convention(
+        "flux", "black-forest-labs/flux, modules/layers.py, timestep_embedding", "cosine_first", paper_of_fractions,
+        min_channels=2, whole_positions=False,
+    ),
+    Convention(
+        "edm-adm", "NVlabs/edm 008a4e5, training/networks.py, PositionalEmbedding(endpoint=False)", "cosine_first",
+        paper, min_channels=2,
+    ),
+    # The cosines come first out of PositionalEmbedding(endpoint=True), and SongUNet exchanges the halves.
+    Convention(
+        "edm-ddpmpp", "NVlabs/edm 008a4e5, training/networks.py, SongUNet", "concatenated", last_is_longest,
+        min_channels=4,
+    ),
+    # Of noise variances from 0 to 1.
+    Convention(
+        "keras-ddim", "keras.io, examples/generative/ddim, sinusoidal_embedding", "concatenated", turns_up_to,
+        min_channels=4, max_timescale=1.0e3, whole_positions=False,
+    ),
+    Convention(
+        "mlx", "mlx, nn/layers/positional_encoding.py, SinusoidalPositionalEncoding", "concatenated", last_is_longest,
+        min_channels=4, scale=lambda channels: math.sqrt(2 / channels),
+    ),
+    Convention(
+        "whisper", "transformers 5.23.0, models/whisper/modeling_whisper.py, sinusoids", "concatenated",
+        last_is_longest, min_channels=4,
+    ),
+)  # fmt: skip

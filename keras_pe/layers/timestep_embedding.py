@@ -1,0 +1,114 @@
+"""The sinusoidal embedding of a diffusion model's time steps."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_pe.layers.axis_encoding import Axis, AxisEncoding, axis_encoding
+from keras_pe.layers.call_arguments import (
+    Shape,
+    check_before_conversion,
+    read_variables,
+    resolve_positions,
+    split_on_host,
+)
+from keras_pe.layers.configuration import is_integer
+from keras_pe.layers.reach import check_values_reach
+from keras_pe.rotations.concrete import outside_of_traces
+from keras_pe.signal.layouts import Layout
+from keras_pe.signal.timescales import check_number
+
+
+@keras.saving.register_keras_serializable(package="keras_pe")
+class TimestepEmbedding(keras.layers.Layer):  # type: ignore[misc]
+    """Returns sines and cosines of time steps, whole or not, with the arguments of diffusers' `get_timestep_embedding`.
+
+    Column `i` of `n = num_channels // 2` sines is that of
+    `scale * time * max_period ** (-i / (n - downscale_freq_shift))`. Steps are never rounded to the compute dtype: in
+    bfloat16 those above 256 would fall together.
+
+    Args:
+        num_channels: Width of the result; an odd last column is zero.
+        flip_sin_to_cos: Whether the cosines come first, as in Stable Diffusion's U-Net and most transformers.
+        downscale_freq_shift: 1 ends at the longest timescale, as tensor2tensor; 0 stops one step before, as the paper.
+        scale: What times are multiplied by: 1000 for Flux, whose times run from 0 to 1.
+        max_period: The formula's 10,000.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        timesteps: Integers or floats of any shape, `(batch,)` in most models.
+
+    Returns:
+        `(*timesteps.shape, num_channels)`, within 2.5e-7 of the exact numbers, cast to the compute dtype last.
+
+    Source:
+        diffusers 0.42.1, models/embeddings.py, `get_timestep_embedding`.
+
+    >>> import numpy as np
+    >>> embedding = TimestepEmbedding(4, flip_sin_to_cos=True, downscale_freq_shift=0)
+    >>> keras.ops.convert_to_numpy(embedding(np.array([1]))).round(3)
+    array([[0.54 , 1.   , 0.841, 0.01 ]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        num_channels: int,
+        flip_sin_to_cos: bool = False,
+        downscale_freq_shift: float = 1.0,
+        scale: float = 1.0,
+        max_period: float = 10_000.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(autocast=False, **kwargs)
+        if not is_integer(num_channels) or num_channels < 2:
+            raise ValueError(f"`num_channels` must be a whole number of at least 2. Received: {num_channels=}.")
+        if downscale_freq_shift >= num_channels // 2:
+            raise ValueError(
+                f"`downscale_freq_shift` must be less than the {num_channels // 2} timescales of {num_channels} "
+                f"channels. Received: {downscale_freq_shift=}."
+            )
+        self.num_channels = int(num_channels)
+        self.flip_sin_to_cos = bool(flip_sin_to_cos)
+        self.downscale_freq_shift = float(downscale_freq_shift)
+        self.scale = float(check_number("scale", scale))
+        self.max_period = float(check_number("max_period", max_period))
+        self._held = SimpleNamespace(encoding=self._make_encoding())
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor as plain values."""
+        names = ("num_channels", "flip_sin_to_cos", "downscale_freq_shift", "scale", "max_period")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+
+    def __call__(self, timesteps: Any, **kwargs: Any) -> Any:
+        # Keras converts what it is given before `call` sees it.
+        check_before_conversion(timesteps, timesteps, None, self.name)
+        return super().__call__(split_on_host(timesteps), **kwargs)
+
+    def call(self, timesteps: Any) -> Any:
+        timesteps = read_variables(timesteps)
+        check_values_reach(timesteps, None, *self._axis.reach, self.name)
+        signal = self._held.encoding.signal(None, resolve_positions(timesteps, None, None))
+        return keras.ops.cast(signal, self.compute_dtype)
+
+    def compute_output_spec(self, timesteps: Any) -> Any:
+        """Returns shape and dtype of the embedding."""
+        timesteps = timesteps["whole"] if isinstance(timesteps, dict) else timesteps
+        return keras.KerasTensor((*timesteps.shape, self.num_channels), self.compute_dtype)
+
+    def compute_output_shape(self, timesteps_shape: Shape) -> Shape:
+        return (*timesteps_shape, self.num_channels)
+
+    @property
+    def _axis(self) -> Axis:
+        count = self.num_channels // 2
+        growth = self.max_period ** (1.0 / (count - self.downscale_freq_shift))
+        timescales = growth ** np.arange(count) / self.scale
+        layout: Layout = "cosine_first" if self.flip_sin_to_cos else "concatenated"
+        dtype = "float64" if self.compute_dtype == "float64" else "float32"
+        return Axis(tuple(timescales.tolist()), self.num_channels, layout, 0, None, dtype)
+
+    @outside_of_traces
+    def _make_encoding(self) -> AxisEncoding:
+        return axis_encoding(self._axis)
