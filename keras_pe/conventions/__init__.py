@@ -4,13 +4,17 @@ from keras_pe.conventions.catalogue import CONVENTIONS, convention, from_convent
 from keras_pe.conventions.definition import Convention
 from keras_pe.conventions.identification.match import Match, identify
 from keras_pe.conventions.permutation import channel_permutation
+from keras_pe.conventions.rotary import RotaryMatch, identify_rotary, permute_rotary_weights
 
 __all__ = [
     "CONVENTIONS",
     "Convention",
     "Match",
+    "RotaryMatch",
     "channel_permutation",
     "convention",
     "from_convention",
     "identify",
+    "identify_rotary",
+    "permute_rotary_weights",
 ]

@@ -26,6 +26,12 @@ def channel_permutation(source: str, target: str, channels: int) -> npt.NDArray[
     [0, 3, 1, 4, 2, 5]
     """
     one, other = convention(source), convention(target)
+    for name, each in (("source", one), ("target", other)):
+        if each.grid is not None:
+            raise ValueError(
+                f"`{name}` must be the convention of a sequence: images have a block of columns for each axis. "
+                f"Received: {name}={each.name!r}."
+            )
     scales, wanted = one.timescales(channels), other.timescales(channels)
     # Two formulas of one number differ by a few units in the last place; two schedules by parts in a thousand.
     if len(scales) != len(wanted) or not np.allclose(scales, wanted, rtol=1e-9, atol=0.0):

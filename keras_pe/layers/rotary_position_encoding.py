@@ -14,7 +14,8 @@ from keras_pe.layers.call_arguments import Positions, Shape, per_axis
 from keras_pe.layers.configuration import is_integer, plain
 from keras_pe.rotations.concrete import outside_of_traces
 from keras_pe.rotations.digits import split
-from keras_pe.rotations.pairs import RotaryLayout, turn_pairs
+from keras_pe.rotations.pairs import turn_pairs
+from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.rope_parameters import rope_arguments
 from keras_pe.signal.rope_scalings import RopeScaling, check_parameters, rope_timescales
 

@@ -168,6 +168,7 @@ class SinusoidalPositionEncoding(CombiningLayer):
         """Returns the blocks of columns of all axes side by side, zeros in columns left over."""
         batch, *grid = inputs_shape[:-1]
         block = self._block_width(len(signals))
+        left_over = self._channels - block * len(signals)
         if all(signal.shape[0] == 1 for signal in signals):
             batch = 1
         signals = [ops.broadcast_to(each, (batch, *grid, block)) for each in signals]
@@ -176,5 +177,4 @@ class SinusoidalPositionEncoding(CombiningLayer):
         if self.blocks == "phase":
             signals = [half for halves in zip(*map(split, signals), strict=True) for half in halves]
         joined = ops.concatenate(signals, axis=-1)
-        left_over = self._channels - block * len(signals)
         return ops.pad(joined, [(0, 0)] * (len(inputs_shape) - 1) + [(0, left_over)]) if left_over else joined

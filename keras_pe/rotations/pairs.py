@@ -1,10 +1,10 @@
 """Turns pairs of channels by angles whose sines and cosines are given: what a rotary encoding does."""
 
-from typing import Any, Literal
+from typing import Any
 
 from keras import ops
 
-RotaryLayout = Literal["halves", "interleaved", "interleaved_to_halves"]
+from keras_pe.signal.layouts import RotaryLayout
 
 
 def turn_pairs(x: Any, sin: Any, cos: Any, layout: RotaryLayout) -> Any:

@@ -8,6 +8,8 @@ import numpy.typing as npt
 
 Layout = Literal["concatenated", "interleaved", "cosine_first", "interleaved_cosine_first"]
 
+RotaryLayout = Literal["halves", "interleaved", "interleaved_to_halves"]
+
 
 def assemble(sin: Any, cos: Any, channels: int, layout: Layout, xp: ModuleType = np) -> Any:
     """Lays sines and cosines out as one signal of `channels` columns.

@@ -8,6 +8,7 @@ import pytest
 import keras_pe
 from keras_pe import timing_signal
 from keras_pe.conventions import CONVENTIONS, convention
+from tests.golden.signals import RETURNED
 
 Formula = Callable[[np.ndarray, int], np.ndarray]
 
@@ -47,6 +48,17 @@ def d2l(positions: np.ndarray, channels: int) -> np.ndarray:
     return table
 
 
+def cosines_first(signal: np.ndarray) -> np.ndarray:
+    return np.roll(signal, signal.shape[1] // 2, axis=1)
+
+
+def timm(rows: np.ndarray, columns: np.ndarray, channels: int) -> np.ndarray:
+    # timm 1.0.31, build_sincos2d_pos_embed: stack of sin and cos of both coordinates, the phase outermost
+    rates = 10000.0 ** -(np.arange(channels // 4) / (channels // 4))
+    angles = [np.outer(each, rates) for each in (rows, columns)]
+    return np.concatenate([*map(np.sin, angles), *map(np.cos, angles)], axis=1)
+
+
 FORMULAS: dict[str, Formula] = {
     "tensor2tensor": log_spaced,
     "fairseq": log_spaced,
@@ -60,13 +72,35 @@ FORMULAS: dict[str, Formula] = {
     # The width rounded up to an even one, then cut.
     "positional-encodings": lambda t, d: alternating(t, lambda i: 10000 ** -(2 * i / (d + d % 2)), d),
     "one-based": lambda t, d: alternating(t, lambda i: 10000 ** -(2 * (i + 1) / d), d),
+    **dict.fromkeys(("ddpm", "score-sde", "diffusers", "edm-ddpmpp", "whisper"), log_spaced),
+    **dict.fromkeys(
+        ("diffusers-unet", "openai-diffusion", "latent-diffusion", "dit", "stable-diffusion-3", "edm-adm"),
+        lambda t, d: cosines_first(x_transformers(t, d)),
+    ),
+    "flux": lambda t, d: cosines_first(x_transformers(1000.0 * t, d)),
+    # 2 pi * exp(linspace(log(1), log(1000), half))
+    "keras-ddim": lambda t, d: halves(t, 2 * np.pi * np.exp(np.linspace(0, np.log(1000), d // 2)), d),
+    # exp(linspace(0, -log(10000), half)) in float64, times sqrt(2 / d)
+    "mlx": lambda t, d: np.sqrt(2 / d) * log_spaced(t, d),
     "multiples-of-pi": lambda t, d: alternating(t, lambda i: (i + 1) * np.pi * 10000 ** -(2 * (i + 1) / d), d),
+}
+IMAGES = {
+    "tensor2tensor-2d": lambda y, x, d: np.concatenate([log_spaced(y, d // 2), log_spaced(x, d // 2)], 1),
+    "mae-2d": lambda y, x, d: np.concatenate([x_transformers(x, d // 2), x_transformers(y, d // 2)], 1),
+    "dit-2d": lambda y, x, d: np.concatenate([x_transformers(x, d // 2), x_transformers(y, d // 2)], 1),
+    "moco-v3-2d": lambda y, x, d: np.concatenate([x_transformers(y, d // 2), x_transformers(x, d // 2)], 1),
+    "rt-detr-2d": lambda y, x, d: np.concatenate([x_transformers(y, d // 2), x_transformers(x, d // 2)], 1),
+    "big-vision-2d": lambda y, x, d: np.concatenate([log_spaced(x, d // 2), log_spaced(y, d // 2)], 1),
+    "timm-2d": lambda y, x, d: timm(y, x, d),
+    "detr-2d": lambda y, x, d: np.concatenate([d2l(y + 1, d // 2), d2l(x + 1, d // 2)], 1),
 }
 STARTS = {"fairseq": 2, "opennmt-tf": 1}
 
 
 def test_every_convention_is_checked() -> None:
-    assert set(FORMULAS) == set(CONVENTIONS)
+    images = {name for name, each in CONVENTIONS.items() if each.grid is not None}
+    assert images == set(IMAGES)
+    assert {*FORMULAS} == {*CONVENTIONS} - images
 
 
 @pytest.mark.parametrize("channels", [4, 5, 6, 64, 127, 512])
@@ -82,6 +116,28 @@ def test_the_layer_makes_the_conventions_signal(name: str, channels: int) -> Non
     expected = FORMULAS[name](np.arange(length) + STARTS.get(name, 0), channels)
     # The layer is within 2.5e-7 of the exact signal; the formula's own float64 error is below 1e-12.
     np.testing.assert_allclose(actual, expected, rtol=0, atol=2.6e-7)
+
+
+@pytest.mark.parametrize("channels", [8, 24])
+@pytest.mark.parametrize("name", IMAGES)
+def test_the_layer_makes_the_signal_of_an_image(name: str, channels: int) -> None:
+    layer = keras_pe.from_convention(name, channels, combine="replace")
+    actual = np.asarray(layer(np.zeros((1, 5, 7, channels), np.float32)))[0]
+    rows, columns = (each.reshape(-1) for each in np.meshgrid(np.arange(5), np.arange(7), indexing="ij"))
+    expected = IMAGES[name](rows, columns, channels).reshape(5, 7, channels)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=2.6e-7)
+
+
+def test_signals_are_what_the_packages_themselves_returned() -> None:
+    with np.load(RETURNED) as file:
+        assert len(file.files) == 7
+        for name in file.files:
+            table = file[name]
+            channels = table.shape[-1]
+            layer = keras_pe.from_convention(name, channels, combine="replace")
+            actual = np.asarray(layer(np.zeros((1, *table.shape), np.float32)))[0]
+            # Their rates and products are float32: 40 positions, a rate off by up to 10 units, 4e-5 in all.
+            np.testing.assert_allclose(actual, table, rtol=0, atol=4e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("channels", [2, 3, 6, 7, 64])

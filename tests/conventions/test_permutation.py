@@ -8,6 +8,8 @@ import pytest
 from keras_pe import timing_signal
 from keras_pe.conventions import CONVENTIONS, channel_permutation, convention
 
+SEQUENCES = [name for name, each in CONVENTIONS.items() if each.grid is None]
+
 
 def signal(name: str, channels: int) -> np.ndarray:
     each = convention(name)
@@ -15,15 +17,14 @@ def signal(name: str, channels: int) -> np.ndarray:
 
 
 def has_width(name: str, channels: int) -> bool:
-    each = convention(name)
-    return channels >= each.min_channels and channels % 2 <= each.odd_channels
+    return convention(name).has(channels)
 
 
 def test_the_permutation_turns_one_signal_into_the_other_or_is_refused() -> None:
     turned = 0
     for channels in (2, 3, 6, 7, 64):
-        signals = {name: signal(name, channels) for name in CONVENTIONS if has_width(name, channels)}
-        for source, target in itertools.product(CONVENTIONS, repeat=2):
+        signals = {name: signal(name, channels) for name in SEQUENCES if has_width(name, channels)}
+        for source, target in itertools.product(SEQUENCES, repeat=2):
             said = f"{source} to {target}, {channels} channels"
             if source not in signals or target not in signals:
                 with pytest.raises(ValueError, match="`channels` must be"):
@@ -46,3 +47,8 @@ def test_the_refusal_says_how_the_schedules_differ_and_what_to_do() -> None:
     ) as it:
         channel_permutation("tensor2tensor", "paper", 8)
     assert "keras_pe.from_convention('tensor2tensor', 8)" in str(it.value)
+
+
+def test_an_image_has_no_order_of_channels_to_a_sequence() -> None:
+    with pytest.raises(ValueError, match="`target` must be the convention of a sequence"):
+        channel_permutation("paper", "mae-2d", 8)

@@ -10,6 +10,8 @@ from keras_pe.conventions.catalogue import CONVENTIONS
 from keras_pe.signal.layouts import Layout, column_order
 from keras_pe.signal.timescales import Float64Array
 
+USUAL = 1.0e4  # the longest timescale that nearly everybody has
+
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
@@ -61,5 +63,5 @@ def _in_every_layout(channels: int, scales: Float64Array, names: list[str]) -> l
         # Two columns are the same in every layout.
         orders = {name: column_order(len(scales), channels, CONVENTIONS[name].layout) for name in names}
         same = [name for name in names if np.array_equal(orders[name], order)]
-        signals.setdefault(order.tobytes(), Candidate(tuple(same), tuple(names), layout, order, scales, 1.0e4))
+        signals.setdefault(order.tobytes(), Candidate(tuple(same), tuple(names), layout, order, scales, USUAL))
     return list(signals.values())

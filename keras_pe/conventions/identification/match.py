@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy.typing as npt
 
-from keras_pe.conventions.identification.candidates import Candidate, candidates
+from keras_pe.conventions.identification.candidates import USUAL, Candidate, candidates
 from keras_pe.conventions.identification.fit import Fit, fit, fits, largest_difference
 from keras_pe.conventions.identification.max_timescale import (
     UNUSUAL_MAX_START,
     by_chance,
     fitted_longest,
+    of_the_same_numbers,
     sharpened,
     with_longest,
     written,
@@ -95,6 +96,7 @@ def identify(table: npt.ArrayLike) -> tuple[Match, ...]:
     told = _closest([found for each in seen for found in fits(rows, rounding, *each)], rows)
     if not checked.is_all(rows):
         told = _on_the_whole(told, checked)
+    told += [replace(each, candidate=other) for each in told for other in of_the_same_numbers(each.candidate)]
     if not told:
         # Only then with another longest timescale, or else a table of few rows would have many.
         told = _with_any_longest(seen, rows, rounding)
@@ -175,8 +177,14 @@ def _by_signal(fits: list[Fit]) -> dict[Candidate, list[Fit]]:
 
 def _matches(fits: list[Fit]) -> tuple[Match, ...]:
     """Returns one match for each signal, the closest first."""
-    # Two schedules can be one sequence under two longest timescales: first the one that somebody would write down.
-    told = sorted(_by_signal(fits).values(), key=lambda same: len(f"{same[0].candidate.max_timescale:.10g}"))
+
+    # Two schedules can be one sequence under two longest timescales: first the usual one, then what somebody would
+    # write down.
+    def rank(same: list[Fit]) -> tuple[bool, int]:
+        longest = same[0].candidate.max_timescale
+        return longest != USUAL, len(f"{longest:.10g}")
+
+    told = sorted(_by_signal(fits).values(), key=rank)
     return tuple(_match(sorted(same, key=lambda fit: fit.start)) for same in told)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from keras_pe.conventions.catalogue import CONVENTIONS
-from keras_pe.conventions.identification.candidates import Candidate
+from keras_pe.conventions.identification.candidates import USUAL, Candidate, candidates
 from keras_pe.conventions.identification.fit import Fit, angle_error
 from keras_pe.conventions.identification.rotation import Rotation
 from keras_pe.conventions.identification.rows import Rows
@@ -81,6 +81,25 @@ def written(longest: float, error: float) -> float:
         if abs(short - longest) <= window < neighbors_apart / 20:
             return short
     return float(longest)
+
+
+def of_the_same_numbers(candidate: Candidate) -> list[Candidate]:
+    """Returns the other schedules that make this candidate's very numbers, with a longest timescale of two digits.
+
+    At 8 channels 10, 100 and 1,000 follow 1 in the paper's sequence to 10,000, and in tensor2tensor's to 1,000.
+    """
+    found = []
+    for other in candidates(len(candidate.order)):
+        if other.timescales_of == candidate.timescales_of or not np.array_equal(other.order, candidate.order):
+            continue
+        exponents, factors = _schedule(other)
+        longest = float(candidate.timescales[-1] / factors[-1]) ** (1.0 / exponents[-1]) if exponents[-1] else 0.0
+        short = float(f"{longest:.2g}")
+        if short > 1.0 and short != USUAL:
+            renewed = with_longest(other, short)
+            if np.allclose(renewed.timescales, candidate.timescales, rtol=1e-9, atol=0.0):
+                found.append(renewed)
+    return found
 
 
 def with_longest(candidate: Candidate, longest: float) -> Candidate:
