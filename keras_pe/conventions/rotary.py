@@ -10,8 +10,10 @@ import numpy.typing as npt
 from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.timescales import Float64Array
 
-# A turn that float32 rounds to less than this is none; a table in bfloat16 is off by 2e-3.
+# By what sines and cosines may be off: those in bfloat16 by 2e-3.
 _ROUNDING = 5e-3
+# What a channel gets of one that is not its pair, zero times a number; the slowest pairs get 1e-7.
+_NOTHING = 1e-12
 # First positions that are looked through.
 _MAX_START = 2**12
 
@@ -144,7 +146,7 @@ def _pairs(turned: Float64Array) -> list[tuple[int, int, int, int]]:
     The result of a unit vector's own direction is the one that the other channel of the pair gets with the other sign:
     `(1, 0)` becomes `(cos, sin)`, `(0, 1)` becomes `(-sin, cos)`.
     """
-    moves = np.abs(turned).max(axis=1) > _ROUNDING
+    moves = np.abs(turned).max(axis=1) > _NOTHING
     pairs = []
     for one in range(len(turned)):
         outputs = np.flatnonzero(moves[one])

@@ -27,6 +27,8 @@ def float32_formula(name: str, positions: np.ndarray, channels: int) -> np.ndarr
     angles = positions.astype(np.float32)[:, np.newaxis] * rates
     signal = np.zeros((len(positions), channels), np.float32)
     sin, cos = np.sin(angles), np.cos(angles)
+    if convention.layout == "cosine_first":
+        sin, cos = cos, sin
     half = channels // 2
     if convention.layout == "interleaved":
         signal[:, 0::2], signal[:, 1::2] = sin[:, : (channels + 1) // 2], cos[:, :half]
