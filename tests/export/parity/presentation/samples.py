@@ -10,6 +10,7 @@ from keras_pe.export.parity.parity_report import ParityReport
 from keras_pe.export.results import (
     CaseInfo,
     CaseResult,
+    Cause,
     Finding,
     LayerResult,
     Proof,
@@ -62,7 +63,7 @@ FAILING = dataclasses.replace(
             _result("onnxruntime[all]", (2, 67, 8), 0.5, HOSTILE),
             layers=_LAYERS,
             proof=Proof((HOSTILE,), 3e-7, 1e-6, holds=True),
-            findings=(Finding("wrong layout", f"interleaved fits {HOSTILE}", HOSTILE, HOSTILE),),
+            findings=(Finding(Cause.WRONG_LAYOUT, f"interleaved fits {HOSTILE}", HOSTILE, HOSTILE),),
         ),
         _result("litert", (3, 5), np.nan),
         _result("onnxruntime[basic]", (2, 67, 8), 1e-7),
