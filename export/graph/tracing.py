@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.export.artifacts.layout import Layout
 from keras_pe.export.graph.constant_state import is_constant
 from keras_pe.export.graph.sizes_of_values import with_sizes_of_values
 from keras_pe.export.graph.tracer import input_specs, named_results, traced
@@ -28,11 +29,18 @@ class Weight:
         name: The path of the Keras variable, made unique.
         argument: The name of the TensorFlow tensor.
         value: The Keras variable or eager tensor.
+        layout: How the file stores it, if not as Keras does.
     """
 
     name: str
     argument: str
     value: Any
+    layout: Layout | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape in the file."""
+        return self.layout.shapes[-1] if self.layout else tuple(int(size) for size in self.value.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -49,13 +57,14 @@ class Weight:
         return int(np.prod(self.value.shape, dtype=np.int64)) * self.dtype.itemsize
 
     def read(self) -> npt.NDArray[Any]:
-        """Returns the value as an array, on the memory of TensorFlow's tensor where that can be: weights are large."""
+        """Returns what the file stores, on the memory of TensorFlow's tensor where that can be: weights are large."""
         value = getattr(self.value, "value", self.value)
         tensor = value.read_value() if hasattr(value, "read_value") else value
         try:
-            return np.asarray(memoryview(tensor))
+            array = np.asarray(memoryview(tensor))
         except (TypeError, ValueError, BufferError):  # bfloat16 and its like are unknown to the buffer protocol
-            return np.ascontiguousarray(tensor.numpy())
+            array = np.ascontiguousarray(tensor.numpy())
+        return self.layout.store(array) if self.layout else array
 
 
 @dataclass(frozen=True)

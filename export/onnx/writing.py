@@ -89,7 +89,7 @@ def _tensor(weight: Weight, reference: tuple[str, int, int] | None) -> bytes:
 
     tensor = TensorProto(
         name=weight.name,
-        dims=[int(dim) for dim in weight.value.shape],
+        dims=weight.shape,
         data_type=helper.np_dtype_to_tensor_dtype(weight.dtype),
     )
     if reference:

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
+from keras_pe.export.artifacts.layout import LAYOUTS_KEY, layouts_from_json
 from keras_pe.export.artifacts.onnx_file import external_file, weight_files
 from keras_pe.export.runtimes.lazy_arrays import LazyArrays
 from keras_pe.export.runtimes.runtime import Array, Arrays
@@ -65,13 +66,24 @@ class InspectedModel:
         return serialized
 
     def weights(self) -> Mapping[str, Array]:
-        """Returns the constants of the graph and of the bodies in it, the empty ones aside; each is read when asked."""
+        """Returns the constants of the graph and of the bodies in it, the empty ones aside; each is read when asked.
+
+        A weight comes as Keras has it, whatever way the file stores it.
+        """
         tensors = {
             tensor.name: tensor
             for tensor in _constants(self._model.graph)
             if tensor.data_type in _NUMBERS and 0 not in tensor.dims
         }
-        return LazyArrays(tensors, lambda name: self._stored(tensors[name]))
+        texts = {entry.key: entry.value for entry in self._model.metadata_props}
+        layouts = layouts_from_json(texts.get(LAYOUTS_KEY, "{}"))
+
+        def read(name: str) -> Array:
+            stored = self._stored(tensors[name])
+            layout = layouts.get(name)
+            return layout.restore(stored) if layout and stored.shape == layout.shapes[-1] else stored
+
+        return LazyArrays(tensors, read)
 
     def _stored(self, tensor: onnx.TensorProto) -> Array:
         """Returns a constant; of a file beside the model only the pages that are looked at are read."""

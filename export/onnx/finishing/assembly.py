@@ -1,15 +1,18 @@
 """The finishing of an ONNX model: weights taken out of its inputs, names, dimensions, metadata, one canonical form."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.artifacts.layout import LAYOUTS_KEY, layouts_to_json
 from keras_pe.export.graph.tracing import Trace, Weight
-from keras_pe.export.onnx.finishing.canonical import bodies, make_canonical
+from keras_pe.export.onnx.finishing.canonical import all_nodes, bodies, make_canonical
 from keras_pe.export.onnx.finishing.dense_as_matmul import remove_flattening
 from keras_pe.export.onnx.finishing.pads import keep_pads
 from keras_pe.export.onnx.finishing.sparse_windows import keep_sparse_windows
+from keras_pe.export.onnx.finishing.weight_layouts import store_as_read
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.publishing.metadata import LAYERS_KEY
 from keras_pe.version import __version__
@@ -31,8 +34,10 @@ def assemble(proto: Any, trace: Trace, metadata: Mapping[str, str]) -> tuple[Any
     keep_pads(graph, next(opset.version for opset in proto.opset_import if opset.domain in ("", "ai.onnx")))
     keep_sparse_windows(graph)
     weights = {weight.name: weight for weight in trace.weights}
+    layouts = store_as_read(graph, {name: weight.shape for name, weight in weights.items()})
+    weights |= {name: replace(weights[name], layout=layout) for name, layout in layouts.items()}
     renamed = make_canonical(graph, [*(s.name for s in (*signature.inputs, *signature.outputs)), *weights])
-    domains = {node.domain for node in _nodes(graph)}
+    domains = {node.domain for node in all_nodes(graph)}
     imported = [opset for opset in proto.opset_import if opset.domain == ""]
     if opsets.ML_DOMAIN in domains:
         imported.append(helper.make_opsetid(opsets.ML_DOMAIN, opsets.ML_VERSION))
@@ -40,6 +45,8 @@ def assemble(proto: Any, trace: Trace, metadata: Mapping[str, str]) -> tuple[Any
         graph, opset_imports=imported, producer_name="keras_pe", producer_version=__version__
     )
     texts = {**metadata, LAYERS_KEY: json.dumps(_layer_tensors(graph, trace, renamed), sort_keys=True)}
+    if layouts:
+        texts[LAYOUTS_KEY] = layouts_to_json(layouts)
     helper.set_model_props(model, dict(sorted(texts.items())))
     used = dict.fromkeys(name for name in _names(graph) if name in weights)
     return model, [weights[name] for name in used]
@@ -57,13 +64,6 @@ def _layer_tensors(graph: Any, trace: Trace, renamed: Mapping[str, str]) -> dict
 
     known = {path: [find(tensor) for tensor in tensors] for path, tensors in trace.layers.items()}
     return {path: tensors for path, tensors in known.items() if any(tensors)}
-
-
-def _nodes(graph: Any) -> Iterator[Any]:
-    for node in graph.node:
-        yield node
-        for body in bodies(node):
-            yield from _nodes(body)
 
 
 def _names(graph: Any) -> list[str]:

@@ -116,6 +116,14 @@ def bodies(node: Any) -> Iterator[Any]:
         yield from attribute.graphs
 
 
+def all_nodes(graph: Any) -> Iterator[Any]:
+    """Returns the nodes of a graph, each before those of the graphs in its attributes."""
+    for node in graph.node:
+        yield node
+        for body in bodies(node):
+            yield from all_nodes(body)
+
+
 def _rename(graph: Any, names: dict[str, str], free: UniqueNames) -> None:
     def rename(old: str, base: str) -> str:
         if old not in names:

@@ -35,9 +35,7 @@ def check_graph(model: Any, weights: Sequence[Weight], name: str) -> None:
     complete = onnx.ModelProto()
     complete.CopyFrom(model)
     complete.graph.input.extend(
-        helper.make_tensor_value_info(
-            weight.name, helper.np_dtype_to_tensor_dtype(weight.dtype), [int(dim) for dim in weight.value.shape]
-        )
+        helper.make_tensor_value_info(weight.name, helper.np_dtype_to_tensor_dtype(weight.dtype), weight.shape)
         for weight in weights
     )
     try:

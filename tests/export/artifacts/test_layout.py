@@ -1,0 +1,37 @@
+"""A weight is stored as a file wants it, and read as Keras has it."""
+
+import numpy as np
+import pytest
+
+from keras_pe.export.artifacts.layout import Layout, layouts_from_json, layouts_to_json
+
+DEPTHWISE = Layout((3, 5, 4, 1)).then("reshape", (3, 5, 1, 4)).then("transpose", (3, 2, 0, 1))
+
+
+def test_what_is_stored_is_restored_whatever_was_done_to_it():
+    weight = np.arange(60.0, dtype=np.float32).reshape(3, 5, 4, 1)
+    for layout in [
+        Layout((3, 5, 4, 1)),
+        Layout((3, 5, 4, 1)).then("transpose", (3, 2, 0, 1)),
+        Layout((3, 5, 4, 1)).then("transpose", (1, 2, 3, 0)).then("reshape", (20, 3)).then("transpose", (1, 0)),
+        DEPTHWISE,
+    ]:
+        stored = layout.store(weight)
+        assert stored.shape == layout.shapes[-1]
+        assert stored.flags.c_contiguous
+        np.testing.assert_array_equal(layout.restore(stored), weight)
+
+
+def test_a_layout_survives_the_metadata_of_a_file():
+    layouts = {"conv/kernel": DEPTHWISE, "dense/kernel": Layout((2, 3)).then("transpose", (1, 0))}
+    assert layouts_from_json(layouts_to_json(layouts)) == layouts
+
+
+@pytest.mark.parametrize("text", ["", "[]", "3", '{"kernel": 3}', '{"kernel": {"keras": [2]}}'])
+def test_what_another_program_wrote_is_no_layout(text):
+    assert layouts_from_json(text) == {}
+
+
+def test_a_weight_of_another_size_is_not_restored():
+    with pytest.raises(ValueError, match="reshape"):
+        DEPTHWISE.restore(np.zeros(7, np.float32))
