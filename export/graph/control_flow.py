@@ -14,11 +14,17 @@ from keras_pe.export.model.watch.keras_internals import replaced_operations
 
 def convertible_control_flow() -> contextlib.AbstractContextManager[None]:
     """Lets both be traced so, in this thread."""
-    return replaced_operations({"scan": _scan, "switch": _switch})
+    return replaced_operations(core={"scan": _scan, "switch": _switch})
 
 
 def _scan(
-    f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = None, reverse: bool = False, unroll: Any = 1
+    _: Callable[..., Any],
+    f: Callable[..., Any],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: Any = 1,
 ) -> Any:
     """Returns what `keras.ops.scan` does; `unroll` says how to run it and not what it returns."""
     import keras
@@ -51,7 +57,7 @@ def _scan(
     return like_init(carried), like_init(stacks)
 
 
-def _switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def _switch(_: Callable[..., Any], index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """Returns what the branch of an index returns, the nearest one's where the index is none."""
     import tensorflow as tf
 

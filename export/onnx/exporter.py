@@ -20,6 +20,7 @@ from keras_pe.export.onnx.conversion import convert
 from keras_pe.export.onnx.finishing.assembly import assemble
 from keras_pe.export.onnx.finishing.verification import check_file, check_graph
 from keras_pe.export.onnx.handlers import opsets
+from keras_pe.export.onnx.named_operations import named_operations
 from keras_pe.export.onnx.recurrences import traced_as_calls
 from keras_pe.export.onnx.writing import write_model
 from keras_pe.export.publishing.destination import check_destination
@@ -98,7 +99,7 @@ def export_onnx(
     with onnxruntime_process() as runtime:  # it starts while the model is traced
         stage("trace")
         try:
-            with traced_as_calls(layers):
+            with traced_as_calls(layers), named_operations():
                 traced = trace(layers, signature)
         except Exception as error:  # a layer may raise anything where a size is not known
             raise untraceable(Format.ONNX, name, signature, error) from error

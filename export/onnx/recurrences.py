@@ -5,12 +5,12 @@ TensorFlow traces such a layer as a loop over the steps, which ONNX Runtime runs
 
 import contextlib
 import functools
-import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from keras_pe.export.model.recurrent_weights import OPERATORS, packed
 from keras_pe.export.model.watch.keras_internals import replaced_methods
+from keras_pe.export.onnx.operator_calls import call_operator
 
 
 @contextlib.contextmanager
@@ -64,7 +64,7 @@ class _Call:
         }
         if operator == "GRU":
             attributes["linear_before_reset"] = int(layer.cell.reset_after)
-        self.token = json.dumps([operator, attributes])
+        self.operator, self.attributes = operator, attributes
         self.scope = f"{layer.path}/"  # the slash at the end makes it absolute
         self.weights = [tf.constant(value) for value in packed(layer.cell).values()]
 
@@ -76,9 +76,8 @@ class _Call:
         with tf.name_scope(self.scope):
             weights = [graph.capture(value, name) for name, value in zip("WRB", self.weights, strict=True)]
         inputs = [sequences, *weights, *states]
-        results = tf.raw_ops.PyFuncStateless(input=inputs, token=self.token, Tout=["float32"] * (1 + len(states)))
         shapes = [(*sequences.shape[:2], states[0].shape[-1]), *(state.shape for state in states)]
-        return [tf.ensure_shape(result, shape) for result, shape in zip(results, shapes, strict=True)]
+        return call_operator(self.operator, inputs, shapes, self.attributes)
 
 
 def _inner_loop(

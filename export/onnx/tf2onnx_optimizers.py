@@ -22,6 +22,12 @@ def optimizer_repairs() -> list[tuple[Any, Any, Any]]:
         (TransposeOptimizer, "_handle_nhwc_tranpose", _moved_within_graph(move)),
         (TransposeOptimizer, "_optimize_at_current_graph_level", _moved_in_turn),
         (TransposeOptimizer, "_add_handler", _biases_of_channels(add)),
+        (
+            TransposeOptimizer,
+            "_reduce_latest_handler",
+            _reduced_as_it_stands(TransposeOptimizer._reduce_latest_handler),
+        ),
+        (TransposeOptimizer, "_initialize_handlers", _moved_past_activations(TransposeOptimizer._initialize_handlers)),
         (ReshapeOptimizer, "_optimize_reshape", _squeezed_outputs(ReshapeOptimizer._optimize_reshape)),
     ]
 
@@ -107,6 +113,39 @@ def _moves(optimizer: Any, graph: Any) -> bool:
             optimizer._remove_useless_tranpose(node)
             is_any = True
     return is_any
+
+
+def _reduced_as_it_stands(move: Callable[[Any, Any, Any], bool]) -> Callable[[Any, Any, Any], bool]:
+    """Takes out a transposition before a reduction that drops its axes, where those that are left stay in order.
+
+    tf2onnx moves one only past a reduction that keeps its axes, and an average over an image keeps none.
+    """
+
+    def reduce(optimizer: Any, transposition: Any, node: Any) -> bool:
+        keepdims = node.get_attr("keepdims")
+        if keepdims is None or keepdims.i or len(node.inputs) < 2 or not node.inputs[1].is_const():
+            return move(optimizer, transposition, node)
+        order = list(transposition.get_attr("perm").ints)
+        axes = {order[axis] for axis in node.inputs[1].get_tensor_value()}
+        left = [axis for axis in order if axis not in axes]
+        if left != sorted(left):
+            return False
+        graph = optimizer._g
+        constant = graph.make_const(f"{node.name}_axes", np.array(sorted(axes)))
+        graph.replace_inputs(node, [transposition.input[0], constant.output[0]])
+        return True
+
+    return reduce
+
+
+def _moved_past_activations(initialize: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Moves transpositions past the activations that tf2onnx itself never writes."""
+
+    def initialize_handlers(optimizer: Any) -> None:
+        initialize(optimizer)
+        optimizer._handler_map["HardSwish"] = optimizer._handler_map["Relu"]
+
+    return initialize_handlers
 
 
 def _squeezed_outputs(optimize: Callable[[Any, Any, Any], bool]) -> Callable[[Any, Any, Any], bool]:

@@ -90,6 +90,32 @@ def replaced_attributes(layer: Any, values: Mapping[str, Any]) -> Iterator[None]
 
 
 @contextlib.contextmanager
+def replaced_functions(module: Any, functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+    """Gives a module other functions, as this thread sees them: to any other they stay what they are.
+
+    Args:
+        module: The module through which they are called.
+        functions: By name what is called instead, with the usual function and then its arguments.
+    """
+    thread = threading.get_ident()
+
+    def chosen(function: Callable[..., Any], usual: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(usual)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return function(usual, *args, **kwargs) if threading.get_ident() == thread else usual(*args, **kwargs)
+
+        return call
+
+    with one_at_a_time:
+        usual = {name: getattr(module, name) for name in functions}
+        vars(module).update({name: chosen(function, usual[name]) for name, function in functions.items()})
+        try:
+            yield
+        finally:
+            vars(module).update(usual)
+
+
+@contextlib.contextmanager
 def resizing_to_tensors() -> Iterator[None]:
     """Lets `keras.ops.image.resize` take a size of tensors, in this thread.
 
@@ -99,62 +125,45 @@ def resizing_to_tensors() -> Iterator[None]:
     import keras
     from keras.src.ops import image
 
-    thread, usual = threading.get_ident(), image.resize
-
-    @functools.wraps(usual)
-    def resize(images: Any, size: Any, *args: Any, **kwargs: Any) -> Any:
+    def resize(usual: Callable[..., Any], images: Any, size: Any, *args: Any, **kwargs: Any) -> Any:
         is_of_tensors = isinstance(size, list | tuple) and any(keras.ops.is_tensor(length) for length in size)
-        own = image._resize if is_of_tensors and threading.get_ident() == thread else usual
-        return own(images, size, *args, **kwargs)
+        return (image._resize if is_of_tensors else usual)(images, size, *args, **kwargs)
 
-    with one_at_a_time:
-        image.resize = keras.ops.image.resize = resize
-        try:
-            yield
-        finally:
-            image.resize = keras.ops.image.resize = usual
+    with replaced_functions(image, {"resize": resize}), replaced_functions(keras.ops.image, {"resize": resize}):
+        yield
 
 
-@contextlib.contextmanager
-def replaced_tensorflow_resizing(resize: Callable[..., Any]) -> Iterator[None]:
-    """Gives `tf.image.resize`, by which Keras resizes on TensorFlow, another implementation, in this thread.
-
-    It is called with TensorFlow's own, then the arguments.
-    """
+def replaced_tensorflow_resizing(resize: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
+    """Gives `tf.image.resize`, by which Keras resizes on TensorFlow, another implementation, in this thread."""
     import tensorflow as tf
 
-    thread, usual = threading.get_ident(), tf.image.resize
-
-    @functools.wraps(usual)
-    def chosen(*args: Any, **kwargs: Any) -> Any:
-        is_here = threading.get_ident() == thread
-        return resize(usual, *args, **kwargs) if is_here else usual(*args, **kwargs)
-
-    with one_at_a_time:
-        tf.image.resize = chosen
-        try:
-            yield
-        finally:
-            tf.image.resize = usual
+    return replaced_functions(tf.image, {"resize": resize})
 
 
 @contextlib.contextmanager
-def replaced_operations(operations: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
-    """Gives `keras.ops` other implementations of core operations on TensorFlow, in this thread."""
-    from keras.src.backend.tensorflow import core
+def replaced_operations(
+    core: Mapping[str, Callable[..., Any]] | None = None,
+    nn: Mapping[str, Callable[..., Any]] | None = None,
+    normalizations: Mapping[str, Callable[..., Any]] | None = None,
+) -> Iterator[None]:
+    """Gives `keras.ops` other implementations on TensorFlow, in this thread.
 
-    thread = threading.get_ident()
+    Args:
+        core: Of core operations, by name.
+        nn: Of activations, by name.
+        normalizations: Of `layer_normalization` and `rms_normalization`, by these names.
+    """
+    from keras.src.backend.tensorflow import core as core_module
+    from keras.src.backend.tensorflow import nn as nn_module
+    from keras.src.ops import nn as normalizations_module
 
-    def chosen(own: Callable[..., Any], usual: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return (own if threading.get_ident() == thread else usual)(*args, **kwargs)
-
-    with one_at_a_time:
-        usual = {name: getattr(core, name) for name in operations}
-        vars(core).update({name: functools.partial(chosen, own, usual[name]) for name, own in operations.items()})
-        try:
-            yield
-        finally:
-            vars(core).update(usual)
+    private = {f"_{name}": function for name, function in (normalizations or {}).items()}
+    with (
+        replaced_functions(core_module, core or {}),
+        replaced_functions(nn_module, nn or {}),
+        replaced_functions(normalizations_module, private),
+    ):
+        yield
 
 
 @contextlib.contextmanager

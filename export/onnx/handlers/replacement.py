@@ -1,5 +1,6 @@
 """Writes the ONNX nodes that take the place of one TensorFlow node: what every handler is made of."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from keras_pe.export.onnx.handlers import opsets
 
 # tf2onnx's own, which some of ours go on with.
 _OWN = {"CTCGreedyDecoder": CTCGreedyDecoder.version_11, "Cumprod": CumProd.version_10, "Einsum": Einsum.version_12}
+
+_AXES_ARE_INPUTS = 18  # since this opset, those of every reduction but ReduceSum
 
 
 class Replacement:
@@ -95,6 +98,12 @@ class Replacement:
     def emit_all(self, operator: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
         """Writes one ONNX node and returns the names of its outputs."""
         return list(self._graph.make_node(operator, list(inputs), attr=attributes, output_count=outputs).output)
+
+    def emit_reduction(self, operator: str, tensor: str, axes: Iterable[int]) -> str:
+        """Writes a reduction that keeps its axes, which became an input in opset 18, and returns its result's name."""
+        if self.opset >= _AXES_ARE_INPUTS:
+            return self.emit(operator, tensor, self.integers(*axes), keepdims=1)
+        return self.emit(operator, tensor, axes=list(axes), keepdims=1)
 
     def emit_ml(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Writes one node of ONNX's second domain, whose operators take texts, and returns the name of its output."""

@@ -1,0 +1,107 @@
+"""What Keras calls by a name that ONNX has as well is one operator of the file."""
+
+import collections
+
+import keras
+import numpy as np
+import onnx
+import pytest
+
+from keras_pe.export import export_onnx
+
+L = keras.layers
+
+
+def _operators(model, folder, **options):
+    path = export_onnx(model, folder / "model.onnx", **options).path
+    return collections.Counter(node.op_type for node in onnx.load(path).graph.node)
+
+
+def _model(*layers, shape=(None, 6, 8)):
+    keras.utils.set_random_seed(0)
+    x = inputs = keras.Input(shape)
+    for layer in layers:
+        x = layer(x)
+    model = keras.Model(inputs, x)
+    rng = np.random.default_rng(0)
+    for weight in model.weights:
+        weight.assign(weight + 0.3 * rng.normal(size=weight.shape))
+    return model
+
+
+class Functions(L.Layer):
+    """Calls the operations themselves, as a layer of one's own does."""
+
+    def call(self, x):
+        ops = keras.ops
+        x = ops.layer_normalization(x, epsilon=1e-2) + ops.rms_normalization(x)
+        return ops.gelu(x, approximate=False) + ops.hard_silu(x)
+
+
+class Slope(L.Layer):
+    """Returns the derivative of an activation, as a model of energies and forces does."""
+
+    def call(self, x):
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = keras.ops.gelu(x, approximate=False)
+        return tape.gradient(y, x)
+
+
+def test_a_layer_normalization_is_one_operator_from_the_set_that_has_it(tmp_path):
+    model = _model(L.LayerNormalization(), L.LayerNormalization(axis=(-2, -1)), L.LayerNormalization(scale=False))
+    assert _operators(model, tmp_path) == {"LayerNormalization": 3}
+    operators = _operators(model, tmp_path, opset_version=15)
+    assert not operators["LayerNormalization"]
+    assert operators["ReduceMean"] == 6
+
+
+def test_large_means_cost_no_digits_at_any_operator_set(tmp_path):
+    # x - mean is exact to half an ulp of x, 3e-5 at 1000, which the scale of 1 / std leaves as it is for a std of 1.
+    import onnxruntime
+
+    model = _model(L.LayerNormalization())
+    x = 1000 + np.random.default_rng(1).normal(size=(2, 3, 6, 8)).astype("float32")
+    gamma, beta = (np.asarray(v, "float64") for v in model.weights)
+    exact = x.astype("float64")
+    expected = (exact - exact.mean(-1, keepdims=True)) / np.sqrt(exact.var(-1, keepdims=True) + 1e-3) * gamma + beta
+    for opset in (15, 18):
+        path = export_onnx(model, tmp_path / f"{opset}.onnx", opset_version=opset).path
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        (actual,) = session.run(None, {session.get_inputs()[0].name: x})
+        spread = np.abs(gamma).max() / np.sqrt(exact.var(-1).min() + 1e-3)
+        assert np.abs(actual - expected).max() <= 4 * 2**-15 * spread, opset
+
+
+def test_axes_that_are_not_the_last_are_normalized_as_before(tmp_path):
+    operators = _operators(_model(L.LayerNormalization(axis=2)), tmp_path)
+    assert not operators["LayerNormalization"]
+
+
+def test_operations_are_named_wherever_they_are_called(tmp_path):
+    operators = _operators(_model(Functions()), tmp_path)
+    assert operators["LayerNormalization"] == operators["HardSwish"] == operators["Erf"] == operators["Pow"] == 1
+    assert not operators["Reciprocal"]
+
+
+def test_a_derivative_is_exported_as_keras_computes_it(tmp_path):
+    x = keras.Input(batch_shape=(2, 8))
+    assert _operators(keras.Model(x, Slope()(x)), tmp_path)["Erf"] == 1
+
+
+def test_a_normalization_in_half_precision_computes_in_float32(tmp_path):
+    model = _model(L.LayerNormalization(dtype="mixed_float16"), L.Dense(3, dtype="mixed_float16"))
+    assert _operators(model, tmp_path, half_precision=True)["Cast"]
+
+
+@pytest.mark.parametrize("activation", ["relu6", "hard_silu"])
+def test_a_convolutional_network_is_transposed_at_its_ends_alone(activation, tmp_path):
+    squeeze = [L.GlobalAveragePooling2D(keepdims=True), L.Conv2D(4, 1, activation=activation)]
+    block = [L.Conv2D(6, 3, activation=activation), L.BatchNormalization(), L.DepthwiseConv2D(3)]
+    block.append(L.Activation(activation))
+    operators = _operators(_model(*block, *squeeze, shape=(12, 12, 3)), tmp_path)
+    assert operators["Transpose"] <= 2
+    operators = _operators(_model(*block, L.GlobalAveragePooling2D(), L.Dense(2), shape=(12, 12, 3)), tmp_path)
+    assert operators["Transpose"] == 1
