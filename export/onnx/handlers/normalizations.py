@@ -9,19 +9,21 @@ _LAYER_NORMALIZATION = 17  # the first opset that has it
 
 
 def layer_normalization(ctx: Replacement, attributes: dict[str, Any]) -> None:
-    """The operator, or what it means: the squares of what is left of the mean, so that large means cost no digits."""
+    """The operator, or its meaning in a spelling that no runtime takes for it: not every release computes it well."""
     x, gamma, beta = ctx.inputs
     if ctx.opset >= _LAYER_NORMALIZATION:
         ctx.finish(ctx.emit("LayerNormalization", x, gamma, beta, **attributes))
         return
     centered = ctx.emit("Sub", x, _mean(ctx, x, attributes))
-    ctx.finish(ctx.emit("Add", _scaled(ctx, centered, gamma, attributes), beta))
+    squares = ctx.emit("Mul", centered, centered)
+    ctx.finish(ctx.emit("Add", _scaled(ctx, centered, squares, gamma, attributes), beta))
 
 
 def rms_normalization(ctx: Replacement, attributes: dict[str, Any]) -> None:
-    """In the spelling that ONNX Runtime fuses: the standard's own operator is of opset 23."""
+    """In the spelling that ONNX Runtime fuses, with a power: the standard's own operator is of opset 23."""
     x, scale = ctx.inputs
-    ctx.finish(_scaled(ctx, x, scale, attributes))
+    squares = ctx.emit("Pow", x, ctx.constant_like(2, x))
+    ctx.finish(_scaled(ctx, x, squares, scale, attributes))
 
 
 def gelu(ctx: Replacement, attributes: dict[str, Any]) -> None:
@@ -37,9 +39,8 @@ def hard_swish(ctx: Replacement, attributes: dict[str, Any]) -> None:
     ctx.finish(ctx.emit("HardSwish", *ctx.inputs))
 
 
-def _scaled(ctx: Replacement, x: str, scale: str, attributes: dict[str, Any]) -> str:
+def _scaled(ctx: Replacement, x: str, squares: str, scale: str, attributes: dict[str, Any]) -> str:
     """Returns a tensor over its root mean square, times the scale."""
-    squares = ctx.emit("Pow", x, ctx.constant_like(2, x))
     variance = ctx.emit("Add", _mean(ctx, squares, attributes), ctx.constant_like(attributes["epsilon"], x))
     return ctx.emit("Mul", ctx.emit("Div", x, ctx.emit("Sqrt", variance)), scale)
 
