@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from keras_pe.export.parity.presentation.tables import number
-from keras_pe.export.parity.reports.document import Axis, Limit, Picture, Points, Steps
+from keras_pe.export.parity.reports.document import Limit, Picture, PictureAxis, Points, Steps
 from keras_pe.export.results import Comparison, ErrorProfile, LayerResult, RuntimeResult
 
 _UNIT = "in the output's own unit"
@@ -28,8 +28,8 @@ def by_position(profile: ErrorProfile, comparison: Comparison) -> Picture:
     return Picture(
         f"Error by position, {_place(profile)}",
         f"Largest error {number(comparison.max_abs_diff)}, allowed {number(comparison.tolerance)}.",
-        Axis(f"position (index along axis {profile.axis or 0})", "linear"),
-        Axis(f"largest |difference|\n({_UNIT})", "log"),
+        PictureAxis(f"position (index along axis {profile.axis or 0})", "linear"),
+        PictureAxis(f"largest |difference|\n({_UNIT})", "log"),
         (Steps("this runtime", edges, profile.errors), *own),
         (Limit("allowed", comparison.tolerance, "y"),),
     )
@@ -50,8 +50,8 @@ def by_size(profile: ErrorProfile, comparison: Comparison) -> Picture:
     return Picture(
         f"Error histogram, {_place(profile)}",
         said,
-        Axis(f"|difference| ({_UNIT})", "log"),
-        Axis("number of values", "count"),
+        PictureAxis(f"|difference| ({_UNIT})", "log"),
+        PictureAxis("number of values", "count"),
         drawn,
         (Limit("allowed", comparison.tolerance, "x"),),
     )
@@ -77,8 +77,8 @@ def by_layer(result: RuntimeResult) -> Picture:
     return Picture(
         "Layer by layer",
         said + " At the left end: no difference. At the right end: no finite one.",
-        Axis("largest |difference| of the layer's\noutput (in its own unit)", "log"),
-        Axis("", "names", tuple(layer.layer for layer in result.layers)),
+        PictureAxis("largest |difference| of the layer's\noutput (in its own unit)", "log"),
+        PictureAxis("", "names", tuple(layer.layer for layer in result.layers)),
         tuple(each for each in drawn if each.x),
     )
 

@@ -80,7 +80,7 @@ class TextTable:
 
 
 @dataclass(frozen=True)
-class Axis:
+class PictureAxis:
     """An axis of a picture.
 
     Attributes:
@@ -167,8 +167,8 @@ class Picture:
 
     title: str
     description: str
-    x: Axis
-    y: Axis
+    x: PictureAxis
+    y: PictureAxis
     content: tuple[Steps | Points, ...]
     limits: tuple[Limit, ...] = ()
 

@@ -14,7 +14,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from keras_pe.export.parity.reports.document import Axis, Picture, Points, Steps
+from keras_pe.export.parity.reports.document import Picture, PictureAxis, Points, Steps
 
 # Matplotlib draws with placeholders; in the SVG each becomes a variable of the page's style sheet. The variables hold
 # colors of Okabe and Ito's palette, and what they tell apart also differs in line, marker or words.
@@ -82,7 +82,7 @@ def _values(picture: Picture, axis: str) -> list[float]:
     return found
 
 
-def _set_scale(axis: Any, given: Axis, set_limits: Any, values: list[float]) -> None:
+def _set_scale(axis: Any, given: PictureAxis, set_limits: Any, values: list[float]) -> None:
     """Gives an axis its label, its ends and its ticks."""
     axis.set_label_text(given.label)
     shown = [min(max(value, _LEAST), _MOST) for value in values if 0 < value < math.inf]

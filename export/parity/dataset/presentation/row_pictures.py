@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_pe.export.parity.dataset.results import OutputSummary
-from keras_pe.export.parity.reports.document import Axis, Limit, Picture, Steps
+from keras_pe.export.parity.reports.document import Limit, Picture, PictureAxis, Steps
 from keras_pe.export.parity.statistics.histogram import Histogram
 
 _BINS_A_DECADE = 4
@@ -30,7 +30,7 @@ def pictures(output: OutputSummary) -> Iterator[Picture]:
 
 
 def _histogram(title: str, said: str, label: str, steps: Steps, limits: tuple[Limit, ...]) -> Picture:
-    return Picture(title, said, Axis(label, "log"), Axis("number of rows", "count"), (steps,), limits)
+    return Picture(title, said, PictureAxis(label, "log"), PictureAxis("number of rows", "count"), (steps,), limits)
 
 
 def _steps(found: Histogram) -> Steps | None:
