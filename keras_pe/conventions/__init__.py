@@ -3,6 +3,7 @@
 from keras_pe.conventions.catalogue import CONVENTIONS, convention, from_convention
 from keras_pe.conventions.definition import Convention
 from keras_pe.conventions.identification.match import Match, identify
+from keras_pe.conventions.keras_hub import rotary_from_keras_hub
 from keras_pe.conventions.permutation import channel_permutation
 from keras_pe.conventions.rotary import RotaryMatch, identify_rotary, permute_rotary_weights
 
@@ -17,4 +18,5 @@ __all__ = [
     "identify",
     "identify_rotary",
     "permute_rotary_weights",
+    "rotary_from_keras_hub",
 ]

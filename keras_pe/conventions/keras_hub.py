@@ -1,0 +1,83 @@
+"""Reads the rotary layers of keras-hub."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keras_pe.layers.rotary_position_encoding import RotaryPositionEncoding
+
+
+def rotary_from_keras_hub(layer: Any, **kwargs: Any) -> "RotaryPositionEncoding":
+    """Returns the layer that does what a rotary layer of keras-hub is meant to do.
+
+    It takes the same call, `layer(inputs, start_index=..., positions=...)`. Outputs agree to the rounding of float32
+    angles, but for two faults: Llama's `position_scaling_factor`, which has no effect there, scales positions, and
+    YaRN's temperature is not rounded to the compute dtype.
+
+    Args:
+        layer: A `keras_hub.layers.RotaryEmbedding`, or Llama's or Phi-3's own.
+        **kwargs: Further arguments of `RotaryPositionEncoding`; they win over those read.
+
+    Raises:
+        TypeError: If the layer is none of these.
+        ValueError: If it is a "dynamic" one, whose rates are no dynamic NTK's at any length, or has a
+            `denominator_dim`.
+
+    Source:
+        keras-hub 0.32.0, layers/modeling/rotary_embedding.py, models/llama/llama_rotary_embedding.py and
+        models/phi3/phi3_rotary_embedding.py.
+    """
+    from keras_pe.layers.rotary_position_encoding import RotaryPositionEncoding
+
+    if "RotaryEmbedding" not in {each.__name__ for each in type(layer).__mro__} or not hasattr(layer, "max_wavelength"):
+        raise TypeError(f"`layer` must be a RotaryEmbedding of keras-hub. Received: {type(layer).__name__}.")
+    if layer.denominator_dim is not None:
+        raise ValueError(
+            "`denominator_dim` must be None: its rates are those of a wider head, `max_wavelength ** (channels / "
+            f"denominator_dim)` as the base. Received: denominator_dim={layer.denominator_dim}."
+        )
+    read = {
+        "base": layer.max_wavelength,
+        "scaling": _scaling(layer),
+        "sequence_axis": layer.sequence_axis,
+        "feature_axis": layer.feature_axis,
+        "dtype": layer.dtype_policy,
+    }
+    return RotaryPositionEncoding(**{**read, **kwargs})
+
+
+def _scaling(layer: Any) -> dict[str, Any] | None:
+    """Returns the scaling of a layer in the words of Hugging Face."""
+    if getattr(layer, "inverese_freq_long_factor", None) is not None:  # as keras-hub spells it
+        return {
+            "rope_type": "longrope",
+            "short_factor": [float(each) for each in layer.inverese_freq_short_factor],
+            "long_factor": [float(each) for each in layer.inverese_freq_long_factor],
+            "original_max_position_embeddings": layer.pretraining_sequence_length,
+            "attention_factor": layer.embedding_scaling_factor,
+        }
+    if getattr(layer, "frequency_adjustment_factor", None) is not None:
+        return {
+            "rope_type": "llama3",
+            "factor": layer.frequency_adjustment_factor,
+            "low_freq_factor": layer.low_freq_factor,
+            "high_freq_factor": layer.high_freq_factor,
+            "original_max_position_embeddings": layer.pretraining_sequence_length,
+        }
+    if layer.rope_type == "yarn":
+        return {
+            "rope_type": "yarn",
+            "factor": layer.scaling_factor,
+            "beta_fast": layer.beta_fast,
+            "beta_slow": layer.beta_slow,
+            "original_max_position_embeddings": layer.original_max_position_embeddings,
+            "truncate": layer.truncate,
+        }
+    if layer.scaling_factor == 1.0:
+        return None
+    if layer.rope_type == "linear":
+        return {"rope_type": "linear", "factor": layer.scaling_factor}
+    raise ValueError(
+        "`rope_type` must be 'linear' or 'yarn': its 'dynamic' divides all rates at any length, as no model was "
+        "trained. RotaryPositionEncoding.from_rope_parameters(config, length=...) reads the model's own configuration. "
+        f"Received: rope_type={layer.rope_type!r}."
+    )
