@@ -122,7 +122,7 @@ def costs(medians: Medians, beside: dict[str, Any]) -> str:
         "memory of a call, positions given, (32, 512), `tf.function`": ("memory, TensorFlow, tf.function", _bytes),
         "memory of a call, positions given, (32, 512), eager": ("memory, TensorFlow, eager", _bytes),
     }
-    header = ("", BASE, "keras_pe", "`max_length=8192`", "`max_length=65536`")
+    header = ("cost", BASE, "keras_pe", "`max_length=8192`", "`max_length=65536`")
     lines = [
         (title, *(form(medians[f"{key}/{each}"]) if f"{key}/{each}" in medians else "" for each in whose))
         for title, (key, form) in rows.items()
