@@ -70,6 +70,7 @@ class Cause(StrEnum):
     OTHER_ORDER = "other order"
     LAYER_LEFT_OUT = "layer left out"
     OPERATION_LEFT_OUT = "operation left out"
+    OPERATION_ADDED = "operation added"
     # What has become of what a layer is given.
     DROPPED_MASK = "dropped mask"
     INVERTED_MASK = "inverted mask"
@@ -77,6 +78,8 @@ class Cause(StrEnum):
     DROPPED_CAUSAL_MASK = "dropped causal mask"
     ADDED_CAUSAL_MASK = "added causal mask"
     OTHER_INPUT = "other input"
+    EXCHANGED_INPUTS = "exchanged inputs"
+    REPEATED_ROW = "repeated row"
     SCALED_INPUT = "scaled input"
     REVERSED_INPUT = "reversed input"
     CLIPPED_INPUT = "clipped input"

@@ -65,7 +65,7 @@ def diagnose(
     """
     probe = Probe(run, runner, reference, roles, budget=budget or Budget())
     trace = next(iter(probe.attempt("a look inside the artifact", _trace)), LayerTrace())
-    probe = replace(probe, faults=trace.faults)
+    probe = replace(probe, faults=trace.faults, others=trace.others)
     return replace(run.result, layers=trace.layers, proof=trace.proof, findings=find_causes(probe, trace))
 
 

@@ -1,7 +1,7 @@
 """A recorded call of a layer made again, with one thing about the layer or what it is given changed."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -62,29 +62,33 @@ def with_numbers(fault: LayerFault, numbers: Mapping[str, float]) -> Array:
         return with_attributes(fault, public) if public else call(fault.call.layer, given(fault), fault)
 
 
-def with_weight(fault: LayerFault, variable: Any, value: Array) -> Array:
-    """Returns what the layer gives with other values of one weight."""
-    with state_left_alone([(variable, as_tensor(value.astype(variable.dtype)))]):
+def with_weights(fault: LayerFault, values: Iterable[tuple[Any, Array]]) -> Array:
+    """Returns what the layer gives with other values of some of its weights."""
+    others = [(variable, as_tensor(array.astype(variable.dtype))) for variable, array in values]
+    with state_left_alone(others):
         return call(fault.call.layer, given(fault), fault)
 
 
-def with_input(fault: LayerFault, old: Array, new: Array) -> Array:
-    """Returns what the layer gives with another array in the place of one that it was given."""
+def with_inputs(fault: LayerFault, pairs: Iterable[tuple[Array, Array]]) -> Array:
+    """Returns what the layer gives with other arrays in the places of some that it was given."""
     import keras
 
     def put(leaf: Any) -> Any:
         if not keras.ops.is_tensor(leaf):
             return leaf
         array = as_array(leaf)
-        is_meant = array.shape == old.shape and array.dtype == old.dtype and np.array_equal(array, old)
-        return as_tensor(new.astype(array.dtype)) if is_meant else leaf
+        fitting = (new for old, new in pairs if old.dtype == array.dtype and np.array_equal(array, old))
+        new = next(fitting, None)
+        return leaf if new is None else as_tensor(new.astype(array.dtype))
 
     return call(fault.call.layer, keras.tree.map_structure(put, given(fault)), fault)
 
 
 def shown(fault: LayerFault, result: Array | None) -> Array | None:
     """Returns what the layer in which a fault shows makes of a result."""
-    return result if fault.through is None or result is None else with_input(fault.through, fault.expected, result)
+    if fault.through is None or result is None:
+        return result
+    return with_inputs(fault.through, [(fault.expected, result)])
 
 
 def first_steps(fault: LayerFault) -> LayerFault | None:

@@ -1,13 +1,15 @@
 """Where: the layers at fault, found by putting Keras' own outputs in the place of the artifact's, one after another."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from keras_pe.export.comparison.law import flat_tolerance, is_float
+from keras_pe.export.comparison.law import flat_tolerance
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.parity.diagnosis.budget import OutOfTimeError
 from keras_pe.export.parity.diagnosis.folded_normalization import is_foldable
-from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.layer_fault import LayerFault, with_surroundings
+from keras_pe.export.parity.diagnosis.other_cases import OtherCases
 from keras_pe.export.parity.diagnosis.output_locations import OutputLocations
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput, record_outputs
@@ -16,7 +18,6 @@ from keras_pe.export.results import Array, LayerResult, Proof
 
 _MOST_FAULTS = 32
 _SLACK = 4.0  # for values of which no noise is known
-_MOST_BEFORE = 8
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,14 @@ class LayerTrace:
     Attributes:
         layers: Layer by layer; empty where the artifact cannot be read inside, or there are no layers.
         faults: The layers at fault, in the order of computation.
+        others: Returns a fault as it is in each other case.
         proof: What the artifact returns with their outputs replaced; None where nothing was.
         is_sound_inside: Whether the artifact, read inside and without optimizations, returns what Keras returns.
     """
 
     layers: tuple[LayerResult, ...] = ()
     faults: tuple[LayerFault, ...] = ()
+    others: Callable[[LayerFault], Iterable[LayerFault]] = lambda fault: ()
     proof: Proof | None = None
     is_sound_inside: bool = False
 
@@ -46,7 +49,10 @@ def trace_faults(probe: Probe, reference: KerasReference, expectation: Expectati
     if "intermediates" not in probe.runner.capabilities:
         return LayerTrace()
     outputs = record_outputs(reference, expectation)
-    return _Walk(probe, expectation, outputs).trace() if outputs else LayerTrace()
+    if not outputs:
+        return LayerTrace()
+    trace = _Walk(probe, expectation, outputs).trace()
+    return replace(trace, others=OtherCases(probe, reference, expectation, trace.faults).of)
 
 
 class _Walk:
@@ -78,7 +84,8 @@ class _Walk:
         outputs = [blamed.get(each.number, each) for each in self._outputs]
         differing = differing - self._passed_over
         results = tuple(self._result(each, plain[each.number], before, each.number in differing) for each in outputs)
-        return LayerTrace(results, tuple(fault for _, fault in self._faults), self._proof(), is_sound)
+        faults = tuple(fault for _, fault in self._faults)
+        return LayerTrace(results, faults, proof=self._proof(), is_sound_inside=is_sound)
 
     def _first_that_differs(self) -> RecordedOutput | None:
         done = {output.number for output, _ in self._faults} | self._passed_over
@@ -125,22 +132,25 @@ class _Walk:
             after = self._folded_after(output)
             location = None if after is None else self._artifact.locate(after)
             if after is not None and location is not None and location.mends_more_than([after.number]):
-                fault = LayerFault(output.call, output.index, location.match.tensor, None, output.tolerance, after.call)
+                fault = self._fault(output, location.match)
+                fault = replace(fault, folded=after.call)
                 return self._put(output, fault, after.array, location.match)
         tensors = self._artifact.tensors
         if found is None and not self._artifact.named(output) and self._replace_next(output):
             return True
         if found is None:
-            held = next((tensors.arrays[name] for name in self._artifact.named(output)), None)
-            self._faults.append(
-                (output, LayerFault(output.call, output.index, None, None, output.tolerance, held=held))
-            )
+            name = next(iter(self._artifact.named(output)), None)
+            fault = replace(self._fault(output), held_in=name, held=tensors.arrays[name] if name else None)
+            self._faults.append((output, fault))
             return False
         actual = tensors.in_shape(found.match, output.array.shape)
-        fault = LayerFault(output.call, output.index, found.match.tensor, actual, output.tolerance)
-        fault = replace(fault, loose=output.loose_inputs, before=self._before(output), unsure=self._unsure(output))
-        fault = replace(fault, reordered=self._reordered(output))
+        fault = replace(self._fault(output, found.match), actual=actual, unsure=self._unsure(output))
+        fault = with_surroundings(fault, output, self._outputs, self._inputs, tensors)
         return self._put(output, fault, output.array, found.match)
+
+    def _fault(self, output: RecordedOutput, match: TensorMatch | None = None) -> LayerFault:
+        sizes = self._probe.sizes(self._inputs)
+        return LayerFault(output.call, output.index, output.tolerance, match, sizes=sizes)
 
     def _replace_next(self, output: RecordedOutput) -> bool:
         """Puts Keras' output in the place of what the next layer returns, where no tensor has a layer's own size."""
@@ -150,8 +160,8 @@ class _Walk:
             return False
         seen = after[0]
         actual = self._artifact.tensors.in_shape(location.match, seen.array.shape)
-        through = LayerFault(seen.call, seen.index, location.match.tensor, actual, seen.tolerance)
-        fault = LayerFault(output.call, output.index, None, None, output.tolerance, through=through)
+        through = replace(self._fault(seen, location.match), actual=actual)
+        fault = replace(self._fault(output), through=through)
         return self._put(output, fault, seen.array, location.match)
 
     def _put(self, output: RecordedOutput, fault: LayerFault, array: Array, match: TensorMatch) -> bool:
@@ -163,26 +173,7 @@ class _Walk:
         """Returns the layers before one that are known by their values alone: these may stand beside the way."""
         sources = [self._outputs[number] for number in output.sources]
         unsure = [each for each in sources if not self._artifact.named(each)]
-        return tuple(LayerFault(each.call, each.index, None, None, each.tolerance) for each in unsure)
-
-    def _before(self, output: RecordedOutput) -> tuple[tuple[str, Array], ...]:
-        """Returns what a layer may have been given: what was there before of a shape that it was given, or of one that
-        has steps as well; the nearest first."""
-        shapes = {array.shape for array in output.call.inputs if is_float(array.dtype)}
-        outputs = [(each.call.path, each.array) for each in self._outputs[: output.number]]
-        numbers = [pair for pair in self._inputs.items() if pair[1].dtype.kind in "iuf"]
-        known = [*reversed(outputs), *numbers]
-        fitting = (
-            pair for pair in known if pair[1].shape in shapes or (*pair[1].shape[:1], *pair[1].shape[2:]) in shapes
-        )
-        return tuple(fitting)[:_MOST_BEFORE]
-
-    def _reordered(self, output: RecordedOutput) -> tuple[tuple[int, Array], ...]:
-        """Returns what the artifact holds of a layer's inputs in another order."""
-        floats = [(n, array) for n, array in enumerate(output.call.inputs) if is_float(array.dtype) and array.size > 1]
-        held = self._artifact.tensors
-        found = [(n, other) for n, x in floats for other in held.reordered(x, _SLACK * flat_tolerance(x))]
-        return tuple(found[:_MOST_BEFORE])
+        return tuple(map(self._fault, unsure))
 
     def _folded_after(self, output: RecordedOutput) -> RecordedOutput | None:
         """Returns the normalization after a layer that an exporter may have folded into its weights."""

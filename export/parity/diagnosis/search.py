@@ -1,14 +1,15 @@
-"""The smallest edit of a recorded call that gives the artifact's numbers, searched for within the time that is left."""
+"""The smallest edit of a call that gives the artifact's numbers in every case, searched for while time is left."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 
 from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.parity.diagnosis.budget import OutOfTimeError
-from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit
+from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Site
 from keras_pe.export.parity.diagnosis.fitting import fitted
 from keras_pe.export.parity.diagnosis.layer_call import first_steps, shown
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
@@ -18,17 +19,18 @@ from keras_pe.export.parity.diagnosis.sites.directions import other_directions
 from keras_pe.export.parity.diagnosis.sites.inputs import altered_inputs, other_inputs
 from keras_pe.export.parity.diagnosis.sites.masks import other_masks
 from keras_pe.export.parity.diagnosis.sites.normalization import other_normalizations
-from keras_pe.export.parity.diagnosis.sites.operations import other_operations
+from keras_pe.export.parity.diagnosis.sites.operations import added_operations, other_operations
 from keras_pe.export.parity.diagnosis.sites.padding import other_paddings
 from keras_pe.export.parity.diagnosis.sites.resizing import other_places
-from keras_pe.export.parity.diagnosis.sites.weights import other_weights
-from keras_pe.export.results import Array, Finding
+from keras_pe.export.parity.diagnosis.sites.weights import other_weights, weights_together
+from keras_pe.export.results import Array, Cause, Finding
 
 EXPLAINS = 0.02
 """An edit explains a difference if it leaves at most this much of it."""
 _MOVED = 1e-3  # of a number: below that it has stayed what it was
-
-Site = Callable[[LayerFault], Edits]
+_TELLING = 4  # values that must be wrong, of all cases together: fewer are met by chance
+_SPREAD = 4e-3  # of numbers that are the same: each is fitted to float32 values
+_MANY_SIZES = 3  # cases of different sizes, for a number that goes with one of them
 
 OF_THE_LAYER: tuple[Site, ...] = (
     other_operations,
@@ -37,9 +39,11 @@ OF_THE_LAYER: tuple[Site, ...] = (
     other_attributes,
     other_normalizations,
     other_weights,
+    weights_together,
     other_paddings,
     other_places,
     other_inputs,
+    added_operations,
 )
 """What may have become of the layer itself, the likeliest and cheapest first."""
 
@@ -58,19 +62,17 @@ class Explanation:
 def explain(probe: Probe, fault: LayerFault, sites: Sequence[Site] = OF_THE_LAYER) -> Explanation | None:
     """Returns the edit of a call that gives the artifact's numbers: the first that is exact, or else the nearest.
 
+    What gives them in one case explains nothing if it does not in every other, or if they are too few.
+
     Args:
         probe: The time that is left, and what keeps what could not be tried.
         fault: The call and its output.
         sites: What is tried, in this order.
     """
-    seen = fault.through or fault
-    actual = seen.held if seen.actual is None else seen.actual
-    if actual is None:
+    difference = _Difference(fault)
+    if not difference.error > 0 or (difference.seen.actual is not None and difference.error == np.inf):
         return None
-    error = distance(actual, seen.expected)
-    if not error > 0 or (seen.actual is not None and error == np.inf):
-        return None
-    search = _Search(probe, fault, actual, error)
+    search = _Search(probe, difference)
     for number, site in enumerate(sites):
         try:
             if search.try_all(site):
@@ -82,109 +84,168 @@ def explain(probe: Probe, fault: LayerFault, sites: Sequence[Site] = OF_THE_LAYE
     return search.result()
 
 
+class _Difference:
+    """What is wrong with one call in one case, and what an edit of the call leaves of it."""
+
+    def __init__(self, fault: LayerFault) -> None:
+        self.fault, self.seen = fault, fault.through or fault
+        self.actual = self.seen.held if self.seen.actual is None else self.seen.actual
+        self.error = 0.0 if self.actual is None else distance(self.actual, self.seen.expected)
+        self.tolerance = self.seen.tolerance
+        self.allowed = self.tolerance if self.error == np.inf else max(EXPLAINS * self.error, self.tolerance)
+
+    def left_by(self, result: Array) -> float:
+        """Returns how far a result is from what the artifact holds."""
+        assert self.actual is not None
+        is_whole = self.seen.actual is not None or result.ndim < 3
+        forms = [result] if is_whole else [result, np.moveaxis(result, -1, 1)]
+        return min(distance(self.actual, each) for each in forms)
+
+    @property
+    def values_out(self) -> float:
+        """How many values are wrong; infinitely many where there are others than there should be."""
+        if self.actual is None or self.actual.shape != self.seen.expected.shape:
+            return np.inf
+        one, other = (array.astype(np.float64) for array in (self.actual, self.seen.expected))
+        return float(np.count_nonzero(~(np.abs(one - other) <= self.tolerance)))
+
+
 class _Search:
     """The edits of one call that have been tried, and the best of them."""
 
-    def __init__(self, probe: Probe, fault: LayerFault, actual: Array, error: float) -> None:
-        self.probe, self.fault, self.actual, self.error = probe, fault, actual, error
-        self.seen = fault.through or fault
-        self.allowed = self.seen.tolerance if error == np.inf else max(EXPLAINS * error, self.seen.tolerance)
+    def __init__(self, probe: Probe, difference: _Difference) -> None:
+        self.probe, self.first = probe, difference
         self.best: tuple[float, Edit] | None = None
         self.has_run = False
         self.refused: Exception | None = None
 
+    @cached_property
+    def others(self) -> list[_Difference]:
+        """The same in the other cases."""
+        found = map(_Difference, self.probe.others(self.first.fault))
+        return [each for each in found if each.actual is not None]
+
     def try_all(self, site: Site) -> bool:
         """Tries the edits of a site, and returns whether one is exact."""
-        self.probe.budget.tell(f"{site.__name__.replace('_', ' ')} of {self.fault.layer!r}")
+        self.probe.budget.tell(f"{site.__name__.replace('_', ' ')} of {self.first.fault.layer!r}")
+        begun = self._begun(site)
         try:
-            for edit in self._edits(site):
-                if isinstance(edit, NumericEdit):
-                    is_exact = any(self._try(each) for each in self._fit(edit))
-                else:
-                    is_exact = self._try(edit)
-                if is_exact:
-                    return True
+            for edit in site(self.first.fault):
+                if begun is None or self._begins(edit, begun):
+                    edits = self._fit(edit) if isinstance(edit, NumericEdit) else (edit,)
+                    if any(map(self._try, edits)):
+                        return True
         except OutOfTimeError:
             raise
         except Exception as error:  # whatever a layer raises where its configuration is asked for
-            self.refused = self.refused or error
+            self.probe.note(f"changes of the layer {self.first.fault.layer!r}", error)
         return False
 
     def result(self) -> Explanation | None:
         if self.best is None:
             if self.refused is not None and not self.has_run:
-                self.probe.note(f"changes of the layer {self.fault.layer!r}", self.refused)
+                self.probe.note(f"changes of the layer {self.first.fault.layer!r}", self.refused)
             return None
         left, edit = self.best
-        text = str(edit) + (f" That shows in the output of {self.seen.layer!r}." if self.fault.through else "")
-        shapes = f"another shape ({self.actual.shape}, not {self.fault.expected.shape})"
-        was = f"{self.error:.1e}" if self.error < np.inf else shapes
-        finding = Finding(edit.cause, f"{text} The difference falls from {was} to {left:.1e}.", self.fault.layer)
-        return Explanation(finding, left <= self.seen.tolerance)
+        seen, fault = self.first.seen, self.first.fault
+        text = str(edit) + (f" That shows in the output of {seen.layer!r}." if fault.through else "")
+        if self.first.error < np.inf:
+            was = f"{self.first.error:.1e}"
+        else:
+            assert self.first.actual is not None
+            was = f"another shape ({self.first.actual.shape}, not {fault.expected.shape})"
+        finding = Finding(edit.cause, f"{text} The difference falls from {was} to {left:.1e}.", fault.layer)
+        return Explanation(finding, left <= self.first.tolerance)
 
-    def _edits(self, site: Site) -> Iterator[Edit | NumericEdit]:
-        """Yields the edits of a site; of a recurrence those that begin as the artifact does."""
-        begun = first_steps(self.fault) if site in _STEP_BY_STEP else None
-        if begun is None or begun.actual is None:
-            yield from site(self.fault)
-            return
-        error = distance(begun.actual, begun.expected)
-        if error <= begun.tolerance:  # what is wrong begins later
-            yield from site(self.fault)
-            return
-        short = _Search(self.probe, begun, begun.actual, error)
-        for first, edit in zip(site(begun), site(self.fault), strict=True):
-            if isinstance(first, Edit) and short.left(first) <= short.allowed:
-                yield edit
-            elif isinstance(first, NumericEdit) and isinstance(edit, NumericEdit):
-                yield from (edit.edit(numbers) for numbers in short.found(first))
+    def _begun(self, site: Site) -> _Difference | None:
+        """Returns the first steps of a recurrence where these are wrong already: an edit has to begin as it does."""
+        steps = first_steps(self.first.fault) if site in _STEP_BY_STEP else None
+        begun = None if steps is None else _Difference(steps)
+        return begun if begun is not None and begun.error > begun.tolerance else None
+
+    def _begins(self, edit: Edit | NumericEdit, begun: _Difference) -> bool:
+        edits = [edit] if isinstance(edit, Edit) else [edit.edit(numbers) for numbers in self._found(edit, begun)]
+        return any(self._left(each, begun) <= begun.allowed for each in edits)
 
     def _try(self, edit: Edit) -> bool:
-        left = self.left(edit)
-        if left <= self.allowed and (self.best is None or left < self.best[0]):
-            self.best = (left, edit)
-        return left <= self.seen.tolerance
+        left = self._left(edit, self.first)
+        if left > self.first.allowed or (self.best is not None and left >= self.best[0]) or not self._holds(edit):
+            return False
+        self.best = (left, edit)
+        return left <= self.first.tolerance
 
-    def left(self, edit: Edit) -> float:
-        """Returns what an edit leaves of the difference; infinity where it is none that the layer takes."""
+    def _holds(self, edit: Edit) -> bool:
+        """Whether an edit that explains the first case explains every other one, and enough values in all of them."""
+        is_enough = sum(each.values_out for each in (self.first, *self.others)) >= _TELLING
+        return is_enough and all(self._left(edit, each, may_stay=True) <= each.allowed for each in self.others)
+
+    def _left(self, edit: Edit, difference: _Difference, *, may_stay: bool = False) -> float:
+        """Returns what an edit leaves of a difference; infinity where it is none that the layer takes.
+
+        Args:
+            edit: The edit.
+            difference: The case.
+            may_stay: Whether it may change nothing, which explains what is right.
+        """
         self.probe.budget.check()
-        result = self._computed(edit.compute)
+        result = self._computed(edit.compute, difference.fault)
         if result is None:
             return np.inf
         self.has_run = self.has_run or not edit.is_output
-        if distance(result, self.seen.expected) <= self.seen.tolerance:
-            return np.inf  # it changes nothing
-        is_whole = self.seen.actual is not None or result.ndim < 3
-        forms = [result] if is_whole else [result, np.moveaxis(result, -1, 1)]
-        return min(distance(self.actual, each) for each in forms)
+        if not may_stay and distance(result, difference.seen.expected) <= difference.tolerance:
+            return np.inf
+        return difference.left_by(result)
 
-    def _computed(self, compute: Callable[[], Array | None]) -> Array | None:
+    def _computed(self, compute: Callable[[LayerFault], Array | None], fault: LayerFault) -> Array | None:
         try:
             with state_left_alone(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of an attribute that is only tried
-                return shown(self.fault, compute())
+                return shown(fault, compute(fault))
         except Exception as error:  # whatever a layer raises: this change is none that it takes
             self.refused = self.refused or error
             return None
 
     def _fit(self, edit: NumericEdit) -> Iterator[Edit]:
-        return (edit.edit(numbers) for numbers in self.found(edit))
+        """Yields the edit with numbers that fit the first case; where these fit no other, as a size makes them."""
+        fits = list(self._found(edit, self.first))
+        yield from map(edit.edit, fits)
+        if len(edit.start) == 1 and fits:
+            fitting = edit.edit(fits[-1])
+            if self._left(fitting, self.first) <= self.first.allowed and not self._holds(fitting):
+                yield from self._by_size(edit)
 
-    def found(self, edit: NumericEdit) -> Iterator[dict[str, float]]:
+    def _by_size(self, edit: NumericEdit) -> Iterator[Edit]:
+        """Yields the edit with a number that goes with a dimension: another size is baked into the artifact."""
+        (name,) = edit.start
+        fits = [(each, [found[name] for found in self._found(edit, each)][-1:]) for each in (self.first, *self.others)]
+        known = [(each.fault.sizes, numbers[0]) for each, numbers in fits if numbers]
+        for dimension in self.first.fault.sizes:
+            if len({sizes[dimension] for sizes, _ in known}) < _MANY_SIZES:
+                continue
+            for power in (1, -1):
+                rates = [number / sizes[dimension] ** power for sizes, number in known]
+                if np.ptp(rates) <= _SPREAD * abs(np.mean(rates)):
+                    size = float(np.mean(rates)) ** -power
+                    said = edit.said({name: " / ".join((dimension, f"{size:.6g}")[::power])})
+                    compute = partial(_with_share, edit, name, dimension, size, power)
+                    yield Edit(Cause.FROZEN_LENGTH, said, compute, edit.is_output)
+
+    def _found(self, edit: NumericEdit, difference: _Difference) -> Iterator[dict[str, float]]:
         """Yields the numbers that fit, those that have moved, first as one would write them."""
+        names, seen = list(edit.start), difference.seen
 
         def compute(*numbers: float) -> Array:
             self.probe.budget.check()
-            result = shown(self.fault, edit.compute(*numbers))
+            result = shown(difference.fault, edit.compute(difference.fault, dict(zip(names, numbers, strict=True))))
             assert result is not None
             return result
 
         try:
             with state_left_alone(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                if self.seen.actual is None:
+                if seen.actual is None:
                     return
-                values = fitted(compute, tuple(edit.start.values()), self.seen.expected, self.seen.actual)
+                values = fitted(compute, tuple(edit.start.values()), seen.expected, seen.actual)
         except OutOfTimeError:
             raise
         except Exception:  # whatever a layer raises: these are no numbers that it takes
@@ -197,3 +258,10 @@ class _Search:
             }
             if moved:
                 yield moved
+
+
+def _with_share(
+    edit: NumericEdit, name: str, dimension: str, size: float, power: int, fault: LayerFault
+) -> Array | None:
+    """Returns what an edit gives with a number that is the share of one size in another."""
+    return edit.compute(fault, {name: (fault.sizes[dimension] / size) ** power})

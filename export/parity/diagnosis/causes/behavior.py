@@ -108,7 +108,7 @@ def clamped_size(probe: Probe) -> Iterator[Finding]:
         if probe.ask(probe.draw({**first_sizes(probe), dimension: high})) is None:
             text = f"It agrees up to {dimension} {low} and refuses {high}."
             yield Finding(Cause.LENGTH_LIMIT, text, probe.layer)
-        elif low > 1:
+        elif low > 1 and not probe.faults:  # of layers that are known their rows have told
             text = f"It agrees up to {dimension} {low}, and not from {high} on."
             yield Finding(Cause.CLAMPED_TABLE, text, probe.layer)
 

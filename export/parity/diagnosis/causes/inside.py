@@ -4,13 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
-from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNEXPLAINED, find_change
-from keras_pe.export.parity.diagnosis.search import OF_ITS_INPUTS, explain
+from keras_pe.export.parity.diagnosis.search import OF_ITS_INPUTS, OF_THE_LAYER, explain
+from keras_pe.export.parity.diagnosis.sites.outputs import rounded_inside, told_values
 from keras_pe.export.parity.diagnosis.weights import WeightComparison, WeightFault, compare_weights
 from keras_pe.export.results import Cause, Finding, RunStatus
 
@@ -64,49 +62,18 @@ def _explain(fault: LayerFault, probe: Probe) -> Finding | None:
     It is the layer by itself, or one before it that is known by chance alone, then what the values say by themselves,
     then what the layer is given.
     """
-    before = (replace(each, through=fault, sound_weights=fault.sound_weights) for each in fault.unsure)
+    before = [replace(each, through=fault, sound_weights=fault.sound_weights) for each in fault.unsure]
+    halves = [] if _computes_in_half(probe) else [name for name in probe.runner.float_dtypes() if name in _HALF]
+    of_values = (*([rounded_inside(halves)] if halves else ()), told_values)
+    tries = [*((each, OF_THE_LAYER) for each in (fault, *before)), (fault, of_values), (fault, OF_ITS_INPUTS)]
     nearly: Finding | None = None
-    for each in (fault, *before):
-        found = explain(probe, each)
+    for each, sites in tries:
+        found = explain(probe, each, sites)
         if found is not None and found.is_exact:
             return found.finding
         if found is not None:
             nearly = nearly or found.finding
-    told = _change_of_output(probe, fault)
-    if told is not None:
-        return told
-    found = explain(probe, fault, OF_ITS_INPUTS)
-    if found is not None and (found.is_exact or nearly is None):
-        return found.finding
     return nearly
-
-
-def _change_of_output(probe: Probe, fault: LayerFault) -> Finding | None:
-    """Returns what the values of a layer's output say by themselves."""
-    if fault.actual is None:
-        return None
-    change = find_change(fault.expected, fault.actual, fault.tolerance, OF_OUTPUTS)
-    if change is not None and change.cause is Cause.CLAMPED_TABLE:
-        return Finding(change.cause, str(change), fault.layer)
-    if not _computes_in_half(probe) and (halves := [d for d in probe.runner.float_dtypes() if d in _HALF]):
-        error = np.abs(fault.actual.astype(np.float64) - fault.expected.astype(np.float64)).max()
-        largest = np.abs(fault.expected.astype(np.float64)).max()
-        if error <= 2.0**-6 * largest:
-            text = (
-                f"The artifact has tensors of {' and '.join(halves)}, and is off by {error:.1e} of {largest:.2g} here."
-            )
-            return Finding(Cause.HALF_PRECISION, text, fault.layer)
-    if change is None or change.cause in UNEXPLAINED:
-        return None
-    is_start = change.cause is Cause.SHIFTED_ROWS and _is_position(fault)
-    cause = Cause.START_INDEX_OFF if is_start else change.cause
-    return Finding(cause, f"Its output is another. {change}", fault.layer)
-
-
-def _is_position(fault: LayerFault) -> bool:
-    from keras_pe.layers.base import PositionLayer
-
-    return isinstance(fault.call.layer, PositionLayer)
 
 
 def _computes_in_half(probe: Probe) -> bool:

@@ -1,8 +1,9 @@
-"""What an array may have become, where only what is computed from it can be seen: each is tried."""
+"""What an array may have become, where only what is computed from it can be seen: pure functions that are tried."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -18,53 +19,61 @@ class Proposal:
     Attributes:
         cause: What that is called.
         template: How it is said, with the array's name in braces.
-        array: The array.
+        change: Makes it of what the array should be.
     """
 
     cause: Cause
     template: str
-    array: Array
+    change: Callable[[Array], Array]
 
 
-def neutral(array: Array) -> Iterator[Proposal]:
-    """An array that was left out: where it is added, and where it is multiplied with."""
-    yield Proposal(Cause.MISSING_VALUES, "{} at zero", np.zeros_like(array))
-    yield Proposal(Cause.MISSING_VALUES, "{} at one", np.ones_like(array))
+AT_ZERO = Proposal(Cause.MISSING_VALUES, "{} at zero", np.zeros_like)
+AT_ONE = Proposal(Cause.MISSING_VALUES, "{} at one", np.ones_like)
+NEUTRAL = (AT_ZERO, AT_ONE)
+"""An array that was left out: where it is added, and where it is multiplied with."""
 
-
-def doubled(array: Array) -> Iterator[Proposal]:
-    """An array that is added twice."""
-    yield Proposal(Cause.ADDED_TWICE, "{} added twice", 2 * array)
+DOUBLED = Proposal(Cause.ADDED_TWICE, "{} added twice", lambda array: 2 * array)
+FIRST_ROW = Proposal(
+    Cause.REPEATED_ROW,
+    "the first row of {} in the place of every row",
+    lambda array: np.broadcast_to(array[:1], array.shape),
+)
 
 
 def exchanged_axes(array: Array) -> Iterator[Proposal]:
     """An array with two axes of one size exchanged."""
     for one, other in itertools.combinations(range(array.ndim), 2):
         if array.shape[one] == array.shape[other]:
-            template = f"axes {one} and {other} of {{}} exchanged"
-            yield Proposal(Cause.TRANSPOSED_AXES, template, array.swapaxes(one, other))
+            swapped = partial(np.swapaxes, axis1=one, axis2=other)
+            yield Proposal(Cause.TRANSPOSED_AXES, f"axes {one} and {other} of {{}} exchanged", swapped)
 
 
-def backwards(array: Array, first_axis: int = 0) -> Iterator[Proposal]:
+def backwards(array: Array, first_axis: int = 0, cause: Cause = Cause.REVERSED_VALUES) -> Iterator[Proposal]:
     """An array that runs backwards along an axis."""
     for axis in range(first_axis, array.ndim):
-        yield Proposal(Cause.REVERSED_VALUES, f"{{}} reversed along axis {axis}", np.flip(array, axis))
+        yield Proposal(cause, f"{{}} reversed along axis {axis}", partial(np.flip, axis=axis))
 
 
 def powers(array: Array) -> Iterator[Proposal]:
     """A variance for a deviation, and the reverse."""
     if (array > 0).all():
-        yield Proposal(Cause.CHANGED_VALUES, "the root of {}", np.sqrt(array))
-        yield Proposal(Cause.CHANGED_VALUES, "the square of {}", array**2)
+        yield Proposal(Cause.CHANGED_VALUES, "the root of {}", np.sqrt)
+        yield Proposal(Cause.CHANGED_VALUES, "the square of {}", np.square)
 
 
-def clipped(array: Array) -> Iterator[Proposal]:
+def clipped() -> Iterator[Proposal]:
     """An array cut at limits that are usual."""
     for low, high in _LIMITS:
-        yield Proposal(Cause.CLIPPED_INPUT, f"{{}} cut at {low:g} and {high:g}", array.clip(low, high))
+        yield Proposal(
+            Cause.CLIPPED_INPUT, f"{{}} cut at {low:g} and {high:g}", partial(np.clip, a_min=low, a_max=high)
+        )
 
 
-def stepped(array: Array, last: int) -> Iterator[Proposal]:
+def stepped(last: int) -> Iterator[Proposal]:
     """Integers that are counted from one more or less, up to the last that is taken."""
     for step, said in ((1, "plus"), (-1, "minus")):
-        yield Proposal(Cause.SHIFTED_INPUT, f"{{}} {said} 1", (array.astype(np.int64) + step).clip(0, last))
+        yield Proposal(Cause.SHIFTED_INPUT, f"{{}} {said} 1", partial(_stepped, step=step, last=last))
+
+
+def _stepped(array: Array, step: int, last: int) -> Array:
+    return (array.astype(np.int64) + step).clip(0, last)

@@ -8,7 +8,7 @@ from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit
 from keras_pe.export.parity.diagnosis.layer_call import with_attributes, with_numbers
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.sites.other_values import UNTRIED, other_values, sibling
-from keras_pe.export.results import Array, Cause
+from keras_pe.export.results import Cause
 
 _CAUSES = {
     "layout": Cause.WRONG_LAYOUT,
@@ -29,14 +29,14 @@ def other_attributes(fault: LayerFault) -> Edits:
     for name, value in sorted(config.items(), key=lambda item: item[0].endswith("activation")):
         for said, other in other_values(name, value):
             text = f"with {name}={said} instead of {_said(value)}"
-            yield Edit(_cause_of([name]), text, partial(with_attributes, fault, {name: other}))
+            yield Edit(_cause_of([name]), text, partial(with_attributes, change={name: other}))
     if (kind := sibling(layer)) is not None:
-        yield Edit(Cause.OTHER_OPERATION, f"as a {kind.__name__}", partial(with_attributes, fault, {}, kind))
-    yield from _conventions(fault, config)
+        yield Edit(Cause.OTHER_OPERATION, f"as a {kind.__name__}", partial(with_attributes, change={}, kind=kind))
+    yield from _conventions(config)
     yield from _numbers(fault, config)
 
 
-def _conventions(fault: LayerFault, config: Mapping[str, Any]) -> Edits:
+def _conventions(config: Mapping[str, Any]) -> Edits:
     """Two attributes of a position encoding at once: a convention is often both."""
     if not {"layout", "endpoint", "start_index"} <= set(config):
         return
@@ -48,7 +48,7 @@ def _conventions(fault: LayerFault, config: Mapping[str, Any]) -> Edits:
         changes += [{"layout": layout, "start_index": config["start_index"] + k} for layout in layouts for k in (1, -1)]
     for change in changes:
         said = ", ".join(f"{name}={value!r}" for name, value in change.items())
-        yield Edit(Cause.OTHER_CONVENTION, f"with {said}", partial(with_attributes, fault, change))
+        yield Edit(Cause.OTHER_CONVENTION, f"with {said}", partial(with_attributes, change=change))
 
 
 def _numbers(fault: LayerFault, config: Mapping[str, Any]) -> Edits:
@@ -59,16 +59,11 @@ def _numbers(fault: LayerFault, config: Mapping[str, Any]) -> Edits:
     together = [tuple(values)] if 1 < len(values) <= _MOST_TOGETHER else []
     for names in [*((name,) for name in values), *together]:
         start = {name: values[name] for name in names}
-        yield NumericEdit(start, partial(_with_values, fault, names), partial(_with_other_numbers, fault, start))
+        yield NumericEdit(start, with_numbers, _cause_of, partial(_said_of_numbers, start))
 
 
-def _with_values(fault: LayerFault, names: tuple[str, ...], *numbers: float) -> Array:
-    return with_numbers(fault, dict(zip(names, numbers, strict=True)))
-
-
-def _with_other_numbers(fault: LayerFault, start: Mapping[str, float], moved: Mapping[str, float]) -> Edit:
-    said = " and ".join(f"{name}={value:.6g} instead of {start[name]:.6g}" for name, value in moved.items())
-    return Edit(_cause_of(list(moved)), f"with {said}", partial(with_numbers, fault, moved))
+def _said_of_numbers(start: Mapping[str, float], moved: Mapping[str, str]) -> str:
+    return "with " + " and ".join(f"{name}={value} instead of {start[name]:.6g}" for name, value in moved.items())
 
 
 def _cause_of(names: list[str]) -> Cause:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.edits import Edit, Edits
+from keras_pe.export.parity.diagnosis.edits import Compute, Edit, Edits
 from keras_pe.export.parity.diagnosis.layer_call import call, given, with_attributes
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.results import Array, Cause
@@ -27,25 +27,25 @@ def other_directions(fault: LayerFault) -> Edits:
         return
     merge, back = _MERGED[layer.merge_mode], layer.backward_layer
 
-    def forwards() -> Array:
+    def forwards(fault: LayerFault) -> Array:
         return call(layer.forward_layer, given(fault), fault)
 
-    def backwards() -> Array:
+    def backwards(fault: LayerFault) -> Array:
         """Returns the backward steps in the order in which they are made, the last of the sequence first."""
         return call(back, given(fault), fault)
 
     def turned(steps: Array) -> Array:
         return np.flip(steps, 1) if layer.return_sequences else steps
 
-    def not_reversed() -> Array:
+    def not_reversed(fault: LayerFault) -> Array:
         alone = replace(fault, call=replace(fault.call, layer=back))
         return with_attributes(alone, {"go_backwards": not back.go_backwards})
 
-    changes = {
-        "with the backward steps in the order in which they are made": lambda: merge(forwards(), backwards()),
-        "with the backward output before the forward one": lambda: merge(turned(backwards()), forwards()),
-        "with the forward output twice": lambda: merge(forwards(), forwards()),
-        "with both layers reading forwards": lambda: merge(forwards(), not_reversed()),
+    changes: dict[str, Compute] = {
+        "with the backward steps in the order in which they are made": lambda f: merge(forwards(f), backwards(f)),
+        "with the backward output before the forward one": lambda f: merge(turned(backwards(f)), forwards(f)),
+        "with the forward output twice": lambda f: merge(forwards(f), forwards(f)),
+        "with both layers reading forwards": lambda f: merge(forwards(f), not_reversed(f)),
     }
     for said, compute in changes.items():
         yield Edit(Cause.OTHER_DIRECTION, said, compute)

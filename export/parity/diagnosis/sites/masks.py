@@ -2,14 +2,16 @@
 
 import inspect
 import itertools
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.layer_call import as_array, as_tensor, call, given
+from keras_pe.export.parity.diagnosis.edits import Edits
+from keras_pe.export.parity.diagnosis.layer_call import as_array, as_tensor, given
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.sites.arguments import with_arguments
 from keras_pe.export.results import Cause
 
 
@@ -23,9 +25,6 @@ def other_masks(fault: LayerFault) -> Edits:
     except TypeError:
         return
 
-    def edit(cause: Cause, said: str, change: dict[str, Any]) -> Edit:
-        return Edit(cause, said, partial(call, layer, {**arguments, **change}, fault))
-
     names = [
         name
         for name, value in arguments.items()
@@ -33,32 +32,46 @@ def other_masks(fault: LayerFault) -> Edits:
     ]
     for dropped in [names, *([name] for name in names)] if len(names) > 1 else [names] if names else []:
         said = f"without {' and '.join(f'`{name}`' for name in dropped)}"
-        yield edit(Cause.DROPPED_MASK, said, dict.fromkeys(dropped))
+        yield with_arguments(Cause.DROPPED_MASK, said, partial(_without, dropped))
     for name in names:
-        yield edit(Cause.INVERTED_MASK, f"with `{name}` inverted", {name: keras.ops.logical_not(arguments[name])})
-    for said, change in _shifted(arguments, names).items():
-        yield edit(Cause.SHIFTED_MASK, f"with {said}", change)
+        yield with_arguments(Cause.INVERTED_MASK, f"with `{name}` inverted", partial(_inverted, name))
+    yield from _shifted(arguments, names)
     if "use_causal_mask" in inspect.signature(layer.call).parameters:
         causal = not arguments.get("use_causal_mask", False)
         cause = Cause.ADDED_CAUSAL_MASK if causal else Cause.DROPPED_CAUSAL_MASK
-        yield edit(cause, f"with use_causal_mask={causal}", {"use_causal_mask": causal})
+        yield with_arguments(cause, f"with use_causal_mask={causal}", lambda _: {"use_causal_mask": causal})
 
 
-def _shifted(arguments: dict[str, Any], names: list[str]) -> dict[str, dict[str, Any]]:
-    """Returns masks of one step for another that let through one step less or more, the causal one too."""
+def _shifted(arguments: Mapping[str, Any], names: list[str]) -> Edits:
+    """Yields masks of one step for another that let through one step less or more, the causal one too."""
     import keras
 
-    shifted = dict[str, dict[str, Any]]()
     tensors = [name for name in names if keras.ops.is_tensor(arguments[name]) and len(arguments[name].shape) > 2]
     for name, step in itertools.product(tensors, (-1, 1)):
-        mask = as_array(arguments[name])
-        other = np.roll(mask, step, -1)
-        other[..., -1 if step < 0 else 0] = step > 0
-        shifted[f"`{name}` shifted by {step}"] = {name: as_tensor(other)}
-    query, value = arguments.get("query"), arguments.get("value")
-    if arguments.get("use_causal_mask") and query is not None and value is not None:
+        rolled = partial(_rolled, name=name, step=step)
+        yield with_arguments(Cause.SHIFTED_MASK, f"with `{name}` shifted by {step}", rolled)
+    if arguments.get("use_causal_mask") and {"query", "value"} <= set(arguments):
         for step in (-1, 1):
-            mask = np.tri(query.shape[1], value.shape[1], step, dtype=bool)[None]
-            change = {"use_causal_mask": False, "attention_mask": as_tensor(mask)}
-            shifted[f"a causal mask shifted by {step}"] = change
-    return shifted
+            said = f"with a causal mask shifted by {step}"
+            yield with_arguments(Cause.SHIFTED_MASK, said, partial(_causal, step=step))
+
+
+def _without(names: Sequence[str], _: Mapping[str, Any]) -> dict[str, Any]:
+    return dict.fromkeys(names)
+
+
+def _inverted(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    import keras
+
+    return {name: keras.ops.logical_not(arguments[name])}
+
+
+def _rolled(arguments: Mapping[str, Any], name: str, step: int) -> dict[str, Any]:
+    mask = np.roll(as_array(arguments[name]), step, -1)
+    mask[..., -1 if step < 0 else 0] = step > 0
+    return {name: as_tensor(mask)}
+
+
+def _causal(arguments: Mapping[str, Any], step: int) -> dict[str, Any]:
+    mask = np.tri(arguments["query"].shape[1], arguments["value"].shape[1], step, dtype=bool)[None]
+    return {"use_causal_mask": False, "attention_mask": as_tensor(mask)}

@@ -17,10 +17,10 @@ def other_normalizations(fault: LayerFault) -> Edits:
     if not all(hasattr(layer, name) for name in ("axis", "center", "scale", "epsilon")) or hasattr(layer, "momentum"):
         return
     said = "without the mean taken off, as an RMSNormalization,"
-    yield Edit(Cause.OTHER_OPERATION, said, partial(_by_mean_square, fault))
+    yield Edit(Cause.OTHER_OPERATION, said, _by_mean_square)
     for axes in other_axes(layer.get_config()["axis"]):
         said = f"normalized over the axes {axes} instead of {layer.get_config()['axis']}"
-        yield Edit(Cause.OTHER_AXIS, said, partial(_over_axes, fault, axes))
+        yield Edit(Cause.OTHER_AXIS, said, partial(_over_axes, axes=axes))
 
 
 def _by_mean_square(fault: LayerFault) -> Array:

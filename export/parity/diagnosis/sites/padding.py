@@ -30,14 +30,14 @@ def other_paddings(fault: LayerFault) -> Edits:
         "all of it after": [(0, r) for r in reach],
     }
     for where, widths in sides.items():
-        padded = partial(_padded, fault, image, widths, "constant")
+        padded = partial(_padded, widths=widths, mode="constant")
         yield Edit(Cause.OTHER_PADDING, f"padded with zeros, {where},", padded)
     for mode in _MODES:
-        padded = partial(_padded, fault, image, [(r // 2, r - r // 2) for r in reach], mode)
+        padded = partial(_padded, widths=[(r // 2, r - r // 2) for r in reach], mode=mode)
         yield Edit(Cause.OTHER_PADDING, f"padded by {mode!r}", padded)
 
 
-def _padded(fault: LayerFault, image: Array, widths: _Widths, mode: str) -> Array:
-    padded = np.pad(image, [(0, 0), *widths, (0, 0)], mode)  # type: ignore[call-overload]
+def _padded(fault: LayerFault, widths: _Widths, mode: str) -> Array:
+    padded = np.pad(fault.call.inputs[0], [(0, 0), *widths, (0, 0)], mode)  # type: ignore[call-overload]
     call = replace(fault.call, arguments=(as_tensor(padded), *fault.call.arguments[1:]))
     return with_attributes(replace(fault, call=call), {"padding": "valid"})

@@ -32,20 +32,20 @@ def other_places(fault: LayerFault) -> Edits:
     resizes = hasattr(layer, "interpolation") and getattr(layer, "data_format", None) != "channels_first"
     if not resizes or images.ndim < 3 or images.ndim != len(shape):
         return
-    size = [shape[axis] for axis in _AXES]
     for name, places in _PLACES.items():
-        linear = partial(_resized, images, size, places)
+        linear = partial(_resized, places=places)
         yield Edit(Cause.OTHER_PLACES, f"with places by {name!r} and linear weights", linear)
         for rounding, rounded in _ROUNDED.items():
-            nearest = partial(_resized, images, size, places, rounded)
+            nearest = partial(_resized, places=places, rounded=rounded)
             yield Edit(Cause.OTHER_PLACES, f"with places by {name!r}, each {rounding!r} to a pixel,", nearest)
 
 
-def _resized(images: Array, size: list[int], places: _Places, rounded: Callable[[Array], Array] | None = None) -> Array:
+def _resized(fault: LayerFault, places: _Places, rounded: Callable[[Array], Array] | None = None) -> Array:
     """Returns images resized along one axis after the other."""
+    images = fault.call.inputs[0]
     resized = images.astype(np.float64)
-    for axis, new in zip(_AXES, size, strict=True):
-        old = images.shape[axis]
+    for axis in _AXES:
+        old, new = images.shape[axis], fault.expected.shape[axis]
         at = places(np.arange(new, dtype=np.float64), old, new)
         at = np.clip(at if rounded is None else rounded(at), 0, old - 1)
         below = np.floor(at).astype(int)

@@ -1,52 +1,80 @@
-"""A weight of the layer with other values: where it is folded into others, only what the layer does tells of it."""
+"""Weights of the layer with other values: where they are folded into others, only what the layer does tells of it."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit
-from keras_pe.export.parity.diagnosis.layer_call import as_array, with_weight
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits
+from keras_pe.export.parity.diagnosis.layer_call import as_array, with_weights
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
-from keras_pe.export.parity.diagnosis.relations.proposals import (
-    Proposal,
-    backwards,
-    doubled,
-    exchanged_axes,
-    neutral,
-    powers,
-)
+from keras_pe.export.parity.diagnosis.relations import proposals
+from keras_pe.export.parity.diagnosis.relations.proposals import Proposal
+from keras_pe.export.parity.diagnosis.sites.places import Place
 from keras_pe.export.results import Array, Cause
+
+_MOST_IN_PAIRS = 8  # weights of a layer, whose pairs are 28 then
 
 
 def other_weights(fault: LayerFault) -> Edits:
     """Yields the layer with each of its weights left out, moved, scaled or raised to a power."""
-    for variable in getattr(fault.call.layer, "variables", ()):
-        if "float" not in str(variable.dtype):
-            continue
-        values = as_array(variable.value).astype(np.float64)
-        for proposal in _proposals(fault, variable, values):
-            said = f"with {proposal.template.format(repr(variable.path))}"
-            yield Edit(proposal.cause, said, partial(with_weight, fault, variable, proposal.array))
-        if variable.path not in fault.sound_weights:  # else what looks so is done to what it is multiplied by
-            yield _scaled(fault, variable, values)
+    for variable in _variables(fault):
+        place = Place("with", repr(variable.path), partial(_value, variable), partial(_with_value, variable))
+        values = _values(variable)
+        is_sound = variable.path in fault.sound_weights  # what looks changed in it is done to what it is multiplied by
+        yield from place.edits(_proposals(variable.path, values, is_sound))
+        if not is_sound:
+            yield place.scaled(Cause.SCALED_VALUES)
 
 
-def _proposals(fault: LayerFault, variable: Any, values: Array) -> Iterator[Proposal]:
-    yield from neutral(values)
-    if variable.path.endswith(("bias", "beta")):
-        yield from doubled(values)
-    if variable.path not in fault.sound_weights:
-        yield from exchanged_axes(values)
+def weights_together(fault: LayerFault) -> Edits:
+    """Yields the layer with two weights of one shape exchanged, or both left out; two directions with each other's."""
+    variables = _variables(fault)
+    if len(variables) <= _MOST_IN_PAIRS:
+        for one, other in itertools.combinations(variables, 2):
+            if one.shape != other.shape:
+                continue
+            names = f"{one.path!r} and {other.path!r}"
+            for first, second in itertools.product(proposals.NEUTRAL, repeat=2):
+                values = [(one, first.change(_values(one))), (other, second.change(_values(other)))]
+                said = " and ".join(each.template.format(repr(v.path)) for each, v in ((first, one), (second, other)))
+                yield Edit(Cause.MISSING_VALUES, f"with {said}", partial(with_weights, values=values))
+            yield _exchanged([(one, other)], names)
+    back = getattr(fault.call.layer, "backward_layer", None)
+    if back is not None:
+        pairs = list(zip(fault.call.layer.forward_layer.weights, back.weights, strict=True))
+        yield _exchanged(pairs, "the weights of both directions")
+
+
+def _exchanged(pairs: Sequence[tuple[Any, Any]], names: str) -> Edit:
+    values = [(here, _values(there)) for one, other in pairs for here, there in ((one, other), (other, one))]
+    return Edit(Cause.ANOTHER_WEIGHT, f"with {names} exchanged", partial(with_weights, values=values))
+
+
+def _proposals(path: str, values: Array, is_sound: bool) -> Iterator[Proposal]:
+    yield from proposals.NEUTRAL
+    if path.endswith(("bias", "beta")):
+        yield proposals.DOUBLED
+    if not is_sound:
+        yield from proposals.exchanged_axes(values)
         if values.ndim > 1:
-            yield from backwards(values)
-    yield from powers(values)
+            yield from proposals.backwards(values)
+    yield from proposals.powers(values)
 
 
-def _scaled(fault: LayerFault, variable: Any, values: Array) -> NumericEdit:
-    def edit(numbers: Any) -> Edit:
-        said = f"with {variable.path!r} times {numbers['factor']:.6g}"
-        return Edit(Cause.SCALED_VALUES, said, partial(with_weight, fault, variable, numbers["factor"] * values))
+def _variables(fault: LayerFault) -> list[Any]:
+    return [variable for variable in getattr(fault.call.layer, "variables", ()) if "float" in str(variable.dtype)]
 
-    return NumericEdit({"factor": 1.0}, lambda factor: with_weight(fault, variable, factor * values), edit)
+
+def _values(variable: Any) -> Array:
+    return as_array(variable.value).astype(np.float64)
+
+
+def _value(variable: Any, _: LayerFault) -> Array:
+    return _values(variable)
+
+
+def _with_value(variable: Any, fault: LayerFault, array: Array) -> Array:
+    return with_weights(fault, [(variable, array)])

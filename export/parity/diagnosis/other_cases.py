@@ -1,0 +1,138 @@
+"""A layer at fault in the other cases of a check: what explains it in one has to explain it in each."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.model.watch.recording import LayerCall
+from keras_pe.export.parity.diagnosis.layer_fault import LayerFault, with_surroundings
+from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
+from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput, record_outputs
+from keras_pe.export.parity.diagnosis.tensor_search import Tensors, in_layout
+from keras_pe.export.results import Array, CaseStatus
+from keras_pe.export.runtimes.runtime import Arrays
+
+_MOST_CASES = 8
+
+
+class OtherCases:
+    """The cases of a check but the one in which its faults were found.
+
+    Args:
+        probe: The runtime.
+        reference: The model.
+        first: The case in which the faults were found.
+        faults: These, in the order of computation.
+    """
+
+    def __init__(
+        self, probe: Probe, reference: KerasReference, first: Expectation, faults: Sequence[LayerFault]
+    ) -> None:
+        rows = zip(probe.result.cases, probe.expectations, strict=False)
+        usable = [
+            each
+            for result, each in rows
+            if result.status != CaseStatus.SKIPPED and each is not first and not each.case.repeats and _is_finite(each)
+        ]
+        usable.sort(key=lambda each: sum(array.size for array in each.case.inputs.values()))
+        self._cases = [_Case(probe, reference, each) for each in usable[:_MOST_CASES]]
+        self._faults = faults
+
+    def of(self, fault: LayerFault) -> Iterator[LayerFault]:
+        """Yields a fault as it is in each other case; none in which the model does not make that call."""
+        names = [each.call.path for each in self._faults]
+        shown = fault.through or fault
+        place = next((names.index(each.call.path) for each in (shown, fault) if each.call.path in names), 0)
+        for case in self._cases:
+            found = case.fault(fault, self._faults[:place])
+            if found is not None:
+                yield found
+
+
+class _Case:
+    """What Keras and the artifact compute in one case. It is found when it is first asked for."""
+
+    def __init__(self, probe: Probe, reference: KerasReference, expectation: Expectation) -> None:
+        self._probe, self._reference, self._expectation = probe, reference, expectation
+        self._runs: dict[int, Tensors] = {}
+
+    @cached_property
+    def _outputs(self) -> list[RecordedOutput]:
+        self._probe.budget.check()
+        return record_outputs(self._reference, self._expectation)
+
+    def fault(self, fault: LayerFault, before: Sequence[LayerFault]) -> LayerFault | None:
+        output = _find(self._outputs, fault.call.path, fault.index)
+        through = None if fault.through is None else self.fault(fault.through, before)
+        if output is None or (fault.through is not None and through is None):
+            return None
+        try:
+            tensors = self._tensors(before)
+        except FAILURES as error:
+            self._probe.note("the inside of another case", error)
+            return None
+        folded = None if fault.folded is None else _find(self._outputs, fault.folded.path, 0)
+        actual, held, location = None, None, fault.location
+        if location is not None:
+            actual = tensors.arrays.get(location.tensor)
+            is_sized = actual is not None and actual.size == output.array.size
+            actual = tensors.in_shape(location, output.array.shape) if is_sized else None
+        if fault.held_in is not None:
+            held = tensors.arrays.get(fault.held_in)
+        found = replace(
+            fault,
+            call=output.call,
+            tolerance=output.tolerance,
+            actual=None if folded is not None else actual,
+            folded=None if folded is None else folded.call,
+            held=held,
+            through=through,
+            unsure=(),
+            sizes=self._probe.sizes(self._expectation.case.inputs),
+        )
+        return with_surroundings(found, output, self._outputs, self._expectation.case.inputs, tensors)
+
+    def _tensors(self, before: Sequence[LayerFault]) -> Tensors:
+        """Returns the artifact's tensors, with Keras' own outputs in the place of those of the layers before."""
+        if len(before) not in self._runs:
+            self._probe.budget.check()
+            inputs = self._expectation.case.inputs
+            replaced = self._replaced(before) if before else {}
+            arrays = self._probe.runner.intermediates(inputs, replaced)
+            self._runs[len(before)] = Tensors({**inputs, **arrays})
+        return self._runs[len(before)]
+
+    def _replaced(self, faults: Sequence[LayerFault]) -> Arrays:
+        plain, replaced = self._tensors(()), dict[str, Array]()
+        for fault in faults:
+            shown = fault.through or fault
+            call: LayerCall = shown.folded or shown.call
+            output = _find(self._outputs, call.path, 0 if shown.folded else shown.index)
+            held = None if shown.location is None else plain.arrays.get(shown.location.tensor)
+            if output is None or shown.location is None or held is None or held.size != output.array.size:
+                continue
+            replaced[shown.location.tensor] = in_layout(output.array, replace(shown.location, shape=held.shape))
+        return replaced
+
+
+def _find(outputs: Sequence[RecordedOutput], path: str, index: int) -> RecordedOutput | None:
+    """Returns an output of a call; that of an outer call that returns the very same as an inner one as its own."""
+    for output in outputs:
+        if output.call.path == path and output.index == index:
+            return output
+        for call, own in output.containers:
+            if call.path == path and own == index:
+                return replace(
+                    output, call=call, index=own, loose_inputs=() if call.depth == 1 else output.loose_inputs
+                )
+    return None
+
+
+def _is_finite(expectation: Expectation) -> bool:
+    """Whether a case has numbers that tell: infinities and NaN are equal to too much."""
+    arrays = [array for array in (expectation.outputs or {}).values() if array.dtype.kind == "f"]
+    return expectation.outputs is not None and all(np.isfinite(array).all() for array in arrays)

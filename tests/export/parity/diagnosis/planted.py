@@ -1,0 +1,53 @@
+"""A runtime that holds whatever a test plants in the place of one layer's output, and what is said of it."""
+
+from collections.abc import Callable, Mapping
+
+import keras
+import numpy as np
+
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.comparison.inputs.sweep import sweep
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.parity.diagnosis.diagnose import diagnose
+from keras_pe.export.results import Finding
+from keras_pe.export.runtimes.in_process import InProcessRunner
+from keras_pe.export.runtimes.runtime import RuntimeSpec
+
+Inputs = Mapping[str, np.ndarray]
+
+
+class Planted(InProcessRunner):
+    """Computes the output `y` with a function of the inputs."""
+
+    version = "planted 1"
+    capabilities = frozenset({"intermediates"})
+
+    def __init__(self, inputs: tuple[TensorInfo, ...], compute: Callable[[Inputs], np.ndarray]) -> None:
+        super().__init__(RuntimeSpec("planted", "onnx", "-", "numpy", "-"), None, None)
+        self.inputs, self.compute = inputs, compute
+
+    def load(self, path=None, spec=None):
+        pass
+
+    def run(self, inputs):
+        return {"y": self.compute(inputs).astype(np.float32)}
+
+    def intermediates(self, inputs, replaced):
+        return {**self.run(inputs), **replaced}
+
+
+def findings(model: keras.Model, compute: Callable[[Inputs], np.ndarray]) -> tuple[Finding, ...]:
+    """Returns what is said of an artifact that computes the output `y` of a model of one layer in its own way."""
+    reference = KerasReference(model)
+    expectations = reference.answer(sweep(reference.inputs, reference.roles, seed=0, known=reference.dimensions))
+    runner = Planted(reference.inputs, compute)
+    run = run_cases(runner, runner.spec, None, reference, expectations)
+    assert not run.result.passed
+    return diagnose(run, runner, reference, reference.roles).findings
+
+
+def one_layer(layer: keras.Layer, *shapes: tuple[int | None, ...], dtype: str = "float32") -> keras.Model:
+    """Returns a model of one layer, the first input of which is `x`."""
+    inputs = [keras.Input(shape, dtype=dtype, name=name) for name, shape in zip("xzw", shapes, strict=False)]
+    return keras.Model(inputs, layer(inputs[0] if len(inputs) == 1 else inputs))

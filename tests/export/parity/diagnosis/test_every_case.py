@@ -1,0 +1,61 @@
+"""An explanation holds in every case, with enough values, or it is none: coincidences of one case name no cause."""
+
+import keras
+import numpy as np
+from keras import layers as L  # noqa: N812
+
+from tests.export.parity.diagnosis.planted import findings, one_layer
+
+
+def test_a_length_that_is_baked_in_is_no_factor_of_one_case_but_the_share_of_two_lengths() -> None:
+    model = one_layer(L.GlobalAveragePooling1D(name="y"), (None, 8))
+    (finding,) = findings(model, lambda inputs: inputs["x"].sum(1) / 8)
+    assert (finding.cause, finding.layer) == ("frozen length", "y")
+    assert "times length / 8" in finding.evidence
+
+
+def test_a_factor_that_every_case_has_is_a_factor() -> None:
+    model = one_layer(L.GlobalAveragePooling1D(name="y"), (None, 8))
+    (finding,) = findings(model, lambda inputs: inputs["x"].mean(1) * 1.625)
+    assert finding.cause in ("scaled values", "scaled input")
+    assert "1.625" in finding.evidence
+
+
+def test_an_end_that_moves_with_the_length_is_no_end_of_a_table() -> None:
+    def masked_as_lengths(inputs):
+        x = inputs["x"]
+        length = x.shape[1]
+        return np.where(np.arange(length)[:, None] < length - length // 4, x * 2, np.cumsum(x, 1))
+
+    model = one_layer(L.Rescaling(2.0, name="y"), (None, 8))
+    assert [finding.cause for finding in findings(model, masked_as_lengths)] == ["unknown"]
+    (finding,) = findings(
+        model, lambda inputs: np.where(np.arange(inputs["x"].shape[1])[:, None] < 9, 2, 3) * inputs["x"]
+    )
+    assert finding.cause == "clamped table"
+
+
+def test_another_input_is_no_shift_of_the_rows_that_an_encoding_of_integers_happens_to_show() -> None:
+    x, z = (keras.Input((), dtype="int32", name=name) for name in "xz")
+    encoded = L.CategoryEncoding(7, output_mode="one_hot", name="y")(x)
+    model = keras.Model([x, z], encoded)
+    (finding,) = findings(model, lambda inputs: np.eye(7)[inputs["z"] % 7])
+    assert finding.cause != "shifted rows"
+
+
+def test_another_norm_is_no_factor_of_a_batch_of_one() -> None:
+    model = one_layer(L.UnitNormalization(name="y"), (8,))
+    (finding,) = findings(model, lambda inputs: inputs["x"] / np.abs(inputs["x"]).sum(1, keepdims=True))
+    assert finding.cause != "scaled values"
+
+
+def test_fewer_values_than_tell_anything_explain_nothing() -> None:
+    model = one_layer(L.Rescaling(2.0, name="y"), (8,))
+
+    def one_value_off(inputs):
+        y = inputs["x"] * 2
+        y[0, 0] += len(y) == 2
+        return y
+
+    (finding,) = findings(model, one_value_off)
+    assert finding.cause == "unknown"
