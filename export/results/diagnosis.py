@@ -68,6 +68,7 @@ class Cause(StrEnum):
     OTHER_DIRECTION = "other direction"
     OTHER_OPERATION = "other operation"
     OTHER_ORDER = "other order"
+    TRAINING_MODE = "training mode"
     LAYER_LEFT_OUT = "layer left out"
     OPERATION_LEFT_OUT = "operation left out"
     OPERATION_ADDED = "operation added"
@@ -77,6 +78,7 @@ class Cause(StrEnum):
     SHIFTED_MASK = "shifted mask"
     DROPPED_CAUSAL_MASK = "dropped causal mask"
     ADDED_CAUSAL_MASK = "added causal mask"
+    DROPPED_INPUT = "dropped input"
     OTHER_INPUT = "other input"
     EXCHANGED_INPUTS = "exchanged inputs"
     REPEATED_ROW = "repeated row"
@@ -128,12 +130,14 @@ class Finding:
         evidence: A sentence or two, with the numbers.
         layer: The path of the Keras layer where the fault is, where that is known.
         output: The output that shows it, where it is one.
+        absent: The layers of which the artifact has nothing, as follows from the cause.
     """
 
     cause: Cause
     evidence: str
     layer: str | None = None
     output: str | None = None
+    absent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

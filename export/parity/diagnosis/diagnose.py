@@ -87,7 +87,8 @@ def find_causes(probe: Probe, trace: LayerTrace | None = None) -> tuple[Finding,
             break
         findings += _found(probe, stage)
     if not findings or (probe.faults and not _is_of_all(findings)):
-        findings += _unexplained(probe, {each.layer for each in findings if each.layer}, bool(findings), trace)
+        layers = {layer for each in findings for layer in (each.layer, *each.absent) if layer}
+        findings += _unexplained(probe, layers, bool(findings), trace)
     return tuple(dict.fromkeys(findings))
 
 
@@ -103,10 +104,10 @@ def _is_of_all(findings: Sequence[Finding]) -> bool:
 
 def _unexplained(probe: Probe, explained: set[str], has_findings: bool, trace: LayerTrace | None) -> list[Finding]:
     """Returns a finding for each layer at fault that nothing explains, and one where there is nothing at all."""
-    left = dict.fromkeys(fault.layer for fault in probe.faults if not _is_explained(fault, explained))
+    left = {fault.layer: fault.absent for fault in probe.faults if not _is_explained(fault, explained)}
     if left:
         text = f"The layers before it agree, and what it returns does not. Tried: {_TRIED}.{_notes(probe)}"
-        return [Finding(Cause.UNKNOWN, text, layer) for layer in left]
+        return [Finding(Cause.UNKNOWN, text, layer, absent=absent) for layer, absent in left.items()]
     if has_findings:
         return []
     if trace is not None and trace.is_sound_inside:

@@ -33,6 +33,7 @@ class LayerFault:
         unsure: Layers that it was given from, whose outputs the exporter has named no tensor for: one that holds the
             same may stand beside the way. They may be at fault in its place.
         through: The layer in whose output it shows: for one of these, or where no tensor can be its own.
+        absent: The layers before it of which the artifact has nothing: what explains this one may explain that.
         sound_weights: The paths of the weights that the artifact is known to hold as the model does.
         sizes: The dynamic dimensions of the case, by name.
     """
@@ -50,6 +51,7 @@ class LayerFault:
     reordered: tuple[tuple[int, Array], ...] = ()
     unsure: "tuple[LayerFault, ...]" = ()
     through: "LayerFault | None" = None
+    absent: tuple[str, ...] = ()
     sound_weights: frozenset[str] = frozenset()
     sizes: Mapping[str, int] = field(default_factory=dict)
 

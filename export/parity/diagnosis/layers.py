@@ -64,6 +64,8 @@ class _Walk:
         self._inputs = expectation.case.inputs
         self._outputs = outputs
         self._faults: list[tuple[RecordedOutput, LayerFault]] = []
+        self._merged = set[int]()
+        self._absent: list[RecordedOutput] = []  # of which no fault is known yet that they follow from
         self._passed_over = set[int]()
 
     def trace(self) -> LayerTrace:
@@ -75,28 +77,25 @@ class _Walk:
                 if output is None:
                     break
                 if self._is_merged(output):
-                    self._passed_over.add(output.number)
+                    self._merged.add(output.number)
                 elif not self._replace(self._enclosing(output)):
                     break
+                self._passed_over.add(output.number)
         except OutOfTimeError:
             self._probe.not_reached.append(f"the layers after the first {len(self._faults)} at fault")
+        if self._absent:
+            self._add(self._absent[0], self._fault(self._absent[0]))
         blamed = {output.number: output for output, _ in self._faults}
         outputs = [blamed.get(each.number, each) for each in self._outputs]
-        differing = differing - self._passed_over
+        differing = differing - self._merged
         results = tuple(self._result(each, plain[each.number], before, each.number in differing) for each in outputs)
         faults = tuple(fault for _, fault in self._faults)
         return LayerTrace(results, faults, proof=self._proof(), is_sound_inside=is_sound)
 
     def _first_that_differs(self) -> RecordedOutput | None:
         done = {output.number for output, _ in self._faults} | self._passed_over
-        return next(
-            (
-                output
-                for output in self._outputs
-                if output.number in self._artifact.differing and output.number not in done
-            ),
-            None,
-        )
+        left = self._artifact.differing - done
+        return next((output for output in self._outputs if output.number in left), None)
 
     def _is_merged(self, output: RecordedOutput) -> bool:
         """Whether a layer is only a part of one that differs, of which no tensor tells: both may be one operator."""
@@ -126,7 +125,10 @@ class _Walk:
         return self._artifact.tensors.holds(array, _SLACK * flat_tolerance(array))
 
     def _replace(self, output: RecordedOutput) -> bool:
-        """Puts Keras' output in the place of the tensor that should hold it; False where no tensor can be found."""
+        """Puts Keras' output in the place of the tensor that should hold it; False where that has another size.
+
+        A layer of which there is no tensor at all follows from what is found to be wrong after it: it may be left out.
+        """
         found = self._artifact.locate(output)
         if found is None or not found.mends_more_than([output.number]):
             after = self._folded_after(output)
@@ -136,13 +138,15 @@ class _Walk:
                 fault = replace(fault, folded=after.call)
                 return self._put(output, fault, after.array, location.match)
         tensors = self._artifact.tensors
-        if found is None and not self._artifact.named(output) and self._replace_next(output):
+        is_known = bool(self._artifact.named(output)) or self._artifact.is_gone(output)
+        if found is None and not is_known and self._replace_next(output):
             return True
-        if found is None:
-            name = next(iter(self._artifact.named(output)), None)
-            fault = replace(self._fault(output), held_in=name, held=tensors.arrays[name] if name else None)
-            self._faults.append((output, fault))
+        if found is None and (name := next(iter(self._artifact.named(output)), None)) is not None:
+            self._add(output, replace(self._fault(output), held_in=name, held=tensors.arrays[name]))
             return False
+        if found is None:
+            self._absent.append(output)
+            return True
         actual = tensors.in_shape(found.match, output.array.shape)
         fault = replace(self._fault(output, found.match), actual=actual, unsure=self._unsure(output))
         fault = with_surroundings(fault, output, self._outputs, self._inputs, tensors)
@@ -165,9 +169,15 @@ class _Walk:
         return self._put(output, fault, seen.array, location.match)
 
     def _put(self, output: RecordedOutput, fault: LayerFault, array: Array, match: TensorMatch) -> bool:
-        self._faults.append((output, fault))
+        self._add(output, fault)
         self._artifact.replace(match, array)
         return True
+
+    def _add(self, output: RecordedOutput, fault: LayerFault) -> None:
+        layers = dict.fromkeys(each.call.path.partition("#")[0] for each in self._absent)
+        absent = tuple(layer for layer in layers if layer != fault.layer)
+        self._absent.clear()
+        self._faults.append((output, replace(fault, absent=absent)))
 
     def _unsure(self, output: RecordedOutput) -> tuple[LayerFault, ...]:
         """Returns the layers before one that are known by their values alone: these may stand beside the way."""
@@ -186,7 +196,9 @@ class _Walk:
     def _proof(self) -> Proof | None:
         if not self._artifact.replaced:
             return None
-        layers = tuple(dict.fromkeys(output.call.path for output, fault in self._faults if fault.tensor is not None))
+        places = [(output.call.path, fault) for output, fault in self._faults if fault.through is None]
+        places += [(fault.through.call.path, fault.through) for _, fault in self._faults if fault.through is not None]
+        layers = tuple(dict.fromkeys(path for path, fault in places if fault.tensor is not None))
         return Proof(layers, *self._artifact.outputs_pass())
 
     def _result(

@@ -44,9 +44,9 @@ class OtherCases:
 
     def of(self, fault: LayerFault) -> Iterator[LayerFault]:
         """Yields a fault as it is in each other case; none in which the model does not make that call."""
-        names = [each.call.path for each in self._faults]
-        shown = fault.through or fault
-        place = next((names.index(each.call.path) for each in (shown, fault) if each.call.path in names), 0)
+        path = (fault.through or fault).call.path
+        paths = [{each.call.path, (each.through or each).call.path} for each in self._faults]
+        place = next((number for number, own in enumerate(paths) if path in own), 0)
         for case in self._cases:
             found = case.fault(fault, self._faults[:place])
             if found is not None:

@@ -81,7 +81,7 @@ class OutputLocations:
     def locate(self, output: RecordedOutput) -> Location | None:
         """Returns the tensor in whose place Keras' output mends most of what comes after; None where none does."""
         best: Location | None = None
-        for match in self._candidates(output):
+        for match in () if self.is_gone(output) else self._candidates(output):
             try:
                 tensors = self._run({**self.replaced, match.tensor: in_layout(output.array, match)})
             except FAILURES:
@@ -92,11 +92,19 @@ class OutputLocations:
                 if self.matches[each.number] is None and self._match(each, tensors) is not None
             )
             location = Location(match, frozenset(gained), self.outputs_pass(tensors)[2])
+            if not location.is_mended and not self.named(output) and self._breaks(match.tensor, tensors):
+                continue  # it is another layer's
             if location.is_mended:
                 return location
             if location.gained and (best is None or len(location.gained) > len(best.gained)):
                 best = location
         return best
+
+    def _breaks(self, replaced: str, tensors: Tensors) -> bool:
+        """Whether something else in the place of a tensor makes wrong what was right, that tensor itself aside."""
+        right = ((each, match) for each in self.outputs if (match := self.matches[each.number]) is not None)
+        others = (each for each, match in right if match.tensor != replaced and match.tensor not in self.replaced)
+        return any(self._match(each, tensors) is None for each in others)
 
     def _match(self, output: RecordedOutput, tensors: Tensors) -> TensorMatch | None:
         """Returns the tensor that holds a layer's output: the one that the exporter has named, or one by its value.
@@ -111,9 +119,16 @@ class OutputLocations:
 
     def named(self, output: RecordedOutput) -> set[str]:
         """Returns the tensor in which the exporter says that a layer's output is, if it does."""
+        return {self._name(output) or ""} & self.tensors.arrays.keys()
+
+    def is_gone(self, output: RecordedOutput) -> bool:
+        """Whether the exporter has named a tensor for an output, and the artifact has none of that name any more."""
+        name = self._name(output)
+        return name is not None and name not in self.tensors.arrays
+
+    def _name(self, output: RecordedOutput) -> str | None:
         names = self._names.get(output.call.path, ())
-        name = names[output.index] if output.index < len(names) else None
-        return {name} & self.tensors.arrays.keys() if name is not None else set()
+        return names[output.index] if output.index < len(names) else None
 
     def _candidates(self, output: RecordedOutput) -> list[TensorMatch]:
         """Returns the tensors that may hold a layer's output: those named for it, after it, then the nearest.

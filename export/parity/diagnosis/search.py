@@ -14,14 +14,16 @@ from keras_pe.export.parity.diagnosis.fitting import fitted
 from keras_pe.export.parity.diagnosis.layer_call import first_steps, shown
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
+from keras_pe.export.parity.diagnosis.sites.arguments import other_arguments
 from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
 from keras_pe.export.parity.diagnosis.sites.directions import other_directions
-from keras_pe.export.parity.diagnosis.sites.inputs import altered_inputs, other_inputs
+from keras_pe.export.parity.diagnosis.sites.inputs import altered_inputs, exchanged_inputs, other_inputs
 from keras_pe.export.parity.diagnosis.sites.masks import other_masks
 from keras_pe.export.parity.diagnosis.sites.normalization import other_normalizations
 from keras_pe.export.parity.diagnosis.sites.operations import added_operations, other_operations
 from keras_pe.export.parity.diagnosis.sites.padding import other_paddings
 from keras_pe.export.parity.diagnosis.sites.resizing import other_places
+from keras_pe.export.parity.diagnosis.sites.schedules import other_schedules
 from keras_pe.export.parity.diagnosis.sites.weights import other_weights, weights_together
 from keras_pe.export.results import Array, Cause, Finding
 
@@ -35,9 +37,12 @@ _MANY_SIZES = 3  # cases of different sizes, for a number that goes with one of 
 OF_THE_LAYER: tuple[Site, ...] = (
     other_operations,
     other_masks,
+    other_arguments,
     other_directions,
     other_attributes,
+    other_schedules,
     other_normalizations,
+    exchanged_inputs,
     other_weights,
     weights_together,
     other_paddings,
@@ -70,7 +75,7 @@ def explain(probe: Probe, fault: LayerFault, sites: Sequence[Site] = OF_THE_LAYE
         sites: What is tried, in this order.
     """
     difference = _Difference(fault)
-    if not difference.error > 0 or (difference.seen.actual is not None and difference.error == np.inf):
+    if not difference.apart > 0 or (difference.seen.actual is not None and difference.apart == np.inf):
         return None
     search = _Search(probe, difference)
     for number, site in enumerate(sites):
@@ -90,9 +95,9 @@ class _Difference:
     def __init__(self, fault: LayerFault) -> None:
         self.fault, self.seen = fault, fault.through or fault
         self.actual = self.seen.held if self.seen.actual is None else self.seen.actual
-        self.error = 0.0 if self.actual is None else distance(self.actual, self.seen.expected)
+        self.apart = 0.0 if self.actual is None else distance(self.actual, self.seen.expected)
         self.tolerance = self.seen.tolerance
-        self.allowed = self.tolerance if self.error == np.inf else max(EXPLAINS * self.error, self.tolerance)
+        self.allowed = self.tolerance if self.apart == np.inf else max(EXPLAINS * self.apart, self.tolerance)
 
     def left_by(self, result: Array) -> float:
         """Returns how far a result is from what the artifact holds."""
@@ -149,8 +154,8 @@ class _Search:
         left, edit = self.best
         seen, fault = self.first.seen, self.first.fault
         text = str(edit) + (f" That shows in the output of {seen.layer!r}." if fault.through else "")
-        if self.first.error < np.inf:
-            was = f"{self.first.error:.1e}"
+        if self.first.apart < np.inf:
+            was = f"{self.first.apart:.1e}"
         else:
             assert self.first.actual is not None
             was = f"another shape ({self.first.actual.shape}, not {fault.expected.shape})"
@@ -161,7 +166,7 @@ class _Search:
         """Returns the first steps of a recurrence where these are wrong already: an edit has to begin as it does."""
         steps = first_steps(self.first.fault) if site in _STEP_BY_STEP else None
         begun = None if steps is None else _Difference(steps)
-        return begun if begun is not None and begun.error > begun.tolerance else None
+        return begun if begun is not None and begun.apart > begun.tolerance else None
 
     def _begins(self, edit: Edit | NumericEdit, begun: _Difference) -> bool:
         edits = [edit] if isinstance(edit, Edit) else [edit.edit(numbers) for numbers in self._found(edit, begun)]

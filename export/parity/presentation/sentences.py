@@ -41,7 +41,8 @@ def explain(finding: Finding) -> str:
     """Returns a cause, where it is and what speaks for it."""
     layer = f" in layer {finding.layer!r}" if finding.layer else ""
     output = f" in output {finding.output!r}" if finding.output else ""
-    return f"{finding.cause}{layer}{output}. {finding.evidence}"
+    absent = f" Absent with it: {', '.join(map(repr, finding.absent))}." if finding.absent else ""
+    return f"{finding.cause}{layer}{output}. {finding.evidence}{absent}"
 
 
 def prove(proof: Proof) -> str:

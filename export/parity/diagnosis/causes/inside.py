@@ -8,6 +8,7 @@ from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
 from keras_pe.export.parity.diagnosis.search import OF_ITS_INPUTS, OF_THE_LAYER, explain
+from keras_pe.export.parity.diagnosis.sites.operations import other_operations
 from keras_pe.export.parity.diagnosis.sites.outputs import rounded_inside, told_values
 from keras_pe.export.parity.diagnosis.weights import WeightComparison, WeightFault, compare_weights
 from keras_pe.export.results import Cause, Finding, RunStatus
@@ -66,13 +67,18 @@ def _explain(fault: LayerFault, probe: Probe) -> Finding | None:
     halves = [] if _computes_in_half(probe) else [name for name in probe.runner.float_dtypes() if name in _HALF]
     of_values = (*([rounded_inside(halves)] if halves else ()), told_values)
     tries = [*((each, OF_THE_LAYER) for each in (fault, *before)), (fault, of_values), (fault, OF_ITS_INPUTS)]
+    if fault.through is not None:  # what joins a branch that was left out is more telling than what the branch became
+        tries.insert(0, (fault.through, (other_operations,)))
     nearly: Finding | None = None
     for each, sites in tries:
         found = explain(probe, each, sites)
-        if found is not None and found.is_exact:
-            return found.finding
-        if found is not None:
-            nearly = nearly or found.finding
+        if found is None:
+            continue
+        absent = (*fault.absent, *([fault.layer] if each is fault.through else []))
+        finding = replace(found.finding, absent=absent)
+        if found.is_exact:
+            return finding
+        nearly = nearly or finding
     return nearly
 
 

@@ -25,6 +25,8 @@ from keras_pe.export.parity.diagnosis.relations.quantization import (
 from keras_pe.export.results import Array, Cause
 
 _FEW = 0.02  # of the values, but at least one
+_FEW_ROWS = 0.1  # of an axis, but at least one
+_MOST_NAMED = 5
 _ON_ONE_FACTOR = 4  # values at least: fewer are multiples of others by chance
 _AT_ONCE = 2**24  # values that are widened together; several copies of them are taken
 
@@ -92,17 +94,42 @@ def few_values(one: Array, other: Array, tolerance: float) -> Change | None:
     return Change(Cause.CHANGED_VALUES, f"{what} at {{place}}: {values}.", {}, facts)
 
 
-def one_row(one: Array, other: Array, tolerance: float) -> Change | None:
-    """The values at one index of an axis that are others."""
-    out = np.abs(one - other) > tolerance
-    for axis in range(one.ndim):
-        rows = np.flatnonzero(out.any(axis=tuple(i for i in range(one.ndim) if i != axis)))
-        if one.ndim > 1 and len(rows) == 1 and one.shape[axis] > 2:
-            text = "Index {index} of axis {axis} differs, by up to {error:.1e}; the others agree."
-            parameters = {"index": int(rows[0]), "axis": axis}
-            return Change(Cause.CHANGED_VALUES, text, parameters, {"error": np.abs(one - other).max()})
-    return None
+def few_rows(one: Array, other: Array, tolerance: float) -> Change | None:
+    """The values at a few indices of an axis that are others: which these are, and what has become of them."""
+    out = np.abs(one - other) > max(tolerance, ROUNDING * np.abs(one).max(initial=0.0))
+    found = rows_of(out)
+    if found is None:
+        return None
+    axis, rows = found
+    if 2 * out.take(rows, axis).sum() < out.take(rows, axis).size:
+        return None  # single values, which are told one by one
+    inside = (relation(one.take(rows, axis), other.take(rows, axis), tolerance) for relation in _OF_ROWS)
+    change = next((each for each in inside if each is not None), None)
+    facts = {"rows": said_rows(axis, rows, one.shape[axis]), "error": np.abs(one - other).max()}
+    text = f"{{rows}} differ, by up to {{error:.1e}}; the others agree.{'' if change is None else f' There: {change}'}"
+    return Change(Cause.CHANGED_VALUES, text, {"axis": axis, "at": rows.tolist()}, facts)
 
+
+def rows_of(out: Array) -> tuple[int, Array] | None:
+    """Returns the axis at a few of whose indices alone something is out, and these; None where there is none."""
+    best: tuple[int, Array] | None = None
+    for axis in range(out.ndim if out.ndim > 1 else 0):
+        rows = np.flatnonzero(out.any(axis=tuple(i for i in range(out.ndim) if i != axis)))
+        is_few = out.shape[axis] > 2 and 1 <= len(rows) <= max(1, _FEW_ROWS * out.shape[axis])
+        if is_few and (best is None or len(rows) / out.shape[axis] < len(best[1]) / out.shape[best[0]]):
+            best = axis, rows
+    return best
+
+
+def said_rows(axis: int, rows: Array, size: int) -> str:
+    """Returns in words which rows these are."""
+    if len(rows) == 1:
+        return f"Index {rows[0]} of axis {axis} (1 of {size:,})"
+    named = ", ".join(map(str, rows[:_MOST_NAMED])) + (", ..." if len(rows) > _MOST_NAMED else "")
+    return f"Indices {named} of axis {axis} ({len(rows):,} of {size:,})"
+
+
+_OF_ROWS: tuple[Relation, ...] = (all_one_value, scaled, offset)
 
 OF_WEIGHTS: tuple[Relation, ...] = (
     all_one_value,
@@ -116,9 +143,9 @@ OF_WEIGHTS: tuple[Relation, ...] = (
     reversed_axes,
     shifted_rows,
     reordered_rows,
+    few_rows,
     scaled_by_index,
     few_values,
-    one_row,
     offset,
 )
 """Each is simpler than those after it."""
@@ -154,6 +181,9 @@ def find_change(
     if broken.any():
         text = "{count:,} of {size:,} values are NaN or infinite, the first at {place}."
         facts = {"count": int(broken.sum()), "size": broken.size, "place": [int(i) for i in np.argwhere(broken)[0]]}
+        if (rows := rows_of(broken)) is not None and broken.sum() > 1:
+            text += " They are in: {rows}."
+            facts["rows"] = said_rows(*rows, broken.shape[rows[0]])
         return Change(Cause.NOT_A_NUMBER, text, {}, facts)
     found = (relation(one, other, tolerance) for relation in relations)
     return next((change for change in found if change is not None), None) or _unexplained(one, other)

@@ -1,9 +1,10 @@
-"""An argument of the call, other than the arrays that the layer works on: left out, or another one."""
+"""An argument of the call beside the arrays that the layer works on: left out, or another one."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from keras_pe.export.parity.diagnosis.edits import Edit
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.layer_call import call, given
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.results import Array, Cause
@@ -17,3 +18,26 @@ def with_arguments(cause: Cause, said: str, change: Callable[[Mapping[str, Any]]
         return call(fault.call.layer, {**arguments, **change(arguments)}, fault)
 
     return Edit(cause, said, compute)
+
+
+def without(*names: str) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+    """Returns what leaves arguments out."""
+    return lambda _: dict.fromkeys(names)
+
+
+def other_arguments(fault: LayerFault) -> Edits:
+    """Yields the layer without each argument that it may go without, and as it computes in training."""
+    import keras
+
+    parameters = inspect.signature(fault.call.layer.call).parameters
+    for name, value in given(fault).items():
+        is_optional = parameters[name].default is None and "mask" not in name
+        if is_optional and any(map(keras.ops.is_tensor, keras.tree.flatten(value))):
+            yield with_arguments(Cause.DROPPED_INPUT, f"without `{name}`", without(name))
+    if "training" in parameters:
+        said = "as in training, by the statistics of the batch," if hasattr(fault.call.layer, "moving_mean") else ""
+        yield with_arguments(Cause.TRAINING_MODE, said or "as in training", _training)
+
+
+def _training(_: Mapping[str, Any]) -> dict[str, Any]:
+    return {"training": True}

@@ -34,7 +34,6 @@ def altered_inputs(fault: LayerFault) -> Edits:
         yield from place.edits(_proposals(fault, array))
         yield from (_reordered(place, number, which) for which in range(_count(fault.reordered, number)))
         yield from _taken_instead(place, fault, array)
-    yield from exchanged_inputs(fault)
 
 
 def exchanged_inputs(fault: LayerFault) -> Edits:

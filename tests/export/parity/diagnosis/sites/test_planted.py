@@ -1,0 +1,150 @@
+"""What may become of a call, planted as numbers in the place of its output, is named with the layer."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers as L  # noqa: N812
+from keras import ops
+
+import keras_pe
+from tests.export.parity.diagnosis.changes import seeded
+from tests.export.parity.diagnosis.planted import findings, one_layer
+
+
+def _of_layer(layer, wrong, *shapes):
+    """Returns a model of a layer, and what computes something else with that layer and its weights."""
+    model = seeded(one_layer(layer, *shapes))
+    return model, lambda inputs: np.asarray(wrong(layer, *inputs.values()))
+
+
+def _with_weights(layer, x, **values):
+    """Returns what a layer gives with other weights, by name."""
+    kept = {name: getattr(layer, name).numpy() for name in values}
+    for name, value in values.items():
+        getattr(layer, name).assign(value)
+    y = layer(x)
+    for name, value in kept.items():
+        getattr(layer, name).assign(value)
+    return y
+
+
+def _both_statistics():
+    def wrong(layer, x):
+        return _with_weights(layer, x, moving_mean=np.zeros(6), moving_variance=np.ones(6))
+
+    return _of_layer(L.BatchNormalization(name="y"), wrong, (6,))
+
+
+def _exchanged_statistics():
+    def wrong(layer, x):
+        mean, variance = layer.moving_mean.numpy(), layer.moving_variance.numpy()
+        return _with_weights(layer, x, moving_mean=variance, moving_variance=np.abs(mean))
+
+    model, compute = _of_layer(L.BatchNormalization(name="y"), wrong, (6,))
+    model.get_layer("y").moving_mean.assign(np.linspace(0.2, 0.9, 6))
+    return model, compute
+
+
+def _exchanged_directions():
+    def wrong(layer, x):
+        forward, backward = layer.forward_layer.get_weights(), layer.backward_layer.get_weights()
+        layer.forward_layer.set_weights(backward)
+        layer.backward_layer.set_weights(forward)
+        y = layer(x)
+        layer.forward_layer.set_weights(forward)
+        layer.backward_layer.set_weights(backward)
+        return y
+
+    layer = L.Bidirectional(L.GRU(3, return_sequences=True, unroll=True), name="y")
+    return _of_layer(layer, wrong, (5, 4))
+
+
+def _batch_statistics():
+    def wrong(layer, x):
+        kept = layer.get_weights()
+        y = layer(x, training=True)
+        layer.set_weights(kept)
+        return y
+
+    return _of_layer(L.BatchNormalization(name="y"), wrong, (4, 6))
+
+
+def _twice():
+    return _of_layer(L.Dense(6, "sigmoid", name="y"), lambda layer, x: ops.sigmoid(layer(x)), (4,))
+
+
+def _not_at_all():
+    def wrong(layer, x):
+        return ops.matmul(x, layer.kernel) + layer.bias
+
+    return _of_layer(L.Dense(6, "tanh", name="y"), wrong, (4,))
+
+
+def _first_row():
+    return _of_layer(L.Dense(6, name="y"), lambda layer, x: ops.broadcast_to(layer(x)[:1], (len(x), 6)), (4,))
+
+
+def _exchanged_states():
+    x, h, c = keras.Input((5, 4), name="x"), keras.Input((3,), name="h"), keras.Input((3,), name="c")
+    layer = L.LSTM(3, unroll=True, name="y")
+    model = seeded(keras.Model([x, h, c], layer(x, initial_state=[h, c])))
+    return model, lambda inputs: np.asarray(layer(inputs["x"], initial_state=[inputs["c"], inputs["h"]]))
+
+
+def _ignored_start():
+    x, start = keras.Input((None, 8), name="x"), keras.Input((), dtype="int32", name="start")
+    layer = keras_pe.SinusoidalPositionEncoding(name="y")
+    return keras.Model([x, start], layer(x, start_index=start)), lambda inputs: np.asarray(layer(inputs["x"]))
+
+
+def _frozen_start():
+    x, start = keras.Input((None, 8), name="x"), keras.Input((), dtype="int32", name="start")
+    layer = keras_pe.SinusoidalPositionEncoding(name="y")
+    model = keras.Model([x, start], layer(x, start_index=start))
+    return model, lambda inputs: np.asarray(layer(inputs["x"], start_index=7))
+
+
+def _other_schedule():
+    wrong = keras_pe.SinusoidalPositionEncoding(
+        max_timescale=200.0, layout="interleaved", endpoint=False, start_index=3
+    )
+    return _of_layer(keras_pe.SinusoidalPositionEncoding(name="y"), lambda _, x: wrong(x), (None, 16))
+
+
+def _softmax_of_rows():
+    return _of_layer(L.Softmax(name="y"), lambda _, x: ops.softmax(x, axis=1), (5, 6))
+
+
+def _run_forwards():
+    def wrong(layer, x):
+        layer.go_backwards = False
+        y = layer(x)
+        layer.go_backwards = True
+        return y
+
+    return _of_layer(L.GRU(3, go_backwards=True, unroll=True, name="y"), wrong, (5, 4))
+
+
+@pytest.mark.parametrize(
+    ("plant", "cause", "said"),
+    [
+        (_both_statistics, "missing values", "moving_mean' at zero and"),
+        (_exchanged_statistics, "another weight", "moving_mean' and 'y/moving_variance' exchanged"),
+        (_exchanged_directions, "another weight", "weights of both directions exchanged"),
+        (_batch_statistics, "training mode", "statistics of the batch"),
+        (_twice, "operation added", "its own activation once more"),
+        (_not_at_all, "other activation", "'linear' instead of 'tanh'"),
+        (_first_row, "repeated row", "the first row of"),
+        (_exchanged_states, "exchanged inputs", "inputs 1 and 2"),
+        (_ignored_start, "dropped input", "without `start_index`"),
+        (_frozen_start, "start index off", "from position 7, whatever start"),
+        (_other_schedule, "other convention", "paper"),
+        (_softmax_of_rows, "other axis", "axis=1"),
+        (_run_forwards, "other go_backwards", "go_backwards=False"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_what_has_become_of_a_call_is_named_with_the_layer(plant, cause, said):
+    (finding,) = findings(*plant())
+    assert (finding.cause, finding.layer) == (cause, "y"), finding
+    assert said.casefold() in finding.evidence.casefold()

@@ -1,0 +1,74 @@
+"""A branch that was left out is one fault with one cause: the layers that are gone with it follow, and are listed."""
+
+import keras
+import numpy as np
+import onnx
+import pytest
+from keras import layers as L  # noqa: N812
+
+from keras_pe.export import export_onnx
+from keras_pe.export.comparison.inputs.sweep import sweep
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.parity.diagnosis.diagnose import diagnose
+from tests.export.parity.diagnosis.changes import seeded
+
+
+def _without_branch(source, path, joining):
+    """Writes a file whose joining operator returns its first input; what nothing reads any more is taken out."""
+    file = onnx.load(source)
+    (node,) = (node for node in file.graph.node if f"/{joining}_" in node.name and len(node.input) == 2)
+    node.op_type = "Identity"
+    del node.input[1]
+    while True:
+        read = {name for node in file.graph.node for name in node.input} | {each.name for each in file.graph.output}
+        dead = [node for node in file.graph.node if not read & set(node.output)]
+        for node in dead:
+            file.graph.node.remove(node)
+        if not dead:
+            break
+    kept = [tensor for tensor in file.graph.initializer if tensor.name in read]
+    del file.graph.initializer[:], file.graph.value_info[:]
+    file.graph.initializer.extend(kept)
+    onnx.save(file, path)
+    return path
+
+
+def _blocks() -> keras.Model:
+    """Three blocks of the same shapes, each with a branch beside it."""
+    x = y = keras.Input((None, 8), name="x")
+    for i in range(3):
+        branch = L.Dense(8, name=f"down{i}")(L.Dense(16, "relu", name=f"up{i}")(y))
+        y = L.LayerNormalization(name=f"norm{i}")(L.Add(name=f"add{i}")([y, branch]))
+    return keras.Model(x, L.Dense(3, name="head")(y), name="blocks")
+
+
+def _gated() -> keras.Model:
+    """An image whose channels are weighed by what is squeezed out of them."""
+    x = keras.Input((8, 8, 4), name="x")
+    y = L.Conv2D(6, 3, name="conv")(x)
+    gate = L.Dense(3, "relu", name="reduce")(L.GlobalAveragePooling2D(keepdims=True, name="squeeze")(y))
+    y = L.Multiply(name="excite")([y, L.Dense(6, "sigmoid", name="expand")(gate)])
+    return keras.Model(x, L.Dense(3, name="head")(L.GlobalAveragePooling2D(name="pool")(y)), name="gated")
+
+
+@pytest.mark.parametrize(
+    ("build", "joining", "absent"),
+    [(_blocks, "add2", ("up2", "down2")), (_gated, "excite", ("squeeze", "reduce", "expand"))],
+    ids=["a feed-forward block", "squeeze and excitation"],
+)
+def test_a_branch_left_out_is_one_cause_with_the_layers_that_went_with_it(
+    build, joining, absent, tmp_path, plain_worker
+):
+    model = seeded(build())
+    path = _without_branch(export_onnx(model, tmp_path / "whole.onnx").path, tmp_path / "without.onnx", joining)
+    reference = KerasReference(model)
+    cases = sweep(reference.inputs, reference.roles, seed=0)[:3]
+    run = run_cases(plain_worker, plain_worker.spec, path, reference, reference.answer(cases))
+    result = diagnose(run, plain_worker, reference, reference.roles)
+    (finding,) = result.findings
+    assert (finding.cause, finding.layer, finding.absent) == ("layer left out", joining, absent)
+    assert [layer.layer for layer in result.layers if layer.originates_here] == [joining]
+    assert result.proof.layers == (joining,)
+    assert result.proof.holds
+    assert np.isinf([layer.max_abs_diff for layer in result.layers if layer.layer in absent]).all()
