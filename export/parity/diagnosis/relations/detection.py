@@ -26,6 +26,7 @@ from keras_pe.export.results import Array, Cause
 
 _FEW = 0.02  # of the values, but at least one
 _FEW_ROWS = 0.1  # of an axis, but at least one
+_LEAST_IN_ROW = 3  # values, for a row to be more than a value
 _MOST_NAMED = 5
 _ON_ONE_FACTOR = 4  # values at least: fewer are multiples of others by chance
 _AT_ONCE = 2**24  # values that are widened together; several copies of them are taken
@@ -101,10 +102,11 @@ def few_rows(one: Array, other: Array, tolerance: float) -> Change | None:
     if found is None:
         return None
     axis, rows = found
-    if 2 * out.take(rows, axis).sum() < out.take(rows, axis).size:
+    inside = out.take(rows, axis)
+    if inside.size < _LEAST_IN_ROW * len(rows) or 2 * inside.sum() < inside.size:
         return None  # single values, which are told one by one
-    inside = (relation(one.take(rows, axis), other.take(rows, axis), tolerance) for relation in _OF_ROWS)
-    change = next((each for each in inside if each is not None), None)
+    found_there = (relation(one.take(rows, axis), other.take(rows, axis), tolerance) for relation in _OF_ROWS)
+    change = next((each for each in found_there if each is not None), None)
     facts = {"rows": said_rows(axis, rows, one.shape[axis]), "error": np.abs(one - other).max()}
     text = f"{{rows}} differ, by up to {{error:.1e}}; the others agree.{'' if change is None else f' There: {change}'}"
     return Change(Cause.CHANGED_VALUES, text, {"axis": axis, "at": rows.tolist()}, facts)
