@@ -147,32 +147,10 @@ def _read_failure(stored: Mapping[str, Any], cases: Mapping[str, Mapping[str, An
         truth=case["truth"],
         before=tuple(cases[str(before)]["inputs"] for before in range(stored["index"])),
     )
-    places = (home / manifest["from_here"], Path(manifest["artifact"]))
-    findings = tuple(
-        Finding(**{**each, "cause": Cause(each["cause"]), "absent": tuple(each["absent"])})
-        for each in manifest["findings"]
-    )
-    return RecordedFailure(manifest["runtime"], places, manifest["sha256"], recording, findings)
+    places = (home / stored["from_here"], Path(stored["artifact"]))
+    findings = tuple(_as_finding(each) for each in stored["findings"])
+    return RecordedFailure(stored["runtime"], places, stored["sha256"], recording, findings)
 
 
-def _named(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    return {f"{prefix}/{name}": array for name, array in arrays.items()}
-
-
-def _under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def _lost(array: Array) -> str | None:
-    """Returns the type that a NumPy file would lose, None where it keeps it."""
-    return "object" if array.dtype.kind == "O" else "bfloat16" if array.dtype.name == "bfloat16" else None
-
-
-def _storable(array: Array) -> Array:
-    if _lost(array) == "object":
-        return array.astype("S" if all(isinstance(each, bytes) for each in array.flat) else "U")
-    return array.view(np.uint16) if _lost(array) == "bfloat16" else array
-
-
-def _restored(array: Array, dtype: str) -> Array:
-    return array.astype(object) if dtype == "object" else array.view(as_dtype(dtype))
+def _as_finding(stored: Mapping[str, Any]) -> Finding:
+    return Finding(**{**stored, "cause": Cause(stored["cause"]), "absent": tuple(stored["absent"])})

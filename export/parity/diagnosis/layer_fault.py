@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from keras_pe.export.comparison.law import flat_tolerance, is_float
 from keras_pe.export.model.watch.recording import LayerCall
 from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput
-from keras_pe.export.parity.diagnosis.tensor_search import Match, Tensors
+from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors
 from keras_pe.export.results import Array
 
 _MOST_BEFORE = 8
@@ -41,7 +41,7 @@ class LayerFault:
     call: LayerCall
     index: int
     tolerance: float
-    location: Match | None = None
+    location: TensorMatch | None = None
     actual: Array | None = None
     folded: LayerCall | None = None
     held_in: str | None = None
