@@ -1,6 +1,6 @@
 """Operations of Keras that ONNX has one operator for, traced as one call of it.
 
-TensorFlow traces a layer normalization as nine elementwise operators, which no runtime recognises any more.
+TensorFlow traces a layer normalization as nine elementwise operators, which no runtime recognizes any more.
 """
 
 import contextlib
@@ -68,7 +68,7 @@ def _normalization(
 
 
 def _gelu(usual: Callable[..., Any], x: Any, approximate: bool = True) -> Any:
-    if approximate:  # ONNX Runtime recognises this one in the operators that TensorFlow traces
+    if approximate:  # ONNX Runtime recognizes this one in the operators that TensorFlow traces
         return usual(x, approximate)
     return _activation("Gelu", lambda values: usual(values, approximate), x)
 
