@@ -90,7 +90,6 @@ def _differentiable(call: Callable[..., Any], usual: Callable[..., Any], *tensor
     """Returns what a call returns, with the derivative of the usual function: a model may ask for it."""
     import tensorflow as tf
 
-    @tf.custom_gradient
     def function(*values: Any) -> Any:
         def gradient(upstream: Any) -> Any:
             with tf.GradientTape() as tape:
@@ -100,7 +99,7 @@ def _differentiable(call: Callable[..., Any], usual: Callable[..., Any], *tensor
 
         return call(*values), gradient
 
-    return function(*tensors)
+    return tf.custom_gradient(function)(*tensors)
 
 
 def _normalized_sizes(x: Any, axis: Any) -> list[int] | None:

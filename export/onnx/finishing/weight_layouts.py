@@ -36,11 +36,12 @@ def store_as_read(graph: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str
     for weight, shape in shapes.items():
         name, layout = weight, Layout(shape)
         while name not in outputs and len(readers.get(name, ())) == 1:
-            node = readers[name][0]
-            step = _step(node, layout.shapes[-1], constants)
-            if step is None or own.get(node.output[0]) is not node or node.output[0] in outputs:
+            (reader,) = readers[name]
+            step = _step(reader, layout.shapes[-1], constants)
+            result = reader.output[0]
+            if step is None or own.get(result) is not reader or result in outputs:
                 break
-            layout, name = layout.then(*step), node.output[0]
+            layout, name = layout.then(*step), result
             gone.add(name)
         if layout.steps:
             stored[weight] = layout

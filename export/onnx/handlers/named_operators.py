@@ -1,12 +1,14 @@
 """What was traced as a call of one ONNX operator, see `operator_calls`."""
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 from keras_pe.export.onnx.handlers import lstm_gru_rnn, normalizations
 from keras_pe.export.onnx.handlers.registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
-_FORMS = {
+_FORMS: dict[str, Callable[[Replacement, dict[str, Any]], None]] = {
     "LSTM": lstm_gru_rnn.lstm,
     "GRU": lstm_gru_rnn.gru,
     "RNN": lstm_gru_rnn.rnn,
