@@ -6,7 +6,8 @@ returns, and exports it.
 
 import importlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,12 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import DisagreementError, ProcessDiedError, UnsupportedError
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.rebuild.registered import local_layer, registering_modules
-from keras_pe.export.model.signature.model_signature import model_signature
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.processes.child import Child
 from keras_pe.export.processes.room import Room
 from keras_pe.export.processes.serve import note
+from keras_pe.export.request import Request
 from keras_pe.export.runtimes.runtime import Arrays
 from keras_pe.export.smoke_test import ask_keras, law_of
 
@@ -38,17 +39,13 @@ def is_elsewhere() -> bool:
     return bool(keras.backend.backend() != "tensorflow")
 
 
-def export_elsewhere(
-    exporter: str, format: Format, model: Any, filepath: str | os.PathLike[str], options: Mapping[str, Any]
-) -> Artifact:
+def export_elsewhere(export_here: Callable[[Request], Artifact], format: Format, request: Request) -> Artifact:
     """Exports a model with another process, in which Keras runs on TensorFlow.
 
     Args:
-        exporter: The exporter's name in `keras_pe.export`.
-        format: Its format.
-        model: A built `keras.Model` on any backend.
-        filepath: Where the artifact will stand.
-        options: The exporter's other arguments.
+        export_here: Exports a model on TensorFlow; it is sent to the process.
+        format: What it exports to.
+        request: What was asked for, with a built `keras.Model` on any backend.
 
     Returns:
         What the exporter returned.
@@ -58,10 +55,9 @@ def export_elsewhere(
             ended.
         Exception: What the exporter raised.
     """
-    options = dict(options)
-    stage = options.pop("progress", None) or (lambda name: None)
-    stage("signature")
-    signature = model_signature(model, options.pop("input_signature", None), sizes=options.pop("sizes", None))
+    model: Any = request.model
+    request.tell("signature")
+    signature = request.signature_of(model, request.input_signature)
     layers = all_layers(model)
     if (local := local_layer(layers)) is not None:
         reason = (
@@ -73,7 +69,7 @@ def export_elsewhere(
     # Two draws: a value next to where a function jumps may fall on either side.
     expect = KerasReference(model, signature).expect
     samples = [ask_keras(expect, numbers(signature, signature.sizes, seed)) for seed in range(2)]
-    stage("hand over")
+    request.tell("hand over")
     with Room() as room, Child(f"{__name__}:Exporting", environment=_environment(), name=_CHILD) as child:
         saved = room.path / "model.keras"
         try:
@@ -81,12 +77,10 @@ def export_elsewhere(
         except Exception as error:  # whatever a layer's configuration raises
             reason = f"it cannot be saved for the TensorFlow backend: {first_line(error)}."
             raise UnsupportedError(format, model.name, reason) from error
-        options["input_signature"] = signature
-        to = str(Path(filepath).absolute())
+        given = Request(saved, Path(request.filepath).absolute(), signature)
+        modules = registering_modules(saved)
         try:
-            artifact: Artifact = child.ask(
-                "export", exporter, format, saved, registering_modules(saved), to, options, samples, told=stage
-            )
+            artifact: Artifact = child.ask("export", export_here, format, given, modules, samples, told=request.tell)
         except ProcessDiedError as error:
             raise UnsupportedError(format, model.name, f"{error}.") from None
     return artifact
@@ -101,25 +95,18 @@ class Exporting:
 
     def export(
         self,
-        exporter: str,
+        export_here: Callable[[Request], Artifact],
         format: Format,
-        saved: Path,
+        request: Request,
         modules: Sequence[str],
-        filepath: str,
-        options: Mapping[str, Any],
         samples: list[tuple[Case, Arrays]],
     ) -> Artifact:
         """Exports the model, if it returns what it returned."""
-        import keras
-
-        import keras_pe.export
-
         for module in modules:
             importlib.import_module(module)
-        model = keras.saving.load_model(saved, compile=False)
-        _compare(model, options["input_signature"], samples, format)
-        artifact: Artifact = getattr(keras_pe.export, exporter)(model, filepath, **options, progress=note)
-        return artifact
+        request = replace(request, model=request.loaded(), progress=note)
+        _compare(request.model, request.input_signature, samples, format)
+        return export_here(request)
 
 
 def _compare(model: Any, signature: Signature, samples: list[tuple[Case, Arrays]], format: Format) -> None:

@@ -1,9 +1,10 @@
 """`export_litert`: a LiteRT file of built-in operators only, so that every interpreter can run it."""
 
-import dataclasses
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,29 +13,29 @@ from keras_pe.export.artifacts import description
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.artifacts.litert_file import METADATA
+from keras_pe.export.comparison.inputs.cases import GivenInputs
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.dependencies import require
+from keras_pe.export.exporting import export
 from keras_pe.export.graph.endpoint import Endpoint
 from keras_pe.export.graph.refusals import refuse_state_and_randomness
-from keras_pe.export.handover import export_elsewhere, is_elsewhere
 from keras_pe.export.litert_conversion import convert
-from keras_pe.export.model.rebuild.precision import in_export_precision
-from keras_pe.export.model.signature.model_signature import model_signature
-from keras_pe.export.publishing.destination import check_destination
-from keras_pe.export.publishing.metadata import draft
-from keras_pe.export.publishing.staging import publish_file, staging
+from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.request import Request
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
+from keras_pe.export.runtimes.worker import Worker
 from keras_pe.export.smoke_test import check_artifact
 from keras_pe.protocols import Model
 
 
 def export_litert(
-    model: Model,
+    model: Model | str | os.PathLike[str],
     filepath: str | os.PathLike[str],
     *,
     input_signature: Any = None,
     sizes: Mapping[str, Sequence[int]] | None = None,
+    inputs: GivenInputs | Sequence[GivenInputs] | None = None,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Artifact:
     """Exports a Keras model to LiteRT, one of half precision as a float32 rebuild of it.
@@ -43,12 +44,16 @@ def export_litert(
     returned from it what Keras returns. Until then, and if anything fails, what stood at `filepath` stays.
 
     Args:
-        model: A built `keras.Model`. On another backend than TensorFlow it is saved, and exported by a process of its
-            own; its layers must be ones that another process can import.
+        model: A built `keras.Model`, or the path of a `.keras` or `.h5` file of one. On another backend than TensorFlow
+            it is saved, and exported by a process of its own; its layers must be ones that another process can import.
         filepath: The `.tflite` file to write.
         input_signature: See `model_signature`; needed for most subclassed models.
         sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
             `{"height": (64, 224)}`.
+        inputs: Examples of what the model takes, where it does not take any values: a mapping of names to arrays, or an
+            `.npz` file, one or several. The artifact is compared on these, and tells them to `check_parity`.
+        ranges: The fair values of an input: the least, and the first above that is not fair. The artifact tells them to
+            `check_parity`.
         progress: Called with the name of each stage when it starts.
 
     Returns:
@@ -60,42 +65,50 @@ def export_litert(
         FileExistsError: If something that is not a LiteRT file stands at `filepath`.
         ImportError: If a package is missing.
     """
-    start = time.perf_counter()
-    stage = progress or (lambda name: None)
-    require("export_litert", "tensorflow")
-    require("export_litert", "ai_edge_litert", extra="export,litert")
-    if is_elsewhere():
-        given = {"input_signature": input_signature, "sizes": sizes, "progress": progress}
-        return export_elsewhere("export_litert", Format.LITERT, model, filepath, given)
-    destination = check_destination(filepath, Format.LITERT)
-    with tensorflow_process() as process:  # it starts while the model is traced
-        stage("signature")
-        layers, input_signature, notes = in_export_precision(model, input_signature, False, Format.LITERT)
-        model = layers[0]
-        signature = model_signature(model, input_signature, sizes=sizes)
-        notes += signature.notes()
-        stage("trace")
+    return export(_LiteRT(), Request(model, filepath, input_signature, sizes, inputs, ranges, progress))
+
+
+@dataclass(frozen=True)
+class _LiteRT:
+    """The format, see `TargetFormat`."""
+
+    precision: str | None = "float32"
+    exporter: str = "export_litert"
+    format: Format = Format.LITERT
+    extras: dict[str, str] = field(default_factory=lambda: {"tensorflow": "export", "ai_edge_litert": "export,litert"})
+    makers: tuple[str, ...] = ("keras", "tensorflow")
+
+    def process(self) -> AbstractContextManager[Worker]:
+        return tensorflow_process()
+
+    def trace(self, layers: Sequence[Any], signature: Signature) -> "_Traced":
         endpoint = Endpoint(layers, signature, Format.LITERT)
-        signature = endpoint.signature
-        refuse_state_and_randomness(endpoint.view, signature, endpoint.outputs, model.name, Format.LITERT)
-        artifact = draft(Format.LITERT, destination, layers, signature, notes)
-        with staging(destination) as folder:
-            stage("convert")
-            endpoint.write(folder / "saved_model")
-            made = folder / destination.name
-            convert(process, folder / "saved_model", made, model.name, endpoint.view)
-            stage("write")
-            converted = made.read_bytes()
-            nbytes = made.write_bytes(_described(converted, description.to_json(artifact)))
-            stage("run")
-            reference = KerasReference(model, signature)
-            found = check_artifact(made, process, reference, Format.LITERT, spec=find_runtimes("litert")[0])
-            if found:
-                artifact = draft(Format.LITERT, destination, layers, signature, (*notes, *found))
-                nbytes = made.write_bytes(_described(converted, description.to_json(artifact)))
-            stage("publish")
-            publish_file(made, [], destination)
-    return dataclasses.replace(artifact, nbytes=nbytes, seconds=time.perf_counter() - start)
+        name = layers[0].name
+        refuse_state_and_randomness(endpoint.view, endpoint.signature, endpoint.outputs, name, Format.LITERT)
+        return _Traced(endpoint, name)
+
+
+class _Traced:
+    """A model on its way to the file, see `TracedModel`."""
+
+    notes = ()
+
+    def __init__(self, endpoint: Endpoint, name: str) -> None:
+        self._endpoint, self._name, self.signature = endpoint, name, endpoint.signature
+        self._converted = b""
+
+    def convert(self, file: Path, process: Worker) -> None:
+        folder = file.with_name(f"{file.name}.saved_model")
+        self._endpoint.write(folder)
+        convert(process, folder, file, self._name, self._endpoint.view)
+        self._converted = file.read_bytes()
+
+    def write(self, file: Path, artifact: Artifact) -> list[Path]:
+        file.write_bytes(_described(self._converted, description.to_json(artifact)))
+        return []
+
+    def check(self, file: Path, process: Worker, reference: KerasReference) -> tuple[str, ...]:
+        return check_artifact(file, process, reference, Format.LITERT, spec=find_runtimes("litert")[0])
 
 
 def _described(content: bytes, text: str) -> bytes:

@@ -1,9 +1,9 @@
 """`export_saved_model`: a TensorFlow SavedModel with named inputs and outputs and each weight once."""
 
-import dataclasses
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,29 +11,29 @@ from keras_pe.export.artifacts import description
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.artifacts.saved_model_folder import SIDECAR
+from keras_pe.export.comparison.inputs.cases import GivenInputs
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.dependencies import require
+from keras_pe.export.exporting import export
 from keras_pe.export.graph.endpoint import Endpoint
 from keras_pe.export.graph.tensorflow_internals import op_libraries
 from keras_pe.export.graph.view import GraphView
-from keras_pe.export.handover import export_elsewhere, is_elsewhere
-from keras_pe.export.model.signature.model_signature import model_signature
-from keras_pe.export.model.watch.keras_internals import all_layers
-from keras_pe.export.publishing.destination import check_destination
-from keras_pe.export.publishing.metadata import draft
-from keras_pe.export.publishing.staging import publish_folder, staging
+from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.request import Request
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
+from keras_pe.export.runtimes.worker import Worker
 from keras_pe.export.smoke_test import check_artifact
 from keras_pe.protocols import Model
 
 
 def export_saved_model(
-    model: Model,
+    model: Model | str | os.PathLike[str],
     filepath: str | os.PathLike[str],
     *,
     input_signature: Any = None,
     sizes: Mapping[str, Sequence[int]] | None = None,
+    inputs: GivenInputs | Sequence[GivenInputs] | None = None,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Artifact:
     """Exports a Keras model to a SavedModel with the signature `serving_default`.
@@ -43,12 +43,16 @@ def export_saved_model(
     `filepath` stays.
 
     Args:
-        model: A built `keras.Model`. On another backend than TensorFlow it is saved, and exported by a process of its
-            own; its layers must be ones that another process can import.
+        model: A built `keras.Model`, or the path of a `.keras` or `.h5` file of one. On another backend than TensorFlow
+            it is saved, and exported by a process of its own; its layers must be ones that another process can import.
         filepath: The folder to write.
         input_signature: See `model_signature`; needed for most subclassed models.
         sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
             `{"height": (64, 224)}`.
+        inputs: Examples of what the model takes, where it does not take any values: a mapping of names to arrays, or an
+            `.npz` file, one or several. The artifact is compared on these, and tells them to `check_parity`.
+        ranges: The fair values of an input: the least, and the first above that is not fair. The artifact tells them to
+            `check_parity`.
         progress: Called with the name of each stage when it starts.
 
     Returns:
@@ -60,39 +64,47 @@ def export_saved_model(
         FileExistsError: If something that is not a SavedModel stands at `filepath`.
         ImportError: If a package is missing.
     """
-    start = time.perf_counter()
-    stage = progress or (lambda name: None)
-    require("export_saved_model", "tensorflow")
-    if is_elsewhere():
-        given = {"input_signature": input_signature, "sizes": sizes, "progress": progress}
-        return export_elsewhere("export_saved_model", Format.SAVED_MODEL, model, filepath, given)
-    destination = check_destination(filepath, Format.SAVED_MODEL)
-    with tensorflow_process() as process:  # it starts while the model is traced
-        stage("signature")
-        layers = all_layers(model)
-        signature = model_signature(model, input_signature, sizes=sizes)
-        stage("trace")
-        endpoint = Endpoint(layers, signature, Format.SAVED_MODEL)
-        signature = endpoint.signature
-        state = _state(endpoint.view)
-        notes = (*state, *signature.notes())
-        artifact = draft(Format.SAVED_MODEL, destination, layers, signature, notes)
-        with staging(destination) as folder:
-            made = folder / destination.name
-            stage("write")
-            endpoint.write(made)
-            _write_sidecar(made, artifact)
-            stage("run")
-            spec = dataclasses.replace(find_runtimes("tensorflow")[0], options={"libraries": op_libraries()})
-            reference = KerasReference(layers[0], signature)
-            found = check_artifact(made, process, reference, Format.SAVED_MODEL, spec=spec, is_repeatable=not state)
-            if found:
-                artifact = draft(Format.SAVED_MODEL, destination, layers, signature, (*notes, *found))
-                _write_sidecar(made, artifact)
-            nbytes = sum(file.stat().st_size for file in made.rglob("*") if file.is_file())
-            stage("publish")
-            publish_folder(made, destination)
-    return dataclasses.replace(artifact, nbytes=nbytes, seconds=time.perf_counter() - start)
+    return export(_SavedModel(), Request(model, filepath, input_signature, sizes, inputs, ranges, progress))
+
+
+@dataclass(frozen=True)
+class _SavedModel:
+    """The format, see `TargetFormat`."""
+
+    precision: str | None = None
+    exporter: str = "export_saved_model"
+    format: Format = Format.SAVED_MODEL
+    extras: dict[str, str] = field(default_factory=lambda: {"tensorflow": "export"})
+    makers: tuple[str, ...] = ("keras", "tensorflow")
+
+    def process(self) -> AbstractContextManager[Worker]:
+        return tensorflow_process()
+
+    def trace(self, layers: Sequence[Any], signature: Signature) -> "_Traced":
+        return _Traced(Endpoint(layers, signature, Format.SAVED_MODEL))
+
+
+class _Traced:
+    """A model on its way to the folder, see `TracedModel`."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint, self.signature = endpoint, endpoint.signature
+        self.notes = _state(endpoint.view)
+
+    def convert(self, file: Path, process: Worker) -> None:
+        self._endpoint.write(file)
+
+    def write(self, file: Path, artifact: Artifact) -> list[Path]:
+        """Writes what a SavedModel cannot hold: names of dimensions, the order of its tensors, the metadata."""
+        place = file / SIDECAR
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(description.to_json(artifact))
+        return []
+
+    def check(self, file: Path, process: Worker, reference: KerasReference) -> tuple[str, ...]:
+        spec = replace(find_runtimes("tensorflow")[0], options={"libraries": op_libraries()})
+        is_repeatable = not self.notes
+        return check_artifact(file, process, reference, Format.SAVED_MODEL, spec=spec, is_repeatable=is_repeatable)
 
 
 def _state(view: GraphView) -> tuple[str, ...]:
@@ -106,10 +118,3 @@ def _state(view: GraphView) -> tuple[str, ...]:
         for found, what in kinds
         for path, operator in found[:1]
     )
-
-
-def _write_sidecar(folder: Path, artifact: Artifact) -> None:
-    """Writes what a SavedModel cannot hold itself: the names of dimensions, the order of its tensors, the metadata."""
-    place = folder / SIDECAR
-    place.parent.mkdir(exist_ok=True)
-    place.write_text(description.to_json(artifact))

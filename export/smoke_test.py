@@ -5,13 +5,14 @@ never fails it; the parity check is finer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.comparison.faults import describe_faults, find_faults, is_drowned
-from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.inputs.cases import Case, in_types_of
 from keras_pe.export.comparison.inputs.plain import Draw, numbers, pixels
 from keras_pe.export.comparison.law import Law, coarse
 from keras_pe.export.comparison.references.keras import KerasReference
@@ -22,6 +23,7 @@ from keras_pe.export.errors import (
     RuntimeRefusedError,
 )
 from keras_pe.export.model.rebuild.precision import half_dtypes
+from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
@@ -80,7 +82,7 @@ def check_artifact(
 
 
 def check_agreement(run: Run, reference: KerasReference, format: Format) -> tuple[str, ...]:
-    """Compares what an artifact returns with Keras, at two sizes.
+    """Compares what an artifact returns with Keras: on the examples that were given, and at two sizes.
 
     Where rounding drowns the answer, values of both signs tell nothing of the model, and those of images are drawn: a
     network that was trained on pixels may be noise elsewhere. A comparison that fails is made once more, with other
@@ -102,17 +104,21 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> tupl
     import tensorflow as tf
 
     signature, law = reference.signature, law_of(reference)
-    sizes = [signature.sizes, signature.other_sizes()]
+    first, other = signature.sizes, signature.other_sizes()
     kinds: list[Draw] = [numbers, pixels]
+    examples = [in_types_of(Case("given", example, "given"), reference.inputs) for example in signature.values.examples]
+    rounds: list[tuple[Mapping[str, int], list[Draw]]] = [(first, [partial(_given, case)]) for case in examples]
+    rounds = rounds or [(first, kinds)]
+    rounds += [(other, kinds)] if other != first else []
     notes = []
-    for place, size in enumerate(sizes if sizes[0] != sizes[1] else sizes[:1]):
+    for place, (size, draws) in enumerate(rounds):
         try:
             with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
-                fault = _find_fault(run, reference, law, size, kinds)
+                fault = _find_fault(run, reference, law, size, draws)
         except RuntimeFailedError as error:
             raise _not_run(format, reference.name, error) from error
         except _KerasRefusesError as refusal:
-            if place == 0:  # with the first sizes the model is known to run
+            if place < max(len(examples), 1):  # with the first sizes the model is known to run
                 raise (refusal.__cause__ or refusal) from None
             where = ", ".join(f"{dim} {count}" for dim, count in size.items())
             notes.append(f"It was not compared with Keras at {where}, which Keras refuses ({refusal}).")
@@ -120,6 +126,11 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> tupl
         if fault is not None:
             raise DisagreementError(format, reference.name, fault)
     return tuple(notes)
+
+
+def _given(case: Case, signature: Signature, sizes: Mapping[str, int], seed: int) -> list[Case]:
+    """Draws an example, as `Draw` has it."""
+    return [case]
 
 
 def law_of(reference: KerasReference) -> Law:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.watch.calling import varied
 from keras_pe.export.model.watch.state import state_left_alone
 
 
@@ -23,10 +22,7 @@ def is_constant(model: Any, signature: Signature, variables: Collection[Any]) ->
     """
     if not variables:
         return True
-    inputs = {
-        spec.name: varied(tuple(zeros.shape), spec.dtype, signature.vocabularies.get(spec.name))
-        for spec, zeros in zip(signature.inputs, signature.example().values(), strict=True)
-    }
+    inputs = signature.varied()
     calls = []
     with state_left_alone() as scope:
         for _ in range(2):

@@ -1,43 +1,43 @@
 """`export_onnx`: from a Keras model to one ONNX file that ONNX Runtime has run beside Keras."""
 
-import dataclasses
-import json
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.formats import Format
-from keras_pe.export.artifacts.reading import read_artifact
-from keras_pe.export.dependencies import require
+from keras_pe.export.comparison.inputs.cases import GivenInputs
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.exporting import export
 from keras_pe.export.graph.refusals import refuse_state_and_randomness, untraceable
-from keras_pe.export.graph.tracing import trace
-from keras_pe.export.handover import export_elsewhere, is_elsewhere
-from keras_pe.export.model.rebuild.precision import in_export_precision
-from keras_pe.export.model.signature.model_signature import model_signature
+from keras_pe.export.graph.tracing import Trace, Weight, trace
+from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.onnx.conversion import convert
-from keras_pe.export.onnx.finishing.assembly import assemble
+from keras_pe.export.onnx.finishing.assembly import assemble, set_metadata
 from keras_pe.export.onnx.finishing.verification import check_file, check_graph
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.named_operations import named_operations
 from keras_pe.export.onnx.recurrences import traced_as_calls
 from keras_pe.export.onnx.writing import write_model
-from keras_pe.export.publishing.destination import check_destination
-from keras_pe.export.publishing.metadata import NOTES_KEY, describe
-from keras_pe.export.publishing.staging import publish_file, staging
+from keras_pe.export.request import Request
 from keras_pe.export.runtimes.lending import onnxruntime_process
+from keras_pe.export.runtimes.worker import Worker
 from keras_pe.protocols import Model
 
 SELF_CONTAINED = 2**31 - 2**26  # bytes of weights: protobuf ends at 2 GiB, and the graph needs room as well
 
 
 def export_onnx(
-    model: Model,
+    model: Model | str | os.PathLike[str],
     filepath: str | os.PathLike[str],
     *,
     input_signature: Any = None,
     sizes: Mapping[str, Sequence[int]] | None = None,
+    inputs: GivenInputs | Sequence[GivenInputs] | None = None,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
     opset_version: int = opsets.DEFAULT,
     external_data_threshold: int = SELF_CONTAINED,
     half_precision: bool = False,
@@ -50,12 +50,16 @@ def export_onnx(
     `filepath` stays.
 
     Args:
-        model: A built `keras.Model`. On another backend than TensorFlow it is saved, and exported by a process of its
-            own; its layers must be ones that another process can import.
+        model: A built `keras.Model`, or the path of a `.keras` or `.h5` file of one. On another backend than TensorFlow
+            it is saved, and exported by a process of its own; its layers must be ones that another process can import.
         filepath: The `.onnx` file to write.
         input_signature: See `model_signature`; needed for most subclassed models.
         sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
             `{"height": (64, 224)}`.
+        inputs: Examples of what the model takes, where it does not take any values: a mapping of names to arrays, or an
+            `.npz` file, one or several. The artifact is compared on these, and tells them to `check_parity`.
+        ranges: The fair values of an input: the least, and the first above that is not fair. The artifact tells them to
+            `check_parity`.
         opset_version: The ONNX operator set, 15 to 25.
         external_data_threshold: Bytes of weights above which they are written to a file beside the model, named
             `<file>.<hash of its content>.data`. Below, the one file holds everything.
@@ -73,60 +77,62 @@ def export_onnx(
         FileExistsError: If something that is not an ONNX file stands at `filepath`.
         ImportError: If a package is missing.
     """
-    start = time.perf_counter()
-    stage = progress or (lambda name: None)
-    require("export_onnx", "tensorflow", "tf2onnx", "onnx", "onnxruntime")
     if opset_version not in opsets.EXPORTED:
         first, last = opsets.EXPORTED[0], opsets.EXPORTED[-1]
         raise ValueError(f"`opset_version` must be {first} to {last}. Received: {opset_version!r}.")
-    if is_elsewhere():
-        options = {
-            "input_signature": input_signature,
-            "sizes": sizes,
-            "opset_version": opset_version,
-            "external_data_threshold": external_data_threshold,
-            "half_precision": half_precision,
-            "progress": progress,
-        }
-        return export_elsewhere("export_onnx", Format.ONNX, model, filepath, options)
-    destination = check_destination(filepath, Format.ONNX)
+    request = Request(model, filepath, input_signature, sizes, inputs, ranges, progress)
+    precision = "float16" if half_precision else "float32"
+    return export(_Onnx(precision, opset_version, external_data_threshold), request)
 
-    stage("signature")
-    layers, input_signature, notes = in_export_precision(model, input_signature, half_precision, Format.ONNX)
-    name = layers[0].name
-    signature = model_signature(layers[0], input_signature, sizes=sizes)
-    notes += signature.notes()
-    with onnxruntime_process() as runtime:  # it starts while the model is traced
-        stage("trace")
+
+@dataclass(frozen=True)
+class _Onnx:
+    """The format, see `TargetFormat`."""
+
+    precision: str | None
+    opset_version: int
+    external_data_threshold: int
+    exporter: str = "export_onnx"
+    format: Format = Format.ONNX
+    extras: dict[str, str] = field(
+        default_factory=lambda: dict.fromkeys(("tensorflow", "tf2onnx", "onnx", "onnxruntime"), "export")
+    )
+    makers: tuple[str, ...] = ("keras", "tensorflow", "tf2onnx", "onnx")
+
+    def process(self) -> AbstractContextManager[Worker]:
+        return onnxruntime_process()
+
+    def trace(self, layers: Sequence[Any], signature: Signature) -> "_Traced":
+        name = layers[0].name
         try:
             with traced_as_calls(layers), named_operations():
                 traced = trace(layers, signature)
         except Exception as error:  # a layer may raise anything where a size is not known
             raise untraceable(Format.ONNX, name, signature, error) from error
-        signature = traced.signature
-        refuse_state_and_randomness(traced.view, signature, traced.outputs, name, Format.ONNX, traced.updated)
-        stage("convert")
-        proto = convert(traced, opset_version, layers[0])
-        metadata = describe(layers, signature, ["keras", "tensorflow", "tf2onnx", "onnx"], notes)
-        proto, weights = assemble(proto, traced, metadata)
-        stage("check")
-        check_graph(proto, weights, name)
-        with staging(destination) as folder:
-            stage("write")
-            is_external = sum(weight.nbytes for weight in weights) > external_data_threshold
-            *companions, file = write_model(proto, weights, folder / destination.name, is_external)
-            stage("run")
-            not_compared = check_file(file, runtime, layers, signature)
-            if not_compared:
-                _set_notes(proto, [*notes, *not_compared])
-                *companions, file = write_model(proto, weights, folder / destination.name, is_external)
-            stage("publish")
-            publish_file(file, companions, destination)
-    return dataclasses.replace(read_artifact(destination), seconds=time.perf_counter() - start)
+        refuse_state_and_randomness(traced.view, traced.signature, traced.outputs, name, Format.ONNX, traced.updated)
+        return _Traced(self, layers, traced)
 
 
-def _set_notes(proto: Any, notes: Sequence[str]) -> None:
-    """Replaces the notes of a model."""
-    for entry in proto.metadata_props:
-        if entry.key == NOTES_KEY:
-            entry.value = json.dumps(list(notes))
+class _Traced:
+    """A model on its way to the file, see `TracedModel`."""
+
+    notes = ()
+
+    def __init__(self, target: _Onnx, layers: Sequence[Any], traced: Trace) -> None:
+        self._target, self._layers, self._trace = target, layers, traced
+        self.signature = traced.signature
+        self._proto: Any = None
+        self._weights: list[Weight] = []
+
+    def convert(self, file: Path, process: Worker) -> None:
+        proto = convert(self._trace, self._target.opset_version, self._layers[0])
+        self._proto, self._weights = assemble(proto, self._trace)
+        check_graph(self._proto, self._weights, self._layers[0].name)
+
+    def write(self, file: Path, artifact: Artifact) -> list[Path]:
+        set_metadata(self._proto, artifact.metadata)
+        is_external = sum(weight.nbytes for weight in self._weights) > self._target.external_data_threshold
+        return write_model(self._proto, self._weights, file, is_external)[:-1]
+
+    def check(self, file: Path, process: Worker, reference: KerasReference) -> tuple[str, ...]:
+        return check_file(file, process, self._layers, reference)

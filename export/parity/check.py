@@ -17,6 +17,7 @@ from keras_pe.export.comparison.references.opening import (
     locate_artifacts,
     open_reference,
     study,
+    told_values,
 )
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.comparison.run import Run, run_cases
@@ -106,10 +107,14 @@ def check_parity(
         groups = [list(group) for _, group in itertools.groupby(ready, key=lambda job: (job[0].factory, job[1]))]
         workers = [None if g[0][0].format == "keras" else stack.enter_context(Worker(g[0][0], timeout)) for g in groups]
         watch.stage("start the runtimes")
-        reference = stack.enter_context(open_reference(model, input_signature, timeout, sizes, watch=watch))
-        study(reference, ranges or {}, watch)
+        told = told_values(path for _, path in targets if path is not None)
+        values = replace(told, ranges={**told.ranges, **(ranges or {})})
+        opened = open_reference(model, input_signature, timeout, sizes, values=values, watch=watch)
+        reference = stack.enter_context(opened)
+        names = {spec.name for spec in reference.inputs}
+        study(reference, {name: ends for name, ends in values.ranges.items() if name in names | {*(ranges or {})}}, watch)
         tell(0, total, reference.name)
-        expectations = reference.answer(choose_cases(reference, inputs, seed))
+        expectations = reference.answer(choose_cases(reference, inputs, seed, told.examples))
         watch.stage("run the reference")
         results: list[RuntimeResult] = []
         for group, worker in zip(groups, workers, strict=True):

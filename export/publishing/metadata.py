@@ -10,6 +10,7 @@ from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import dimensions_to_json
+from keras_pe.export.model.watch.values_as_json import values_to_json
 from keras_pe.version import __version__
 
 LAYERS_KEY = "keras_pe.layers"
@@ -17,6 +18,9 @@ LAYERS_KEY = "keras_pe.layers"
 
 SIZES_KEY = "keras_pe.sizes"
 """Where an artifact says what its dynamic dimensions are, and which sizes they take."""
+
+VALUES_KEY = "keras_pe.values"
+"""Where an artifact tells which values its inputs take, as far as its exporter was told, for those who check it."""
 
 NOTES_KEY = "keras_pe.notes"
 """Where an artifact says what differs from the model: JSON, a list of sentences."""
@@ -37,7 +41,10 @@ def describe(
         notes: Sentences on what differs from the model.
     """
     encodings = {layer.name: layer.get_config() for layer in layers if _is_ours(layer)}
+    told = signature.values.told
+    values = {VALUES_KEY: values_to_json(told)} if told.ranges or told.examples else {}
     return {
+        **values,
         "keras_pe.encodings": json.dumps(encodings, sort_keys=True),
         "keras_pe.model": layers[0].name,
         "keras_pe.names": json.dumps(dict(signature.renamed), sort_keys=True),
@@ -49,18 +56,24 @@ def describe(
 
 
 def draft(
-    format: Format, destination: Path, layers: Sequence[Any], signature: Signature, notes: Sequence[str]
+    format: Format,
+    destination: Path,
+    layers: Sequence[Any],
+    packages: Sequence[str],
+    signature: Signature,
+    notes: Sequence[str],
 ) -> Artifact:
-    """Returns what an artifact that TensorFlow writes says of itself, before its size and the time are known.
+    """Returns what an artifact says of itself, before its size and the time are known.
 
     Args:
         format: Its format.
         destination: Where it will stand.
         layers: The Keras model, then every layer in it.
-        signature: Its signature.
+        packages: The packages that make it.
+        signature: The model's.
         notes: Sentences on what differs from the model.
     """
-    metadata = describe(layers, signature, ["keras", "tensorflow"], notes)
+    metadata = describe(layers, signature, packages, notes)
     shapes = signature.inputs, signature.outputs
     return Artifact(format, destination, *shapes, nbytes=0, seconds=0.0, notes=tuple(notes), metadata=metadata)
 

@@ -8,9 +8,15 @@ from pathlib import Path
 import keras
 import pytest
 
-from keras_pe.export import DisagreementError, ExportError, Format
+from keras_pe.export import Artifact, DisagreementError, ExportError, Format, export_onnx
 from keras_pe.export.handover import export_elsewhere
+from keras_pe.export.request import Request
 from tests.export import forgetful
+
+
+def _export_onnx(request: Request) -> Artifact:
+    return export_onnx(request.model, request.filepath, input_signature=request.input_signature)
+
 
 _EXPORT = """
 import keras, numpy as np, keras_pe
@@ -61,7 +67,7 @@ def test_a_model_on_another_backend_is_exported_with_its_own_numbers(tmp_path: P
 def test_a_model_that_is_another_one_when_it_is_loaded_is_refused(tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((None, 4), name="x"), forgetful.Forgetful(name="y")])
     with pytest.raises(DisagreementError, match="loaded on the TensorFlow backend it is another: output 'y' differs"):
-        export_elsewhere("export_onnx", Format.ONNX, model, tmp_path / "m.onnx", {})
+        export_elsewhere(_export_onnx, Format.ONNX, Request(model, tmp_path / "m.onnx"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -69,5 +75,5 @@ def test_a_model_that_is_another_one_when_it_is_loaded_is_refused(tmp_path: Path
 def test_the_exporters_refusal_is_the_callers(tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((2,), dtype="int32", name="x"), keras.layers.Hashing(7, name="buckets")])
     with pytest.raises(ExportError, match="layer 'buckets'"):
-        export_elsewhere("export_onnx", Format.ONNX, model, tmp_path / "m.onnx", {})
+        export_elsewhere(_export_onnx, Format.ONNX, Request(model, tmp_path / "m.onnx"))
     assert list(tmp_path.iterdir()) == []

@@ -53,8 +53,23 @@ class Case:
     repeats: str | None = None
 
 
-def given_cases(inputs: GivenInputs | Sequence[GivenInputs], names: Iterable[str]) -> tuple[Case, ...]:
+def read_cases(inputs: GivenInputs | Sequence[GivenInputs]) -> tuple[Case, ...]:
     """Returns the cases that a user gave: a mapping of names to arrays or the path of an `.npz` file, one or several.
+
+    Raises:
+        FileNotFoundError: If a file is missing.
+        ValueError: If there is no case, or a file cannot be read.
+    """
+    one = isinstance(inputs, str | os.PathLike | Mapping)
+    several: Sequence[GivenInputs] = [inputs] if one else list(inputs)  # type: ignore[list-item,arg-type]
+    if not several:
+        raise ValueError("`inputs` must have at least one case. Received: none.")
+    cases = [_given_case(number, each) for number, each in enumerate(several)]
+    return tuple(replace(case, name=name) for case, name in zip(cases, unique(c.name for c in cases), strict=True))
+
+
+def given_cases(inputs: GivenInputs | Sequence[GivenInputs], names: Iterable[str]) -> tuple[Case, ...]:
+    """Returns the same for a model.
 
     Args:
         inputs: What was given.
@@ -64,11 +79,7 @@ def given_cases(inputs: GivenInputs | Sequence[GivenInputs], names: Iterable[str
         FileNotFoundError: If a file is missing.
         ValueError: If there is no case, a file cannot be read, or the inputs are others.
     """
-    one = isinstance(inputs, str | os.PathLike | Mapping)
-    several: Sequence[GivenInputs] = [inputs] if one else list(inputs)  # type: ignore[list-item,arg-type]
-    if not several:
-        raise ValueError("`inputs` must have at least one case. Received: none.")
-    cases = [_given_case(number, each) for number, each in enumerate(several)]
+    cases = read_cases(inputs)
     wanted = set(names)
     for case in cases:
         if set(case.inputs) != wanted:
@@ -76,7 +87,7 @@ def given_cases(inputs: GivenInputs | Sequence[GivenInputs], names: Iterable[str
                 f"`inputs` must have an array for each of {', '.join(sorted(wanted))}. "
                 f"Received: {', '.join(sorted(case.inputs))} in {case.name!r}."
             )
-    return tuple(replace(case, name=name) for case, name in zip(cases, unique(c.name for c in cases), strict=True))
+    return cases
 
 
 def in_types_of(case: Case, inputs: Iterable[TensorInfo]) -> Case:

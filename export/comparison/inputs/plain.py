@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from keras_pe.export.comparison.inputs.cases import Case, CaseKind
-from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.comparison.inputs.input_roles import Role, given_roles
 from keras_pe.export.comparison.inputs.sweep import draw_case
 from keras_pe.export.comparison.law import is_float
 from keras_pe.export.model.signature.signature import Signature
@@ -17,9 +17,10 @@ Draw = Callable[[Signature, Mapping[str, int], int], list[Case]]
 
 
 def numbers(signature: Signature, sizes: Mapping[str, int], seed: int) -> list[Case]:
-    """Returns drawn values, then, for a model that takes no others, known words, and zeros.
+    """Returns drawn values, then, for a model that takes no others, known words, and what it is known to take.
 
-    Integers are 0 and 1, which every embedding has, and entries of what they are looked up in.
+    Integers are 0 and 1, which every embedding has, and entries of what they are looked up in. Where there are examples
+    these come first, cut or repeated to the sizes.
     """
     roles = _roles(signature)
     words = {name: role for name, role in roles.items() if role.vocabulary.words}
@@ -28,13 +29,16 @@ def numbers(signature: Signature, sizes: Mapping[str, int], seed: int) -> list[C
         for name, role in words.items()
     }
     drawn = [draw_case(signature.inputs, each, sizes, seed) for each in ([roles, roles | known] if words else [roles])]
-    zeros = {name: np.asarray(array) for name, array in signature.example(sizes).items()}
-    return [_case(inputs, sizes) for inputs in (*drawn, zeros)]
+    known_to_be_taken = {name: np.asarray(array) for name, array in signature.example(sizes).items()}
+    inputs = [known_to_be_taken, *drawn] if signature.values.examples else [*drawn, known_to_be_taken]
+    return [_case(each, sizes) for each in inputs]
 
 
 def pixels(signature: Signature, sizes: Mapping[str, int], seed: int) -> list[Case]:
     """Returns the same with numbers as pixels have them, and nothing for a model that does not take these."""
-    images = {spec.name: Role("values", 0.0, 255.0) for spec in signature.inputs if is_float(as_dtype(spec.dtype))}
+    given = signature.values.ranges
+    floats = (s.name for s in signature.inputs if is_float(as_dtype(s.dtype)) and s.name not in given)
+    images = {name: Role("values", 0.0, 255.0) for name in floats}
     return [_case(draw_case(signature.inputs, _roles(signature) | images, sizes, seed), sizes)]
 
 
@@ -42,7 +46,8 @@ def _roles(signature: Signature) -> dict[str, Role]:
     known = signature.vocabularies
     roles = {name: Role("entries", vocabulary=vocabulary) for name, vocabulary in known.items()}
     whole = [spec.name for spec in signature.inputs if spec.dtype.removeprefix("u").startswith("int")]
-    return roles | {name: replace(roles.get(name, Role("values")), low=0, high=2) for name in whole}
+    roles |= {name: replace(roles.get(name, Role("values")), low=0, high=2) for name in whole}
+    return given_roles(signature.values.ranges, roles)
 
 
 def _case(inputs: Arrays, sizes: Mapping[str, int]) -> Case:

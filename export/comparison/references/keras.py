@@ -35,7 +35,9 @@ class KerasReference(Reference):
     Args:
         model: A built Keras model.
         input_signature: As in `model_signature`.
-        sizes: As in `model_signature`.
+        sizes: As in `model_signature`, and so are the next two.
+        inputs: Examples of what it takes.
+        ranges: The fair values of inputs.
         compiled: Whether `expect` runs the model as one graph for all sizes, where Keras runs on TensorFlow.
     """
 
@@ -45,12 +47,14 @@ class KerasReference(Reference):
         input_signature: Any = None,
         sizes: Mapping[str, Sequence[int]] | None = None,
         *,
+        inputs: Sequence[Mapping[str, Array]] = (),
+        ranges: Mapping[str, tuple[float, float]] | None = None,
         compiled: bool = False,
     ) -> None:
         import keras
 
         self.model = model
-        self.signature = model_signature(model, input_signature, sizes=sizes)
+        self.signature = model_signature(model, input_signature, sizes=sizes, inputs=inputs, ranges=ranges)
         self.name: str = model.name
         self.inputs = self.signature.inputs
         self.sizes = self.signature.sizes

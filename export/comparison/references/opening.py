@@ -1,12 +1,13 @@
 """Opens what a user names as the reference or as what is to be checked."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, given_cases, in_types_of, read_case
 from keras_pe.export.comparison.inputs.input_roles import given_roles
 from keras_pe.export.comparison.inputs.sweep import sweep
@@ -15,6 +16,11 @@ from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.references.stored import StoredReference
 from keras_pe.export.comparison.stopwatch import Stopwatch
 from keras_pe.export.model.saved_file import is_saved_model, load_model
+from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.watch.known_values import KnownValues
+from keras_pe.export.model.watch.values_as_json import values_from_json
+from keras_pe.export.publishing.metadata import VALUES_KEY
+from keras_pe.export.results import Array
 from keras_pe.export.runtimes.registry import find_runtimes
 
 Source = str | os.PathLike[str] | Artifact
@@ -72,6 +78,7 @@ def open_reference(
     timeout: float,
     sizes: Mapping[str, Sequence[int]] | None = None,
     *,
+    values: KnownValues | None = None,
     compiled: bool = False,
     watch: Stopwatch | None = None,
 ) -> Reference:
@@ -82,6 +89,7 @@ def open_reference(
         input_signature: Of a Keras model.
         timeout: Of an artifact.
         sizes: Those that dynamic dimensions take.
+        values: What is known of the values that its inputs take.
         compiled: Whether a Keras model answers as one graph for all sizes, where it can.
         watch: Measures how long it takes.
 
@@ -104,7 +112,10 @@ def open_reference(
         watch.stage("load the model")
     from keras_pe.export.comparison.references.keras import KerasReference
 
-    reference = KerasReference(model, input_signature, sizes, compiled=compiled)
+    known = KnownValues() if values is None or isinstance(input_signature, Signature) else values
+    reference = KerasReference(
+        model, input_signature, sizes, inputs=known.examples, ranges=known.ranges, compiled=compiled
+    )
     watch.stage("find the signature")
     return reference
 
@@ -131,12 +142,30 @@ def study(reference: Reference, ranges: Mapping[str, tuple[float, float]], watch
     watch.stage("rebuild the model in float64")
 
 
+def told_values(artifacts: Iterable[Path]) -> KnownValues:
+    """Returns what artifacts tell of the values that their inputs take."""
+    ranges: dict[str, tuple[float, float]] = {}
+    examples: tuple[Mapping[str, Array], ...] = ()
+    for path in artifacts:
+        try:
+            text = read_artifact(path).metadata.get(VALUES_KEY)
+            told = KnownValues() if text is None else values_from_json(text)
+        except (ValueError, ImportError):  # the runtime that loads it says what is wrong with it
+            continue
+        ranges.update(told.ranges)
+        examples = examples or told.examples
+    return KnownValues(ranges=ranges, examples=examples)
+
+
 def choose_cases(
     reference: Reference,
     inputs: GivenInputs | Sequence[GivenInputs] | None,
     seed: int,
+    examples: Sequence[Mapping[str, Array]] = (),
 ) -> tuple[Case, ...]:
     """Returns the user's own cases, or else the stored one, or else the sweep over the reference's inputs.
+
+    The sweep begins with the examples that the artifacts hold.
 
     Raises:
         ValueError: If the user's cases cannot be used.
@@ -150,4 +179,8 @@ def choose_cases(
     if inputs is not None:
         cases = given_cases(inputs, [spec.name for spec in reference.inputs])
         return tuple(in_types_of(case, reference.inputs) for case in cases)
-    return sweep(reference.inputs, reference.roles, seed, reference.dimensions)
+    told = [Case(f"example {number}", each, "told by the artifact") for number, each in enumerate(examples)]
+    return (
+        *(in_types_of(case, reference.inputs) for case in told),
+        *sweep(reference.inputs, reference.roles, seed, reference.dimensions),
+    )

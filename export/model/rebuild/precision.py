@@ -20,14 +20,14 @@ def half_dtypes(layers: Iterable[Any]) -> list[str]:
 
 
 def in_export_precision(
-    model: Any, input_signature: Any, half_precision: bool, format: Format
+    model: Any, input_signature: Any, wanted: str | None, format: Format
 ) -> tuple[list[Any], Any, list[str]]:
     """Returns the model to export, followed by its layers, its signature, and what differs from the given one.
 
     Args:
         model: The Keras model.
         input_signature: As it was given. A `Signature` is returned in the other precision.
-        half_precision: Export in float16. A model that computes in float16 stays as it is, another is made again.
+        wanted: "float32", of which only models of half precision are made again; "float16"; or None for any.
         format: For the error.
 
     Raises:
@@ -35,13 +35,13 @@ def in_export_precision(
     """
     layers = all_layers(model)
     found = half_dtypes(layers)
-    if found == (["float16"] if half_precision else []):
+    as_wanted = ["float16"] if wanted == "float16" else []
+    if wanted is None or found == as_wanted:
         return layers, input_signature, []
-    wanted = "float16" if half_precision else "float32"
     given = " and ".join(found) or "float32"
     try:
         layers = all_layers(with_dtype(model, wanted))
-        if half_dtypes(layers) != ([wanted] if half_precision else []):
+        if half_dtypes(layers) != as_wanted:
             raise ValueError(f"some of its layers compute in {given} whatever their policy.")
     except ValueError as error:
         raise UnsupportedError(

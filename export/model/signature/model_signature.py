@@ -1,11 +1,13 @@
 """`model_signature`: finds out what a model takes and returns."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.model.signature.declared import declared_arguments, output_names, spec_dtype, spec_shape
+from keras_pe.export.model.signature.given_values import checked_examples, checked_ranges
 from keras_pe.export.model.signature.lookups import find_vocabularies
 from keras_pe.export.model.signature.names import sanitize, unique
 from keras_pe.export.model.signature.signature import Signature
@@ -14,6 +16,7 @@ from keras_pe.export.model.sizes.dimensions import Kind
 from keras_pe.export.model.sizes.found_sizes import FoundSizes, find_sizes
 from keras_pe.export.model.sizes.oracle import asks_for_a_value
 from keras_pe.export.model.watch.calling import FlatModel, Shape
+from keras_pe.export.model.watch.known_values import Array, KnownValues
 from keras_pe.export.model.watch.nesting import leaves, map_leaves
 from keras_pe.protocols import Model
 
@@ -21,7 +24,12 @@ _AS_NUMBERS = "Python asks for a number in a tensor there: compute with keras.op
 
 
 def model_signature(
-    model: Model, input_signature: Any = None, *, sizes: Mapping[str, Sequence[int]] | None = None
+    model: Model,
+    input_signature: Any = None,
+    *,
+    sizes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Sequence[Mapping[str, Array]] = (),
+    ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> Signature:
     """Returns the signature of a Keras model.
 
@@ -38,6 +46,8 @@ def model_signature(
             dtype has the model's. A `Signature` is returned as it is.
         sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
             `{"height": (64, 224)}`.
+        inputs: Examples of what the model takes, each an array for every input by name.
+        ranges: The fair values of an input, by its name: the least, and the first above that is not fair.
 
     Raises:
         ValueError: If the signature is not known, does not fit, or if the model cannot be called with it.
@@ -52,8 +62,8 @@ def model_signature(
             f"`model` must be built: {model.name!r} has no weights yet. Call it once, or load its weights."
         )
     if isinstance(input_signature, Signature):
-        if sizes:
-            raise ValueError("`sizes` must be given to `model_signature`, with which the `Signature` was made.")
+        if sizes or inputs or ranges:
+            raise ValueError("`sizes`, `inputs` and `ranges` must be given where the `Signature` is made.")
         return input_signature
     given = {name: (values,) if isinstance(values, int) else tuple(values) for name, values in (sizes or {}).items()}
     arguments, names = declared_arguments(model, input_signature)
@@ -63,15 +73,21 @@ def model_signature(
     dtypes = [spec_dtype(spec, name) for spec, name in zip(specs, names, strict=True)]
     remaining = iter(plain)
     structure = map_leaves(arguments, lambda _: next(remaining))
-    inputs = dict(zip(plain, zip(shapes, dtypes, strict=True), strict=True))
-    flat = FlatModel(model, structure, inputs)
+    flat = FlatModel(model, structure, dict(zip(plain, zip(shapes, dtypes, strict=True), strict=True)))
     vocabularies, remarks = find_vocabularies(flat)
+    known = {name: each for name, each in zip(plain, vocabularies, strict=True) if each}
+    values = KnownValues(known, checked_ranges(ranges or {}, plain), checked_examples(inputs, flat))
     try:
-        found = find_sizes(flat, vocabularies, given)
+        found = find_sizes(flat, values, given)
     except UnknownSizesError as error:
-        rule = "`model` must take zeros" if input_signature is None else "`input_signature` must fit the model"
+        if inputs:
+            rule, what = "`inputs` must fit the model", "the arrays that were given for"
+        else:
+            is_known = input_signature is None
+            rule = "`model` must take plain values" if is_known else "`input_signature` must fit the model"
+            what = "zeros of"
         raise UnknownSizesError(
-            f"{rule}: {model.name!r} cannot be called on zeros of the shapes "
+            f"{rule}: {model.name!r} cannot be called on {what} the shapes "
             f"{', '.join(f'{name} {shape}' for name, shape in zip(names, shapes, strict=True))}. {error}. "
             f"{_AS_NUMBERS if asks_for_a_value(error.__cause__) else _as_sizes(shapes)}"
         ) from error.__cause__
@@ -87,7 +103,7 @@ def model_signature(
         found.sizes,
         found.dimensions,
         {name: old for name, old in renamed if name != old},
-        {name: each for name, each in zip(plain, vocabularies, strict=True) if each},
+        replace(values, filling=found.filling),
         tuple(remarks),
     )
 
@@ -98,7 +114,7 @@ def _as_sizes(shapes: Sequence[Shape]) -> str:
     names = dict.fromkeys([*named, *unnamed_lengths(shapes)])
     fixed = "fixed in `input_signature`"
     given = f"give them: sizes={dict.fromkeys(names, (64, 128))}, or {fixed}" if names else f"give them {fixed}"
-    return f"If it takes certain sizes only, {given}."
+    return f"If it takes certain values only, give examples in `inputs`. If it takes certain sizes only, {given}."
 
 
 def _check_sizes(model: str, given: Mapping[str, Sequence[int]], found: FoundSizes, dtypes: Sequence[str]) -> None:

@@ -6,9 +6,11 @@ from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.model.sizes.dimensions import Dimension, fitted, spread
-from keras_pe.export.model.watch.calling import StaticShape, zeros
+from keras_pe.export.model.watch.known_values import KnownValues, StaticShape
 from keras_pe.export.model.watch.nesting import align, map_leaves
 from keras_pe.export.model.watch.vocabulary import Vocabulary
+
+_NOT_TOLD = "The examples of its inputs are too large to be kept in the artifact: give them to a check as `inputs`."
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Signature:
         sizes: Sizes of the inputs' dynamic dimensions that the model was called with.
         dimensions: What each of these dimensions is, and the sizes that it takes.
         renamed: The model's own name of each tensor whose name an artifact cannot carry.
-        vocabularies: What inputs are looked up in.
+        values: What is known of the values that the model takes.
         remarks: Sentences on what could not be found out.
     """
 
@@ -34,8 +36,13 @@ class Signature:
     sizes: Mapping[str, int]
     dimensions: Mapping[str, Dimension] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
-    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
+    values: KnownValues = field(default_factory=KnownValues)
     remarks: tuple[str, ...] = ()
+
+    @property
+    def vocabularies(self) -> Mapping[str, Vocabulary]:
+        """What inputs are looked up in."""
+        return self.values.vocabularies
 
     def pack(self, arrays: Mapping[str, Any]) -> tuple[Any, ...]:
         """Returns the positional arguments of the model's call: `model(*signature.pack(arrays))`.
@@ -59,17 +66,21 @@ class Signature:
         return [name for name in flat[0] if name is not None], [name for name in flat[1] if name is not None]
 
     def example(self, sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
-        """Returns arrays of zeros by name, of the given sizes or else of those that the model was called with.
+        """Returns arrays by name that the model takes, of the given sizes or else of those that it was called with.
 
-        An input that takes the entries of a vocabulary alone holds one of them.
+        They are zeros, unless something else is known, see `KnownValues`.
         """
-        sizes = sizes or self.sizes
+        return self.values.plain(self._specs(sizes or self.sizes))
 
+    def varied(self, sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
+        """Returns the same with values of both signs, which not every model takes."""
+        return self.values.varied(self._specs(sizes or self.sizes))
+
+    def _specs(self, sizes: Mapping[str, int]) -> dict[str, tuple[StaticShape, str]]:
         def static(shape: tuple[int | str, ...]) -> StaticShape:
             return tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape)
 
-        known = self.vocabularies
-        return {spec.name: zeros(static(spec.shape), spec.dtype, known.get(spec.name)) for spec in self.inputs}
+        return {spec.name: (static(spec.shape), spec.dtype) for spec in self.inputs}
 
     def fitted(self, wanted: Mapping[str, int]) -> dict[str, int]:
         """Returns sizes that the model takes, next to those that are wanted, and as different from each other."""
@@ -107,6 +118,7 @@ class Signature:
                 f"{name!r} takes the entries of its vocabulary alone: Keras refuses others, the artifact need not."
                 for name in closed
             ]
+            + [_NOT_TOLD] * (len(self.values.told.examples) < len(self.values.examples))
             + list(self.remarks)
         )
 

@@ -43,6 +43,15 @@ class NamedShapes:
         """Returns the shapes with sizes for the names."""
         return [tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape) for shape in self.shapes]
 
+    def sizes(self, shapes: Sequence[StaticShape]) -> dict[str, int] | None:
+        """Returns the size of each name in static shapes; None if one has two, or the shapes are others."""
+        sizes: dict[str, int] = {}
+        for own, shape in zip(self.shapes, shapes, strict=True):
+            for dim, size in zip(own, shape, strict=True):
+                if (sizes.setdefault(dim, size) if isinstance(dim, str) else dim) != size:
+                    return None
+        return sizes
+
 
 def find_dimensions(
     shapes: Sequence[Shape],
@@ -52,6 +61,7 @@ def find_dimensions(
     batches_apart: bool = True,
     others_apart: bool = True,
     table_sizes: Callable[[], Sequence[int]] = tuple,
+    examples: Sequence[Sequence[StaticShape]] = (),
 ) -> NamedShapes:
     """Returns names and ranges: `batch`, `height`, `width`, `length`, `length_2`, ...
 
@@ -62,16 +72,17 @@ def find_dimensions(
         batches_apart: Whether to look for batches that are independent, instead of one.
         others_apart: The same of all other dimensions.
         table_sizes: Returns the sizes of tables, such as those of positions, that may end. Called after `takes`.
+        examples: Shapes that the model is known to take, which are asked for where it takes no likely ones.
 
     Raises:
         UnknownSizesError: If the model takes no sizes that were asked for.
     """
     try:
-        search = _Search(shapes, takes, given, rank_one_has_batch=True)
+        search = _Search(shapes, takes, given, examples, rank_one_has_batch=True)
     except UnknownSizesError:
         if not any(len(shape) == 1 and shape[0] is None for shape in shapes):
             raise
-        search = _Search(shapes, takes, given, rank_one_has_batch=False)
+        search = _Search(shapes, takes, given, examples, rank_one_has_batch=False)
     groups = search.groups(batches_apart, others_apart)
     names = {axis: name for name, (_, axes) in groups.items() for axis in axes}
     named = [
@@ -92,9 +103,14 @@ class _Search:
     """A search around sizes that the model takes, the first that were found."""
 
     def __init__(
-        self, shapes: Sequence[Shape], takes: Takes, given: Mapping[str, Sequence[int]], rank_one_has_batch: bool
+        self,
+        shapes: Sequence[Shape],
+        takes: Takes,
+        given: Mapping[str, Sequence[int]],
+        examples: Sequence[Sequence[StaticShape]],
+        rank_one_has_batch: bool,
     ) -> None:
-        self._shapes, self._takes, self._given = shapes, takes, given
+        self._shapes, self._takes, self._given, self._examples = shapes, takes, given, examples
         self._batches: list[Axis] = []
         self._others: list[Axis] = []
         self._named: dict[str, list[Axis]] = {}  # by the caller
@@ -153,6 +169,9 @@ class _Search:
                 return base
             if base.keys() == fixed.keys() | batches:
                 break
+        for example in self._examples:
+            if self._takes(list(example)):
+                return {(i, axis): example[i][axis] for i, axis in (*batches, *others)}
         raise UnknownSizesError
 
     def _kind(self, axis: Axis) -> Kind:

@@ -1,17 +1,20 @@
 """Finds out which sizes a model takes, how its dimensions are called, and what it returns for them."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.sizes.dimension_search import NamedShapes, find_dimensions
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind, spread
 from keras_pe.export.model.sizes.oracle import SizeOracle, shapes_of
+from keras_pe.export.model.sizes.sizes import SizeRange
 from keras_pe.export.model.watch.calling import FlatModel, Shape, StaticShape
-from keras_pe.export.model.watch.vocabulary import Vocabulary
+from keras_pe.export.model.watch.known_values import Filling, KnownValues
 
 # Lengths at which a model is called, in this order, until it does not raise: kernels and layers may refuse what their
 # shapes allow. The second of each pair is what such a length then bounds.
@@ -19,6 +22,7 @@ _STARTS = ((11, None), (67, "least"), (257, "least"), (2, "most"))
 _START_OF_SOUND = (4099, "least")  # of one length only: two could be those of an image, which memory would not hold
 # Whether batches, and other dimensions, are independent of each other.
 _APART = ((True, True), (False, True), (False, False))
+_Called = tuple["NamedShapes", dict[str, int], Any]
 _ROWS = ((5, 67, 3), (7, 211, 7))  # batch, length and multiple of the least length at which outputs are measured
 _ROWS_OF_A_BATCH = ((2, 1, 1),)
 
@@ -33,6 +37,7 @@ class FoundSizes:
         sizes: Sizes of them at which it was called.
         results: What it returned then.
         outputs: The shapes of its outputs, flat, see `name_outputs`.
+        filling: What its inputs were filled with.
     """
 
     shapes: list[tuple[int | str, ...]]
@@ -40,36 +45,56 @@ class FoundSizes:
     sizes: dict[str, int]
     results: Any
     outputs: list[tuple[int | str, ...]]
+    filling: Filling
 
 
-def find_sizes(
-    model: FlatModel, vocabularies: Sequence[Vocabulary | None], given: Mapping[str, Sequence[int]]
-) -> FoundSizes:
+def find_sizes(model: FlatModel, values: KnownValues, given: Mapping[str, Sequence[int]]) -> FoundSizes:
     """Returns the names and sizes of the dynamic dimensions, and what the model returns.
 
     Args:
         model: The model.
-        vocabularies: What each of its inputs is looked up in.
+        values: What is known of the values that it takes. Where there are examples, it is called on these alone.
         given: The sizes that a dimension takes, by its name.
 
     Raises:
         UnknownSizesError: If the model takes no sizes that were tried; the cause is its own error.
     """
-    oracle = SizeOracle(model, vocabularies)
-    candidates = _candidates(model.shapes, oracle, given)
-    for start, bound in (*_STARTS, _START_OF_SOUND):
-        candidates, again = itertools.tee(candidates)
-        for named in again:
-            called = _called(oracle, named, given, start, bound)
-            if called:
-                named, sizes, results = called
-                outputs = _outputs(oracle, named, sizes, results)
-                return FoundSizes(named.shapes, named.dimensions, sizes, results, outputs)
+    oracle = SizeOracle(model, values)
+    examples = [[np.shape(each[name]) for name in model.names] for each in values.examples]
+    candidates = _candidates(model.shapes, oracle, given, examples)
+    attempts: Iterator[_Called | None]
+    if examples:
+        attempts = (_called_on(oracle, named, examples) for named in candidates)
+    else:
+        fillings = values.fillings(dict(zip(model.names, zip(model.shapes, model.dtypes, strict=True), strict=True)))
+        attempts = _attempts(oracle, candidates, given, fillings)
+    for attempt in attempts:
+        if attempt:
+            named, sizes, results = attempt
+            outputs = _outputs(oracle, named, sizes, results)
+            return FoundSizes(named.shapes, named.dimensions, sizes, results, outputs, oracle.filling)
     raise UnknownSizesError(first_line(oracle.cause)) from oracle.cause
 
 
+def _attempts(
+    oracle: SizeOracle,
+    candidates: Iterator[NamedShapes],
+    given: Mapping[str, Sequence[int]],
+    fillings: Iterable[Filling],
+) -> Iterator[_Called | None]:
+    """Yields what calls of the model have come to: zeros of every size come before other values."""
+    for filling in fillings:
+        for start, bound in (*_STARTS, _START_OF_SOUND):
+            candidates, again = itertools.tee(candidates)
+            for named in again:
+                yield _called(oracle, named, given, start, bound, filling)
+
+
 def _candidates(
-    shapes: Sequence[Shape], oracle: SizeOracle, given: Mapping[str, Sequence[int]]
+    shapes: Sequence[Shape],
+    oracle: SizeOracle,
+    given: Mapping[str, Sequence[int]],
+    examples: Sequence[Sequence[StaticShape]],
 ) -> Iterator[NamedShapes]:
     """Yields what the dimensions may be, the freest first: inferred shapes of a loop do not tell which must agree."""
     dynamic = [(axis, dim) for shape in shapes for axis, dim in enumerate(shape) if not isinstance(dim, int)]
@@ -88,6 +113,7 @@ def _candidates(
                 batches_apart=batches_apart,
                 others_apart=others_apart,
                 table_sizes=oracle.table_sizes,
+                examples=examples,
             )
         except UnknownSizesError:
             return
@@ -96,9 +122,36 @@ def _candidates(
         last = found
 
 
+def _called_on(oracle: SizeOracle, named: NamedShapes, examples: Sequence[Sequence[StaticShape]]) -> _Called | None:
+    """Returns the sizes of the first example and what the model returns for it; the ranges hold those of all."""
+    rows = [named.sizes(example) for example in examples]
+    if not all(row is not None for row in rows):
+        return None
+    try:
+        results = oracle.call(examples[0], Filling())
+    except Exception as error:  # whatever the layers raise
+        oracle.cause = error
+        return None
+    known = {name: sorted({row[name] for row in rows if row}) for name in named.dimensions}
+    dimensions = {
+        name: own if all(size in own.sizes for size in known[name]) else replace(own, sizes=_sizes_of(known[name]))
+        for name, own in named.dimensions.items()
+    }
+    return replace(named, dimensions=dimensions), dict(rows[0] or {}), results
+
+
+def _sizes_of(known: Sequence[int]) -> SizeRange:
+    return SizeRange(known[0], 0, given=tuple(known))
+
+
 def _called(
-    oracle: SizeOracle, named: NamedShapes, given: Mapping[str, Sequence[int]], start: int, bound: str | None
-) -> tuple[NamedShapes, dict[str, int], Any] | None:
+    oracle: SizeOracle,
+    named: NamedShapes,
+    given: Mapping[str, Sequence[int]],
+    start: int,
+    bound: str | None,
+    filling: Filling,
+) -> _Called | None:
     """Returns sizes at which the model does not raise, and what it returns; the ranges end there if need be."""
     dimensions = named.dimensions
     lengths = {name for name, own in dimensions.items() if own.kind is not Kind.BATCH and name not in given}
@@ -107,9 +160,10 @@ def _called(
         return None
     sizes = spread(dimensions, 3, start)
     try:
-        results = oracle.call(named.static(sizes))
+        results = oracle.call(named.static(sizes), filling)
     except Exception as error:  # whatever the kernels raise
-        oracle.cause = error
+        if filling == Filling():
+            oracle.cause = error
         return None
     if bound:
         dimensions = {

@@ -1,14 +1,15 @@
 """Whether a model takes given sizes, and what it returns for them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.model.sizes.shape_inference import GraphShapes, PartialShape, SymbolicShapes
-from keras_pe.export.model.watch.calling import FlatModel, StaticShape, varied, zeros
+from keras_pe.export.model.watch.calling import FlatModel, StaticShape
+from keras_pe.export.model.watch.known_values import Filling, KnownValues
 from keras_pe.export.model.watch.nesting import leaves
 from keras_pe.export.model.watch.state import state_left_alone
-from keras_pe.export.model.watch.vocabulary import Vocabulary
 
 
 class SizeOracle:
@@ -18,9 +19,9 @@ class SizeOracle:
         cause: An error of its own, where it did not take something.
     """
 
-    def __init__(self, model: FlatModel, vocabularies: Sequence[Vocabulary | None]) -> None:
+    def __init__(self, model: FlatModel, values: KnownValues) -> None:
         self._model = model
-        self._vocabularies = vocabularies
+        self._values = values
         self._inference: GraphShapes | SymbolicShapes | None = None
         self._taken: dict[tuple[StaticShape, ...], bool] = {}
         self.cause: Exception | None = None
@@ -47,14 +48,22 @@ class SizeOracle:
         """Returns the sizes of the tables that the model reads, where these may end, as far as they are known."""
         return self._inference.table_sizes if self._inference is not None else ()
 
-    def call(self, shapes: Sequence[StaticShape]) -> Any:
-        """Returns what the model returns for zeros of these shapes.
+    def call(self, shapes: Sequence[StaticShape], filling: Filling) -> Any:
+        """Returns what the model returns for plain values of these shapes. What it took is what is known from then on.
 
         Raises:
             Exception: Whatever the kernels raise.
         """
+        values = replace(self._values, filling=filling)
         with state_left_alone():
-            return self._model.call([zeros(*spec) for spec in self._specs(shapes)])
+            results = self._model.call(list(values.plain(self._specs(shapes)).values()))
+        self._values = values
+        return results
+
+    @property
+    def filling(self) -> Filling:
+        """What the inputs held when the model was last called."""
+        return self._values.filling
 
     @property
     def infers(self) -> bool:
@@ -73,12 +82,12 @@ class SizeOracle:
         words = 1 + 2 * max((size for shape in shapes for size in shape), default=0)
         run = (self._inference or SymbolicShapes(self._model)).run
         try:
-            return shapes_of(run([varied(*spec, words) for spec in self._specs(shapes)]))
+            return shapes_of(run(list(self._values.varied(self._specs(shapes), words).values())))
         except Exception:  # whatever the layers raise where they take none but certain values
-            return shapes_of(run([zeros(*spec, words) for spec in self._specs(shapes)]))
+            return shapes_of(run(list(self._values.plain(self._specs(shapes), words).values())))
 
-    def _specs(self, shapes: Sequence[StaticShape]) -> list[tuple[StaticShape, str, Vocabulary | None]]:
-        return list(zip(shapes, self._model.dtypes, self._vocabularies, strict=True))
+    def _specs(self, shapes: Sequence[StaticShape]) -> dict[str, tuple[StaticShape, str]]:
+        return dict(zip(self._model.names, zip(shapes, self._model.dtypes, strict=True), strict=True))
 
     def _infer(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
         """Returns the shapes of the outputs without running the model."""

@@ -18,7 +18,7 @@ from keras_pe.export.publishing.metadata import LAYERS_KEY
 from keras_pe.version import __version__
 
 
-def assemble(proto: Any, trace: Trace, metadata: Mapping[str, str]) -> tuple[Any, list[Weight]]:
+def assemble(proto: Any, trace: Trace) -> tuple[Any, list[Weight]]:
     """Returns the model, its inputs and outputs exactly the signature's, and the weights in the order of use."""
     import onnx
     from onnx import helper
@@ -44,12 +44,19 @@ def assemble(proto: Any, trace: Trace, metadata: Mapping[str, str]) -> tuple[Any
     model = helper.make_model_gen_version(
         graph, opset_imports=imported, producer_name="keras_pe", producer_version=__version__
     )
-    texts = {**metadata, LAYERS_KEY: json.dumps(_layer_tensors(graph, trace, renamed), sort_keys=True)}
+    texts = {LAYERS_KEY: json.dumps(_layer_tensors(graph, trace, renamed), sort_keys=True)}
     if layouts:
         texts[LAYOUTS_KEY] = layouts_to_json(layouts)
-    helper.set_model_props(model, dict(sorted(texts.items())))
+    set_metadata(model, texts)
     used = dict.fromkeys(name for name in _names(graph) if name in weights)
     return model, [weights[name] for name in used]
+
+
+def set_metadata(model: Any, texts: Mapping[str, str]) -> None:
+    """Gives a model texts beside those that it has, in order."""
+    from onnx import helper
+
+    helper.set_model_props(model, dict(sorted({**{x.key: x.value for x in model.metadata_props}, **texts}.items())))
 
 
 def _layer_tensors(graph: Any, trace: Trace, renamed: Mapping[str, str]) -> dict[str, list[str | None]]:

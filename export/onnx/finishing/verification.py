@@ -13,7 +13,6 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import DisagreementError, ExportError, InvalidArtifactError, UnsupportedError
 from keras_pe.export.graph.tracing import Weight
 from keras_pe.export.messages import first_line
-from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
@@ -67,7 +66,7 @@ def mapped_session() -> RuntimeSpec:
     return replace(spec, options={**spec.options, **options})
 
 
-def check_file(file: Path, runner: Worker, layers: Sequence[Any], signature: Signature) -> tuple[str, ...]:
+def check_file(file: Path, runner: Worker, layers: Sequence[Any], reference: KerasReference) -> tuple[str, ...]:
     """Opens the file in ONNX Runtime and runs it beside the model: a graph can be valid and return something else.
 
     Returns:
@@ -78,7 +77,6 @@ def check_file(file: Path, runner: Worker, layers: Sequence[Any], signature: Sig
     """
     mapped = file.with_name(f"{file.name}.mapped")
     mapped.write_bytes(read_without_weights(file).SerializeToString())  # parsing them would hold a large model twice
-    reference = KerasReference(layers[0], signature)
     try:
         return check_artifact(mapped, runner, reference, Format.ONNX, spec=mapped_session())
     except (DisagreementError, InvalidArtifactError) as error:

@@ -1,0 +1,149 @@
+"""The stages that every export goes through: what the model takes, trace, convert, write, run, publish.
+
+A format says how a model is traced for it and how what was traced becomes a file; all else is the same.
+"""
+
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from keras_pe.export.artifacts.artifact import Artifact
+from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.reading import read_artifact
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.dependencies import require
+from keras_pe.export.handover import export_elsewhere, is_elsewhere
+from keras_pe.export.model.rebuild.precision import in_export_precision
+from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.publishing.destination import check_destination
+from keras_pe.export.publishing.metadata import draft
+from keras_pe.export.publishing.staging import publish_file, publish_folder, staging
+from keras_pe.export.request import Request
+from keras_pe.export.runtimes.worker import Worker
+
+
+class TracedModel(Protocol):
+    """A model that was traced for a format, on its way to the file.
+
+    Attributes:
+        signature: The model's, with what the trace has told of its sizes.
+        notes: Sentences on what the format makes of the model.
+    """
+
+    @property
+    def signature(self) -> Signature: ...
+
+    @property
+    def notes(self) -> Sequence[str]: ...
+
+    def convert(self, file: Path, process: Worker) -> None:
+        """Makes of the graph what the format is written from, in a folder that is empty.
+
+        Raises:
+            ExportError: If there is no form of it.
+        """
+        ...
+
+    def write(self, file: Path, artifact: Artifact) -> list[Path]:
+        """Writes the file, or folder, with what it says about itself. It may be called again with something else.
+
+        Returns:
+            The files beside it that belong to it.
+        """
+        ...
+
+    def check(self, file: Path, process: Worker, reference: KerasReference) -> tuple[str, ...]:
+        """Runs what was written beside the model, see `check_artifact`."""
+        ...
+
+
+class TargetFormat(Protocol):
+    """A format, with what was asked of it alone.
+
+    Attributes:
+        exporter: The exporter's name, for errors.
+        format: Its format.
+        precision: The type that models of half precision are made again in, None where they stay as they are.
+        extras: What installs each package that it needs, by the package's name.
+        makers: The packages whose versions an artifact names.
+    """
+
+    @property
+    def exporter(self) -> str: ...
+
+    @property
+    def format(self) -> Format: ...
+
+    @property
+    def precision(self) -> str | None: ...
+
+    @property
+    def extras(self) -> dict[str, str]: ...
+
+    @property
+    def makers(self) -> Sequence[str]: ...
+
+    def process(self) -> AbstractContextManager[Worker]:
+        """Lends the process that converts and runs."""
+        ...
+
+    def trace(self, layers: Sequence[Any], signature: Signature) -> TracedModel:
+        """Traces a model: itself, then every layer in it.
+
+        Raises:
+            ExportError: If it cannot be traced, or may not leave Keras in this format.
+        """
+        ...
+
+
+def export(target: TargetFormat, request: Request) -> Artifact:
+    """Exports a model. What stood at the destination stays until what was written has returned what Keras returns.
+
+    Args:
+        target: The format.
+        request: What was asked for. A model on another backend than TensorFlow is exported by a process of its own.
+    """
+    start = time.perf_counter()
+    for package, extra in target.extras.items():
+        require(target.exporter, package, extra=extra)
+    request = replace(request, model=request.loaded())
+    if is_elsewhere():
+        artifact = export_elsewhere(partial(_export_here, target), target.format, request)
+    else:
+        artifact = _export_here(target, request)
+    return replace(artifact, seconds=time.perf_counter() - start)
+
+
+def _export_here(target: TargetFormat, request: Request) -> Artifact:
+    destination = check_destination(request.filepath, target.format)
+    with target.process() as process:  # it starts while the model is traced
+        request.tell("signature")
+        layers, input_signature, notes = in_export_precision(
+            request.model, request.input_signature, target.precision, target.format
+        )
+        signature = request.signature_of(layers[0], input_signature)
+        request.tell("trace")
+        traced = target.trace(layers, signature)
+        signature = traced.signature
+        notes += [*traced.notes, *signature.notes()]
+        with staging(destination) as folder:
+            request.tell("convert")
+            file = folder / destination.name
+            traced.convert(file, process)
+            request.tell("write")
+            describe = partial(draft, target.format, destination, layers, target.makers, signature)
+            companions = traced.write(file, describe(notes))
+            request.tell("run")
+            not_compared = traced.check(file, process, KerasReference(layers[0], signature))
+            if not_compared:
+                companions = traced.write(file, describe([*notes, *not_compared]))
+            request.tell("publish")
+            if file.is_dir():
+                publish_folder(file, destination)
+            else:
+                publish_file(file, companions, destination)
+    return read_artifact(destination)

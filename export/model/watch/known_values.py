@@ -1,0 +1,153 @@
+"""Values for the inputs of a model: such as most models take, or such as are known to be taken."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_pe.export.model.watch.vocabulary import Vocabulary
+
+Array = npt.NDArray[Any]
+StaticShape = tuple[int, ...]
+Specs = Mapping[str, tuple[StaticShape, str]]
+"""The shape and the dtype of each input, by name."""
+
+
+_MOST_TOLD = 2**20  # bytes of examples
+
+
+class Kind(StrEnum):
+    """Values that models take, the usual ones first."""
+
+    ZEROS = "zeros"
+    ONES = "ones"
+    VARIED = "numbers of which no two neighbors are alike"
+    IDENTITY = "identity matrices"
+    SIZES = "sizes"
+
+
+@dataclass(frozen=True)
+class Filling:
+    """What an input is filled with.
+
+    Attributes:
+        kind: Which values.
+        source: For sizes: the input and the axis whose size integers are, as lengths and counts are at most.
+    """
+
+    kind: Kind = Kind.ZEROS
+    source: tuple[str, int] = ("", 0)
+
+
+@dataclass(frozen=True)
+class KnownValues:
+    """What is known of the values that a model takes.
+
+    Attributes:
+        vocabularies: What inputs are looked up in.
+        ranges: The fair values of inputs, as the caller gave them: the least, and the first above that is not fair.
+        examples: Inputs that the caller gave, each an array for every name.
+        filling: What the model takes where it takes no zeros.
+    """
+
+    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    examples: tuple[Mapping[str, Array], ...] = ()
+    filling: Filling = field(default_factory=Filling)
+
+    @property
+    def told(self) -> "KnownValues":
+        """What an artifact tells to those who check it: the ranges, and the examples unless they are large."""
+        nbytes = sum(np.asarray(array).nbytes for example in self.examples for array in example.values())
+        return KnownValues(ranges=self.ranges, examples=self.examples if nbytes <= _MOST_TOLD else ())
+
+    def plain(self, specs: Specs, words: int = 0) -> dict[str, Any]:
+        """Returns tensors of the backend that the model takes, as far as it is known; where it knows strings, texts of
+        so many words.
+
+        Of the examples it is the one of these shapes, or else the first, cut or repeated. Where only the entries of a
+        vocabulary are taken, it is the first of them.
+        """
+        if self.examples:
+            example = next((each for each in self.examples if _has_shapes(each, specs)), self.examples[0])
+            return {name: _tensor(_resized(example[name], shape), dtype) for name, (shape, dtype) in specs.items()}
+        return {name: self._filled(name, specs, self.filling, words) for name in specs}
+
+    def varied(self, specs: Specs, words: int = 0) -> dict[str, Any]:
+        """Returns values of both signs as tensors of the backend, zeros and ones of other types, texts as `plain` does.
+
+        Where only the entries of a vocabulary are taken, it is these in turn.
+        """
+        return {name: self._varied(name, *spec, words) for name, spec in specs.items()}
+
+    def fillings(self, specs: Mapping[str, tuple[Sequence[Any], str]]) -> Iterator[Filling]:
+        """Yields what the inputs may be filled with, where no example tells it; the usual values first."""
+        yield Filling()
+        if not self.examples:
+            yield from (Filling(kind) for kind in (Kind.ONES, Kind.VARIED, Kind.IDENTITY))
+            if any(_is_integer(dtype) for _, dtype in specs.values()):
+                for name, (shape, _) in specs.items():
+                    yield from (Filling(Kind.SIZES, (name, axis)) for axis in range(1, len(shape)))
+
+    def _filled(self, name: str, specs: Specs, filling: Filling, words: int) -> Any:
+        shape, dtype = specs[name]
+        vocabulary = self.vocabularies.get(name)
+        if vocabulary and vocabulary.is_closed:
+            return _tensor(np.full(shape, vocabulary.entries[0], object if dtype == "string" else dtype), dtype)
+        if dtype == "string":
+            return _tensor(np.full(shape, " ".join("a" * words), object), dtype)
+        numbers = np.arange(math.prod(shape)).reshape(shape)
+        values: Array = np.zeros(shape)
+        if filling.kind is Kind.ONES:
+            values = np.ones(shape)
+        elif filling.kind is Kind.SIZES and _is_integer(dtype):
+            values = np.full(shape, specs[filling.source[0]][0][filling.source[1]])
+        elif filling.kind is Kind.IDENTITY:
+            is_matrix = "float" in dtype and len(shape) > 1
+            values = np.broadcast_to(np.eye(*shape[-2:]), shape) if is_matrix else numbers % max(shape[-1:] or (1,))
+        elif filling.kind is not Kind.ZEROS:
+            values = 0.55 + 0.45 * np.sin(1 + numbers) if "float" in dtype else numbers % 2
+        low, high = self.ranges.get(name, (-math.inf, math.inf))
+        is_fair = ((values >= low) & (values < high)).all()
+        return _tensor(values if is_fair else np.full(shape, low), dtype)
+
+    def _varied(self, name: str, shape: StaticShape, dtype: str, words: int) -> Any:
+        vocabulary = self.vocabularies.get(name)
+        if vocabulary and vocabulary.is_closed:
+            entries = np.array(vocabulary.entries, object if dtype == "string" else dtype)
+            return _tensor(np.resize(entries, shape), dtype)
+        if dtype == "string":
+            return self._filled(name, {name: (shape, dtype)}, Filling(), words)
+        numbers = np.arange(math.prod(shape)).reshape(shape)
+        low, high = self.ranges.get(name, (-1.0, 1.0) if "float" in dtype else (0, 2))
+        if "float" in dtype:
+            return _tensor(low + (high - low) * (1 + np.sin(1 + numbers)) / 2, dtype)
+        return _tensor(int(low) + numbers % max(1, min(2, int(high - low))), dtype)
+
+
+def _has_shapes(example: Mapping[str, Array], specs: Specs) -> bool:
+    return all(np.shape(example[name]) == shape for name, (shape, _) in specs.items())
+
+
+def _resized(array: Array, shape: StaticShape) -> Array:
+    """Returns an array cut, or repeated from its start, along each axis."""
+    for axis, size in enumerate(shape):
+        if array.shape[axis] != size and array.shape[axis]:
+            array = np.take(array, np.arange(size) % array.shape[axis], axis)
+    return array
+
+
+def _is_integer(dtype: str) -> bool:
+    return dtype.removeprefix("u").startswith("int")
+
+
+def _tensor(values: Any, dtype: str) -> Any:
+    import keras
+
+    if dtype == "string":
+        return keras.ops.convert_to_tensor(values) if keras.backend.backend() == "tensorflow" else values
+    return keras.ops.convert_to_tensor(values, dtype)

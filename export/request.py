@@ -1,0 +1,69 @@
+"""What an export was asked for, in the words of the exporters' arguments."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.comparison.inputs.cases import GivenInputs, in_types_of, read_cases
+from keras_pe.export.model.saved_file import load_model
+from keras_pe.export.model.signature.model_signature import model_signature
+from keras_pe.export.model.signature.signature import Signature
+from keras_pe.protocols import Model
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments that all exporters share.
+
+    Attributes:
+        model: The Keras model, or the path of a file that Keras saved one to.
+        filepath: Where the artifact will stand.
+        input_signature: See `model_signature`.
+        sizes: See `model_signature`.
+        inputs: Examples of what the model takes, as mappings or as paths of `.npz` files, one or several.
+        ranges: See `model_signature`.
+        progress: Called with the name of each stage when it starts.
+    """
+
+    model: Model | str | os.PathLike[str]
+    filepath: str | os.PathLike[str]
+    input_signature: Any = None
+    sizes: Mapping[str, Sequence[int]] | None = None
+    inputs: GivenInputs | Sequence[GivenInputs] | None = None
+    ranges: Mapping[str, tuple[float, float]] | None = None
+    progress: Callable[[str], None] | None = None
+
+    def tell(self, stage: str) -> None:
+        """Tells the caller that a stage starts."""
+        if self.progress is not None:
+            self.progress(stage)
+
+    def signature_of(self, model: Any, input_signature: Any) -> Signature:
+        """Returns the signature of the model, made again in another precision perhaps, from what was asked for.
+
+        Raises:
+            ValueError: If an argument does not fit the model.
+        """
+        cases = () if self.inputs is None else read_cases(self.inputs)
+        signature = model_signature(
+            model, input_signature, sizes=self.sizes, inputs=[case.inputs for case in cases], ranges=self.ranges
+        )
+        for case in cases:
+            in_types_of(case, signature.inputs)
+        return signature
+
+    def loaded(self) -> Any:
+        """Returns the model, loaded where a file was named.
+
+        Raises:
+            FileNotFoundError: If the file is not there.
+            ValueError: If it cannot be loaded.
+        """
+        if not isinstance(self.model, str | os.PathLike):
+            return self.model
+        if not Path(self.model).exists():
+            raise FileNotFoundError(f"No such file: {os.fspath(self.model)}.")
+        self.tell("load")
+        return load_model(self.model)

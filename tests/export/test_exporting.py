@@ -1,0 +1,108 @@
+"""What all exports do alike, whatever the format."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_pe.export import UnknownSizesError, check_parity, export_litert, export_onnx, export_saved_model
+
+EXPORTS = {"m.onnx": export_onnx, "m": export_saved_model, "m.tflite": export_litert}
+
+
+def test_each_export_takes_the_path_of_a_file_that_keras_saved(tmp_path: Path) -> None:
+    model = keras.Sequential([keras.Input((4,), name="x"), keras.layers.Dense(2, name="y")], name="saved")
+    for file in (tmp_path / "model.keras", tmp_path / "model.h5"):
+        model.save(file)
+    for name, export in EXPORTS.items():
+        artifact = export(tmp_path / "model.keras", tmp_path / name)
+        assert artifact.metadata["keras_pe.model"] == "saved"
+        assert [spec.name for spec in artifact.outputs] == ["y"]
+    assert export_onnx(str(tmp_path / "model.h5"), tmp_path / "m.onnx").inputs[0].shape == ("batch", 4)
+
+
+def test_a_path_that_holds_no_model_is_told_apart_from_one_that_holds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "broken.keras").write_bytes(b"no model")
+    with pytest.raises(FileNotFoundError, match=r"missing\.keras"):
+        export_onnx(tmp_path / "missing.keras", tmp_path / "m.onnx")
+    with pytest.raises(ValueError, match=r"broken\.keras could not be loaded"):
+        export_onnx(tmp_path / "broken.keras", tmp_path / "m.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["broken.keras"]
+
+
+def _inverting() -> keras.Model:
+    """Takes no zeros: their inverse does not exist."""
+    x = keras.Input((3, 3), name="x")
+    return keras.Model(x, keras.layers.Lambda(keras.ops.inv, output_shape=(3, 3), name="y")(x))
+
+
+def _masking() -> keras.Model:
+    """Takes sequences with their lengths, of which the longest is all of it, as a packed batch has."""
+    x, lengths = keras.Input((None, 2), name="x"), keras.Input((), dtype="int32", name="lengths")
+
+    def masked(inputs: Any) -> Any:
+        x, lengths = inputs
+        steps = keras.ops.arange(keras.ops.max(lengths))
+        return x * keras.ops.cast(steps[None] < lengths[:, None], "float32")[..., None]
+
+    return keras.Model([x, lengths], keras.layers.Lambda(masked, output_shape=(None, 2), name="y")([x, lengths]))
+
+
+def _gathering() -> keras.Model:
+    """Takes nodes and the numbers of two at each edge, all of which there must be."""
+    nodes, edges = keras.Input((4,), name="nodes"), keras.Input((2,), dtype="int32", name="edges")
+
+    def gathered(inputs: Any) -> Any:
+        nodes, edges = inputs
+        tf.debugging.assert_none_equal(edges[:, 0], edges[:, 1], "an edge from a node to itself")
+        return tf.gather(nodes, edges[:, 0]) - tf.gather(nodes, edges[:, 1])
+
+    return keras.Model([nodes, edges], keras.layers.Lambda(gathered, output_shape=(4,), name="y")([nodes, edges]))
+
+
+def test_values_that_a_model_takes_are_drawn_where_it_takes_no_zeros(tmp_path: Path) -> None:
+    for name, model in {"inverting": _inverting(), "masking": _masking()}.items():
+        artifact = export_saved_model(model, tmp_path / name)
+        assert artifact.inputs[0].shape[0] == "batch" and not artifact.notes
+
+
+def test_examples_stand_where_no_drawn_values_are_taken_and_a_check_is_told_of_them(tmp_path: Path) -> None:
+    model = _gathering()
+    with pytest.raises(UnknownSizesError, match="give examples in `inputs`"):
+        export_saved_model(model, tmp_path / "m")
+    rng = np.random.default_rng(0)
+    one, other = (
+        {"nodes": rng.normal(size=(n, 4)), "edges": np.stack([np.arange(n - 1), np.arange(1, n)], 1)} for n in (5, 9)
+    )
+    with pytest.raises(ValueError, match=r"'nodes' is \(None, 4\). Received: \(5,\)"):
+        export_saved_model(model, tmp_path / "m", inputs={**one, "nodes": one["nodes"][:, 0]})
+    artifact = export_saved_model(model, tmp_path / "m", inputs=[one, other])
+    assert [spec.shape for spec in artifact.inputs] == [("batch", 4), ("batch_2", 2)]
+    report = check_parity(model, artifact, runtimes="tensorflow")
+    assert report.passed, str(report)
+    compared = [case.name for case in report.results[0].cases if case.comparisons]
+    assert {"example 0", "example 1"} <= set(compared)
+
+
+def test_ranges_are_kept_in_what_is_drawn_and_told_to_a_check(tmp_path: Path) -> None:
+    x = keras.Input((None,), name="x")
+    met: list[np.ndarray] = []
+
+    def noted(x: Any) -> Any:
+        if tf.executing_eagerly():
+            met.append(x.numpy())
+        return keras.ops.cast(keras.ops.cast(x, "uint8"), "float32")  # of a negative number it is anything
+
+    model = keras.Model(x, keras.layers.Lambda(noted, output_shape=(None,), name="y")(x))
+    artifact = export_onnx(model, tmp_path / "m.onnx", ranges={"x": (3.0, 256.0)})
+    assert met and all((each >= 3).all() and (each < 256).all() for each in met)
+    met.clear()
+    report = check_parity(model, artifact, runtimes="onnxruntime")
+    assert report.passed, str(report)
+    assert met and all((each >= 3).all() and (each < 256).all() for each in met)
+    for ranges, said in (({"z": (0, 1)}, "of inputs: x. Received: z"), ({"x": (1, 1)}, "must hold a value")):
+        with pytest.raises(ValueError, match=said):
+            export_onnx(model, tmp_path / "m.onnx", ranges=ranges)
