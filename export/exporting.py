@@ -16,9 +16,12 @@ from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.dependencies import require
+from keras_pe.export.errors import ExportError, TracingError
 from keras_pe.export.handover import export_elsewhere, is_elsewhere
 from keras_pe.export.model.rebuild.precision import in_export_precision
+from keras_pe.export.model.signature.model_signature import written_signature
 from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.sizes.dimensions import Kind
 from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.metadata import draft
 from keras_pe.export.publishing.staging import publish_file, publish_folder, staging
@@ -127,7 +130,7 @@ def _export_here(target: TargetFormat, request: Request) -> Artifact:
         )
         signature = request.signature_of(layers[0], input_signature)
         request.tell("trace")
-        traced = target.trace(layers, signature)
+        traced = _traced(target, layers, signature)
         signature = traced.signature
         notes += [*traced.notes, *signature.notes()]
         with staging(destination) as folder:
@@ -147,3 +150,32 @@ def _export_here(target: TargetFormat, request: Request) -> Artifact:
             else:
                 publish_file(file, companions, destination)
     return read_artifact(destination)
+
+
+def _traced(target: TargetFormat, layers: Sequence[Any], signature: Signature) -> TracedModel:
+    """Returns the traced model.
+
+    Raises:
+        ExportError: If it cannot be traced, or may not leave Keras. Where fixed sizes help, it says which.
+    """
+    try:
+        return target.trace(layers, signature)
+    except TracingError as error:
+        lengths = {name for name, own in signature.dimensions.items() if own.kind is not Kind.BATCH}
+        for names in (lengths, set(signature.sizes)):
+            fixed = {name: size for name, size in signature.sizes.items() if name in names}
+            if fixed and _is_traceable(target, layers, signature.fixed(fixed)):
+                shapes, dtypes = zip(*((spec.shape, spec.dtype) for spec in signature.inputs), strict=True)
+                way_out = f" It is traced where sizes are fixed: {written_signature(shapes, dtypes, fixed)}."
+                raise TracingError(error.format, error.model, error.reason + way_out) from error.__cause__
+        raise
+
+
+def _is_traceable(target: TargetFormat, layers: Sequence[Any], signature: Signature) -> bool:
+    try:
+        target.trace(layers, signature)
+    except TracingError:
+        return False
+    except ExportError:  # it stops for another reason, which is told when it is asked for
+        return True
+    return True

@@ -41,7 +41,7 @@ class Endpoint:
         try:
             self._archive, served = traced(layers, lambda: _archived(layers, signature))
         except Exception as error:  # a layer may raise anything where a size is not known
-            raise untraceable(format, self._model, signature, error) from error
+            raise untraceable(format, self._model, error) from error
         self.signature = with_sizes_of_values(signature, served.structured_outputs)
         self.view = GraphView(served.graph, layers)
         self.outputs = [served.structured_outputs[spec.name].name for spec in signature.outputs]

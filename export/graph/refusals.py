@@ -6,9 +6,7 @@ from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.errors import TracingError, UnsupportedError
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.messages import first_line
-from keras_pe.export.model.signature.model_signature import written_signature
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.sizes.dimensions import Kind
 
 
 def refuse_state_and_randomness(
@@ -60,12 +58,6 @@ def _or_without(view: GraphView, signature: Signature, outputs: Sequence[str]) -
     return f", or export a model that returns {', '.join(map(repr, free))} alone, without them" if free else ""
 
 
-def untraceable(format: Format, model: str, signature: Signature, error: Exception) -> TracingError:
-    """Returns the error for a model that Keras cannot trace, with the sizes to fix where some are dynamic."""
-    reason = f"Keras cannot trace it: {first_line(error)}."
-    kinds = {name: own.kind for name, own in signature.dimensions.items()}
-    fixed = {name: size for name, size in signature.sizes.items() if kinds.get(name) is not Kind.BATCH}
-    if fixed:
-        shapes, dtypes = zip(*((spec.shape, spec.dtype) for spec in signature.inputs), strict=True)
-        reason += f" If a layer must know its sizes, fix them: {written_signature(shapes, dtypes, fixed)}."
-    return TracingError(format, model, reason)
+def untraceable(format: Format, model: str, error: Exception, way_out: str = "") -> TracingError:
+    """Returns the error for a model that Keras cannot trace."""
+    return TracingError(format, model, f"Keras cannot trace it: {first_line(error)}.{way_out}")

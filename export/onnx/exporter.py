@@ -108,7 +108,7 @@ class _Onnx:
             with traced_as_calls(layers), named_operations():
                 traced = trace(layers, signature)
         except Exception as error:  # a layer may raise anything where a size is not known
-            raise untraceable(Format.ONNX, name, signature, error) from error
+            raise untraceable(Format.ONNX, name, error) from error
         refuse_state_and_randomness(traced.view, traced.signature, traced.outputs, name, Format.ONNX, traced.updated)
         return _Traced(self, layers, traced)
 

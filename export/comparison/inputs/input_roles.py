@@ -53,7 +53,8 @@ def find_roles(model: Any, signature: Signature) -> tuple[dict[str, Role], str |
 
     roles = {name: Role("entries", vocabulary=each) for name, each in signature.vocabularies.items()}
     plain = signature.example()
-    marks = _marks([spec for spec in signature.inputs if spec.name not in roles and spec.dtype != "string"], plain)
+    marked = [spec for spec in signature.inputs if spec.name not in roles and spec.dtype != "string"]
+    marks = _marks(marked, plain, signature.values.ranges)
     tensors = {name: keras.ops.convert_to_tensor(array) for name, array in marks.items()}
     try:
         calls = record_calls(model, lambda: signature.call(model, plain | tensors))
@@ -103,8 +104,13 @@ def given_roles(ranges: Mapping[str, tuple[float, float]], found: Mapping[str, R
     return {**found, **given}
 
 
-def _marks(inputs: Iterable[TensorInfo], zeros: Mapping[str, Any]) -> dict[str, Array]:
-    """Returns an array of zeros and ones for each input, different from each other where the shapes leave room."""
+def _marks(
+    inputs: Iterable[TensorInfo], zeros: Mapping[str, Any], ranges: Mapping[str, tuple[float, float]]
+) -> dict[str, Array]:
+    """Returns an array of zeros and ones for each input, different from each other where the shapes leave room.
+
+    Of a range it is the least value and one that is larger by one, or by half of a range that is shorter.
+    """
     rng = np.random.default_rng(0)
     marks: dict[str, Array] = {}
     for spec in inputs:
@@ -113,7 +119,8 @@ def _marks(inputs: Iterable[TensorInfo], zeros: Mapping[str, Any]) -> dict[str, 
             bits = rng.integers(0, 2, shape)
             if not any(mark.shape == shape and (mark == bits).all() for mark in marks.values()):
                 break
-        marks[spec.name] = bits.astype(as_dtype(spec.dtype))
+        low, high = ranges.get(spec.name, (0, 2))
+        marks[spec.name] = (low + bits * min(1, (high - low) / 2)).astype(as_dtype(spec.dtype))
     return marks
 
 

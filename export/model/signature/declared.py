@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_pe.export.model.signature.names import path_name
+from keras_pe.export.model.signature.recorded import required_arguments
 from keras_pe.export.model.watch.keras_internals import functional_of
 from keras_pe.export.model.watch.nesting import LeafPath, align, leaves, map_leaves
 
@@ -26,8 +27,9 @@ def declared_arguments(model: Any, input_signature: Any) -> tuple[tuple[Any, ...
         if declared is None:
             raise ValueError(
                 f"`input_signature` must be given for the subclassed model {model.name!r}, which does not tell its "
-                "inputs' dtypes and dynamic dimensions. For example: "
-                "input_signature=[keras.InputSpec(shape=(None, None), dtype='int32')]."
+                f"inputs' shapes and dtypes: a keras.InputSpec(shape=..., dtype=...) for each of "
+                f"{', '.join(required_arguments(model))}, in a list. Or give an example of them: "
+                f"inputs={{{', '.join(f'{name!r}: ...' for name in required_arguments(model))}}}."
             )
         return (declared,), names
     given = [spec for _, spec in leaves(input_signature)]
@@ -52,6 +54,11 @@ def declared_arguments(model: Any, input_signature: Any) -> tuple[tuple[Any, ...
     # A Keras tensor that was not named by the user is called keras_tensor_17: its input layer's name says more.
     given_names = [None if isinstance(spec, keras.KerasTensor) else getattr(spec, "name", None) for spec in specs]
     return arguments, [name or default for name, default in zip(given_names, names, strict=True)]
+
+
+def is_declared(model: Any) -> bool:
+    """Whether the model tells its inputs itself."""
+    return _declared(model)[0] is not None
 
 
 def _declared(model: Any) -> tuple[Any, list[str]]:

@@ -26,7 +26,7 @@ def find_vocabularies(model: FlatModel) -> tuple[list[Vocabulary | None], list[s
         return [None] * len(model.dtypes), []
     remarks: list[str] = []
     try:
-        reached = _reached(model, kinds)
+        reached = layers_reached(model, kinds)
     except Exception as error:  # a layer may raise anything where a size is not known
         reached = {}
         remarks = [f"Which input is looked up in which vocabulary is not known: {first_line(error)}."]
@@ -42,7 +42,7 @@ def find_vocabularies(model: FlatModel) -> tuple[list[Vocabulary | None], list[s
     return vocabularies, remarks
 
 
-def _reached(model: FlatModel, kinds: tuple[type, ...]) -> dict[int, list[Any]]:
+def layers_reached(model: FlatModel, kinds: tuple[type, ...]) -> dict[int, list[Any]]:
     """Returns the lookup layers that each input reaches, by its number.
 
     Raises:

@@ -6,10 +6,17 @@ from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.errors import UnknownSizesError
-from keras_pe.export.model.signature.declared import declared_arguments, output_names, spec_dtype, spec_shape
+from keras_pe.export.model.signature.declared import (
+    declared_arguments,
+    is_declared,
+    output_names,
+    spec_dtype,
+    spec_shape,
+)
 from keras_pe.export.model.signature.given_values import checked_examples, checked_ranges
 from keras_pe.export.model.signature.lookups import find_vocabularies
 from keras_pe.export.model.signature.names import sanitize, unique
+from keras_pe.export.model.signature.recorded import recorded_signatures, remarks_on_arguments
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimension_search import unnamed_lengths
 from keras_pe.export.model.sizes.dimensions import Kind
@@ -34,7 +41,8 @@ def model_signature(
     """Returns the signature of a Keras model.
 
     Functional and Sequential models need not have been called. A model that was built by its own call tells neither the
-    dtypes nor the dynamic dimensions, so a subclassed model must have them in `model.input_spec`, or they are given.
+    dtypes nor the dynamic dimensions. They are taken from `model.input_spec`, or from the shapes of its first argument
+    when it was called or built, which Keras notes, and the layers that it reaches; or from an example.
 
     Args:
         model: A built `keras.Model`. Its graph is asked which sizes it takes and which dimensions must agree, and it is
@@ -65,6 +73,16 @@ def model_signature(
         if sizes or inputs or ranges:
             raise ValueError("`sizes`, `inputs` and `ranges` must be given where the `Signature` is made.")
         return input_signature
+    if input_signature is None and not is_declared(model):
+        refusal = None
+        for candidate in recorded_signatures(model, inputs):
+            try:
+                known = model_signature(model, candidate, sizes=sizes, inputs=inputs, ranges=ranges)
+                return replace(known, remarks=(*remarks_on_arguments(model, len(candidate)), *known.remarks))
+            except UnknownSizesError as error:
+                refusal = refusal or error
+        if refusal is not None:
+            raise refusal
     given = {name: (values,) if isinstance(values, int) else tuple(values) for name, values in (sizes or {}).items()}
     arguments, names = declared_arguments(model, input_signature)
     specs = [spec for _, spec in leaves(arguments)]

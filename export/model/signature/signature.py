@@ -107,6 +107,17 @@ class Signature:
 
         return replace(self, inputs=cast(self.inputs), outputs=cast(self.outputs))
 
+    def fixed(self, sizes: Mapping[str, int]) -> "Signature":
+        """Returns the signature of the same model with sizes in place of some dimensions."""
+
+        def cut(specs: tuple[TensorInfo, ...]) -> tuple[TensorInfo, ...]:
+            shapes = (tuple(sizes.get(d, d) if isinstance(d, str) else d for d in spec.shape) for spec in specs)
+            return tuple(replace(spec, shape=shape) for spec, shape in zip(specs, shapes, strict=True))
+
+        left = {name: size for name, size in self.sizes.items() if name not in sizes}
+        dimensions = {name: own for name, own in self.dimensions.items() if name not in sizes}
+        return replace(self, inputs=cut(self.inputs), outputs=cut(self.outputs), sizes=left, dimensions=dimensions)
+
     def notes(self) -> list[str]:
         """Returns a sentence on each name that an artifact cannot carry, on each value that it does not refuse, and on
         what could not be found out."""

@@ -32,6 +32,12 @@ def parts_of(layer: Any) -> list[Any]:
     return list({id(part): part for part in [*operations, *inner] if part is not functional_of(layer)}.values())
 
 
+def built_shapes(model: Any) -> Any:
+    """Returns the shapes of the first argument that a model was called or built with; None where none are known."""
+    noted = getattr(model, "_build_shapes_dict", None) or {}
+    return next(iter(noted.values()), None)
+
+
 def functional_of(model: Any) -> Any:
     """Returns the Functional model that a Sequential one keeps, with the InputLayer that it hides."""
     return getattr(model, "_functional", None) or model

@@ -108,7 +108,8 @@ class KnownValues:
             values = np.full(shape, specs[filling.source[0]][0][filling.source[1]])
         elif filling.kind is Kind.IDENTITY:
             is_matrix = "float" in dtype and len(shape) > 1
-            values = np.broadcast_to(np.eye(*shape[-2:]), shape) if is_matrix else numbers % max(shape[-1:] or (1,))
+            rows, columns = shape[-2:] if is_matrix else (1, math.prod(shape[-1:]))
+            values = np.broadcast_to(np.eye(rows, columns), shape) if is_matrix else numbers % max(1, columns)
         elif filling.kind is not Kind.ZEROS:
             values = 0.55 + 0.45 * np.sin(1 + numbers) if "float" in dtype else numbers % 2
         low, high = self.ranges.get(name, (-math.inf, math.inf))

@@ -85,13 +85,6 @@ def test_an_input_that_is_passed_through_and_a_tensor_returned_twice_have_names_
     assert names == ["dense", "values_1", "dense_1"]
 
 
-def test_a_subclassed_model_is_asked_for_its_signature() -> None:
-    model = Gated()
-    model(np.zeros((2, 8), "float32"))
-    with pytest.raises(ValueError, match="`input_signature` must be given for the subclassed model"):
-        model_signature(model)
-
-
 @pytest.mark.parametrize("as_list", [True, False])
 def test_a_subclassed_model_takes_a_keras_signature(as_list: bool) -> None:
     model = Gated()
