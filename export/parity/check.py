@@ -112,9 +112,8 @@ def check_parity(
         opened = open_reference(model, input_signature, timeout, sizes, values=values, watch=watch)
         reference = stack.enter_context(opened)
         names = {spec.name for spec in reference.inputs}
-        study(
-            reference, {name: ends for name, ends in values.ranges.items() if name in names | {*(ranges or {})}}, watch
-        )
+        fair = {name: ends for name, ends in told.ranges.items() if name in names}
+        study(reference, fair | dict(ranges or {}), watch)
         tell(0, total, reference.name)
         expectations = reference.answer(choose_cases(reference, inputs, seed, told.examples))
         watch.stage("run the reference")

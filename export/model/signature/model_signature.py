@@ -74,15 +74,9 @@ def model_signature(
             raise ValueError("`sizes`, `inputs` and `ranges` must be given where the `Signature` is made.")
         return input_signature
     if input_signature is None and not is_declared(model):
-        refusal = None
-        for candidate in recorded_signatures(model, inputs):
-            try:
-                known = model_signature(model, candidate, sizes=sizes, inputs=inputs, ranges=ranges)
-                return replace(known, remarks=(*remarks_on_arguments(model, len(candidate)), *known.remarks))
-            except UnknownSizesError as error:
-                refusal = refusal or error
-        if refusal is not None:
-            raise refusal
+        recorded = _recorded(model, sizes, inputs, ranges)
+        if recorded is not None:
+            return recorded
     given = {name: (values,) if isinstance(values, int) else tuple(values) for name, values in (sizes or {}).items()}
     arguments, names = declared_arguments(model, input_signature)
     specs = [spec for _, spec in leaves(arguments)]
@@ -124,6 +118,29 @@ def model_signature(
         replace(values, filling=found.filling),
         tuple(remarks),
     )
+
+
+def _recorded(
+    model: Any,
+    sizes: Mapping[str, Sequence[int]] | None,
+    inputs: Sequence[Mapping[str, Array]],
+    ranges: Mapping[str, tuple[float, float]] | None,
+) -> Signature | None:
+    """Returns the freest signature that fits what is recorded of a subclassed model; None where nothing is.
+
+    Raises:
+        UnknownSizesError: If none fits; the freest one's.
+    """
+    refusal = None
+    for candidate in recorded_signatures(model, inputs):
+        try:
+            found = model_signature(model, candidate, sizes=sizes, inputs=inputs, ranges=ranges)
+            return replace(found, remarks=(*remarks_on_arguments(model, len(candidate)), *found.remarks))
+        except UnknownSizesError as error:
+            refusal = refusal or error
+    if refusal is not None:
+        raise refusal
+    return None
 
 
 def _as_sizes(shapes: Sequence[Shape]) -> str:
