@@ -27,6 +27,7 @@ from keras_pe.export.publishing.metadata import draft
 from keras_pe.export.publishing.staging import publish_file, publish_folder, staging
 from keras_pe.export.request import Request
 from keras_pe.export.runtimes.worker import Worker
+from keras_pe.export.smoke_test import Checked
 
 
 class TracedModel(Protocol):
@@ -59,7 +60,7 @@ class TracedModel(Protocol):
         """
         ...
 
-    def check(self, file: Path, process: Worker, reference: KerasReference) -> tuple[str, ...]:
+    def check(self, file: Path, process: Worker, reference: KerasReference) -> Checked:
         """Runs what was written beside the model, see `check_artifact`."""
         ...
 
@@ -138,12 +139,13 @@ def _export_here(target: TargetFormat, request: Request) -> Artifact:
             file = folder / destination.name
             traced.convert(file, process)
             request.tell("write")
-            describe = partial(draft, target.format, destination, layers, target.makers, signature)
-            companions = traced.write(file, describe(notes))
+            describe = partial(draft, target.format, destination, layers, target.makers)
+            companions = traced.write(file, describe(signature, notes))
             request.tell("run")
-            not_compared = traced.check(file, process, KerasReference(layers[0], signature))
-            if not_compared:
-                companions = traced.write(file, describe([*notes, *not_compared]))
+            found = traced.check(file, process, KerasReference(layers[0], signature))
+            if found.notes or found.outputs != signature.outputs:
+                said = describe(replace(signature, outputs=found.outputs), [*notes, *found.notes])
+                companions = traced.write(file, said)
             request.tell("publish")
             if file.is_dir():
                 publish_folder(file, destination)

@@ -24,7 +24,7 @@ from keras_pe.export.request import Request
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.worker import Worker
-from keras_pe.export.smoke_test import check_artifact
+from keras_pe.export.smoke_test import Checked, check_artifact
 from keras_pe.protocols import Model
 
 
@@ -107,7 +107,7 @@ class _Traced:
         file.write_bytes(_described(self._converted, description.to_json(artifact)))
         return []
 
-    def check(self, file: Path, process: Worker, reference: KerasReference) -> tuple[str, ...]:
+    def check(self, file: Path, process: Worker, reference: KerasReference) -> Checked:
         return check_artifact(file, process, reference, Format.LITERT, spec=find_runtimes("litert")[0])
 
 

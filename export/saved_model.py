@@ -22,7 +22,7 @@ from keras_pe.export.request import Request
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.worker import Worker
-from keras_pe.export.smoke_test import check_artifact
+from keras_pe.export.smoke_test import Checked, check_artifact
 from keras_pe.protocols import Model
 
 
@@ -101,7 +101,7 @@ class _Traced:
         place.write_text(description.to_json(artifact))
         return []
 
-    def check(self, file: Path, process: Worker, reference: KerasReference) -> tuple[str, ...]:
+    def check(self, file: Path, process: Worker, reference: KerasReference) -> Checked:
         spec = replace(find_runtimes("tensorflow")[0], options={"libraries": op_libraries()})
         is_repeatable = not self.notes
         return check_artifact(file, process, reference, Format.SAVED_MODEL, spec=spec, is_repeatable=is_repeatable)

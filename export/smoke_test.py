@@ -5,17 +5,20 @@ never fails it; the parity check is finer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.comparison.faults import describe_faults, find_faults, is_drowned
 from keras_pe.export.comparison.inputs.cases import Case, in_types_of
 from keras_pe.export.comparison.inputs.plain import Draw, numbers, pixels
 from keras_pe.export.comparison.law import Law, coarse
 from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.declared_sizes import confirmed_outputs
 from keras_pe.export.errors import (
     DisagreementError,
     InvalidArtifactError,
@@ -34,6 +37,19 @@ TIMEOUT = 600.0  # seconds for one run on small arrays
 Run = Callable[[Mapping[str, Array]], Arrays]
 
 
+@dataclass(frozen=True)
+class Checked:
+    """What a comparison found that an artifact should say.
+
+    Attributes:
+        notes: A sentence on each size that Keras refuses, where nothing was compared.
+        outputs: What it returns, its sizes confirmed by those that came back.
+    """
+
+    notes: tuple[str, ...]
+    outputs: tuple[TensorInfo, ...]
+
+
 class _KerasRefusesError(Exception):
     """Keras refuses all inputs of a size; the cause is its own error."""
 
@@ -46,7 +62,7 @@ def check_artifact(
     *,
     spec: RuntimeSpec | None = None,
     is_repeatable: bool = True,
-) -> tuple[str, ...]:
+) -> Checked:
     """Opens an artifact, compares its inputs with the model's, and runs it beside the model.
 
     Args:
@@ -56,9 +72,6 @@ def check_artifact(
         format: For the error.
         spec: The runtime, where the process has started with another one.
         is_repeatable: Whether two calls on the same inputs are alike. Otherwise the artifact is run alone.
-
-    Returns:
-        A sentence on each size that Keras refuses, where nothing was compared.
 
     Raises:
         InvalidArtifactError: If it does not open or run, or takes anything else than the model.
@@ -78,10 +91,10 @@ def check_artifact(
         runner.run({name: np.asarray(array) for name, array in reference.signature.example().items()})
     except RuntimeFailedError as error:
         raise _not_run(format, reference.name, error) from error
-    return ()
+    return Checked((), reference.signature.outputs)
 
 
-def check_agreement(run: Run, reference: KerasReference, format: Format) -> tuple[str, ...]:
+def check_agreement(run: Run, reference: KerasReference, format: Format) -> Checked:
     """Compares what an artifact returns with Keras: on the examples that were given, and at two sizes.
 
     Where rounding drowns the answer, values of both signs tell nothing of the model, and those of images are drawn: a
@@ -93,9 +106,6 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> tupl
         run: Runs the artifact, and raises as a runtime does.
         reference: The model as it was exported.
         format: For the error.
-
-    Returns:
-        A sentence on each size that Keras refuses, where nothing was compared.
 
     Raises:
         InvalidArtifactError: If the artifact does not run.
@@ -110,11 +120,18 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> tupl
     rounds: list[tuple[Mapping[str, int], list[Draw]]] = [(first, [partial(_given, case)]) for case in examples]
     rounds = rounds or [(first, kinds)]
     rounds += [(other, kinds)] if other != first else []
-    notes = []
+    notes: list[str] = []
+    runs: list[tuple[Arrays, Arrays]] = []
+
+    def noted(inputs: Mapping[str, Array]) -> Arrays:
+        outputs = run(inputs)
+        runs.append((dict(inputs), outputs))
+        return outputs
+
     for place, (size, draws) in enumerate(rounds):
         try:
             with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
-                fault = _find_fault(run, reference, law, size, draws)
+                fault = _find_fault(noted, reference, law, size, draws)
         except RuntimeFailedError as error:
             raise _not_run(format, reference.name, error) from error
         except _KerasRefusesError as refusal:
@@ -125,7 +142,7 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> tupl
             continue
         if fault is not None:
             raise DisagreementError(format, reference.name, fault)
-    return tuple(notes)
+    return Checked(tuple(notes), confirmed_outputs(signature, runs))
 
 
 def _given(case: Case, signature: Signature, sizes: Mapping[str, int], seed: int) -> list[Case]:

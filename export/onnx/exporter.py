@@ -16,7 +16,7 @@ from keras_pe.export.graph.refusals import refuse_state_and_randomness, untracea
 from keras_pe.export.graph.tracing import Trace, Weight, trace
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.onnx.conversion import convert
-from keras_pe.export.onnx.finishing.assembly import assemble, set_metadata
+from keras_pe.export.onnx.finishing.assembly import assemble, declare_outputs, set_metadata
 from keras_pe.export.onnx.finishing.verification import check_file, check_graph
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.named_operations import named_operations
@@ -25,6 +25,7 @@ from keras_pe.export.onnx.writing import write_model
 from keras_pe.export.request import Request
 from keras_pe.export.runtimes.lending import onnxruntime_process
 from keras_pe.export.runtimes.worker import Worker
+from keras_pe.export.smoke_test import Checked
 from keras_pe.protocols import Model
 
 SELF_CONTAINED = 2**31 - 2**26  # bytes of weights: protobuf ends at 2 GiB, and the graph needs room as well
@@ -131,8 +132,9 @@ class _Traced:
 
     def write(self, file: Path, artifact: Artifact) -> list[Path]:
         set_metadata(self._proto, artifact.metadata)
+        declare_outputs(self._proto, artifact.outputs)
         is_external = sum(weight.nbytes for weight in self._weights) > self._target.external_data_threshold
         return write_model(self._proto, self._weights, file, is_external)[:-1]
 
-    def check(self, file: Path, process: Worker, reference: KerasReference) -> tuple[str, ...]:
+    def check(self, file: Path, process: Worker, reference: KerasReference) -> Checked:
         return check_file(file, process, self._layers, reference)

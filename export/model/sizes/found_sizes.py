@@ -23,7 +23,9 @@ _START_OF_SOUND = (4099, "least")  # of one length only: two could be those of a
 # Whether batches, and other dimensions, are independent of each other.
 _APART = ((True, True), (False, True), (False, False))
 _Called = tuple["NamedShapes", dict[str, int], Any]
-_ROWS = ((5, 67, 3), (7, 211, 7))  # batch, length and multiple of the least length at which outputs are measured
+# Batch, length and multiple of the least length at which outputs are measured. What ends at a table is as long as the
+# table at both large lengths, and at the least length no more.
+_ROWS = ((5, 67, 3), (7, 211, 7), (2, 1, 1))
 _ROWS_OF_A_BATCH = ((2, 1, 1),)
 
 

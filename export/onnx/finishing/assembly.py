@@ -1,7 +1,7 @@
 """The finishing of an ONNX model: weights taken out of its inputs, names, dimensions, metadata, one canonical form."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -50,6 +50,12 @@ def assemble(proto: Any, trace: Trace) -> tuple[Any, list[Weight]]:
     set_metadata(model, texts)
     used = dict.fromkeys(name for name in _names(graph) if name in weights)
     return model, [weights[name] for name in used]
+
+
+def declare_outputs(model: Any, outputs: Sequence[TensorInfo]) -> None:
+    """Says of a model what it returns."""
+    del model.graph.output[:]
+    model.graph.output.extend(_value(spec) for spec in outputs)
 
 
 def set_metadata(model: Any, texts: Mapping[str, str]) -> None:

@@ -16,7 +16,7 @@ from keras_pe.export.messages import first_line
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
-from keras_pe.export.smoke_test import TIMEOUT, check_artifact
+from keras_pe.export.smoke_test import TIMEOUT, Checked, check_artifact
 
 # How ONNX Runtime says that it has no code for an operator in the element type it is asked in.
 _NO_KERNEL = re.compile(r"Could not find an implementation for (\w+)\(\d+\) node with name '([^']*)'")
@@ -66,11 +66,8 @@ def mapped_session() -> RuntimeSpec:
     return replace(spec, options={**spec.options, **options})
 
 
-def check_file(file: Path, runner: Worker, layers: Sequence[Any], reference: KerasReference) -> tuple[str, ...]:
+def check_file(file: Path, runner: Worker, layers: Sequence[Any], reference: KerasReference) -> Checked:
     """Opens the file in ONNX Runtime and runs it beside the model: a graph can be valid and return something else.
-
-    Returns:
-        A sentence on each size that Keras refuses, where nothing was compared.
 
     Raises:
         ExportError: If it does not open or run, or takes or returns anything else than the model.

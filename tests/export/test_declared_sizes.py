@@ -1,0 +1,36 @@
+"""A file declares no size that is not so."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_pe import LearnedPositionEmbedding
+from keras_pe.export import TensorInfo, export_onnx, model_signature
+from keras_pe.export.declared_sizes import confirmed_outputs
+from keras_pe.export.runtimes.onnxruntime import OnnxRuntime
+
+
+def test_a_size_that_did_not_come_back_is_free() -> None:
+    x = keras.Input((None, 4), name="x")
+    signature = model_signature(keras.Model(x, keras.layers.Dense(3, name="y")(x)))
+
+    def outputs(*shapes: tuple[int, ...]) -> tuple[TensorInfo, ...]:
+        runs = [({"x": np.zeros((2, 5, 4))}, {"y": np.zeros(shape)}) for shape in shapes]
+        return confirmed_outputs(signature, runs)
+
+    assert outputs((2, 5, 3)) == signature.outputs
+    assert outputs((2, 5, 3), (2, 6, 3))[0].shape == ("batch", "y_axis_1", 3)
+    assert outputs((2, 5, 4))[0].shape == ("batch", "length", "y_axis_2")
+
+
+def test_what_is_as_long_as_a_table_where_it_ends_is_of_any_length(tmp_path: Path) -> None:
+    """As in Whisper, which halves a length of twelve at most and adds a table of six rows."""
+    x = keras.Input((None, 4), name="x")
+    halved = keras.layers.Conv1D(4, 3, strides=2, padding="same")(x)
+    encoded = LearnedPositionEmbedding(6, name="y")(halved)
+    artifact = export_onnx(keras.Model(x, encoded), tmp_path / "m.onnx")
+    assert artifact.outputs[0].shape == ("batch", "y_axis_1", 4)
+    run: Any = OnnxRuntime(str(artifact.path)).run
+    assert [run({"x": np.zeros((2, n, 4), "float32")})["y"].shape[1] for n in (1, 4, 11, 12)] == [1, 2, 6, 6]
