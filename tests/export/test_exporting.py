@@ -125,8 +125,8 @@ def test_where_a_model_is_traced_at_fixed_sizes_alone_these_are_told(tmp_path: P
         return keras.ops.reshape(x, (-1, sum(1 for _ in range(x.shape[1])), 2, 2))
 
     model = keras.Model(x, keras.layers.Lambda(halved, output_shape=(None, 2, 2), name="y")(x))
-    with pytest.raises(TracingError, match=r"traced where sizes are fixed: input_signature=(\[.*\])\.$") as refusal:
+    with pytest.raises(TracingError) as refusal:
         export_saved_model(model, tmp_path / "m")
-    written = str(refusal.value).partition("input_signature=")[2].rstrip(".")
-    signature = eval(written, {"keras": keras})
+    written = refusal.value.reason.partition("It is traced where sizes are fixed: input_signature=")[2]
+    signature = eval(written.removesuffix("."), {"keras": keras})
     assert export_saved_model(model, tmp_path / "m", input_signature=signature).inputs[0].shape == ("batch", 11, 4)
