@@ -168,7 +168,7 @@ def _traced(target: TargetFormat, layers: Sequence[Any], signature: Signature) -
             fixed = {name: size for name, size in signature.sizes.items() if name in names}
             if fixed and _is_traceable(target, layers, signature.fixed(fixed)):
                 shapes, dtypes = zip(*((spec.shape, spec.dtype) for spec in signature.inputs), strict=True)
-                way_out = f" It is traced where sizes are fixed: {written_signature(shapes, dtypes, fixed)}."
+                way_out = f" It is traced at fixed sizes; fix them: {written_signature(shapes, dtypes, fixed)}."
                 raise TracingError(error.format, error.model, error.reason + way_out) from error.__cause__
         raise
 

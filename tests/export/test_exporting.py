@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 from keras_pe.export import (
-    TracingError,
     UnknownSizesError,
     check_parity,
     export_litert,
@@ -116,17 +115,3 @@ def test_ranges_are_kept_in_what_is_drawn_and_told_to_a_check(tmp_path: Path) ->
     for ranges, said in (({"z": (0, 1)}, "of inputs: x. Received: z"), ({"x": (1, 1)}, "must hold a value")):
         with pytest.raises(ValueError, match=said):
             export_onnx(model, tmp_path / "m.onnx", ranges=ranges)
-
-
-def test_where_a_model_is_traced_at_fixed_sizes_alone_these_are_told(tmp_path: Path) -> None:
-    x = keras.Input((None, 4), name="x")
-
-    def halved(x: Any) -> Any:
-        return keras.ops.reshape(x, (-1, sum(1 for _ in range(x.shape[1])), 2, 2))
-
-    model = keras.Model(x, keras.layers.Lambda(halved, output_shape=(None, 2, 2), name="y")(x))
-    with pytest.raises(TracingError) as refusal:
-        export_saved_model(model, tmp_path / "m")
-    written = refusal.value.reason.partition("It is traced where sizes are fixed: input_signature=")[2]
-    signature = eval(written.removesuffix("."), {"keras": keras})
-    assert export_saved_model(model, tmp_path / "m", input_signature=signature).inputs[0].shape == ("batch", 11, 4)
