@@ -1,4 +1,4 @@
-"""JSON's plain values with arrays among them as one `.npz` file: equal content gives equal bytes.
+"""JSON's plain values with arrays among them as one `.npz` file: equal content, in equal order, gives equal bytes.
 
 The arrays are members that are named after their place, such as `failures/0/actual/y`; `manifest.json` has the rest.
 """
@@ -23,12 +23,12 @@ _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the time of writing is no part of what is w
 def write_archive(path: Path | IO[bytes], content: Mapping[str, Any]) -> None:
     """Writes mappings, sequences, plain values and arrays of any type."""
     arrays: dict[str, Array] = {}
-    plain = json.dumps(_without_arrays(content, "", arrays), sort_keys=True, separators=(",", ":"))
+    plain = json.dumps(_without_arrays(content, "", arrays), separators=(",", ":"))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr(_member(MANIFEST), plain)
-        for name in sorted(arrays):
+        for name, array in arrays.items():
             with file.open(_member(f"{name}.npy"), "w", force_zip64=True) as stream:
-                np.lib.format.write_array(stream, _storable(arrays[name]), allow_pickle=False)
+                np.lib.format.write_array(stream, _storable(array), allow_pickle=False)
 
 
 def read_archive(path: Path | IO[bytes]) -> dict[str, Any]:

@@ -35,11 +35,9 @@ def nearest(table: Any) -> Nearest | None:
     values = np.asarray(table, np.float64)
     size = float(np.sqrt(np.mean(values**2)))
     found = []
-    for each in CONVENTIONS.values() if size else ():
-        try:
-            timescales = each.timescales(values.shape[1])
-        except ValueError:  # a convention that has no signal of this width
-            continue
+    rows = [each for each in CONVENTIONS.values() if each.grid is None and each.has(values.shape[1])]
+    for each in rows if size else ():
+        timescales = each.timescales(values.shape[1])
         for start in range(3):
             positions = np.arange(start, start + len(values))
             signal = timing_signal(positions, values.shape[1], layout=each.layout, timescales=timescales)

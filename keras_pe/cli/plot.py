@@ -64,6 +64,8 @@ def _of_conventions(kind: str, names: tuple[str, ...], channels: int, length: in
         assert axes is not None  # there is one convention at least
         return axes
     [each] = chosen
+    if each.grid is not None:
+        raise ValueError(f"{kind} draws positions along one axis. {each.name!r} is a convention for images.")
     positions = np.arange(each.start_index, each.start_index + length)
     signal = timing_signal(positions, channels, layout=each.layout, timescales=each.timescales(channels))
     axes = (plots.heatmap if kind == "heatmap" else plots.similarity)(signal, start_index=each.start_index)

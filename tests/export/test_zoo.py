@@ -74,17 +74,15 @@ def test_the_zoo_holds_more_than_forty_models_that_agree() -> None:
 def test_a_broken_handler_is_noticed(
     factor: float, error: type[Exception], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from keras_pe.export.onnx.handlers import all_handlers
-    from keras_pe.export.onnx.handlers.registry import HANDLERS
-    from keras_pe.export.onnx.handlers.replacement import Replacement
+    from keras_pe.export.onnx.handlers import all_handlers, named_operators
 
-    def broken(graph, node, **_) -> None:
-        ctx = Replacement(graph, node)
+    def broken(ctx, attributes) -> None:
         (x,) = ctx.inputs
-        complement = ctx.emit("Sub", ctx.constant_like(1, x), ctx.emit("Erf", x))
-        ctx.finish(ctx.emit("Mul", complement, ctx.constant_like(factor, x)))
+        error = ctx.emit("Erf", ctx.emit("Mul", x, ctx.constant_like(np.sqrt(0.5), x)))
+        half = ctx.emit("Mul", x, ctx.constant_like(0.5 * factor, x))
+        ctx.finish(ctx.emit("Mul", half, ctx.emit("Add", error, ctx.constant_like(1, x))))
 
     all_handlers()  # registered
-    monkeypatch.setitem(HANDLERS, ("Erfc", 18), broken)
+    monkeypatch.setitem(named_operators.FORMS, "Gelu", broken)
     with pytest.raises(error, match=said):
         check(ZOO["sequential"], tmp_path)

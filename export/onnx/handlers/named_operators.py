@@ -8,7 +8,7 @@ from keras_pe.export.onnx.handlers import lstm_gru_rnn, normalizations
 from keras_pe.export.onnx.handlers.registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
-_FORMS: dict[str, Callable[[Replacement, dict[str, Any]], None]] = {
+FORMS: dict[str, Callable[[Replacement, dict[str, Any]], None]] = {
     "LSTM": lstm_gru_rnn.lstm,
     "GRU": lstm_gru_rnn.gru,
     "RNN": lstm_gru_rnn.rnn,
@@ -26,4 +26,4 @@ def named_operator(ctx: Replacement) -> None:
         operator, attributes = json.loads(ctx.attribute("token"))
     except json.JSONDecodeError:  # a `tf.numpy_function` of the model's own
         raise ValueError("Only Python runs its code.") from None
-    _FORMS[operator](ctx, attributes)
+    FORMS[operator](ctx, attributes)

@@ -10,6 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 from keras_pe.export import DisagreementError, export_onnx, model_signature
+from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.onnx.finishing import verification
 from keras_pe.export.runtimes.worker import Worker
@@ -42,7 +43,7 @@ def test_the_optimization_at_fault_is_named(fault: str, tmp_path: Path, monkeypa
     spec = misoptimizing(fault)
     monkeypatch.setattr(verification, "mapped_session", lambda: spec)
     with Worker(spec, 60) as worker, pytest.raises(DisagreementError) as caught:
-        verification.check_file(path, worker, all_layers(model), model_signature(model))
+        verification.check_file(path, worker, all_layers(model), KerasReference(model, model_signature(model)))
     reason = caught.value.reason
     assert "differs from Keras' by 1," in reason
     assert f"an optimization of onnxruntime {ort.__version__} is at fault: without {fault!r} it returns" in reason

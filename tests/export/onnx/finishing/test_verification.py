@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from keras_pe.export import ExportError, UnsupportedError, export_onnx, model_signature
+from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.onnx.finishing.verification import check_file
 from keras_pe.export.runtimes.lending import onnxruntime_process
@@ -26,7 +27,7 @@ def check(file: Path) -> None:
     x = keras.Input((None, 4), name="x")
     model = keras.Model(x, keras.layers.Activation("relu", name="y")(x))
     with onnxruntime_process() as worker:
-        check_file(file, worker, all_layers(model), model_signature(model))
+        check_file(file, worker, all_layers(model), KerasReference(model, model_signature(model)))
 
 
 def test_a_sound_file_passes(tmp_path: Path) -> None:
