@@ -97,7 +97,8 @@ class Replacement:
 
     def emit_all(self, operator: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
         """Writes one ONNX node and returns the names of its outputs."""
-        return list(self._graph.make_node(operator, list(inputs), attr=attributes, output_count=outputs).output)
+        options = {"attr": attributes, "output_count": outputs, "name": self._name(operator)}
+        return list(self._graph.make_node(operator, list(inputs), **options).output)
 
     def emit_reduction(self, operator: str, tensor: str, axes: Iterable[int]) -> str:
         """Writes a reduction that keeps its axes, which became an input in opset 18, and returns its result's name."""
@@ -107,11 +108,13 @@ class Replacement:
 
     def emit_ml(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Writes one node of ONNX's second domain, whose operators take texts, and returns the name of its output."""
-        return str(self._graph.make_node(operator, list(inputs), attr=attributes, domain=opsets.ML_DOMAIN).output[0])
+        options = {"attr": attributes, "domain": opsets.ML_DOMAIN, "name": self._name(operator)}
+        return str(self._graph.make_node(operator, list(inputs), **options).output[0])
 
     def emit_text(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> list[str]:
         """Writes one node of a later opset, whose operators split and join texts, and returns what it returns."""
         options = {"attr": attributes, "output_count": outputs, "domain": opsets.TEXTS_DOMAIN}
+        options["name"] = self._name(operator)
         return list(self._graph.make_node(operator, list(inputs), **options).output)
 
     def emit_joined(self, start: str, parts: str, rank: int) -> str:
@@ -137,6 +140,11 @@ class Replacement:
         count = self.emit("Gather", self.emit("Shape", parts), self.constant(-1, "int64"))
         inputs = [count, self.constant(True, "bool"), start]
         return str(self._graph.make_node("Loop", inputs, branches={"body": body}).output[0])
+
+    def _name(self, operator: str) -> str:
+        """Returns a name for a node in the scope of the TensorFlow node, which is that of the layer."""
+        scope = self._node.name.rpartition("/")[0]
+        return str(utils.make_name(f"{scope}/{operator}" if scope else operator))
 
     def constant(self, value: Any, dtype: Any) -> str:
         """Writes a constant and returns its name."""

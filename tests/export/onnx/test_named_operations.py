@@ -58,6 +58,16 @@ def test_a_layer_normalization_is_one_operator_from_the_set_that_has_it(tmp_path
     assert operators["ReduceMean"] == 6
 
 
+def test_an_operator_is_called_after_its_layer(tmp_path):
+    model = _model(L.LayerNormalization(name="norm"), L.Activation("hard_silu", name="gate"))
+    names = {node.op_type: node.name for node in onnx.load(export_onnx(model, tmp_path / "m.onnx").path).graph.node}
+    assert "/norm_1/" in names["LayerNormalization"]
+    # The last one has the name of the output.
+    model = _model(L.Activation("hard_silu", name="gate"), L.ReLU())
+    names = {node.op_type: node.name for node in onnx.load(export_onnx(model, tmp_path / "m.onnx").path).graph.node}
+    assert "/gate_1/" in names["HardSwish"]
+
+
 def test_large_means_cost_no_digits_at_any_operator_set(tmp_path):
     # x - mean is exact to half an ulp of x, 3e-5 at 1000, which the scale of 1 / std leaves as it is for a std of 1.
     import onnxruntime

@@ -61,7 +61,8 @@ class Surgery:
 
     def instead(self, layer: str) -> None:
         """Has a layer return what it takes."""
-        first, *_, last = self._nodes(layer)
+        nodes = self._nodes(layer)
+        first, last = nodes[0], nodes[-1]
         self._insert(last, [helper.make_node("Identity", [first.input[0]], [last.output[0]])])
         self.graph.node.remove(last)
 
