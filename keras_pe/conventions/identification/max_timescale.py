@@ -90,7 +90,10 @@ def of_the_same_numbers(candidate: Candidate) -> list[Candidate]:
     """
     found = []
     for other in candidates(len(candidate.order)):
-        if other.timescales_of == candidate.timescales_of or not np.array_equal(other.order, candidate.order):
+        is_comparable = (
+            np.array_equal(other.order, candidate.order) and other.timescales.size == candidate.timescales.size
+        )
+        if other.timescales_of == candidate.timescales_of or not is_comparable:  # a sine may stand without its cosine
             continue
         exponents, factors = _schedule(other)
         longest = float(candidate.timescales[-1] / factors[-1]) ** (1.0 / exponents[-1]) if exponents[-1] else 0.0
