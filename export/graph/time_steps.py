@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from keras_pe.export.model.watch.keras_internals import replaced_methods
+from keras_pe.export.model.watch.keras_internals import replaced_functions
 
 
 def steps_as_rows(layers: Iterable[Any]) -> contextlib.AbstractContextManager[None]:
@@ -19,7 +19,7 @@ def steps_as_rows(layers: Iterable[Any]) -> contextlib.AbstractContextManager[No
     import keras
 
     wrappers = [layer for layer in layers if isinstance(layer, keras.layers.TimeDistributed)]
-    return replaced_methods("call", [(each, functools.partial(_call, each.layer)) for each in wrappers])
+    return replaced_functions((each, "call", functools.partial(_call, each.layer)) for each in wrappers)
 
 
 def _call(inner: Any, usual: Callable[..., Any], inputs: Any, training: bool | None = None, mask: Any = None) -> Any:

@@ -5,21 +5,18 @@ TensorFlow traces such a layer as a loop over the steps, which ONNX Runtime runs
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from keras_pe.export.model.recurrent_weights import OPERATORS, packed
-from keras_pe.export.model.watch.keras_internals import replaced_methods
+from keras_pe.export.model.watch.keras_internals import replaced_functions
 from keras_pe.export.onnx.operator_calls import call_operator
 
 
-@contextlib.contextmanager
-def traced_as_calls(layers: Iterable[Any]) -> Iterator[None]:
+def traced_as_calls(layers: Iterable[Any]) -> contextlib.AbstractContextManager[None]:
     """Lets the recurrent layers that ONNX has an operator for be traced as calls of it, unless masked."""
     fusible = [layer for layer in layers if _is_fusible(layer)]
-    loops = [(layer, functools.partial(_inner_loop, _Call(layer))) for layer in fusible]
-    with replaced_methods("inner_loop", loops):
-        yield
+    return replaced_functions((layer, "inner_loop", functools.partial(_inner_loop, _Call(layer))) for layer in fusible)
 
 
 def _is_fusible(layer: Any) -> bool:

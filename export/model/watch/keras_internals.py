@@ -58,50 +58,12 @@ def compute_output_spec(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 @contextlib.contextmanager
-def replaced_methods(name: str, methods: Iterable[tuple[Any, Callable[..., Any]]]) -> Iterator[None]:
-    """Gives single layers another method, as this thread sees them: to any other they stay what they are.
+def replaced_functions(replacements: Iterable[tuple[Any, str, Callable[..., Any]]]) -> Iterator[None]:
+    """Gives layers, operations or modules other functions in this thread: any other sees them as they were.
 
     Args:
-        name: The method's.
-        methods: Layers, or operations, and what each calls instead, with the layer's own method and then its arguments.
-    """
-    thread = threading.get_ident()
-
-    def chosen(method: Callable[..., Any], usual: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(usual)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return method(usual, *args, **kwargs) if threading.get_ident() == thread else usual(*args, **kwargs)
-
-        return call
-
-    with one_at_a_time, contextlib.ExitStack() as stack:
-        for layer, method in methods:
-            stack.enter_context(replaced_attributes(layer, {name: chosen(method, getattr(layer, name))}))
-        yield
-
-
-@contextlib.contextmanager
-def replaced_attributes(layer: Any, values: Mapping[str, Any]) -> Iterator[None]:
-    """Gives one layer other attributes, while every other thread that would do so waits."""
-    own = vars(layer)
-    with one_at_a_time:
-        before = {name: own[name] for name in values if name in own}
-        own.update(values)  # setattr() would track them
-        try:
-            yield
-        finally:
-            for name in values:
-                del own[name]
-            own.update(before)
-
-
-@contextlib.contextmanager
-def replaced_functions(module: Any, functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
-    """Gives a module other functions, as this thread sees them: to any other they stay what they are.
-
-    Args:
-        module: The module through which they are called.
-        functions: By name what is called instead, with the usual function and then its arguments.
+        replacements: Each owner, the name of its function, and what is called instead: with the usual function and then
+            its arguments.
     """
     thread = threading.get_ident()
 
@@ -112,13 +74,25 @@ def replaced_functions(module: Any, functions: Mapping[str, Callable[..., Any]])
 
         return call
 
+    with one_at_a_time, contextlib.ExitStack() as stack:
+        for owner, name, function in replacements:
+            stack.enter_context(replaced_attributes(owner, {name: chosen(function, getattr(owner, name))}))
+        yield
+
+
+@contextlib.contextmanager
+def replaced_attributes(owner: Any, values: Mapping[str, Any]) -> Iterator[None]:
+    """Gives a layer, operation or module other attributes, while every other thread that would do so waits."""
+    own = vars(owner)
     with one_at_a_time:
-        usual = {name: getattr(module, name) for name in functions}
-        vars(module).update({name: chosen(function, usual[name]) for name, function in functions.items()})
+        before = {name: own[name] for name in values if name in own}
+        own.update(values)  # setattr() would track them
         try:
             yield
         finally:
-            vars(module).update(usual)
+            for name in values:
+                del own[name]
+            own.update(before)
 
 
 @contextlib.contextmanager
@@ -135,7 +109,7 @@ def resizing_to_tensors() -> Iterator[None]:
         is_of_tensors = isinstance(size, list | tuple) and any(keras.ops.is_tensor(length) for length in size)
         return (image._resize if is_of_tensors else usual)(images, size, *args, **kwargs)
 
-    with replaced_functions(image, {"resize": resize}), replaced_functions(keras.ops.image, {"resize": resize}):
+    with replaced_functions((module, "resize", resize) for module in (image, keras.ops.image)):
         yield
 
 
@@ -143,15 +117,14 @@ def replaced_tensorflow_resizing(resize: Callable[..., Any]) -> contextlib.Abstr
     """Gives `tf.image.resize`, by which Keras resizes on TensorFlow, another implementation, in this thread."""
     import tensorflow as tf
 
-    return replaced_functions(tf.image, {"resize": resize})
+    return replaced_functions([(tf.image, "resize", resize)])
 
 
-@contextlib.contextmanager
 def replaced_operations(
     core: Mapping[str, Callable[..., Any]] | None = None,
     nn: Mapping[str, Callable[..., Any]] | None = None,
     normalizations: Mapping[str, Callable[..., Any]] | None = None,
-) -> Iterator[None]:
+) -> contextlib.AbstractContextManager[None]:
     """Gives `keras.ops` other implementations on TensorFlow, in this thread.
 
     Args:
@@ -164,12 +137,10 @@ def replaced_operations(
     from keras.src.ops import nn as normalizations_module
 
     private = {f"_{name}": function for name, function in (normalizations or {}).items()}
-    with (
-        replaced_functions(core_module, core or {}),
-        replaced_functions(nn_module, nn or {}),
-        replaced_functions(normalizations_module, private),
-    ):
-        yield
+    owners = [(core_module, core), (nn_module, nn), (normalizations_module, private)]
+    return replaced_functions(
+        (module, name, function) for module, functions in owners for name, function in (functions or {}).items()
+    )
 
 
 @contextlib.contextmanager
@@ -211,8 +182,8 @@ def named_functions(model: Any) -> Iterator[dict[str, Callable[..., Any]]]:
         functions[name] = function
         return {"class_name": "function", "config": name, "module": "builtins", "registered_name": name}
 
-    named = [(layer, as_name) for layer in all_layers(model) if isinstance(layer, Lambda)]
-    with replaced_methods("_serialize_function_to_config", named):
+    lambdas = [layer for layer in all_layers(model) if isinstance(layer, Lambda)]
+    with replaced_functions((layer, "_serialize_function_to_config", as_name) for layer in lambdas):
         yield functions
 
 

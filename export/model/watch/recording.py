@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.export.model.watch.keras_internals import parts_of, replaced_methods
+from keras_pe.export.model.watch.keras_internals import parts_of, replaced_functions
 
 Array = npt.NDArray[Any]
 
@@ -113,8 +113,7 @@ class _Seen:
     depth: int
 
 
-@contextlib.contextmanager
-def _watched(model: Any, keep: Callable[[str, _Seen], None]) -> Iterator[None]:
+def _watched(model: Any, keep: Callable[[str, _Seen], None]) -> contextlib.AbstractContextManager[None]:
     """Shows every call that this thread makes of a layer or operation of the model, with its path."""
     depth = 0
 
@@ -128,14 +127,15 @@ def _watched(model: Any, keep: Callable[[str, _Seen], None]) -> Iterator[None]:
         keep(path, _Seen(layer, arguments, keywords, result, depth))
         return result
 
-    methods: dict[str, list[tuple[Any, Callable[..., Any]]]] = {"call": [], "quantized_call": []}
-    for path, layer in layer_paths(model):
-        name = "quantized_call" if getattr(layer, "quantization_mode", None) else "call"
-        methods[name].append((layer, functools.partial(show, path, layer)))
-    with contextlib.ExitStack() as stack:
-        for name, own in methods.items():
-            stack.enter_context(replaced_methods(name, own))
-        yield
+    shown = [
+        (
+            layer,
+            "quantized_call" if getattr(layer, "quantization_mode", None) else "call",
+            functools.partial(show, path, layer),
+        )
+        for path, layer in layer_paths(model)
+    ]
+    return replaced_functions(shown)
 
 
 def layer_paths(model: Any) -> list[tuple[str, Any]]:

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from keras_pe.export.model.watch.keras_internals import replaced_methods, resizing_to_tensors
+from keras_pe.export.model.watch.keras_internals import replaced_functions, resizing_to_tensors
 
 _Result = TypeVar("_Result")
 
@@ -26,24 +26,24 @@ def as_traceable(layers: Sequence[Any], trace: Callable[[], _Result]) -> _Result
     Raises:
         Exception: Whatever the layers raise as they are written.
     """
-    with resizing_to_tensors(), replaced_methods("transform_images", _crops(layers)):
+    with resizing_to_tensors(), replaced_functions(_crops(layers)):
         try:
             return trace()
         except Exception as error:  # a layer may raise anything where a size is not known
             calls = _converted_calls(layers)
             try:
-                with replaced_methods("call", calls):
+                with replaced_functions(calls):
                     return trace()
             except Exception:
                 raise error from None
 
 
-def _crops(layers: Iterable[Any]) -> list[tuple[Any, Callable[..., Any]]]:
+def _crops(layers: Iterable[Any]) -> list[tuple[Any, str, Callable[..., Any]]]:
     """Returns what crops images of any size, for each layer that crops."""
     import keras
 
     crops = (layer for layer in layers if isinstance(layer, keras.layers.CenterCrop))
-    return [(layer, functools.partial(_crop, layer)) for layer in crops]
+    return [(layer, "transform_images", functools.partial(_crop, layer)) for layer in crops]
 
 
 def _crop(layer: Any, crop: Callable[..., Any], images: Any, *args: Any, **kwargs: Any) -> Any:
@@ -65,7 +65,7 @@ def _crop(layer: Any, crop: Callable[..., Any], images: Any, *args: Any, **kwarg
     return tf.ensure_shape(cropped, static)
 
 
-def _converted_calls(layers: Iterable[Any]) -> list[tuple[Any, Callable[..., Any]]]:
+def _converted_calls(layers: Iterable[Any]) -> list[tuple[Any, str, Callable[..., Any]]]:
     """Returns each layer's call as AutoGraph reads it, for those that have one of their own and whose code is known."""
     import tensorflow as tf
 
@@ -77,7 +77,7 @@ def _converted_calls(layers: Iterable[Any]) -> list[tuple[Any, Callable[..., Any
         except Exception:  # whatever AutoGraph raises where it cannot read the code
             converted[call] = None
     return [
-        (layer, functools.partial(_call, own, layer))
+        (layer, "call", functools.partial(_call, own, layer))
         for layer in layers
         if (own := converted[type(layer).call]) is not None
     ]

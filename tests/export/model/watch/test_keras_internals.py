@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from keras_pe.export import export_onnx
-from keras_pe.export.model.watch.keras_internals import named_functions, replaced_methods
+from keras_pe.export.model.watch.keras_internals import named_functions, replaced_functions
 from keras_pe.export.runtimes.onnxruntime import OnnxRuntime
 
 
@@ -22,7 +22,7 @@ def test_another_thread_runs_the_layer_as_it_is() -> None:
         last, outputs, states = loop(sequences, initial_state, mask, training)
         return last * 0, outputs, states
 
-    with replaced_methods("inner_loop", [(layer, zeros)]), ThreadPoolExecutor(1) as other:
+    with replaced_functions([(layer, "inner_loop", zeros)]), ThreadPoolExecutor(1) as other:
         assert not np.asarray(layer(x)).any()
         np.testing.assert_array_equal(other.submit(layer, x).result(), usual)
     np.testing.assert_array_equal(layer(x), usual)
