@@ -22,6 +22,7 @@ def run(code: str, *, folder: Path = ROOT) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_question_whether_keras_is_there_does_not_spend_the_registration() -> None:
     code = (
         "import importlib.util, sys, keras_pe\n"

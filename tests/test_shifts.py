@@ -14,6 +14,7 @@ from keras_pe.signal.layouts import Layout
 POSITIONS = np.concatenate([np.arange(64), [255, 256, 1000], -np.arange(1, 9)])
 
 
+@pytest.mark.slow
 def test_shift_matrix_moves_the_signal() -> None:
     widths, offsets = (1, 2, 3, 4, 5, 8, 63, 64, 512), (0, 1, -1, 7, 100, 0.5)
     for layout, endpoint, channels in itertools.product(get_args(Layout), (True, False), widths):
@@ -33,6 +34,7 @@ def test_shift_matrix_takes_timescales_as_the_signal_does() -> None:
     np.testing.assert_allclose(before @ matrix, after, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @given(
     first=st.floats(-1000, 1000),
     second=st.floats(-1000, 1000),

@@ -99,6 +99,7 @@ def test_an_unreadable_file_exits_with_2(tmp_path, files):
     assert "could not be opened" in result.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reference", ["one.onnx", "stored.npz"])
 def test_two_files_are_compared_without_tensorflow_and_keras(files, tmp_path, reference):
     for name in ("tensorflow", "keras"):
@@ -135,6 +136,7 @@ def test_a_report_that_cannot_be_written_exits_with_2_before_anything_runs(files
     assert "onnxruntime" not in done.output
 
 
+@pytest.mark.slow
 def test_a_failure_is_bundled_and_replayed_with_one_command(files, tmp_path):
     bundle = tmp_path / "failure.npz"
     done = CliRunner().invoke(main, ["check", str(files[0]), str(files[2]), *ONE, "--bundle", str(bundle)])
@@ -156,6 +158,7 @@ def test_a_replay_takes_a_bundle_and_nothing_that_it_would_pass_over(files, argu
     assert "Error" in done.output
 
 
+@pytest.mark.slow
 def test_sizes_of_a_dimension_can_be_given(files):
     one, same, _ = files
     options = ["--sizes", "length=5,9", *ONE, "--json"]

@@ -77,6 +77,7 @@ def test_exits_with_0_and_says_how_sure_it_is(folder: Path) -> None:
     assert row[1:5] == ["same.onnx", "passed", "3,000", "0"]
 
 
+@pytest.mark.slow
 def test_exits_with_1_names_the_row_and_replays_it(folder: Path, tmp_path: Path) -> None:
     bundle = tmp_path / "worst.npz"
     result = check(folder, "planted.onnx", "wrong.npz", "--json", "--bundle", str(bundle))
@@ -93,11 +94,13 @@ def test_exits_with_1_names_the_row_and_replays_it(folder: Path, tmp_path: Path)
     assert replayed.exit_code == 1, replayed.output
 
 
+@pytest.mark.slow
 def test_a_share_of_the_rows_may_fail(folder: Path) -> None:
     assert check(folder, "planted.onnx", "wrong.npz", "--allow-changed", "1e-3").exit_code == 0
     assert check(folder, "planted.onnx", "wrong.npz", "--allow-changed", "1e-4").exit_code == 1
 
 
+@pytest.mark.slow
 def test_what_was_done_is_not_done_again(folder: Path, tmp_path: Path) -> None:
     options = ("--checkpoint-dir", str(tmp_path / "kept"))
     assert check(folder, "same.onnx", "data.npz", *options).exit_code == 0
@@ -106,6 +109,7 @@ def test_what_was_done_is_not_done_again(folder: Path, tmp_path: Path) -> None:
     assert "the results of 3,000 rows stood in the checkpoint" in " ".join(again.output.split())
 
 
+@pytest.mark.slow
 def test_every_form_of_report_is_written(folder: Path, tmp_path: Path) -> None:
     places = [tmp_path / f"report{suffix}" for suffix in (".html", ".json", ".md", ".xml")]
     options = [text for place in places for text in ("--report", str(place))]
@@ -115,6 +119,7 @@ def test_every_form_of_report_is_written(folder: Path, tmp_path: Path) -> None:
         assert f"{PLANTED:,}" in place.read_text() or str(PLANTED) in place.read_text(), place
 
 
+@pytest.mark.slow
 def test_a_report_that_cannot_be_written_is_said_and_the_others_are_written(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "disk").symlink_to("/proc")  # not even root writes there
     places = [tmp_path / "disk" / "report.json", tmp_path / "report.json", tmp_path / "disk" / "worst.npz"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["export", "model.keras", "out.onnx"], ["check", "model.keras", "model.keras"]])
 def test_a_file_that_is_no_model_is_named_without_importing_keras(tmp_path: Path, arguments: list[str]) -> None:
     (tmp_path / "model.keras").write_text("no model")

@@ -20,6 +20,7 @@ def has_width(name: str, channels: int) -> bool:
     return convention(name).has(channels)
 
 
+@pytest.mark.slow
 def test_the_permutation_turns_one_signal_into_the_other_or_is_refused() -> None:
     turned = 0
     for channels in (2, 3, 6, 7, 64):

@@ -19,6 +19,7 @@ from keras_pe.export import (
 EXPORTS = {"m.onnx": export_onnx, "m": export_saved_model, "m.tflite": export_litert}
 
 
+@pytest.mark.slow
 def test_each_export_takes_the_path_of_a_file_that_keras_saved(tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((4,), name="x"), keras.layers.Dense(2, name="y")], name="saved")
     for file in (tmp_path / "model.keras", tmp_path / "model.h5"):
@@ -69,6 +70,7 @@ def _gathering() -> keras.Model:
     return keras.Model([nodes, edges], keras.layers.Lambda(gathered, output_shape=(4,), name="y")([nodes, edges]))
 
 
+@pytest.mark.slow
 def test_values_that_a_model_takes_are_drawn_where_it_takes_no_zeros(tmp_path: Path) -> None:
     for name, model in {"inverting": _inverting(), "masking": _masking()}.items():
         artifact = export_saved_model(model, tmp_path / name)
@@ -76,6 +78,7 @@ def test_values_that_a_model_takes_are_drawn_where_it_takes_no_zeros(tmp_path: P
         assert not artifact.notes
 
 
+@pytest.mark.slow
 def test_examples_stand_where_no_drawn_values_are_taken_and_a_check_is_told_of_them(tmp_path: Path) -> None:
     model = _gathering()
     with pytest.raises(UnknownSizesError, match="give examples in `inputs`"):

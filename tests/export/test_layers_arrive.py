@@ -104,6 +104,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", MODELS, ids=lambda build: build.__name__)
 def test_the_onnx_file_says_what_keras_says(tmp_path: Path, build: Callable[[], keras.Model]) -> None:
     keras.utils.set_random_seed(0)

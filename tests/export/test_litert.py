@@ -63,6 +63,7 @@ def _run(path: Path, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return Interpreter(model_path=str(path)).get_signature_runner()(**inputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "channels"), [(_encoder, 8), (_convolution, 4)])
 def test_the_file_agrees_with_keras_at_shapes_never_traced(make: Any, channels: int, artifact: Any) -> None:
     model, file = make(), artifact(make, "litert")
@@ -113,6 +114,7 @@ def test_what_the_interpreter_lacks_is_refused_with_the_way_around(layer: Any, m
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_converter_that_ends_its_process_is_a_refusal(tmp_path: Path) -> None:
     def divided(x: Any) -> Any:
         if tf.executing_eagerly():
@@ -140,6 +142,7 @@ WAYS_AROUND = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "length"), WAYS_AROUND)
 def test_the_ways_around_are_ways(model: keras.Model, length: int, tmp_path: Path) -> None:
     artifact = export_litert(model, tmp_path / "model.tflite")
@@ -197,6 +200,7 @@ def test_the_stages_of_an_export_are_told(tmp_path: Path) -> None:
     assert stages == ["signature", "trace", "convert", "write", "run", "publish"]
 
 
+@pytest.mark.slow
 def test_what_stood_there_survives_a_refusal(tmp_path: Path) -> None:
     path = export_litert(_apply(layers.Dense(2)), tmp_path / "model.tflite").path
     before = path.read_bytes()

@@ -53,6 +53,7 @@ numpy.save(sys.argv[3], result["first"])
 """
 
 
+@pytest.mark.slow
 def test_it_serves_by_name_without_the_code_of_the_layer(tmp_path: Path) -> None:
     model = _model()
     artifact = export_saved_model(model, tmp_path / "model")
@@ -64,6 +65,7 @@ def test_it_serves_by_name_without_the_code_of_the_layer(tmp_path: Path) -> None
     np.testing.assert_allclose(np.load(tmp_path / "out.npy"), model(values)["first"], atol=2e-6, rtol=0)
 
 
+@pytest.mark.slow
 def test_each_weight_is_stored_once(tmp_path: Path) -> None:
     model = _model(width=20_000)
     weights = sum(int(np.prod(weight.shape)) * 4 for weight in model.weights)

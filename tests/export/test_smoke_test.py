@@ -214,6 +214,7 @@ def test_what_is_right_for_images_only_is_refused() -> None:
         check(applying(keras.ops.sin), lambda x: np.sin(x) if x.max() > 10 else np.cos(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("export", "name"), [(export_onnx, "m.onnx"), (export_saved_model, "m"), (export_litert, "m.tflite")]
 )

@@ -84,6 +84,7 @@ def test_padding_on_the_left_moves_nothing(name: str) -> None:
     np.testing.assert_allclose(bias[:, :, 3:, 3:], np.broadcast_to(run(layer, queries), (2, 4, 5, 5)), atol=1e-6)
 
 
+@pytest.mark.slow
 @every_layer
 def test_it_goes_into_keras_attention_and_comes_back_from_a_file(tmp_path: Path, name: str) -> None:
     queries = keras.Input((None, 4, 6), name="queries")

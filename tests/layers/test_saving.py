@@ -48,6 +48,7 @@ def test_a_keras_file_loads_in_a_fresh_process_with_the_same_weights_and_numbers
     np.testing.assert_array_equal(np.load(tmp_path / "outputs.npy"), model.predict(inputs, verbose=0))
 
 
+@pytest.mark.slow
 def test_a_table_for_several_axes_comes_back_with_its_axes(tmp_path: Path) -> None:
     inputs, x, y = keras.Input((None, 8)), keras.Input((None,)), keras.Input((None,))
     model = keras.Model([inputs, x, y], SinusoidalPositionEncoding()(inputs, positions=[x, y]))

@@ -220,6 +220,7 @@ class TestModels:
         signal = run(model, given)
         np.testing.assert_allclose(signal[..., 4:], timing_signal(given[2], 4), atol=EXACT)
 
+    @pytest.mark.slow
     def test_it_trains_in_sequential_and_subclassed_models(self) -> None:
         class Encoder(keras.Model):
             def __init__(self) -> None:

@@ -40,6 +40,7 @@ CONFIGS = pytest.mark.parametrize("config", [{}, {"max_length": 5_000}, {"max_le
 ONNX_EXPORTERS = {"jax": "jax2onnx", "tensorflow": "tf2onnx", "torch": "onnxscript"}
 
 
+@pytest.mark.slow
 @CONFIGS
 def test_keras_own_onnx_export_holds_at_every_length(tmp_path: Path, config: dict[str, Any]) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -144,6 +145,7 @@ class TestJAX:
 
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="graphs of TensorFlow")
 class TestTensorFlow:
+    @pytest.mark.slow
     @pytest.mark.parametrize("jit_compile", [False, True])
     @pytest.mark.parametrize("start", [0, -700, 5, 1_000_000])
     def test_a_start_that_only_the_graph_knows_holds_at_every_length(self, jit_compile: bool, start: int) -> None:
@@ -163,6 +165,7 @@ class TestTensorFlow:
             if not jit_compile:  # XLA may fuse a product and a sum into one rounding
                 np.testing.assert_array_equal(outputs, layer(x, start_index=start)[0])
 
+    @pytest.mark.slow
     def test_equal_layers_share_their_tables_in_a_graph(self) -> None:
         import tensorflow as tf
 

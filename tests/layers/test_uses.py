@@ -84,6 +84,7 @@ class TestVariables:
         def call(self, inputs: Any) -> Any:
             return self.dense(self.encoding(inputs, **{self.keyword: self.given}))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("keyword", "value"), [("start_index", 5), ("positions", [4, 0, 9])])
     def test_a_model_may_keep_its_start_or_positions_in_a_variable(self, keyword: str, value: Any) -> None:
         model = self.Decoder(keyword, value)

@@ -60,6 +60,7 @@ def check(cases: Any) -> None:
     assert found["first"] >= 0.85 * found.total(), found
 
 
+@pytest.mark.slow
 def test_a_longest_timescale_that_somebody_chose_is_named_first() -> None:
     ways, lengths = itertools.cycle(("exponential", "power", "power of the inverse")), itertools.cycle((20, 50, 200))
     rest = itertools.product((500.0, 5e5), (16, 64), NAMES, STORED)

@@ -159,6 +159,7 @@ def test_a_table_that_no_convention_made_is_none_of_them(kind: str) -> None:
     assert identify(nothing()[kind]) == ()
 
 
+@pytest.mark.slow
 def test_random_tables_of_every_shape_are_none() -> None:
     for length, channels in itertools.product((4, 5, 8, 32), (2, 3, 4, 7, 16)):
         for _ in range(10):

@@ -16,6 +16,7 @@ def table() -> np.ndarray:
     return timing_signal(np.arange(3, 3 + LENGTH), CHANNELS).astype(np.float32)
 
 
+@pytest.mark.slow
 def test_the_whole_table_is_compared(table: np.ndarray) -> None:
     [match] = identify(table)
     assert match.start_index == 3
@@ -24,6 +25,7 @@ def test_the_whole_table_is_compared(table: np.ndarray) -> None:
     assert match.max_abs_diff == pytest.approx(np.abs(expected - table).max(), abs=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [1000, LENGTH - 1])
 def test_one_wrong_value_far_from_the_first_rows_is_noticed(table: np.ndarray, row: int) -> None:
     wrong = table.copy()
@@ -31,12 +33,14 @@ def test_one_wrong_value_far_from_the_first_rows_is_noticed(table: np.ndarray, r
     assert identify(wrong) == ()
 
 
+@pytest.mark.slow
 def test_rows_of_another_signal_after_the_first_ones_are_noticed(table: np.ndarray) -> None:
     continued = table.copy()
     continued[3000:] = table[: LENGTH - 3000]
     assert identify(continued) == ()
 
 
+@pytest.mark.slow
 def test_another_longest_timescale_is_fitted_to_the_whole_table() -> None:
     table = timing_signal(np.arange(LENGTH), 256, max_timescale=12_345.0).astype(np.float16)
     match = identify(table)[0]

@@ -42,6 +42,7 @@ def test_what_is_told_of_a_circle_makes_the_table_again() -> None:
     np.testing.assert_allclose(again, table, rtol=0, atol=match.max_abs_diff + 1e-12)
 
 
+@pytest.mark.slow
 def test_two_circles_of_any_rates_are_hardly_ever_a_convention() -> None:
     # Two rates and two angles that a longest timescale and one of 2,048 first positions might explain by chance.
     rng = np.random.default_rng(0)

@@ -27,6 +27,7 @@ def test_an_onnx_file_is_read_back_as_it_was_returned(tmp_path: Path, threshold:
     assert replace(read_artifact(artifact.path), seconds=artifact.seconds) == artifact
 
 
+@pytest.mark.slow
 def test_an_onnx_file_is_read_without_tensorflow(artifact: Any) -> None:
     file = artifact(_model, "onnx")
     code = f"import sys; from keras_pe.export import read_artifact; print(read_artifact({str(file.path)!r}).inputs)"
@@ -112,6 +113,7 @@ def test_a_broken_description_is_refused(tmp_path: Path) -> None:
             read_artifact(artifact.path)
 
 
+@pytest.mark.slow
 def test_a_litert_file_is_read_without_its_interpreter_whatever_it_holds(artifact: Any, tmp_path: Path) -> None:
     file = artifact(_model, "litert")
     read = read_artifact(file.path)

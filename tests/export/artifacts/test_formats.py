@@ -20,6 +20,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[Format, Path]:
     }
 
 
+@pytest.mark.slow
 def test_each_format_is_told_whatever_it_is_called(made: dict[Format, Path]) -> None:
     assert {format: Format.detect(path) for format, path in made.items()} == {format: format for format in Format}
 

@@ -46,6 +46,7 @@ def model(tmp_path: Path) -> Path:
 OTHERS = {"x": "args_0", "y": "args_1", "total": "output_0", "wide": "output_1", "tall": "output_2"}
 
 
+@pytest.mark.slow
 def test_other_names_are_matched_and_every_report_says_which_was_taken_for_which(model: Path, tmp_path: Path) -> None:
     other = write_model(tmp_path / "other.onnx", OTHERS)
     report = check_parity(model, other, runtimes=["onnxruntime[disabled]", "onnxruntime[all]"])
@@ -129,6 +130,7 @@ def test_an_output_of_another_type_under_another_name_is_not_matched(model: Path
     assert causes["total"].cause == "renamed output", "told by its values, but the number of outputs is another"
 
 
+@pytest.mark.slow
 def test_another_name_in_a_file_of_this_package_is_a_fault(model: Path, tmp_path: Path) -> None:
     """It promises the model's names, and who calls it counts on them."""
     for names, cause in (({"wide": "output_1"}, "renamed output"), ({"x": "args_0"}, None)):
@@ -142,6 +144,7 @@ def test_another_name_in_a_file_of_this_package_is_a_fault(model: Path, tmp_path
         assert cause or "the artifact takes 'args_0'" in result.error
 
 
+@pytest.mark.slow
 def test_a_failure_under_other_names_comes_back_from_its_bundle(model: Path, tmp_path: Path) -> None:
     file = onnx.load(write_model(tmp_path / "other.onnx", OTHERS))
     file.graph.node[0].op_type = "Sub"

@@ -61,6 +61,7 @@ def scans(x: Any) -> Any:
     return tuple(keras.tree.flatten(results))
 
 
+@pytest.mark.slow
 def test_a_scan_arrives_at_any_length(tmp_path: Path) -> None:
     usual = core.scan
     assert_it_arrives(scans, tmp_path)
@@ -73,6 +74,7 @@ def switches(x: Any) -> Any:
     return tuple(ops.switch(index + shift, branches, x) for shift in (-2, 0, 1, 5))  # below, within and beyond them
 
 
+@pytest.mark.slow
 def test_a_switch_takes_the_branch_that_is_nearest(tmp_path: Path) -> None:
     assert_it_arrives(switches, tmp_path)
 

@@ -54,6 +54,7 @@ def test_a_mask_goes_along(tmp_path: Path) -> None:
     np.testing.assert_allclose(session.run(None, {"x": values})[0], expected, rtol=0, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_a_layer_that_mixes_rows_is_refused(tmp_path: Path) -> None:
     x = keras.Input((None, 4), name="x")
     centered = layers.Lambda(lambda rows: rows - keras.ops.mean(rows, axis=0, keepdims=True), output_shape=(4,))
@@ -61,6 +62,7 @@ def test_a_layer_that_mixes_rows_is_refused(tmp_path: Path) -> None:
         export_onnx(keras.Model(x, layers.TimeDistributed(centered)(x)), tmp_path / "m.onnx")
 
 
+@pytest.mark.slow
 def test_a_check_of_it_passes(tmp_path: Path) -> None:
     x = keras.Input((None, 6, 4), name="x")
     timed = layers.TimeDistributed(layers.Dense(3))(x)

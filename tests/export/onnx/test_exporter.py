@@ -196,6 +196,7 @@ def test_weights_past_the_threshold_go_to_a_file_beside_it(tmp_path: Path) -> No
     np.testing.assert_array_equal(*results)
 
 
+@pytest.mark.slow
 def test_the_data_file_of_a_replaced_export_is_removed(tmp_path: Path) -> None:
     for _ in range(2):  # other weights each time
         export_onnx(sequential(keras.layers.Dense(300)), tmp_path / "m.onnx", external_data_threshold=0)

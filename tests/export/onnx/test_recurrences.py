@@ -116,6 +116,7 @@ def test_so_is_each_of_several_with_other_options_and_states(tmp_path: Path) -> 
     assert_agrees(model, artifact)
 
 
+@pytest.mark.slow
 def test_a_layer_that_is_called_twice_has_its_weights_once(tmp_path: Path) -> None:
     shared = layers.GRU(32)
     model = made(lambda x: layers.Concatenate()([shared(x), shared(2.0 * x)]))
@@ -152,6 +153,7 @@ def test_code_that_only_python_runs_is_refused_as_such(tmp_path: Path) -> None:
         export_onnx(model, tmp_path / "model.onnx")
 
 
+@pytest.mark.slow
 def test_an_export_leaves_the_model_as_it_was(tmp_path: Path) -> None:
     model = made(layers.GRU(6))
     x = np.ones((2, 3, 5), "float32")

@@ -85,6 +85,7 @@ def test_below_opset_20_it_is_refused_with_the_way_out(tmp_path: Path) -> None:
     assert caught.value.layer == "words"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "operator"), [({"split": "character"}, "UnicodeDecode"), ({"ngrams": 2}, "StringNGrams")]
 )
@@ -99,6 +100,7 @@ def test_a_replacement_that_is_no_set_of_characters_is_refused(tmp_path: Path) -
         _export(tmp_path / "m.onnx", standardize=lambda texts: tf.strings.regex_replace(texts, "a+", ""))
 
 
+@pytest.mark.slow
 def test_words_that_are_split_otherwise_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(splitting, "_SPACES", "")
     with pytest.raises(DisagreementError, match="differs from Keras' in"):

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 import onnxruntime as ort
+import pytest
 from keras import ops
 
 from keras_pe.export import export_onnx
@@ -27,6 +28,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.slow
 def test_what_a_branch_reads_of_a_convolution_is_not_transposed(tmp_path: Path) -> None:
     """Each of them has a convolution of its own, and one more that something outside reads as well."""
     x = keras.Input((None, 8), name="x")

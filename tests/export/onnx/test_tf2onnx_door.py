@@ -42,6 +42,7 @@ def _state() -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_tf2onnx_is_left_as_it_was(tmp_path: Path) -> None:
     export_onnx(_model(), tmp_path / "m.onnx")  # what Keras' own export changes stays changed
     before = copy.copy(_state())
@@ -52,6 +53,7 @@ def test_tf2onnx_is_left_as_it_was(tmp_path: Path) -> None:
     assert _state() == before
 
 
+@pytest.mark.slow
 def test_exports_in_several_threads_write_what_one_alone_writes(tmp_path: Path) -> None:
     model = _model()
     refused = keras.Sequential([keras.Input((4, 4)), keras.layers.Lambda(lambda x: keras.ops.svd(x)[1])])

@@ -52,6 +52,7 @@ def test_every_check_calls_the_same_things_by_the_same_names_with_the_same_defau
     assert [parity[name] for name in limits] == [data[name] for name in limits] == [replay[name] for name in limits]
 
 
+@pytest.mark.slow
 def test_a_sound_model_passes_in_every_runtime_on_shapes_never_traced(model, artifacts):
     report = check_parity(model, artifacts)
     assert report.passed, str(report)
@@ -72,6 +73,7 @@ def test_a_check_that_ran_no_artifact_has_failed(model):
     assert "compared nothing" in str(report)
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_compiled_is_a_result_and_no_end_of_the_check():
     model = Reversing()
     model(np.zeros((1, 3, 4), np.float32))
@@ -86,6 +88,7 @@ def test_a_check_of_nothing_is_an_error_with_a_way_out(model, artifacts):
         check_parity(model, artifacts)
 
 
+@pytest.mark.slow
 def test_ids_stay_within_the_vocabulary_and_the_report_says_what_was_tried(model):
     report = check_parity(model, runtimes="keras")
     assert [case.error for case in report.cases] == [None] * len(report.cases)
@@ -98,6 +101,7 @@ def test_an_input_that_the_model_refuses_everywhere_compares_nothing_and_fails(m
     assert report.cases[0].error is not None
 
 
+@pytest.mark.slow
 def test_an_artifact_that_no_runtime_ran_has_failed_whatever_else_passed(model, artifacts):
     report = check_parity(model, artifacts, runtimes=["keras[graph]", "onnxruntime[all]"])
     assert [(result.runtime, result.passed) for result in report.results] == [
@@ -109,6 +113,7 @@ def test_an_artifact_that_no_runtime_ran_has_failed_whatever_else_passed(model, 
     assert "none of the chosen runtimes that are installed takes tf_saved_model" in str(report)
 
 
+@pytest.mark.slow
 def test_stored_arrays_may_have_the_types_that_numpy_gives_by_default(model, artifacts, tmp_path):
     tokens = np.array([[1, 2, 3], [4, 5, 0]])  # int64
     scores = model(tokens.astype(np.int32)).numpy().astype(np.float64)
@@ -125,6 +130,7 @@ def test_a_model_is_not_an_artifact(model, tmp_path):
         check_parity(model, tmp_path / "small.keras")
 
 
+@pytest.mark.slow
 def test_a_model_that_takes_certain_sizes_only_is_asked_for_these(tmp_path):
     x = inputs = keras.Input((None, None, 1), name="x")
     x = keras.layers.UpSampling2D()(keras.layers.MaxPooling2D()(x))

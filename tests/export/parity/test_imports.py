@@ -8,6 +8,7 @@ import pytest
 HEAVY = ("keras", "tensorflow", "onnxruntime", "onnx", "matplotlib", "ai_edge_litert", "openvino", "jinja2", "rich")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["keras_pe.export.parity", "keras_pe.export.parity.pytest_plugin", "keras_pe.cli"])
 def test_nothing_heavy_comes_with(module):
     code = f"import sys; import {module}; print(*(name for name in {HEAVY} if name in sys.modules))"

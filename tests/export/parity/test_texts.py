@@ -28,12 +28,14 @@ def labelling() -> keras.Model:
     return keras.Model(scores, layers.StringLookup(vocabulary=LABELS, invert=True, name="label")(best))
 
 
+@pytest.mark.slow
 def test_labels_agree_in_every_runtime(tmp_path: Path) -> None:
     model = labelling()
     report = check_parity(model, [export_onnx(model, tmp_path / "m.onnx"), export_saved_model(model, tmp_path / "m")])
     assert report.passed, report
 
 
+@pytest.mark.slow
 def test_other_labels_are_a_difference(tmp_path: Path) -> None:
     model = labelling()
     artifact = export_onnx(model, tmp_path / "m.onnx")

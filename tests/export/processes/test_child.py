@@ -58,6 +58,7 @@ def is_there(pid: int) -> bool:
     return state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_child_that_computes_ends_with_a_parent_that_is_killed_and_its_folder_goes_with_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -82,6 +83,7 @@ def test_a_child_that_computes_ends_with_a_parent_that_is_killed_and_its_folder_
     assert [path.name for path in tmp_path.iterdir()] == ["keras-pe-demo"]
 
 
+@pytest.mark.slow
 def test_notes_come_before_the_answer() -> None:
     notes: list[int] = []
     with Child(f"{__name__}:Held") as child:
@@ -90,6 +92,7 @@ def test_notes_come_before_the_answer() -> None:
     note("in a process that does not serve, nobody hears it")
 
 
+@pytest.mark.slow
 def test_an_error_that_cannot_be_sent_arrives_in_words_and_the_child_goes_on() -> None:
     with Child(f"{__name__}:Held") as child:
         with pytest.raises(RuntimeError, match="KeyError: <function"):
@@ -97,6 +100,7 @@ def test_an_error_that_cannot_be_sent_arrives_in_words_and_the_child_goes_on() -
         assert child.ask("count", 2) == 2
 
 
+@pytest.mark.slow
 def test_a_child_whose_answer_cannot_be_read_is_out_of_step_and_ends() -> None:
     with Child(f"{__name__}:Held") as child:
         with pytest.raises(ProcessDiedError, match=r"its answer cannot be read \(ZeroDivisionError"):

@@ -6,6 +6,8 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from keras_pe.export.publishing.locking import locked
 
 _HOLD = """
@@ -39,6 +41,7 @@ def test_no_two_hold_it_at_once_and_the_file_is_gone_afterwards(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_another_process_is_waited_for_until_it_lets_go_or_dies(tmp_path: Path) -> None:
     for end in ("close", "kill"):
         command = [sys.executable, "-c", _HOLD, str(tmp_path / "lock")]

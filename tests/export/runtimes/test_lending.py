@@ -52,6 +52,7 @@ def fresh() -> None:
     end()  # an earlier export may have had libraries imported there that need Keras
 
 
+@pytest.mark.slow
 def test_the_next_export_gets_the_same_process() -> None:
     with tensorflow_process() as first:
         told = ask(first, "modules")
@@ -61,6 +62,7 @@ def test_the_next_export_gets_the_same_process() -> None:
         assert ask(second, "modules")["process"] == told["process"]
 
 
+@pytest.mark.slow
 def test_each_runtime_has_a_process_of_its_own() -> None:
     with onnxruntime_process() as first:
         told = ask(first, "modules")
@@ -75,6 +77,7 @@ def test_an_export_beside_another_has_a_process_of_its_own() -> None:
         assert second is not first
 
 
+@pytest.mark.slow
 def test_a_process_that_has_ended_is_not_lent_again() -> None:
     with pytest.raises(RuntimeDiedError, match="signal 6"), onnxruntime_process() as first:
         ask(first, "abort")
@@ -82,6 +85,7 @@ def test_a_process_that_has_ended_is_not_lent_again() -> None:
         assert second is not first
 
 
+@pytest.mark.slow
 def test_a_process_that_owes_an_answer_is_not_lent_again() -> None:
     class InterruptError(Exception):
         pass

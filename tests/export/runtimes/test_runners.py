@@ -126,6 +126,7 @@ PLACES: dict[Any, dict[str, type[RuntimeFailedError]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_whatever_happens_in_a_runtime_is_one_of_three_errors(place: Any, tmp_path: Path) -> None:
     for what, error in PLACES[place].items():
@@ -140,6 +141,7 @@ def test_whatever_happens_in_a_runtime_is_one_of_three_errors(place: Any, tmp_pa
                     runner.run({"x": np.ones(7, np.float32), "shape": np.array([2, 3])})
 
 
+@pytest.mark.slow
 def test_a_runner_that_was_refused_can_be_asked_again(tmp_path: Path) -> None:
     for place in (in_process, in_child, elsewhere):
         with place("run", "refuse", tmp_path) as runner:

@@ -28,6 +28,7 @@ def model():
     return keras.Model(x, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNTIMES)
 def test_a_runtime_takes_and_returns_the_names_of_the_model(model, name, tmp_path):
     (spec,) = find_runtimes([name])

@@ -100,6 +100,7 @@ def test_a_crash_is_reported_with_the_signal_and_the_last_words(worker):
         worker.run({"x": np.ones(5)})
 
 
+@pytest.mark.slow
 def test_a_hang_ends_after_the_timeout(worker):
     worker.load("here")
     start = time.monotonic()
@@ -119,12 +120,14 @@ def test_a_process_that_the_runtime_leaves_behind_does_not_keep_the_worker_open(
     assert not closing.is_alive()
 
 
+@pytest.mark.slow
 def test_a_crash_is_none_the_less_where_another_process_holds_the_pipe(worker):
     worker.load("here")
     with pytest.raises(RuntimeDiedError, match="signal 6"):
         worker.run({"x": np.ones(7)})
 
 
+@pytest.mark.slow
 def test_an_answer_that_cannot_be_read_is_said_at_once_and_the_process_is_replaced(worker):
     worker.load("here")
     with pytest.raises(RuntimeDiedError, match="ZeroDivisionError: read back"):
@@ -147,6 +150,7 @@ def test_a_file_of_the_current_folder_that_is_called_like_a_package_is_not_run(t
         assert worker.run({"x": np.ones(5, np.float32)})["y"].sum() == 10
 
 
+@pytest.mark.slow
 def test_another_variant_is_loaded_in_the_same_process_and_after_a_crash_in_a_new_one(worker):
     worker.load("here")
     process = worker.process.pid

@@ -66,6 +66,7 @@ class Wave(keras.layers.Layer):
         return keras.ops.sin(self.steepness * x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (1.001, False)], ids=["sound", "scaled"])
 def test_where_no_rebuild_is_possible_the_model_is_nudged_itself(factor, passes, tmp_path):
     keras.utils.set_random_seed(0)

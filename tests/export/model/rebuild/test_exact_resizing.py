@@ -56,6 +56,7 @@ def test_images_in_float32_and_what_comes_afterwards_stay_tensorflows():
 
 
 # At a ratio of 7 / 4 TensorFlow's places are exact and ONNX Runtime's are not; at 45 / 21 it is the other way round.
+@pytest.mark.slow
 @pytest.mark.parametrize(("old", "new"), [((56, 70), (32, 40)), ((45, 64), (21, 97))])
 def test_a_resized_image_is_no_false_alarm(old, new, tmp_path):
     keras.utils.set_random_seed(0)
@@ -66,6 +67,7 @@ def test_a_resized_image_is_no_false_alarm(old, new, tmp_path):
     assert report.passed, report
 
 
+@pytest.mark.slow
 def test_a_fault_beside_a_resized_image_is_found_alone(tmp_path):
     keras.utils.set_random_seed(0)
     images = keras.Input((56, 70, 3), name="images")

@@ -75,6 +75,7 @@ def test_a_half_precision_model_that_cannot_be_made_again_is_refused_with_a_way_
 
 
 # Keras warns that an InputLayer has nothing to quantize.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Layer InputLayer does not have a `quantize` method:UserWarning")
 def test_an_int8_model_keeps_its_int8_weights(tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((None, 8), name="values"), keras.layers.Dense(64), keras.layers.Dense(3)])

@@ -62,6 +62,7 @@ def of_numbers() -> keras.Model:
     return keras.Model(year, layers.Embedding(2, 3)(closed((1979, 1985))(year)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "known"), [(subclassed, "Cube"), (of_numbers, 1985)])
 def test_a_model_that_refuses_unknown_values_arrives_and_passes(
     make: Callable[[], keras.Model], known: Any, tmp_path: Path

@@ -58,6 +58,7 @@ def _told(model: keras.Model, *arguments: Any) -> list[tuple[str, tuple[int | st
     return [(spec.name, spec.shape, spec.dtype) for spec in model_signature(model).inputs]
 
 
+@pytest.mark.slow
 def test_a_model_that_was_called_takes_any_size_but_that_of_its_features() -> None:
     x, tokens, image = (np.zeros(shape, "float32") for shape in ((2, 5, 4), (2, 5), (1, 28, 28, 1)))
     free = ("batch", "length", 4)

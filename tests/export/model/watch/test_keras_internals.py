@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import pytest
 
 from keras_pe.export import export_onnx
 from keras_pe.export.model.watch.keras_internals import named_functions, replaced_functions
@@ -38,6 +39,7 @@ def test_a_lambda_is_saved_with_its_code_by_another_thread() -> None:
     assert layer.get_config()["function"]["class_name"] == "__lambda__"
 
 
+@pytest.mark.slow
 def test_two_threads_export_one_model_at_once(tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((None, 4), name="x"), keras.layers.LSTM(3, name="y")])
     start = threading.Barrier(2)

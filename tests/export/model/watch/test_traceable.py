@@ -74,6 +74,7 @@ def test_an_image_of_any_size_is_interpolated(tmp_path: Path) -> None:
     assert keras.ops.image.resize is usual
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
 def test_an_image_of_any_size_is_cropped_or_resized(data_format: str, tmp_path: Path) -> None:
     shape = (None, None, 3) if data_format == "channels_last" else (3, None, None)
@@ -102,6 +103,7 @@ def test_an_image_is_resized_to_sizes_that_only_the_graph_knows() -> None:
     assert traced(np.zeros((2, 3, 5, 3), "float32")).shape == (2, 6, 5, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("export", [export_onnx, export_saved_model])
 def test_what_cannot_be_traced_either_way_says_which_sizes_to_fix(export: Any, tmp_path: Path) -> None:
     model = _model(Listed(), (None, 3))

@@ -33,6 +33,7 @@ def model() -> keras.Model:
     return keras.Model(inputs, [layer()(inputs[axes - 1]) for axes, layer in LAYERS.values()])
 
 
+@pytest.mark.slow
 def test_every_remainder_of_the_size_is_right(model: Any, tmp_path: Path) -> None:
     path = export_onnx(model, tmp_path / "m.onnx").path
     session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])

@@ -69,6 +69,7 @@ def test_a_weight_that_is_read_in_two_ways_is_stored_once_as_keras_has_it(tmp_pa
     assert list(stored.dims) == [11, 4]
 
 
+@pytest.mark.slow
 def test_a_damaged_kernel_is_found_by_its_name_though_it_is_stored_turned(tmp_path):
     keras.utils.set_random_seed(0)
     model = _convolutional()

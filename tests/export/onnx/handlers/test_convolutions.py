@@ -48,6 +48,7 @@ def assert_agrees(model: keras.Model, path: Path, shapes: list[tuple[int, ...]],
     return artifact
 
 
+@pytest.mark.slow
 def test_every_kernel_and_stride_agree_at_sizes_never_traced(tmp_path: Path) -> None:
     every = [layers.Conv2DTranspose(3, kernel, strides=stride, padding=padding) for kernel, stride, padding in KERNELS]
     assert_agrees(made(every, (None, None)), tmp_path, [(2, 7, 8), (3, 5, 4)])

@@ -69,6 +69,7 @@ def test_a_transform_agrees_at_lengths_never_traced(tmp_path: Path) -> None:
     _agrees(_each(LINES), [(None, None)] * 2, SIZES, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_transform_of_planes_agrees_at_sizes_never_traced(tmp_path: Path) -> None:
     _agrees(_each(PLANES), [(None, None, None)] * 2, [(2, 3, 7), (3, 16, 5), (1, 100, 9)], tmp_path)
     _agrees(_each(PLANES), [(None, 6, None)] * 2, [(2, 6, 7), (3, 6, 5), (1, 6, 90)], tmp_path)
@@ -122,6 +123,7 @@ def test_a_dynamic_length_is_refused_below_opset_17(tmp_path: Path) -> None:
         _agrees(ops.rfft, [(None, None)], SIZES, tmp_path, opset=16)
 
 
+@pytest.mark.slow
 def test_the_frames_of_speech_agree_at_lengths_never_traced(tmp_path: Path) -> None:
     def call(x: Any) -> Any:
         return [ops.stft(x, 400, 160, count, center=center) for count in (400, 512) for center in (True, False)]
@@ -129,6 +131,7 @@ def test_the_frames_of_speech_agree_at_lengths_never_traced(tmp_path: Path) -> N
     _agrees(call, [(None, None)], [(3, 700), (2, 1601), (1, 4000)], tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fft_length", [400, 512])
 def test_the_sound_of_frames_agrees_at_lengths_never_traced(fft_length: int, tmp_path: Path) -> None:
     def call(x: Any, y: Any) -> Any:

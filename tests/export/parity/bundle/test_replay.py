@@ -55,6 +55,7 @@ def test_a_failure_comes_back_in_a_fresh_process_without_the_model_tensorflow_or
     assert comparison["max_abs_diff"] == report.results[0].worst[1].max_abs_diff
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 100, 1000])
 def test_on_a_full_disk_it_is_said_and_the_old_bundle_stays(failed, size):
     folder, report = failed
@@ -67,6 +68,7 @@ def test_on_a_full_disk_it_is_said_and_the_old_bundle_stays(failed, size):
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_a_repaired_artifact_passes_and_the_report_says_that_it_has_changed(failed):
     folder, _ = failed
     again = replay_bundle(folder / "failure.npz")
@@ -78,6 +80,7 @@ def test_a_repaired_artifact_passes_and_the_report_says_that_it_has_changed(fail
     assert "changed since: wrong.onnx" in again.reference
 
 
+@pytest.mark.slow
 def test_the_cause_that_was_found_with_the_model_is_kept_while_the_artifact_is_the_same(failed):
     folder, report = failed
     cause = Finding("wrong layout", "interleaved fits", "encode")
@@ -90,6 +93,7 @@ def test_the_cause_that_was_found_with_the_model_is_kept_while_the_artifact_is_t
     assert cause not in replay_bundle(folder / "failure.npz").findings
 
 
+@pytest.mark.slow
 def test_bundle_and_artifact_can_move_together_and_a_lost_artifact_is_named(failed):
     folder, _ = failed
     (folder / "new").mkdir()
@@ -101,6 +105,7 @@ def test_bundle_and_artifact_can_move_together_and_a_lost_artifact_is_named(fail
         replay_bundle(folder / "new" / "failure.npz")
 
 
+@pytest.mark.slow
 def test_a_difference_that_only_the_float64_truth_shows_comes_back(tmp_path):
     x = np.ones((2, 3), np.float32)
     artifact = write_scale(tmp_path / "wrong.onnx", 1 + 4e-6)  # within 1e-5, but 8 times the floor of 4.8e-7 is less
@@ -123,6 +128,7 @@ def test_a_failure_of_the_third_question_comes_back_because_the_first_two_are_as
     assert not replay_bundle(tmp_path / "failure.npz", runtimes=FORGETFUL).passed
 
 
+@pytest.mark.slow
 def test_a_runtime_of_another_python_comes_back_once_the_caller_names_it(tmp_path):
     elsewhere = f"onnxruntime@{sys.executable}"
     right, wrong = write_scale(tmp_path / "right.onnx", 2.0), write_scale(tmp_path / "wrong.onnx", 2.002)
@@ -184,6 +190,7 @@ def test_external_weights_are_part_of_what_must_not_have_changed(tmp_path):
     assert set(failure.hashes) == {"a.onnx", "weights"}
 
 
+@pytest.mark.slow
 def test_the_search_for_a_cause_may_take_the_seconds_that_are_given(failed, monkeypatch):
     given = []
     monkeypatch.setattr(replay_module, "Budget", lambda seconds: given.append(seconds) or Budget(seconds))
@@ -191,6 +198,7 @@ def test_the_search_for_a_cause_may_take_the_seconds_that_are_given(failed, monk
     assert given == [7.0]
 
 
+@pytest.mark.slow
 def test_each_artifact_is_hashed_once_in_a_replay(failed, monkeypatch):
     hashed = []
     monkeypatch.setattr(replay_module, "hash_files", lambda path: hashed.append(path.name) or hash_files(path))

@@ -20,6 +20,7 @@ def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "SHARD_ROWS", 2000)
 
 
+@pytest.mark.slow
 def test_no_more_than_a_shard_is_held_of_a_compressed_file(tmp_path: Path) -> None:
     rows = np.arange(ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH)
     np.savez_compressed(tmp_path / "x.npz", x=rows)

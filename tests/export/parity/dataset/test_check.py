@@ -26,6 +26,7 @@ def saved(folder: Path, **arrays: np.ndarray) -> Path:
     return folder / "data.npz"
 
 
+@pytest.mark.slow
 def test_a_sound_artifact_changes_no_decision(files: Files, pool: ProcessPool, tmp_path: Path) -> None:
     report = check_dataset(files.model, files.onnx, saved(tmp_path, x=draw(ROWS)), executor=pool)
     assert report.passed, str(report)
@@ -80,6 +81,7 @@ def test_the_same_call_goes_on_and_a_changed_artifact_is_another(
     assert len(list(folder.iterdir())) == 6
 
 
+@pytest.mark.slow
 def test_it_stops_where_enough_rows_fail_and_keeps_what_was_done(
     files: Files, pool: ProcessPool, tmp_path: Path
 ) -> None:
@@ -113,6 +115,7 @@ def test_a_model_of_this_process_is_run_in_it(files: Files) -> None:
     assert seen[-1] == (300, 300)
 
 
+@pytest.mark.slow
 def test_a_registered_layer_is_found_by_the_workers(tmp_path: Path) -> None:
     import keras
 
@@ -129,6 +132,7 @@ def test_a_registered_layer_is_found_by_the_workers(tmp_path: Path) -> None:
         assert report.passed, str(report)
 
 
+@pytest.mark.slow
 def test_why_there_is_no_float64_rebuild_is_told(tmp_path: Path) -> None:
     import keras
 
@@ -147,6 +151,7 @@ def test_why_there_is_no_float64_rebuild_is_told(tmp_path: Path) -> None:
     assert "Insists" in report.reference
 
 
+@pytest.mark.slow
 def test_an_output_that_the_model_has_not_is_no_part_of_the_report(tmp_path: Path) -> None:
     model, other = write_model(tmp_path / "model.onnx", None), tmp_path / "other.onnx"
     proto = onnx.load(model)

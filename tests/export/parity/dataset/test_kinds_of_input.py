@@ -63,6 +63,7 @@ def columns() -> dict[str, list]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("buckets", [(), (4, 8)], ids=["by length", "in buckets"])
 def test_every_row_arrives_whatever_its_length(tmp_path: Path, buckets: tuple[int, ...]) -> None:
     model, wrong = write_model(tmp_path / "model.onnx"), write_model(tmp_path / "wrong.onnx", wrong="row 77")

@@ -57,6 +57,7 @@ def test_a_model_that_was_killed_in_the_middle_comes_to_the_bytes_of_one_run(
     assert again.results[0].statistics.to_bytes() == fresh.results[0].statistics.to_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_and_comes_to_the_same_bytes(tmp_path: Path) -> None:
     x = np.random.default_rng(0).standard_normal((5 * SHARD_ROWS, 4)).astype("float32")
     x[[100, 4 * SHARD_ROWS + 1], 2] = 10.0

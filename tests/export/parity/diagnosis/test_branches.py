@@ -52,6 +52,7 @@ def _gated() -> keras.Model:
     return keras.Model(x, L.Dense(3, name="head")(L.GlobalAveragePooling2D(name="pool")(y)), name="gated")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "joining", "absent"),
     [(_blocks, "add2", ("up2", "down2")), (_gated, "excite", ("squeeze", "reduce", "expand"))],

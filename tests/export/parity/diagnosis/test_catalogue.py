@@ -219,6 +219,7 @@ def sound(model, tmp_path_factory):
     return export_onnx(model, tmp_path_factory.mktemp("sound") / "small.onnx").path
 
 
+@pytest.mark.slow
 def test_without_a_fault_the_model_passes(model, sound):
     report = check_parity(model, sound)
     assert report.passed, str(report)
@@ -238,6 +239,7 @@ def test_a_fault_in_the_file_is_found_and_named(model, sound, fault, tmp_path):
         assert report.results[0].first_layer_that_differs == fault.layer, str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", RUNTIME_FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_of_a_runtime_is_found_and_named(model, sound, fault):
     spec = RuntimeSpec("faulty", "onnx", f"tests.export.parity.faulty_runtimes:{fault.plant}", "numpy", "-")

@@ -31,6 +31,7 @@ def _is_owner(layer: str, path: str) -> bool:
     return layer.rpartition("/")[2] == path.split("/")[-2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("build", "path", "size"), SAMPLE, ids=lambda value: getattr(value, "__name__", str(value)))
 def test_the_owner_of_a_damaged_weight_is_the_only_layer_named(build, path, size, worker, tmp_path):
     source = exported(build, tmp_path)
@@ -54,6 +55,7 @@ def test_two_damages_in_two_layers_are_both_named_and_proved_together(worker, tm
     assert result.proof.holds
 
 
+@pytest.mark.slow
 def test_the_truth_is_computed_once_and_not_again_for_what_looks_for_causes(worker, tmp_path, monkeypatch):
     _, reference, expectations = built(damaged.functional)
     predict, ran = reference.predict, []

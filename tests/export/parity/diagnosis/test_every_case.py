@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 from keras import layers as L  # noqa: N812
 
 from tests.export.parity.diagnosis.planted import findings, one_layer
@@ -21,6 +22,7 @@ def test_a_factor_that_every_case_has_is_a_factor() -> None:
     assert "1.625" in finding.evidence
 
 
+@pytest.mark.slow
 def test_an_end_that_moves_with_the_length_is_no_end_of_a_table() -> None:
     def masked_as_lengths(inputs):
         x = inputs["x"]

@@ -34,6 +34,7 @@ def _model() -> keras.Model:
     return keras.Model(values, keras.layers.Dense(2, name="y")(hidden))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made_before", [1, 2, 9])  # in a process that has made dense layers before: shared names, none
 def test_the_layer_at_fault_bears_the_models_name_whatever_the_file_calls_it(made_before, tmp_path):
     keras.backend.clear_session()

@@ -39,6 +39,7 @@ def test_the_fault_originates_in_one_layer_and_is_followed_by_the_next(export, r
     assert 5e-3 < second.max_abs_diff <= 1.0001e-2
 
 
+@pytest.mark.slow
 def test_reading_inside_leaves_the_verdict_as_it_was(tmp_path):
     artifact = export_onnx(_model(shift=1e-2), tmp_path / "model.onnx")
     before = artifact.path.read_bytes()

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import pytest
+
 from keras_pe.export.parity.presentation.groups import group_results
 from keras_pe.export.parity.presentation.sentences import remarks
 from keras_pe.export.parity.presentation.tables import matrix
@@ -59,6 +61,7 @@ def test_what_is_wider_than_the_terminal_is_continued_below_with_the_artifacts_a
     assert len(render_text(document, 500).split("\n\n")) == 2
 
 
+@pytest.mark.slow
 def test_the_terminal_and_the_page_show_it():
     report = shipped("openvino")
     shown, page = str(report), report.render("html")

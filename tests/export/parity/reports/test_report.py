@@ -22,6 +22,7 @@ def test_every_report_can_be_written_in_every_form(tmp_path, report, suffix):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.slow
 def test_the_same_report_gives_the_same_bytes(tmp_path):
     for name in ("one.html", "two.html"):
         write_report(FAILING, tmp_path / name)

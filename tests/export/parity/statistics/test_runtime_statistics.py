@@ -29,6 +29,7 @@ def part(seed: int) -> RuntimeStatistics:
     return RuntimeStatistics(20, 6, 1, {"y": statistics}, problems).merge(RuntimeStatistics(worst=rows))
 
 
+@pytest.mark.slow
 def test_any_order_and_any_grouping_gives_the_same_bytes() -> None:
     parts = [part(seed) for seed in range(5)]
     seen = set()

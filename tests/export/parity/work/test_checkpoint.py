@@ -48,6 +48,7 @@ def test_half_a_result_is_none(tmp_path: Path) -> None:
     assert checkpoint.load(KEY, SHARD) == FOUND
 
 
+@pytest.mark.slow
 def test_a_result_with_any_byte_damaged_is_whole_or_none(tmp_path: Path) -> None:
     array = {"x": np.arange(3.0)}
     row = WorstRow(17, "here", 3, 0, Severity.FAILED, 2.0, inputs=array, expected=array, actual=array)

@@ -52,6 +52,7 @@ def test_a_sound_runtime_answers_the_batch_as_it_is() -> None:
         assert len(target.run(rows(9))) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [UNWANTED, DEADLY], ids=["refused", "killed"])
 def test_of_several_batches_one_that_fails_costs_the_others_nothing(value: float) -> None:
     batches = [rows(4), rows(8, row5=value), rows(1)]
@@ -62,6 +63,7 @@ def test_of_several_batches_one_that_fails_costs_the_others_nothing(value: float
         assert [len(answers) for answers in sound] == [1, 1]
 
 
+@pytest.mark.slow
 def test_the_row_that_kills_the_process_is_found_and_the_others_are_answered() -> None:
     with runner("Dying") as target:
         missing = unanswered(target, rows(8, row5=DEADLY))

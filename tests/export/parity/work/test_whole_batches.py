@@ -42,6 +42,7 @@ def fixed(path: Path, batch: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_wrong_row_of_a_batch_that_is_not_whole_is_found_and_looked_into(tmp_path: Path) -> None:
     model, wrong = write_model(tmp_path / "model.onnx", None), write_model(tmp_path / "wrong.onnx", 9.0)
     x = np.random.default_rng(0).standard_normal((10, 4)).astype(np.float32)

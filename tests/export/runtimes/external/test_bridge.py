@@ -81,6 +81,7 @@ def test_without_the_secret_nothing_is_heard_or_told(bridge):
     assert bridge.ask({"request": "import"}, {}, lambda: None)[0] == {"true": True}
 
 
+@pytest.mark.slow
 def test_a_bridge_that_is_closed_is_not_reached_any_more(bridge):
     other = Bridge({})
     other.share("model", b"bytes")

@@ -65,6 +65,7 @@ def processes(worker: Worker, kind: str) -> list[int]:
     return [int(pid) for pid, group, state, *_ in split if int(group) == worker.process.pid and state[0] != "Z"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("worker", EVERYWHERE, indirect=True)
 def test_it_takes_and_returns_named_arrays_and_shows_what_is_inside(worker: Worker) -> None:
     assert [(i.name, i.dtype, i.shape) for i in worker.inputs] == [("x", "float32", ("batch", "length", 8))]
@@ -84,6 +85,7 @@ def test_it_takes_and_returns_named_arrays_and_shows_what_is_inside(worker: Work
     assert worker.run({"x": X})["y"].shape == (2, 5, 3), "the next question is answered"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("worker", EVERYWHERE, indirect=True)
 def test_it_tells_its_version_its_place_and_which_provider_got_how_many_nodes(worker: Worker) -> None:
     package, version, _, place = worker.version.split(" ")[:4]
@@ -143,6 +145,7 @@ def test_a_hang_ends_after_the_timeout_and_leaves_no_process_and_no_file(name: s
     assert not room.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERYWHERE)
 def test_a_file_that_is_no_model_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "broken.onnx").write_bytes(b"\x08\x07broken")
@@ -150,6 +153,7 @@ def test_a_file_that_is_no_model_is_refused(name: str, tmp_path: Path) -> None:
         worker.load(tmp_path / "broken.onnx")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERYWHERE)
 def test_weights_in_a_file_of_their_own_are_found(name: str, path: Path, tmp_path: Path) -> None:
     moved = tmp_path / "moved.onnx"
@@ -176,6 +180,7 @@ def test_a_run_that_fails_inside_is_a_refusal_and_the_next_question_is_answered(
             assert worker.run({"x": np.ones(6, np.float32), "shape": shape})["y"].shape == (2, 3)
 
 
+@pytest.mark.slow
 def test_two_questions_at_once_go_to_two_processes(path: Path) -> None:
     """Each worker has a bridge, a port and a secret of its own."""
     with Worker(need(OTHER_PYTHON), timeout=60) as one, Worker(need(OTHER_PYTHON), timeout=60) as two:

@@ -67,6 +67,7 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.slow
 def test_one_output_or_several_come_back_by_name_and_type(address: str) -> None:
     (spec,) = find_runtimes([address])
     x = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)

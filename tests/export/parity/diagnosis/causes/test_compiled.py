@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 
 from keras_pe.export import check_parity, export_onnx
 
@@ -14,6 +15,7 @@ class Rounding(keras.layers.Layer):
         return keras.ops.cast(half, "uint8") if hasattr(x, "numpy") else half
 
 
+@pytest.mark.slow
 def test_a_layer_that_returns_another_type_in_a_graph_is_named(tmp_path):
     keras.utils.set_random_seed(0)
     images = keras.Input((14, 18, 3), dtype="uint8", name="images")
@@ -31,6 +33,7 @@ class Odd(keras.layers.Layer):
         return keras.ops.sort(x) * keras.ops.flip(x, -1) if hasattr(x, "numpy") else keras.ops.square(x)
 
 
+@pytest.mark.slow
 def test_a_layer_that_returns_other_numbers_in_a_graph_is_named(tmp_path):
     keras.utils.set_random_seed(0)
     x = keras.Input((6,), name="x")
@@ -42,6 +45,7 @@ def test_a_layer_that_returns_other_numbers_in_a_graph_is_named(tmp_path):
     assert "what it returns differs by" in finding.evidence
 
 
+@pytest.mark.slow
 def test_a_fault_of_the_file_is_not_put_on_keras(tmp_path):
     keras.utils.set_random_seed(0)
     x = keras.Input((6,), name="x")

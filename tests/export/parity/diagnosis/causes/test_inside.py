@@ -15,6 +15,7 @@ def _model(factor: float = 1.0, activation: str = "tanh") -> keras.Model:
     return keras.Model(x, y)
 
 
+@pytest.mark.slow
 def test_a_layer_whose_name_ends_another_is_not_explained_by_the_weights_of_that(tmp_path):
     artifact = export_onnx(_model(1.5, "sigmoid"), tmp_path / "model.onnx")
     (result,) = check_parity(_model(), artifact, runtimes="onnxruntime[all]").results

@@ -4,6 +4,7 @@ import math
 
 import keras
 import numpy as np
+import pytest
 
 import keras_pe
 from keras_pe.export.artifacts.artifact import TensorInfo
@@ -123,6 +124,7 @@ def questions(encodings: int) -> tuple[list[int], str]:
     return runner.lengths, f"{finding.cause}: {finding.evidence}"
 
 
+@pytest.mark.slow
 def test_where_a_table_ends_is_found_by_halving_and_asked_once_for_all_layers() -> None:
     asked, cause = questions(encodings=1)
     assert cause == f"clamped table: It agrees up to length {ENDS}, and not from {ENDS + 1} on."

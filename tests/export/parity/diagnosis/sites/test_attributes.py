@@ -90,6 +90,7 @@ def test_a_change_of_a_layer_is_named_with_the_layer_alone(change, by_keras, tmp
     assert by_keras or change.said in result.findings[0].evidence
 
 
+@pytest.mark.slow
 def test_a_bias_that_the_graph_adds_twice_is_named_though_it_is_right_itself(tmp_path):
     model = one(SEQUENCE, lambda c: L.Dense(8, name="mix"))(False)
     assign("mix/bias", lambda bias: bias + np.arange(8) / 8)(model)
