@@ -1,8 +1,9 @@
-"""`keras.ops.scan` and `keras.ops.switch` in the form that converters know: loops over tensors, and nested branches.
+"""Keras' scans and `keras.ops.switch` in the form that converters know: loops over tensors, and nested branches.
 
 Keras 3.15 on TensorFlow keeps what a scan carries in arrays of one element, and one that runs backwards writes its last
 row first; ONNX's Loop carries tensors, and appends. A switch becomes operators of TensorFlow 1's control flow,
-or one that LiteRT has not.
+or one that LiteRT has not. An associative scan asks in a condition for each half of its rows whether it is of odd
+length, and asks a tensor for the axis; where the length is not known, it holds a branch for every length there is.
 """
 
 import contextlib
@@ -13,8 +14,8 @@ from keras_pe.export.model.watch.keras_internals import replaced_operations
 
 
 def convertible_control_flow() -> contextlib.AbstractContextManager[None]:
-    """Lets both be traced so, in this thread."""
-    return replaced_operations(core={"scan": _scan, "switch": _switch})
+    """Lets them be traced so, in this thread."""
+    return replaced_operations(core={"scan": _scan, "associative_scan": _associative_scan, "switch": _switch})
 
 
 def _scan(
@@ -55,6 +56,44 @@ def _scan(
     for stack in stacks:
         stack.set_shape([known, *stack.shape[1:]])
     return like_init(carried), like_init(stacks)
+
+
+def _associative_scan(
+    _: Callable[..., Any], f: Callable[..., Any], elems: Any, reverse: bool = False, axis: int = 0
+) -> Any:
+    """Returns what `keras.ops.associative_scan` does, in as many steps as the length has bits.
+
+    With each step a row takes in as many rows before it as it holds: the scan of Hillis and Steele, "Data parallel
+    algorithms", 1986.
+    """
+    import keras
+    import tensorflow as tf
+
+    rows = [tf.convert_to_tensor(x) for x in keras.tree.flatten(elems)]
+    place = axis % rows[0].shape.rank
+    rows = [tf.reverse(x, [place]) for x in rows] if reverse else rows
+    known = rows[0].shape[place]
+    length = known if known is not None else tf.shape(rows[0])[place]
+
+    def part(x: Any, begin: Any, end: Any) -> Any:
+        return x[(*[slice(None)] * place, slice(begin, end))]
+
+    def step(reach: Any, rows: Sequence[Any]) -> tuple[Any, list[Any]]:
+        earlier, later = ([part(x, *ends) for x in rows] for ends in ((0, length - reach), (reach, length)))
+        joined = f(*(keras.tree.pack_sequence_as(elems, half) for half in (earlier, later)))
+        scanned = [
+            tf.concat([part(x, 0, reach), y], place) for x, y in zip(rows, keras.tree.flatten(joined), strict=True)
+        ]
+        return reach * 2, [tf.ensure_shape(y, x.shape) for y, x in zip(scanned, rows, strict=True)]
+
+    reach: Any = 1
+    if known is None:
+        _, rows = tf.while_loop(lambda reach, _: reach < length, step, (reach, rows))
+    else:
+        while reach < known:
+            reach, rows = step(reach, rows)
+    rows = [tf.reverse(x, [place]) for x in rows] if reverse else rows
+    return keras.tree.pack_sequence_as(elems, rows)
 
 
 def _switch(_: Callable[..., Any], index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:

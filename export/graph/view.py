@@ -44,7 +44,7 @@ class GraphView:
         functions = {function.signature.name: function for function in self.definition.library.function}
 
         def walk(nodes: Any, found: Iterable[str], caller: str, depth: int) -> Iterator[tuple[str, str]]:
-            kept = _needed(nodes, found) if is_part else {node.name for node in nodes}
+            kept = needed_nodes(nodes, found) if is_part else {node.name for node in nodes}
             for node in nodes:
                 if node.name not in kept:
                     continue
@@ -62,11 +62,11 @@ class GraphView:
     @cached_property
     def needed(self) -> set[str]:
         """The names of the nodes, without those in functions, that an output depends on."""
-        return _needed(self.definition.node, self._results)
+        return needed_nodes(self.definition.node, self._results)
 
     def depends(self, tensors: Iterable[Any], inputs: Iterable[Any]) -> bool:
         """Returns whether one of the tensors depends on one of the inputs."""
-        needed = _needed(self.definition.node, [getattr(tensor, "name", "") for tensor in tensors])
+        needed = needed_nodes(self.definition.node, [getattr(tensor, "name", "") for tensor in tensors])
         return not needed.isdisjoint(tensor.op.name for tensor in inputs)
 
     def random_operators(self, *results: str) -> list[tuple[str, str]]:
@@ -107,7 +107,7 @@ def _layer_name(scope: str, names: set[str]) -> str | None:
     return plain if plain in names else scope if scope in names else None
 
 
-def _needed(nodes: Any, results: Iterable[str]) -> set[str]:
+def needed_nodes(nodes: Any, results: Iterable[str]) -> set[str]:
     """Returns the names of the nodes that the results depend on through data; a tensor is named "node:..." ."""
     inputs = {node.name: [name for name in node.input if not name.startswith("^")] for node in nodes}
     needed: set[str] = set()

@@ -1,5 +1,7 @@
 """From a traced function to an ONNX model in memory, the weights still arguments of its graph."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from keras_pe.export.artifacts.formats import Format
@@ -8,6 +10,7 @@ from keras_pe.export.graph.tracing import Trace
 from keras_pe.export.messages import first_line
 from keras_pe.export.onnx.handlers import all_handlers, opsets
 from keras_pe.export.onnx.inlining import inline
+from keras_pe.export.onnx.precomputed import with_values
 from keras_pe.export.onnx.refusals import refuse_complex_arguments, unsupported
 from keras_pe.export.onnx.splitting import at_version, text_handlers
 from keras_pe.export.onnx.tables import lookup_handlers
@@ -28,18 +31,35 @@ def convert(trace: Trace, opset: int, model: Any) -> Any:
     inputs = [*trace.inputs, *(weight.argument for weight in trace.weights)]
     names = dict(zip(inputs, [*(s.name for s in signature.inputs), *(w.name for w in trace.weights)], strict=True))
     names |= dict(zip(trace.outputs, (spec.name for spec in signature.outputs), strict=True))
+    write = partial(
+        convert_graph,
+        inputs=inputs,
+        outputs=trace.outputs,
+        opset=min(opset, opsets.WRITTEN[-1]),
+        names=names,
+        handlers={**all_handlers(), **lookup_handlers(trace), **text_handlers(opset)},
+        markers=[mark_complex, mark_texts],
+    )
     try:
-        proto = convert_graph(
-            inline(trace),
-            inputs,
-            trace.outputs,
-            opset=min(opset, opsets.WRITTEN[-1]),
-            names=names,
-            handlers={**all_handlers(), **lookup_handlers(trace), **text_handlers(opset)},
-            markers=[mark_complex, mark_texts],
-        )
+        proto = _written(write, inline(trace), trace)
         return proto if opset in opsets.WRITTEN else at_version(proto, opset)
     except FailedError as error:
         raise unsupported(error.failures, trace, model) from error
     except Exception as error:  # the libraries raise whatever comes to hand
         raise UnsupportedError(Format.ONNX, model.name, f"the conversion failed: {first_line(error)}.") from error
+
+
+def _written(write: Callable[[Any], Any], definition: Any, trace: Trace) -> Any:
+    """Returns the ONNX model, with values in place of what has no form and depends on weights alone.
+
+    Raises:
+        FailedError: If something else has no form.
+    """
+    while True:
+        try:
+            return write(definition)
+        except FailedError as error:
+            changed = with_values(definition, trace.weights, [failure.node for failure in error.failures])
+            if changed is None:
+                raise
+            definition = changed

@@ -8,10 +8,12 @@ import keras
 import numpy as np
 import onnxruntime as ort
 import pytest
+import tensorflow as tf
 from keras import ops
 from keras.src.backend.tensorflow import core
 
 from keras_pe.export import export_onnx
+from keras_pe.export.graph.control_flow import convertible_control_flow
 
 SIZES = ((2, 5), (1, 1), (3, 19))  # batch and steps
 
@@ -66,6 +68,31 @@ def test_a_scan_arrives_at_any_length(tmp_path: Path) -> None:
     usual = core.scan
     assert_it_arrives(scans, tmp_path)
     assert core.scan is usual
+
+
+def recurrence(first: Any, second: Any) -> Any:
+    """A linear recurrence's two steps as one: it is associative, and the order matters."""
+    return first[0] * second[0], first[1] * second[0] + second[1]
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 7, 16])
+def test_an_associative_scan_is_traced_at_any_length(length: int) -> None:
+    rng = np.random.default_rng(length)
+    rows = tuple(rng.normal(size=(2, length, 3)).astype("float32") for _ in range(2))
+    for axis, reverse in ((1, False), (-2, True)):
+        expected = ops.associative_scan(recurrence, rows, reverse=reverse, axis=axis)
+        for steps in (length, None):
+            specs = [tf.TensorSpec((None, steps, 3))] * 2
+
+            @tf.function(input_signature=specs, autograph=False)
+            def scan(*rows: Any, axis: int = axis, reverse: bool = reverse) -> Any:
+                return ops.associative_scan(recurrence, rows, reverse=reverse, axis=axis)
+
+            with convertible_control_flow():
+                actual = scan(*rows)
+            for found, truth in zip(actual, expected, strict=True):
+                # Four steps of two roundings each to 2**-24, of values of up to some hundred.
+                np.testing.assert_allclose(found, truth, rtol=1e-6, atol=5e-5, strict=False)
 
 
 def switches(x: Any) -> Any:

@@ -20,6 +20,7 @@ CONTROL = {
     "map": op(lambda x: ops.map(lambda t: t * 2.0 + 1.0, x), REAL),
     "vectorized_map": op(lambda x: ops.vectorized_map(lambda t: ops.sum(t) * t, x), REAL),
     "associative_scan": op(lambda x: ops.associative_scan(lambda a, b: a + b, x, axis=1), REAL),
+    "associative_scan 6": op(lambda x: ops.associative_scan(ops.logaddexp, x, axis=2, reverse=True), REAL),
     "custom_gradient": op(lambda x: ops.custom_gradient(lambda t: (t * 2.0, lambda *a, upstream: upstream))(x), REAL),
     "jvp": op(lambda x: ops.jvp(lambda t: ops.sin(t) * t, (x,), (ops.ones_like(x),)), REAL),
     "diff n": op(ops.diff, REAL, n=2),
