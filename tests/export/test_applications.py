@@ -1,10 +1,9 @@
 """Every model of `keras.applications` arrives, at sizes that its export did not look at, with trained statistics."""
 
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -13,8 +12,9 @@ import pytest
 
 from keras_pe.export import export_onnx
 from tests.export.zoo.applications import NAMES, REFUSED, TRIALS, build, compare, make
+from tests.samples import sampled
 
-SAMPLE = ("MobileNet", "ResNet50V2", "NASNetMobile")  # the slow run takes these, and .ci/run with it
+SAMPLE = set(product(("MobileNet", "ResNet50V2", "NASNetMobile"), TRIALS))
 
 
 @pytest.fixture
@@ -26,16 +26,9 @@ def file(tmp_path: Path) -> Iterator[Path]:
     keras.utils.clear_session()
 
 
-def cases(pairs: Iterable[tuple[str, str]], mark: Any) -> list[Any]:
-    marks = dict.fromkeys(SAMPLE, mark)
-    return [
-        pytest.param(*pair, id="-".join(pair), marks=marks.get(pair[0], pytest.mark.exhaustive))
-        for pair in sorted(pairs)
-    ]
-
-
-@pytest.mark.parametrize(("name", "kind"), cases(set(product(NAMES, TRIALS)) - set(REFUSED), pytest.mark.slow))
-def test_an_application_agrees_with_keras(name: str, kind: str, file: Path) -> None:
+@pytest.mark.parametrize("case", sampled(sorted(set(product(NAMES, TRIALS)) - set(REFUSED)), SAMPLE), ids="-".join)
+def test_an_application_agrees_with_keras(case: tuple[str, str], file: Path) -> None:
+    name, kind = case
     model = make(name, kind)
     artifact = export_onnx(model, file)
     session = ort.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
@@ -49,9 +42,9 @@ def test_an_application_agrees_with_keras(name: str, kind: str, file: Path) -> N
 
 
 @pytest.mark.filterwarnings(r"ignore:In the future `np\.object`:FutureWarning")  # of Keras' own export
-@pytest.mark.parametrize(("name", "kind"), cases(REFUSED, pytest.mark.upstream))
-def test_what_is_refused_keras_does_not_export_either(name: str, kind: str, file: Path) -> None:
-    model, refusal = build(name, kind), REFUSED[name, kind]
+@pytest.mark.parametrize("case", sampled(sorted(REFUSED), SAMPLE, pytest.mark.upstream), ids="-".join)
+def test_what_is_refused_keras_does_not_export_either(case: tuple[str, str], file: Path) -> None:
+    model, refusal = build(*case), REFUSED[case]
     with pytest.raises(ValueError, match=refusal.by_keras):
         model.export(file, format="onnx", verbose=False)
     with pytest.raises(ValueError, match=refusal.reason):

@@ -9,6 +9,7 @@ from keras_pe.export import check_parity, export_onnx
 from tests.export.onnx.survey.case import Case
 from tests.export.onnx.survey.refused import REFUSED
 from tests.export.onnx.survey.table import ROWS
+from tests.samples import sampled
 
 # What TensorFlow leaves open, and computes otherwise than ONNX Runtime: integers beyond their type, shifts by more bits
 # than there are, places in an order that is none. A slice that begins at a number must end within the array as well.
@@ -24,7 +25,6 @@ NO_MODELS = {
     *(f"activations.{name}" for name in ("hard_silu", "hard_swish", "mish", "sparsemax")),
 }
 SOUND = [name for name in ROWS if name not in OPEN | NO_MODELS and name not in REFUSED]
-SAMPLE = SOUND[::15]  # the slow run takes these: the whole takes some six minutes
 
 
 def _model(case: Case) -> keras.Model:
@@ -38,10 +38,7 @@ def _model(case: Case) -> keras.Model:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of layers that say what a survey does not mind
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.slow if name in SAMPLE else pytest.mark.exhaustive) for name in SOUND],
-)
+@pytest.mark.parametrize("name", sampled(SOUND, SOUND[::15]))  # the whole takes some six minutes
 def test_a_sound_callable_raises_no_alarm(name: str, tmp_path: Path) -> None:
     keras.utils.set_random_seed(0)
     model = _model(ROWS[name])
