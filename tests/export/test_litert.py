@@ -63,7 +63,6 @@ def _run(path: Path, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return Interpreter(model_path=str(path)).get_signature_runner()(**inputs)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("make", "channels"), [(_encoder, 8), (_convolution, 4)])
 def test_the_file_agrees_with_keras_at_shapes_never_traced(make: Any, channels: int, artifact: Any) -> None:
     model, file = make(), artifact(make, "litert")

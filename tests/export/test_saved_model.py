@@ -94,6 +94,7 @@ def test_state_that_no_output_depends_on_is_not_mentioned(tmp_path: Path) -> Non
     assert export_saved_model(model, tmp_path / "model").notes == ()
 
 
+@pytest.mark.slow
 def test_what_keras_traces_wrongly_is_traced_right(tmp_path: Path) -> None:
     layers = [keras.Input((None, 4), name="x"), keras.layers.TimeDistributed(keras.layers.Dense(2), name="steps")]
     model = keras.Sequential(layers)

@@ -45,7 +45,6 @@ def check(entry: Entry, folder: Path) -> None:
 
 
 # keras-hub's T5 warns of a mask that its own attention does not pass on.
-@pytest.mark.slow
 @pytest.mark.filterwarnings(r"ignore:Layer '\w+' \(of type T5MultiHeadAttention\) was passed an input with a mask")
 @pytest.mark.parametrize("name", agreeing)
 def test_the_exported_model_agrees_with_keras_at_sizes_never_traced(name: str, tmp_path: Path) -> None:

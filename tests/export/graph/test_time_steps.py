@@ -13,12 +13,13 @@ from keras import layers
 from keras_pe.export import DisagreementError, check_parity, export_onnx
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer", "shape"),
     [
         (lambda: layers.Conv1D(3, 2), (None, 6, 4)),
         (lambda: layers.LSTM(3), (None, 6, 4)),
-        pytest.param(lambda: layers.TimeDistributed(layers.Dense(3)), (None, None, 4), marks=pytest.mark.slow),
+        (lambda: layers.TimeDistributed(layers.Dense(3)), (None, None, 4)),
         (lambda: keras.Sequential([layers.LayerNormalization(), layers.Dense(3), layers.Dropout(0.5)]), (None, 4)),
     ],
     ids=["convolution", "recurrent", "nested", "model"],

@@ -67,14 +67,8 @@ def assert_agrees(model: keras.Model, artifact: Artifact) -> None:
             np.testing.assert_allclose(found, each, rtol=0, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        layers.LSTM,
-        pytest.param(layers.GRU, marks=pytest.mark.slow),
-        pytest.param(layers.SimpleRNN, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [layers.LSTM, layers.GRU, layers.SimpleRNN])
 def test_a_recurrent_layer_is_one_operator(kind: Any, tmp_path: Path) -> None:
     options: list[dict[str, Any]] = [
         {},

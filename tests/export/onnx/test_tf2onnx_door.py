@@ -95,6 +95,7 @@ def test_what_is_added_to_a_convolution_and_is_no_bias_stays_what_it_is(added: A
     np.testing.assert_allclose(session.run(None, {"x": values})[0], np.asarray(model(values)), rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_branch_knows_the_ranks_of_what_it_takes(tmp_path: Path) -> None:
     convolve = keras.layers.Conv2D(4, 2)
     convolve.build((None, None, None, 3))

@@ -25,6 +25,7 @@ def _run(path: Path, values: Any) -> Any:
     return session.run(None, {session.get_inputs()[0].name: values})[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["bfloat16", "mixed_bfloat16", "float16", "mixed_float16"])
 def test_half_precision_is_exported_as_a_float32_rebuild_that_says_so(tmp_path: Path, policy: str) -> None:
     model = _model(policy)
@@ -39,6 +40,7 @@ def test_half_precision_is_exported_as_a_float32_rebuild_that_says_so(tmp_path: 
     assert read_artifact(artifact.path).notes == artifact.notes
 
 
+@pytest.mark.slow
 def test_half_precision_on_request_keeps_the_encoding_within_half_a_unit_of_float16(tmp_path: Path) -> None:
     inputs = keras.Input((None, 8), name="values", dtype="float16")
     model = keras.Model(inputs, keras_pe.SinusoidalPositionEncoding(combine="replace", dtype="float16")(inputs))
@@ -51,6 +53,7 @@ def test_half_precision_on_request_keeps_the_encoding_within_half_a_unit_of_floa
     assert np.abs(encoding[0].astype("float64") - exact).max() <= 2**-12 + 2.5e-7
 
 
+@pytest.mark.slow
 def test_a_float32_model_becomes_float16_on_request(tmp_path: Path) -> None:
     model = _model("float32")
     artifact = export_onnx(model, tmp_path / "m.onnx", half_precision=True)

@@ -169,6 +169,7 @@ def test_a_spec_without_a_dtype_has_the_models() -> None:
     assert model_signature(model, [keras.InputSpec(shape=(None, 7))]).inputs[0].dtype == "int32"
 
 
+@pytest.mark.slow
 def test_two_sequences_that_are_read_step_by_step_have_lengths_of_their_own_and_one_batch() -> None:
     encoded, decoded = (keras.Input((None, count), name=name) for name, count in (("encoded", 3), ("decoded", 2)))
     _, *state = layers.LSTM(4, return_state=True)(encoded)

@@ -37,7 +37,8 @@ def test_a_pad_before_a_max_pooling_survives_the_optimizations(tmp_path: Path, o
     assert constants[pad.input[-1]].any()
 
 
-@pytest.mark.parametrize("fault", [FUSION, pytest.param(RULE, marks=pytest.mark.slow)])  # a process for each rule
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [FUSION, RULE])  # a process for each rule
 def test_the_optimization_at_fault_is_named(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, path = optimized_model(tmp_path)
     spec = misoptimizing(fault)

@@ -48,6 +48,7 @@ def _of_parts(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda real, imaginary: function(tf.complex(real, imaginary))
 
 
+@pytest.mark.slow
 def test_what_keras_does_with_complex_numbers_agrees(tmp_path: Path) -> None:
     calls = {name: _of_parts(function) for name, function in AGREEING.items()}
     for name, actual, truth in exported_together(calls, PARTS, tmp_path):

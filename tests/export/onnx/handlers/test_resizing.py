@@ -53,6 +53,7 @@ def test_images_of_any_size_are_resized_as_in_keras(opset: int, tmp_path: Path) 
             np.testing.assert_allclose(actual, truth, rtol=0, atol=atol, err_msg=f"{kind} of {shape}")
 
 
+@pytest.mark.slow
 def test_a_pixel_that_is_missing_spoils_no_other_than_in_keras(tmp_path: Path) -> None:
     def resized(kind: str, antialias: bool) -> Callable[[Any], Any]:
         return lambda x: ops.image.resize(x, (9, 70), interpolation=kind, antialias=antialias)

@@ -65,6 +65,7 @@ def _agrees(
             np.testing.assert_allclose(actual, truth, rtol=0, atol=tolerance * scale, strict=True, err_msg=str(trial))
 
 
+@pytest.mark.slow
 def test_a_transform_agrees_at_lengths_never_traced(tmp_path: Path) -> None:
     _agrees(_each(LINES), [(None, None)] * 2, SIZES, tmp_path)
 
@@ -87,6 +88,7 @@ def test_a_transform_agrees_at_every_fixed_length(length: int, tmp_path: Path) -
     _agrees(call, [(None, length)], [(1, length), (3, length)], tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(None, None), (None, 9)])
 def test_a_given_length_cuts_the_input_or_fills_it_up(shape: tuple[int | None, ...], tmp_path: Path) -> None:
     def call(x: Any, y: Any) -> Any:

@@ -64,6 +64,7 @@ def test_one_wrong_row_is_found_named_and_looked_into(
     assert allowed.passed
 
 
+@pytest.mark.slow
 def test_the_same_call_goes_on_and_a_changed_artifact_is_another(
     files: Files, pool: ProcessPool, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def test_the_owner_of_a_damaged_weight_is_the_only_layer_named(build, path, size
     assert result.proof.holds
 
 
+@pytest.mark.slow
 def test_two_damages_in_two_layers_are_both_named_and_proved_together(worker, tmp_path):
     source = exported(damaged.functional, tmp_path)
     sizes = {"first/kernel": 0.3, "last/bias": 0.3}

@@ -28,6 +28,7 @@ def unreadable() -> Any:
     return Unreadable()
 
 
+@pytest.mark.slow
 def test_an_answer_that_cannot_be_read_costs_its_task_and_the_next_gets_another_process() -> None:
     with ProcessPool(1) as pool:
         before = pool.submit(os.getpid).result()

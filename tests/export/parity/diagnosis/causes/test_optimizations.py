@@ -7,7 +7,8 @@ from tests.export.runtimes.misoptimizing import FUSION, RULE, misoptimizing
 from tests.export.runtimes.optimized_model import optimized_model
 
 
-@pytest.mark.parametrize("fault", [FUSION, pytest.param(RULE, marks=pytest.mark.slow)])  # a process for each rule
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [FUSION, RULE])  # a process for each rule
 def test_the_optimization_that_makes_two_levels_differ_is_named(fault, tmp_path):
     model, path = optimized_model(tmp_path)
     report = check_parity(model, path, runtimes=["onnxruntime[disabled]", misoptimizing(fault)])

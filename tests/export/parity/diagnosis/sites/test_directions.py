@@ -47,9 +47,8 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("change", [
-    pytest.param(c, id=c.name, marks=() if c.name == CHANGES[0].name else pytest.mark.slow) for c in CHANGES
-])  # fmt: skip
+@pytest.mark.slow
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
 def test_what_became_of_the_two_directions_is_named(change, tmp_path, plain_worker):
     result = say(change, tmp_path, plain_worker)
     (finding,) = result.findings
