@@ -19,7 +19,7 @@ _WAYS_AROUND = {
     "StridedSlice": "Of an attention layer with use_causal_mask=True: pass an explicit mask of three dimensions.",
     **dict.fromkeys(
         ("TensorListReserve", "TensorListFromTensor", "TensorListStack", "While"),
-        "For LSTM and GRU take unroll=True and a static length.",
+        "Collect the rows of a loop with keras.ops.scan or keras.ops.map, or fix the batch in `input_signature`.",
     ),
 }
 

@@ -8,17 +8,55 @@ length, and asks a tensor for the axis; where the length is not known, it holds 
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from keras_pe.export.model.watch.keras_internals import replaced_operations
 
 
-def convertible_control_flow() -> contextlib.AbstractContextManager[None]:
-    """Lets them be traced so, in this thread."""
-    return replaced_operations(core={"scan": _scan, "associative_scan": _associative_scan, "switch": _switch})
+class Collector(Protocol):
+    """How a loop collects the rows that it returns."""
+
+    def start(self, count: Any, row: Any) -> Any:
+        """Returns what holds as many rows like this one, and is handed from step to step."""
+        ...
+
+    def write(self, rows: Any, place: Any, row: Any) -> Any:
+        """Returns it with one row written."""
+        ...
+
+    def stack(self, rows: Any) -> Any:
+        """Returns the rows as one tensor."""
+        ...
+
+
+class InArrays:
+    """In an array of tensors, see `Collector`: ONNX's Loop appends to one."""
+
+    def start(self, count: Any, row: Any) -> Any:
+        import tensorflow as tf
+
+        return tf.TensorArray(row.dtype, count, element_shape=row.shape)
+
+    def write(self, rows: Any, place: Any, row: Any) -> Any:
+        return rows.write(place, row)
+
+    def stack(self, rows: Any) -> Any:
+        return rows.stack()
+
+
+def convertible_control_flow(collector: Collector | None = None) -> contextlib.AbstractContextManager[None]:
+    """Lets them be traced so, in this thread.
+
+    Args:
+        collector: How a scan collects what it returns; in arrays unless said.
+    """
+    scan = partial(_scan, collector or InArrays())
+    return replaced_operations(core={"scan": scan, "associative_scan": _associative_scan, "switch": _switch})
 
 
 def _scan(
+    collector: Collector,
     _: Callable[..., Any],
     f: Callable[..., Any],
     init: Any,
@@ -46,11 +84,11 @@ def _scan(
         if carry is not None:
             carried = [tf.ensure_shape(x, old.shape) for x, old in zip(keras.tree.flatten(carry), start, strict=True)]
         ys = [tf.zeros_like(x) for x in start] if ys is None else keras.tree.flatten(ys)
-        return step + 1, carried, [array.write(step, y) for array, y in zip(returned, ys, strict=True)]
+        return step + 1, carried, [collector.write(x, step, y) for x, y in zip(returned, ys, strict=True)]
 
-    arrays = [tf.TensorArray(x.dtype, steps, element_shape=x.shape) for x in start]
-    _, carried, returned = tf.while_loop(lambda step, *_: step < steps, body, (0, start, arrays))
-    stacks = [array.stack() for array in returned]
+    empty = [collector.start(steps, x) for x in start]
+    _, carried, returned = tf.while_loop(lambda step, *_: step < steps, body, (0, start, empty))
+    stacks = [collector.stack(x) for x in returned]
     if reverse:
         stacks = [tf.reverse(stack, [0]) for stack in stacks]
     for stack in stacks:

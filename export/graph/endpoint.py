@@ -3,11 +3,14 @@
 import contextlib
 import logging
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.errors import UnsupportedError
+from keras_pe.export.graph.control_flow import convertible_control_flow
+from keras_pe.export.graph.loops_over_tensors import loops_over_tensors
 from keras_pe.export.graph.refusals import untraceable
 from keras_pe.export.graph.sizes_of_values import with_sizes_of_values
 from keras_pe.export.graph.tracer import input_specs, named_results, traced
@@ -37,9 +40,11 @@ class Endpoint:
         Raises:
             TracingError: If Keras cannot trace it.
         """
-        self._model, self._format, self._layers = layers[0].name, format, layers
+        self._model, self._format = layers[0].name, format
+        control_flow = loops_over_tensors if format is Format.LITERT else convertible_control_flow
+        self._traced = partial(traced, layers, control_flow=control_flow)
         try:
-            self._archive, served = traced(layers, lambda: _archived(layers, signature))
+            self._archive, served = self._traced(lambda: _archived(layers, signature))
         except Exception as error:  # a layer may raise anything where a size is not known
             raise untraceable(format, self._model, error) from error
         self.signature = with_sizes_of_values(signature, served.structured_outputs)
@@ -54,7 +59,7 @@ class Endpoint:
         """
         try:
             with _without_notices():  # it may be traced once more
-                traced(self._layers, lambda: self._archive.write_out(folder, verbose=False))
+                self._traced(lambda: self._archive.write_out(folder, verbose=False))
         except (AssertionError, TypeError, ValueError, NotImplementedError, RuntimeError) as error:
             reason = f"TensorFlow cannot write it: {first_line(error)}."
             raise UnsupportedError(self._format, self._model, reason) from error

@@ -1,6 +1,7 @@
 """The one way in which a model is traced for an export."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from keras_pe.export.graph.control_flow import convertible_control_flow
@@ -12,17 +13,22 @@ from keras_pe.export.model.watch.traceable import as_traceable
 _Result = TypeVar("_Result")
 
 
-def traced(layers: Sequence[Any], trace: Callable[[], _Result]) -> _Result:
+def traced(
+    layers: Sequence[Any],
+    trace: Callable[[], _Result],
+    control_flow: Callable[[], AbstractContextManager[None]] = convertible_control_flow,
+) -> _Result:
     """Returns what a function that traces a model returns, in a form that converters know. It may be called twice.
 
     Args:
         layers: The model, then every layer in it.
         trace: Traces the model, in inference mode and for any size of the dynamic dimensions.
+        control_flow: Brings loops and branches into that form.
 
     Raises:
         Exception: Whatever the layers raise where a size is not known.
     """
-    with one_at_a_time, steps_as_rows(layers), convertible_control_flow():
+    with one_at_a_time, steps_as_rows(layers), control_flow():
         return as_traceable(layers, trace)
 
 

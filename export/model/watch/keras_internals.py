@@ -143,6 +143,13 @@ def replaced_operations(
     )
 
 
+def replaced_recurrence(rnn: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
+    """Gives recurrent layers another loop over the steps, in this thread."""
+    from keras.src import backend
+
+    return replaced_functions([(backend, "rnn", rnn)])
+
+
 @contextlib.contextmanager
 def float64_promoted() -> Iterator[None]:
     """Has `keras.ops` answer float64 with float64, in this thread: on JAX and PyTorch many cut it to float32.

@@ -1,0 +1,40 @@
+"""A recurrent layer traced as a loop over tensors returns what Keras' own loop does."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import layers
+
+from keras_pe.export.graph.loops_over_tensors import loops_over_tensors
+
+LAYERS = {
+    "last": lambda: layers.GRU(3),
+    "backwards": lambda: layers.LSTM(3, return_sequences=True, go_backwards=True),
+    "padding left out": lambda: layers.LSTM(3, return_sequences=True, zero_output_for_mask=True),
+    "cells": lambda: layers.RNN([layers.LSTMCell(3), layers.GRUCell(2)], return_sequences=True, return_state=True),
+    "unrolled": lambda: layers.SimpleRNN(3, unroll=True),
+}
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_a_recurrent_layer_returns_what_it_does_in_keras(kind: str) -> None:
+    keras.utils.set_random_seed(0)
+    layer = LAYERS[kind]()
+    sequences = np.random.default_rng(0).normal(size=(2, 5, 4)).astype("float32")
+    mask = np.array([[True, False, True, True, False], [True] * 5])
+    expected = [layer(sequences, mask=mask), layer(sequences)]
+    length = 5 if kind == "unrolled" else None
+
+    @tf.function(input_signature=[tf.TensorSpec((None, length, 4)), tf.TensorSpec((None, length), "bool")])
+    def traced(sequences: Any, mask: Any) -> Any:
+        return [layer(sequences, mask=mask), layer(sequences)]
+
+    with loops_over_tensors():
+        graph = traced.get_concrete_function()
+    assert (kind == "unrolled") or not any(op.type.startswith("TensorList") for op in graph.graph.get_operations())
+    for actual, truth in zip(keras.tree.flatten(graph(sequences, mask)), keras.tree.flatten(expected), strict=True):
+        # Five steps, each rounds some ten times to 2**-24.
+        np.testing.assert_allclose(actual, truth, rtol=0, atol=3e-6, strict=False)
