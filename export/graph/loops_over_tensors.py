@@ -79,7 +79,8 @@ def _rnn(
     if unroll:
         options = {"go_backwards": go_backwards, "mask": mask, "zero_output_for_mask": zero_output_for_mask}
         options |= {"unroll": True, "input_length": input_length, "return_all_outputs": return_all_outputs}
-        return usual(step_function, inputs, initial_states, **options)
+        result: tuple[Any, Any, Any] = usual(step_function, inputs, initial_states, **options)
+        return result
     rows = keras.tree.map_structure(_steps_first, inputs)
     masks = None if mask is None else _steps_first(tf.cast(mask, "bool"))
     count = tf.shape(keras.tree.flatten(rows)[0])[0] if input_length is None else input_length

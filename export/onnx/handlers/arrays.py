@@ -52,6 +52,19 @@ def reverse(ctx: Replacement) -> None:
     ctx.finish(ctx.emit("Slice", x, *(ctx.integers(*each) for each in bounds)))
 
 
+@handler("UnravelIndex")
+def unravel_index(ctx: Replacement) -> None:
+    """How often the later axes go into each index, modulo the size of the axis; the axes come first."""
+    indices, shape = ctx.inputs
+    sizes = ctx.constant_value(shape).astype("int64")
+    later = np.cumprod([1, *sizes[:0:-1]])[::-1]
+    columns = (-1, *[1] * ctx.rank(indices))
+    rows = ctx.emit(
+        "Div", ctx.emit("Unsqueeze", indices, ctx.integers(0)), ctx.constant_like(later.reshape(columns), indices)
+    )
+    ctx.finish(ctx.emit("Mod", rows, ctx.constant_like(sizes.reshape(columns), indices)))
+
+
 @handler("ArgMax", "ArgMin")
 def arg_extreme(ctx: Replacement) -> None:
     """The first extreme along an axis, of truths too, which ONNX does not order."""

@@ -64,23 +64,57 @@ def squeeze(ctx: Replacement) -> None:
 
 @complex_handler("StridedSlice")
 def strided_slice(ctx: Replacement) -> None:
-    """A slice of the first axes; the others stay whole, the pairs' among them."""
+    """A slice of some axes; the others stay whole, the pairs' among them."""
     x, begin, end, strides = ctx.inputs
-    if ctx.attribute("ellipsis_mask", 0) or ctx.attribute("new_axis_mask", 0):
-        raise ValueError("A slice with an ellipsis or a new axis has no ONNX form for complex numbers.")
+    if ctx.attribute("new_axis_mask", 0):
+        raise ValueError("A slice with a new axis has no ONNX form for complex numbers.")
+    pairs = as_pairs(ctx, x)
     steps = ctx.constant_value(strides).astype("int64")
     bits = 1 << np.arange(steps.size)
-    first, last, single = (ctx.attribute(f"{name}_mask", 0) & bits > 0 for name in ("begin", "end", "shrink_axis"))
-    start = _unless(ctx, first, np.where(steps > 0, 0, _END), ctx.cast(begin, "int64"))
-    stop = _unless(ctx, last, np.where(steps > 0, _END, -_END), ctx.cast(end, "int64"))
+    masks = [ctx.attribute(f"{name}_mask", 0) & bits > 0 for name in ("begin", "end", "shrink_axis", "ellipsis")]
+    # What an ellipsis stands for stays whole, and the entries behind it are of the last axes.
+    kept = np.flatnonzero(~masks[-1])
+    behind = np.cumsum(masks[-1])[kept]
+    axes = kept + behind * (ctx.rank(pairs) - 1 - steps.size)
+    steps, first, last, single = (each[kept] for each in (steps, *masks[:-1]))
+    begin, end = (ctx.emit("Gather", ctx.cast(name, "int64"), ctx.integers(*kept)) for name in (begin, end))
+    start = _unless(ctx, first, np.where(steps > 0, 0, _END), begin)
+    stop = _unless(ctx, last, np.where(steps > 0, _END, -_END), end)
     next_one = ctx.emit("Add", start, ctx.integers(*np.ones_like(steps)))
     is_last = ctx.emit("Equal", start, ctx.integers(*-np.ones_like(steps)))
     after = ctx.emit("Where", is_last, ctx.integers(*np.full_like(steps, _END)), next_one)
     stop = ctx.emit("Where", ctx.constant(single, "bool"), after, stop)
-    axes = ctx.integers(*range(steps.size))
-    pairs = ctx.emit("Slice", as_pairs(ctx, x), start, stop, axes, ctx.integers(*np.where(single, 1, steps)))
-    taken = np.flatnonzero(single)
+    pairs = ctx.emit("Slice", pairs, start, stop, ctx.integers(*axes), ctx.integers(*np.where(single, 1, steps)))
+    taken = axes[single]
     finish_pairs(ctx, ctx.emit("Squeeze", pairs, ctx.integers(*taken)) if taken.size else pairs)
+
+
+@complex_handler("GatherV2")
+def gather(ctx: Replacement) -> None:
+    """Entries along an axis, counted from the beginning."""
+    if ctx.attribute("batch_dims", 0):
+        raise ValueError("Indices of their own for each row have no ONNX form for complex numbers.")
+    x, indices, axis = ctx.inputs
+    pairs = as_pairs(ctx, x)
+    place = _from_beginning(ctx, axis, ctx.rank(pairs) - 1)
+    finish_pairs(ctx, ctx.emit("Gather", pairs, ctx.cast(indices, "int64"), axis=place))
+
+
+@complex_handler("Tile", "BroadcastTo")
+def repeat(ctx: Replacement) -> None:
+    """Repeated along the axes, the pairs as they are."""
+    x, sizes = ctx.inputs
+    is_tile = ctx.operator.startswith("Tile")
+    whole = ctx.emit("Concat", ctx.cast(sizes, "int64"), ctx.integers(1 if is_tile else 2), axis=0)
+    finish_pairs(ctx, ctx.emit("Tile" if is_tile else "Expand", as_pairs(ctx, x), whole))
+
+
+@complex_handler("SelectV2")
+def select(ctx: Replacement) -> None:
+    """One or the other pair. Broadcasting aligns the last axes, so the condition has one for the pairs."""
+    condition, *both = ctx.inputs
+    last = ctx.emit("Unsqueeze", condition, ctx.integers(-1))
+    finish_pairs(ctx, ctx.emit("Where", last, *(as_pairs(ctx, name) for name in both)))
 
 
 def _unless(ctx: Replacement, mask: np.ndarray, value: np.ndarray, otherwise: str) -> str:

@@ -55,6 +55,27 @@ def times(ctx: Replacement, first: str, second: str) -> str:
     return join(ctx, real, ctx.emit("Add", ctx.emit("Mul", a, d), ctx.emit("Mul", b, c)))
 
 
+def conjugated(ctx: Replacement, pairs: str) -> str:
+    """Writes the second of each pair with the other sign."""
+    return ctx.emit("Mul", pairs, ctx.constant_like([1, -1], pairs))
+
+
+def length(ctx: Replacement, pairs: str) -> str:
+    """Writes the length of each pair, over its longer side, so that no square overflows or vanishes."""
+    unit = longer_side(ctx, pairs)
+    first, second = (ctx.emit("Div", part(ctx, pairs, index), unit) for index in (0, 1))
+    squares = ctx.emit("Add", ctx.emit("Mul", first, first), ctx.emit("Mul", second, second))
+    return ctx.emit("Mul", unit, ctx.emit("Sqrt", squares))
+
+
+def longer_side(ctx: Replacement, pairs: str) -> str:
+    """Writes the larger number of each pair without its sign, one in place of zero and infinity."""
+    longer = ctx.emit("Max", *(ctx.emit("Abs", part(ctx, pairs, index)) for index in (0, 1)))
+    positive = ctx.emit("Greater", longer, ctx.constant_like(0, longer))
+    finite = ctx.emit("Less", longer, ctx.constant_like(np.inf, longer))
+    return ctx.emit("Where", ctx.emit("And", positive, finite), longer, ctx.constant_like(1, longer))
+
+
 def finish_pairs(ctx: Replacement, pairs: str) -> None:
     """Puts pairs in the place of the TensorFlow node and declares them as what they are."""
     (output,) = ctx.outputs
@@ -100,16 +121,8 @@ def imaginary_part(ctx: Replacement) -> None:
 
 @complex_handler("ComplexAbs")
 def absolute(ctx: Replacement) -> None:
-    """The length of each pair, over its longer side, so that no square overflows or vanishes."""
-    pairs = as_pairs(ctx, ctx.inputs[0])
-    first, second = (ctx.emit("Abs", part(ctx, pairs, index)) for index in (0, 1))
-    longer = ctx.emit("Max", first, second)
-    positive = ctx.emit("Greater", longer, ctx.constant_like(0, longer))
-    finite = ctx.emit("Less", longer, ctx.constant_like(np.inf, longer))
-    unit = ctx.emit("Where", ctx.emit("And", positive, finite), longer, ctx.constant_like(1, longer))
-    first, second = (ctx.emit("Div", side, unit) for side in (first, second))
-    squares = ctx.emit("Add", ctx.emit("Mul", first, first), ctx.emit("Mul", second, second))
-    ctx.finish(ctx.emit("Mul", unit, ctx.emit("Sqrt", squares)))
+    """The length of each pair."""
+    ctx.finish(length(ctx, as_pairs(ctx, ctx.inputs[0])))
 
 
 @complex_handler("Angle")
@@ -122,8 +135,7 @@ def argument(ctx: Replacement) -> None:
 @complex_handler("Conj")
 def conjugate(ctx: Replacement) -> None:
     """The second of each pair with the other sign."""
-    pairs = as_pairs(ctx, ctx.inputs[0])
-    finish_pairs(ctx, ctx.emit("Mul", pairs, ctx.constant_like([1, -1], pairs)))
+    finish_pairs(ctx, conjugated(ctx, as_pairs(ctx, ctx.inputs[0])))
 
 
 @complex_handler("AddV2")

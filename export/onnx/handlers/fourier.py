@@ -68,9 +68,8 @@ class Transform:
         has_dft = self._is_power and self.ctx.opset >= 17
         if rows * columns > (LARGEST_MATRIX_BESIDE_DFT if has_dft else LARGEST_MATRIX):
             return None
-        # The remainder keeps the angles small, and so exact.
-        turns = np.outer(np.arange(self.terms), np.arange(self.count)) % self.length / self.length
-        waves = np.exp((2j if self.is_inverse else -2j) * np.pi * turns) / (self.length if self.is_inverse else 1)
+        places = np.outer(np.arange(self.terms), np.arange(self.count))
+        waves = _roots(places if self.is_inverse else -places, self.length) / (self.length if self.is_inverse else 1)
         # The axes: part of x, part of the sum, number of x, number of the sum.
         blocks = np.array([[waves.real, waves.imag], [-waves.imag, waves.real]])
         blocks = blocks[: 2 - self.is_of_reals, : 2 - self.is_real]
@@ -121,6 +120,15 @@ class Transform:
         step = ctx.emit("Div", ctx.constant(np.pi if is_inverse else -np.pi, "float64"), ctx.cast(length, "float64"))
         angle = ctx.emit("Mul", ctx.cast(steps, "float64"), step)
         return join(ctx, ctx.emit("Cos", angle), ctx.emit("Sin", angle))
+
+
+def _roots(places: np.ndarray, length: int) -> np.ndarray:
+    """Returns exp(2 pi i place / length), exact at each quarter of a turn.
+
+    A rounded sine of pi would be the sign of an imaginary part that is zero, and so half a turn of its angle.
+    """
+    quarters, rest = np.divmod(4 * (places % length), length)
+    return np.array([1, 1j, -1, -1j])[quarters] * np.exp(0.5j * np.pi * rest / length)
 
 
 def scalar(ctx: Replacement, size: Size) -> str:

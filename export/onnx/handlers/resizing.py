@@ -72,6 +72,28 @@ def bicubic(ctx: Replacement) -> None:
     ctx.finish(images)
 
 
+@handler("ResizeArea")
+def area(ctx: Replacement) -> None:
+    """The mean over the part of the old image that the new pixel covers, which Resize does not know.
+
+    Source: tensorflow/core/kernels/image/resize_area_op.cc.
+    """
+    images, size = ctx.inputs
+    if ctx.attribute("align_corners"):
+        raise ValueError("align_corners=True is not converted, which tf.image.resize does not set")
+    images, one = ctx.cast(images, "float32"), _number(ctx, 1)
+    for axis in (_HEIGHT, _WIDTH):
+        old, new = _sizes(ctx, images, size, axis)
+        scale = ctx.emit("Div", old, ctx.cast(new, "float32"))
+        pixel, place = _count(ctx, old), _column(ctx, _count(ctx, new))
+        first, last = (ctx.emit("Mul", each, scale) for each in (place, ctx.emit("Add", place, one)))
+        covered = ctx.emit("Sub", ctx.emit("Min", last, ctx.emit("Add", pixel, one)), ctx.emit("Max", first, pixel))
+        weights = ctx.emit("Div", ctx.emit("Max", covered, _number(ctx, 0)), scale)
+        equation = "nh,bhwc->bnwc" if axis == _HEIGHT else "nw,bhwc->bhnc"
+        images = ctx.emit("Einsum", weights, images, equation=equation)
+    ctx.finish(images)
+
+
 @handler("ScaleAndTranslate")
 def scale_and_translate(ctx: Replacement) -> None:
     """Any of the kernels that Keras' resize has, as wide as the image shrinks if antialiased.

@@ -3,6 +3,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 
 from tests.export.onnx.exported import expected, exported, opened
@@ -55,3 +56,9 @@ def test_the_first_truth_is_found(tmp_path: Path) -> None:
 
 def _update(x, update, start):
     return ops.slice_update(x, start, update)
+
+
+def test_an_index_is_taken_apart(tmp_path: Path) -> None:
+    indices = np.array([0, 1, 5, 12, 23], "int32")
+    (actual,) = exported(lambda x: tf.transpose(tf.unravel_index(x, (2, 3, 4))), [indices], tmp_path)
+    np.testing.assert_array_equal(actual.T, np.unravel_index(indices, (2, 3, 4)))

@@ -113,3 +113,9 @@ def test_places_outside_the_image_are_black(tmp_path: Path) -> None:
 def test_kernels_that_keras_does_not_offer_are_refused(resized: Any, reason: str, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=reason):
         exported(resized, [images(1, 4, 4, 3)], tmp_path)
+
+
+def test_areas_are_averaged_at_any_size(tmp_path: Path) -> None:
+    calls = {f"to {size}": lambda x, size=size: tf.image.resize(x, size, method="area") for size in ((4, 5), (12, 7))}
+    for name, actual, truth in exported_together(calls, [images(2, 8, 10, 3)], tmp_path):
+        np.testing.assert_allclose(actual, truth, rtol=0, atol=ATOL, err_msg=name, strict=True)

@@ -147,3 +147,17 @@ def test_the_sound_of_frames_agrees_at_lengths_never_traced(fft_length: int, tmp
 def test_the_mel_spectrogram_agrees_with_its_own_defaults(opset: int, tmp_path: Path) -> None:
     layer = keras.layers.MelSpectrogram()
     _agrees(layer, [(None, None)], [(3, 2700), (2, 4601), (1, 9000)], tmp_path, opset=opset)
+
+
+@pytest.mark.parametrize("length", [8, 12, 30])
+def test_an_imaginary_part_that_is_zero_has_the_sign_of_keras(length: int, tmp_path: Path) -> None:
+    """The sign of a zero decides whether the angle of a negative number is pi or -pi."""
+    x = np.random.default_rng(length).normal(size=(4, length)).astype("float32")
+
+    def calls(x: Any) -> Any:
+        return tf.math.angle(tf.signal.rfft(x)), tf.math.angle(tf.signal.fft(tf.cast(x, tf.complex64)))
+
+    run = opened(calls, [keras.InputSpec(shape=(None, length), dtype="float32")], tmp_path)
+    for actual, truth in zip(run([x]), expected(calls, [x]), strict=True):
+        ends = [0, length // 2]  # the sums of these are real
+        np.testing.assert_array_equal(actual[:, ends], truth[:, ends])
