@@ -19,17 +19,7 @@ from keras_pe.export.errors import InvalidArtifactError, TracingError
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.smoke_test import check_artifact
-
-
-class Counting(keras.layers.Layer):
-    """Adds the number of calls."""
-
-    def build(self, shape: Any) -> None:
-        self.count = self.add_weight(shape=(), initializer="zeros", trainable=False, name="count")
-
-    def call(self, inputs: Any) -> Any:
-        self.count.assign_add(1.0)
-        return inputs + self.count
+from tests.export.counting import Counting
 
 
 def _model(width: int = 3) -> keras.Model:

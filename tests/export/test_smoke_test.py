@@ -23,13 +23,11 @@ from keras_pe.export import (
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import InvalidArtifactError, RuntimeDiedError, RuntimeFailedError, RuntimeRefusedError
 from keras_pe.export.smoke_test import check_agreement
+from tests.export.counting import Counting
 
 
-class Counting(keras.layers.Layer):
-    """Notes every call; the output does not depend on it."""
-
-    def build(self, shape: Any) -> None:
-        self.count = self.add_weight(shape=(), initializer="zeros", trainable=False, name="count")
+class Noting(Counting):
+    """Counts its calls; the output does not depend on it."""
 
     def call(self, inputs: Any) -> Any:
         self.count.assign_add(1.0)
@@ -175,7 +173,7 @@ def test_a_model_that_takes_no_drawn_values_is_run_on_zeros() -> None:
 
 def test_a_comparison_leaves_the_state_of_the_model_alone() -> None:
     x = keras.Input((None, 4), name="x")
-    model = keras.Model(x, keras.layers.Activation("relu", name="y")(Counting()(x)))
+    model = keras.Model(x, keras.layers.Activation("relu", name="y")(Noting()(x)))
     check(model, lambda x: np.maximum(x, 0))
     assert float(model.variables[0]) == 0
 

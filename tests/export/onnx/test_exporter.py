@@ -15,6 +15,7 @@ import tensorflow as tf
 
 import keras_pe
 from keras_pe.export import ExportError, export_onnx
+from tests.export.counting import Counting
 
 RNG = np.random.default_rng(0)
 
@@ -28,17 +29,6 @@ class Apply(keras.layers.Layer):
 
     def call(self, inputs: Any) -> Any:
         return self.function(inputs)
-
-
-class Counting(keras.layers.Layer):
-    """A layer that remembers."""
-
-    def build(self, shape: Any) -> None:
-        self.count = self.add_weight(shape=(), initializer="zeros", trainable=False, name="count")
-
-    def call(self, inputs: Any) -> Any:
-        self.count.assign_add(1.0)
-        return inputs + self.count
 
 
 def encoder() -> keras.Model:

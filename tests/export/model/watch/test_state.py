@@ -6,17 +6,7 @@ import numpy as np
 from keras_pe.export.model.signature.model_signature import model_signature
 from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.runtimes.keras import KerasRuntime
-
-
-class Counting(keras.layers.Layer):
-    """Adds the number of its calls."""
-
-    def build(self, shape):
-        self.count = self.add_weight(shape=(), initializer="zeros", trainable=False)
-
-    def call(self, x):
-        self.count.assign_add(1.0)
-        return x + self.count
+from tests.export.counting import Counting
 
 
 def counting() -> keras.Model:
