@@ -27,6 +27,7 @@ exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 suppress_warnings = ["config.cache"]  # an entry of another site's inventory that cannot be stored is no matter
 
 # Pages.
+smartquotes = False  # names and options stand as they are typed
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
@@ -67,6 +68,7 @@ intersphinx_mapping = {name: (site, None) for name, site in _OTHERS.items() if _
 html_theme = "furo"
 html_title = f"keras_pe {version}"
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 html_show_sourcelink = False

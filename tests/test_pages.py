@@ -1,19 +1,20 @@
 """Everything that stands on a page as code runs as it stands, from the first block to the last."""
 
+import doctest
 import re
-import shlex
 import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from click.testing import CliRunner
+import yaml
 
-from keras_pe.cli import main
 from keras_pe.export import assert_parity
 from keras_pe.export.runtimes.external.requirements import find_package
 from tests.export.runtimes.external.present import need
+from tests.page_commands import run_command, run_line
 from tests.pages import PAGES, blocks, needs
 from tests.source_tree import ROOT
 
@@ -23,19 +24,40 @@ ELSEWHERE = {
     "docs/how-to/own-runtime.md": "tests/export/runtimes/test_of_others.py",
     "docs/upstream.md": "tests/test_upstream.py",
 }
-LANGUAGES = {"python", "ipython3", "console", "js"}  # which run here
-# Which nothing runs: what installs or needs a machine of its own, what is shown, and the words of Sphinx.
-SHOWN = {"sh", "text", "toml", "yaml"}
+LANGUAGES = {"python", "pycon", "ipython3", "console", "sh", "yaml", "js"}  # which run here
+SHOWN = {"text"}  # what is printed
 HERE = [page for page in PAGES if page.relative_to(ROOT).as_posix() not in ELSEWHERE]
 RUNNING = [page for page in HERE if any(block.language in LANGUAGES for block in blocks(page.read_text("utf-8")))]
 
 
-def command_line(line: str) -> None:
-    """Runs a command of this package in this process, which has imported Keras already."""
-    program, *arguments = shlex.split(line)
-    assert program == "keras-pe", line
-    done = CliRunner().invoke(main, arguments)
-    assert done.exit_code == 0, f"{line}\n{done.output}"
+def session(code: str, names: dict[str, Any]) -> None:
+    """Runs examples that say what they print."""
+    examples = doctest.DocTestParser().get_doctest(code, names, "page", None, None)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)
+    said: list[str] = []
+    runner.run(examples, out=said.append, clear_globs=False)
+    assert not runner.failures, "".join(said)
+    names.update(examples.globs)
+
+
+def workflow(code: str) -> None:
+    """Runs the steps of a workflow that are commands."""
+    (job,) = yaml.safe_load(code)["jobs"].values()
+    commands = [step["run"] for step in job["steps"] if "run" in step]
+    assert commands
+    for command in commands:
+        run_line(command)
+
+
+def give(page: str, names: dict[str, Any]) -> None:
+    """Makes the files that a reader of a page has already."""
+    if page == "README.md":
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        names["model"].save("model.keras")
+        tokens = np.random.default_rng(0).integers(1, 1000, (20, 9), "int32")
+        parquet.write_table(pa.table({"tokens": list(tokens)}), "validation.parquet")
 
 
 def node(code: str, folder: Path) -> None:
@@ -59,10 +81,18 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
     for language, code in blocks(page.read_text("utf-8")):
         if language in ("python", "ipython3"):
             exec(compile(code, str(page), "exec"), names)
+        elif language == "pycon":
+            session(code, names)
         elif language == "console":
+            give(page.name, names)
             for line in code.splitlines():
                 if line.startswith("$ "):
-                    command_line(line.removeprefix("$ "))
+                    run_command(line.removeprefix("$ "))
+        elif language == "sh" and page.name != "README.md":  # whose commands .ci/run takes from it and runs
+            for line in code.splitlines():
+                run_line(line)
+        elif language == "yaml":
+            workflow(code)
         elif language == "js":
             node(code, tmp_path)
     for name in [name for name in names if name.startswith("test_")]:
@@ -70,7 +100,7 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
 
 
 def test_every_block_is_of_a_language_that_runs_or_is_only_shown() -> None:
-    found = {(page.name, block.language) for page in PAGES for block in blocks(page.read_text("utf-8"))}
+    found = {(page.name, block.language) for page in HERE for block in blocks(page.read_text("utf-8"))}
     assert {each for each in found if each[1] not in LANGUAGES | SHOWN} == set()
     assert len(RUNNING) > 30
 

@@ -5,12 +5,15 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from keras_pe.export.runtimes.external.requirements import find_chromium, find_package
+from tests.export.parity.presentation.samples import ALL
 from tests.export.runtimes.external.present import leave_out
 from tests.source_tree import ROOT
 
@@ -118,6 +121,32 @@ def test_the_search_finds_the_page_of_each_question_among_the_first_three(site: 
         if page not in pages[:3]
     }
     assert wrong == {}
+
+
+def look(pages: Iterable[Path], pictures: str = "") -> list[str]:
+    """Returns what a browser finds wrong with pages; the test is skipped without one."""
+    chromium, axe, driver = find_chromium(), find_package("axe-core"), find_package("puppeteer-core")
+    if chromium is None or axe is None or driver is None or shutil.which("node") is None:
+        leave_out("to look at pages: apt-get install chromium nodejs, npm install axe-core puppeteer-core")
+    command = ["node", str(ROOT / "tests" / "look.mjs"), chromium, str(axe.parent), pictures, *map(str, pages)]
+    found = subprocess.run(command, check=True, capture_output=True, text=True, errors="replace").stdout
+    return list(json.loads(found))
+
+
+def test_a_browser_finds_nothing_wrong_with_the_pages_that_differ_in_form(site: Path) -> None:
+    names = ("index", "search", "gallery", "how-to/failing-check", "reference/conventions", "reference/check")
+    assert look(site / f"{name}.html" for name in names) == []
+
+
+@pytest.mark.exhaustive
+def test_a_browser_finds_nothing_wrong_with_any_page(site: Path) -> None:
+    assert look(path for path in sorted(site.rglob("*.html")) if "_static" not in path.parts) == []
+
+
+def test_a_browser_finds_nothing_wrong_with_a_report(tmp_path: Path) -> None:
+    for name, report in ALL.items():
+        report.save(tmp_path / f"{name}.html")
+    assert look(sorted(tmp_path.glob("*.html"))) == []
 
 
 def test_a_page_of_the_reference_shows_signatures_and_sections(site: Path) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from keras_pe.export.artifacts.formats import Format
+from keras_pe.shown import Shown, shown_bytes
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,14 @@ class TensorInfo:
     shape: tuple[int | str, ...]
     dtype: str
 
+    def __str__(self) -> str:
+        """Returns its name, type and shape, such as "x: float32 (batch, 8)"."""
+        return f"{self.name}: {self.dtype} ({', '.join(map(str, self.shape))})"
 
-@dataclass(frozen=True)
-class Artifact:
-    """A published export.
+
+@dataclass(frozen=True, repr=False)
+class Artifact(Shown):
+    """A published export, which a prompt shows in one line and a notebook as a table.
 
     Attributes:
         format: Equal to "onnx", "tf_saved_model" or "litert", as in `keras.Model.export`.
@@ -48,3 +53,19 @@ class Artifact:
     opset_version: int | None = None
     notes: tuple[str, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def _one_line(self) -> str:
+        inputs, outputs = ("; ".join(map(str, each)) for each in (self.inputs, self.outputs))
+        return f"{self.format} at {self.path}, {shown_bytes(self.nbytes)}, {inputs} -> {outputs}"
+
+    def details(self) -> Mapping[str, str]:
+        """Returns what a notebook shows, by name."""
+        opset = f", opset {self.opset_version}" if self.opset_version is not None else ""
+        rows = {
+            "format": f"{self.format}{opset}",
+            "path": str(self.path),
+            "size": shown_bytes(self.nbytes),
+            "inputs": "; ".join(map(str, self.inputs)),
+            "outputs": "; ".join(map(str, self.outputs)),
+        }
+        return rows | ({"notes": " ".join(self.notes)} if self.notes else {})

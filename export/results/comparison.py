@@ -1,8 +1,11 @@
 """One output in one case: how far it is off, and how the differences spread."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+
+from keras_pe.shown import Shown
 
 
 class Problem(StrEnum):
@@ -15,8 +18,8 @@ class Problem(StrEnum):
     NONFINITE = "nonfinite"
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Shown):
     """One output in one case: how far the runtime is from the truth, and how far it may be.
 
     Attributes:
@@ -76,9 +79,16 @@ class Comparison:
     actual_shape: tuple[int, ...] | None = None
     actual_dtype: str | None = None
 
+    def details(self) -> Mapping[str, str]:
+        """Returns what a notebook shows, by name."""
+        rows = {"output": repr(self.output), "verdict": "passed" if self.passed else "FAILED"}
+        if self.problem is not None:
+            return rows | {"problem": str(self.problem)}
+        return rows | {"max |diff|": f"{self.max_abs_diff:.1e}", "allowed": f"{self.tolerance:.1e}"}
 
-@dataclass(frozen=True)
-class ErrorProfile:
+
+@dataclass(frozen=True, repr=False)
+class ErrorProfile(Shown):
     """How the differences of one output in one case spread, over positions and over magnitudes.
 
     Attributes:
@@ -106,3 +116,8 @@ class ErrorProfile:
     nonfinite: int
     log10_bin_edges: tuple[float, ...]
     counts: tuple[int, ...]
+
+    def details(self) -> Mapping[str, str]:
+        """Returns what a notebook shows, by name."""
+        largest = max(self.errors, default=0.0)
+        return {"output": repr(self.output), "case": repr(self.case), "max |diff|": f"{largest:.1e}"}

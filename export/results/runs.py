@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from keras_pe.export.results.comparison import Comparison, ErrorProfile
 from keras_pe.export.results.diagnosis import Finding, LayerResult, Proof
+from keras_pe.shown import Shown
 
 Array = npt.NDArray[Any]
 
@@ -35,8 +36,8 @@ class RunStatus(StrEnum):
     NOT_LOADED = "not loaded"
 
 
-@dataclass(frozen=True)
-class CaseResult:
+@dataclass(frozen=True, repr=False)
+class CaseResult(Shown):
     """One case in one runtime.
 
     Attributes:
@@ -50,6 +51,15 @@ class CaseResult:
     status: CaseStatus
     error: str = ""
     comparisons: tuple[Comparison, ...] = ()
+
+    def _one_line(self) -> str:
+        return f"{self.name}: {self.error or self.status}"
+
+    def details(self) -> Mapping[str, str]:
+        """Returns what a notebook shows, by name."""
+        return {"case": self.name, "verdict": self.error or self.status} | {
+            each.output: repr(each) for each in self.comparisons
+        }
 
 
 @dataclass(frozen=True)
@@ -69,8 +79,8 @@ class NameMatch:
     by_order: bool
 
 
-@dataclass(frozen=True)
-class Recording:
+@dataclass(frozen=True, repr=False)
+class Recording(Shown):
     """The arrays of a failing runtime's worst case. They are not part of the report as JSON.
 
     Attributes:
@@ -89,9 +99,14 @@ class Recording:
     truth: Mapping[str, Array] = field(default_factory=dict)
     before: tuple[Mapping[str, Array], ...] = ()
 
+    def details(self) -> Mapping[str, str]:
+        """Returns what a notebook shows, by name."""
+        arrays = {"inputs": self.inputs, "expected": self.expected, "actual": self.actual}
+        return {"case": repr(self.case)} | {name: ", ".join(each) or "none" for name, each in arrays.items()}
 
-@dataclass(frozen=True)
-class RuntimeResult:
+
+@dataclass(frozen=True, repr=False)
+class RuntimeResult(Shown):
     """One artifact in one runtime.
 
     Attributes:
@@ -129,6 +144,17 @@ class RuntimeResult:
     seconds: float = 0.0
     profile: ErrorProfile | None = None
     recording: Recording | None = field(default=None, compare=False, repr=False, metadata={"published": False})
+
+    def _one_line(self) -> str:
+        where = f" on {self.artifact}" if self.artifact else ""
+        causes = "".join(f", {each.cause}" for each in self.findings)
+        return f"{self.runtime}{where}: {'passed' if self.passed else 'FAILED'}, {len(self.cases)} cases{causes}"
+
+    def details(self) -> Mapping[str, str]:
+        """Returns what a notebook shows, by name."""
+        rows = {"runtime": self.runtime, "artifact": self.artifact, "verdict": "passed" if self.passed else "FAILED"}
+        rows |= {"error": self.error} if self.error else {}
+        return rows | {f"cause {i}": f"{each.cause}: {each.evidence}" for i, each in enumerate(self.findings, 1)}
 
     @property
     def worst(self) -> tuple[str, Comparison] | None:

@@ -12,6 +12,7 @@ import click
 from keras_pe.cli.errors import CouldNotBeTriedError
 from keras_pe.cli.model_file import check_model_file, model_options, prepare_keras
 from keras_pe.cli.sizes import parse_sizes
+from keras_pe.shown import shown_bytes
 
 if TYPE_CHECKING:
     from keras_pe.export.artifacts.artifact import Artifact
@@ -179,12 +180,8 @@ def _show(artifacts: "list[Artifact]") -> None:
         dimensions.add_row(*line.split(": "))
     files = Table("format", "opset", "size", "time", "path")
     for artifact in artifacts:
-        size, seconds = _size(artifact.nbytes), f"{artifact.seconds:.1f} s"
+        size, seconds = shown_bytes(artifact.nbytes), f"{artifact.seconds:.1f} s"
         files.add_row(artifact.format, str(artifact.opset_version or ""), size, seconds, str(artifact.path))
     console.print(tensors, *([dimensions] if known else []), files)
     for note in dict.fromkeys(note for artifact in artifacts for note in artifact.notes):
         console.print(note, markup=False)
-
-
-def _size(nbytes: int) -> str:
-    return f"{nbytes / 2**20:.1f} MiB" if nbytes >= 2**20 else f"{nbytes / 2**10:.1f} KiB"

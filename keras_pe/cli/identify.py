@@ -62,22 +62,4 @@ def _nearest_of(tables: Mapping[str, Any]) -> str:
 
 
 def _described(match: "Match") -> str:
-    starts = ", ".join(map(str, (match.start_index, *match.other_starts[:5])))
-    more = len(match.other_starts) - 5
-    scales = match.timescales
-    longest = "" if match.max_timescale is None else f" (max_timescale {match.max_timescale:.10g})"
-    lines = {
-        "convention": _names(match),
-        "first position": starts + (f" or one of {more} more" if more > 0 else ""),
-        "layout": "either" if "layout" in match.undecided else match.layout,
-        "timescales": f"{len(scales)}, from {scales[0]:.6g} to {scales[-1]:.6g} positions{longest}",
-        "scale": f"{match.scale:.6g}",
-        "largest difference": f"{match.max_abs_diff:.2g}",
-    }
-    return "\n".join(f"{key:18}  {value}" for key, value in lines.items())
-
-
-def _names(match: "Match") -> str:
-    if "conventions" in match.undecided:
-        return "not to be told: so few columns are one convention's as well as another's"
-    return ", ".join(match.conventions) or f"none: the timescales are of {', '.join(match.timescales_of)}"
+    return "\n".join(f"{key:18}  {value}" for key, value in match.details().items())

@@ -1,12 +1,13 @@
 """What a rotary encoding does, told by what it makes of unit vectors; and weights moved from one layout to another."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.shown import Shown
 from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.timescales import Float64Array
 
@@ -18,8 +19,8 @@ _NOTHING = 1e-12
 _MAX_START = 2**12
 
 
-@dataclass(frozen=True)
-class RotaryMatch:
+@dataclass(frozen=True, repr=False)
+class RotaryMatch(Shown):
     """What a rotary function was seen to do.
 
     Attributes:
@@ -45,6 +46,19 @@ class RotaryMatch:
     rope_type: str | None
     base: float | None
     factor: float | None
+
+    def details(self) -> Mapping[str, str]:
+        """Returns what a notebook shows, by name."""
+        said = {
+            "layout": self.layout or "none of these",
+            "channels": str(self.rotary_dim),
+            "direction": str(self.direction),
+            "start_index": "not found" if self.start_index is None else str(self.start_index),
+            "attention_factor": f"{self.attention_factor:.6g}",
+            "rope_type": self.rope_type or "not told by the rates",
+        }
+        numbers = {"base": self.base, "factor": self.factor}
+        return said | {name: f"{value:.6g}" for name, value in numbers.items() if value is not None}
 
 
 def identify_rotary(rotate: Callable[[Any], Any], channels: int, *, length: int = 64) -> RotaryMatch | None:

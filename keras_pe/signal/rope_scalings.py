@@ -25,6 +25,11 @@ class RopeScaling(NamedTuple):
     timescales: Float64Array
     attention_factor: float = 1.0
 
+    def __repr__(self) -> str:
+        scales = self.timescales
+        ends = f"{len(scales)} timescales from {scales[0]:.6g} to {scales[-1]:.6g}"
+        return f"<{type(self).__name__}: {ends}, attention_factor {self.attention_factor:.6g}>"
+
 
 def rope_timescales(rope_type: str, channels: int, rope_theta: float = 1.0e4, **parameters: Any) -> RopeScaling:
     """Returns the timescales of a rotary encoding, by the name and the parameters of Hugging Face's configurations.

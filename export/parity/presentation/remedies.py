@@ -12,16 +12,16 @@ _CHANGED_CALL = "Rebuild the layer with the setting that is named, or export the
 _CHANGED_INPUT = "Look at what feeds this layer in the file: the step before it was left out or done twice."
 _MASK = "Pass the mask on in the file as the model does, or export the model again: masks travel with the layers here."
 _REORDERED = "Look for a transposition or a reshape that was added or lost, such as between channels last and first."
-_OUTPUTS = "Give the outputs of the file the model's names, in the model's order: `keras_pe.export` keeps both."
+_OUTPUTS = "Give the outputs of the file the model's names, in the model's order: keras_pe.export keeps both."
 _QUANTIZED = (
-    "If that was meant, judge the file by its decisions on your data (`keras-pe check --data`); if not, take the file "
+    "If that was meant, judge the file by its decisions on your data (keras-pe check --data); if not, take the file "
     "in float32."
 )
 
 REMEDIES: Mapping[Cause, str] = {
     Cause.CRASH: "Try another release of the runtime, or its optimizations off; report it there with the bundle.",
-    Cause.HANG: "Give it more time (`--timeout`); if that does not help, try smaller inputs or another release.",
-    Cause.NOT_LOADED: "Export for this runtime: an older `opset_version`, or a runtime that knows the operator named.",
+    Cause.HANG: "Give it more time (--timeout); if that does not help, try smaller inputs or another release.",
+    Cause.NOT_LOADED: "Export for this runtime: an older opset_version, or a runtime that knows the operator named.",
     Cause.MISSING_OUTPUT: _OUTPUTS,
     Cause.EXTRA_OUTPUT: _OUTPUTS,
     Cause.RENAMED_OUTPUT: _OUTPUTS,
@@ -31,8 +31,8 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.OTHER_SHAPE: "Look for a dimension that was fixed, squeezed or transposed on the way, and export again.",
     Cause.NON_DETERMINISM: "Export the model for inference: no dropout, no random layer, no state between calls.",
     Cause.FROZEN_STATE: "Make the state an input and an output of the model: a file keeps none from call to call.",
-    Cause.FROZEN_LENGTH: "Export with `None` in the input signature where sizes vary.",
-    Cause.LENGTH_LIMIT: "Export with a larger `max_length`, or keep inputs below the limit.",
+    Cause.FROZEN_LENGTH: "Export with None in the input signature where sizes vary.",
+    Cause.LENGTH_LIMIT: "Export with a larger max_length, or keep inputs below the limit.",
     Cause.CLAMPED_TABLE: "Give the table as many rows as the longest input, or refuse longer inputs before the model.",
     Cause.DEPENDENCE_ON_BATCH: "Look for an operation over the batch axis, such as a normalization in training mode.",
     Cause.GRAPH_OPTIMIZATION: "Run with the optimizations off, or with another release; report it with the bundle.",
@@ -55,13 +55,13 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.REORDERED_VALUES: _REORDERED,
     Cause.ANOTHER_WEIGHT: "Two weights were mixed up: match them by name, not by order.",
     Cause.ADDED_TWICE: "A term was added twice, such as a residual or the positions: leave one out.",
-    Cause.START_INDEX_OFF: "Give the encoding the model's `start_index`: codebases count from 0, 1 or 2.",
-    Cause.WRONG_LAYOUT: "Give the encoding the model's `layout`, or reorder its channels (`channel_permutation`).",
-    Cause.OTHER_CONVENTION: "Take the model's convention (`keras_pe.from_convention`), or port the model to this one.",
+    Cause.START_INDEX_OFF: "Give the encoding the model's start_index: codebases count from 0, 1 or 2.",
+    Cause.WRONG_LAYOUT: "Give the encoding the model's layout, or reorder its channels (channel_permutation).",
+    Cause.OTHER_CONVENTION: "Take the model's convention (keras_pe.from_convention), or port the model to this one.",
     Cause.OTHER_ACTIVATION: _CHANGED_CALL,
     Cause.OTHER_EPSILON: "Set the epsilon of the normalization to the model's: frameworks differ in their defaults.",
     Cause.OTHER_AXIS: _CHANGED_CALL,
-    Cause.OTHER_PADDING: "Pad as the model does: frameworks split `same` padding differently at even sizes.",
+    Cause.OTHER_PADDING: "Pad as the model does: frameworks split 'same' padding differently at even sizes.",
     Cause.OTHER_PLACES: "Interpolate at the same places: half pixels or corners, as the model's resizing says.",
     Cause.OTHER_DIRECTION: _CHANGED_CALL,
     Cause.OTHER_OPERATION: _CHANGED_CALL,
@@ -73,7 +73,7 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.DROPPED_MASK: _MASK,
     Cause.INVERTED_MASK: "Invert the mask: true means keep in Keras, and leave out elsewhere.",
     Cause.SHIFTED_MASK: _MASK,
-    Cause.DROPPED_CAUSAL_MASK: "Mask what comes later: set `use_causal_mask`, or give the mask to the file.",
+    Cause.DROPPED_CAUSAL_MASK: "Mask what comes later: set use_causal_mask, or give the mask to the file.",
     Cause.ADDED_CAUSAL_MASK: "Leave the causal mask out: this attention sees the whole sequence in the model.",
     Cause.DROPPED_INPUT: "Connect the input that is named: the file goes without it.",
     Cause.OTHER_INPUT: "Connect the layer to the input that the model gives it.",

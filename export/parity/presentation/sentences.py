@@ -85,13 +85,13 @@ def remarks(found: CheckResults) -> Iterator[Statement]:
         yield Statement("", f"{computes} is up to {max(gaps):.1e} from there")
     left_out = {case.error: case.name for each in found.results for case in each.cases if not _is_told(case)}
     for reason, name in left_out.items():
-        yield Statement("left out", f"{name}: {reason}. Give cases of your own instead (`inputs`)")
+        yield Statement("left out", f"{name}: {reason}. Give cases of your own instead (inputs=...)")
     refused = [case for case in found.cases if case.error]
     if refused:
         names = "; ".join(case.name for case in refused)
         yield Statement("", f"refused by the reference itself: {names} ({refused[0].error})")
         if len(refused) == len(found.cases):
-            hint = "give the inputs' fair values (`ranges`) or cases of your own (`inputs`)"
+            hint = "give the inputs' fair values (ranges=...) or cases of your own (inputs=...)"
             yield Statement("", f"no case was fair: {hint}")
     if not found.compared:
         yield Statement("", "nothing was compared, and a check that compared nothing has failed")

@@ -72,7 +72,8 @@ class Report:
 
     def __repr__(self) -> str:
         document = self.document()
-        return f"<{type(self).__name__}: {document.title}: {Outcome.of(document.passed).value}>"
+        title = " ".join(document.title.split())
+        return f"<{type(self).__name__}: {title}: {Outcome.of(document.passed).value}>"
 
     def _repr_html_(self) -> str:
         return html.render_piece(self.document())

@@ -1,6 +1,6 @@
 """Tells which convention made a table of encodings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,15 +19,17 @@ from keras_pe.conventions.identification.max_timescale import (
 )
 from keras_pe.conventions.identification.rotation import Rotation, measure, storage_rounding
 from keras_pe.conventions.identification.rows import CheckedTable, Rows
+from keras_pe.shown import Shown
 from keras_pe.signal.layouts import Layout
 from keras_pe.signal.timescales import Float64Array
 
+_SHOWN_STARTS = 5
 # Of how many tables one may be named by chance; the estimate is a rough one.
 _RARELY = 1e-6
 
 
-@dataclass(frozen=True)
-class Match:
+@dataclass(frozen=True, repr=False)
+class Match(Shown):
     """One explanation of a table.
 
     Attributes:
@@ -58,6 +60,32 @@ class Match:
     def layer_arguments(self) -> dict[str, Any]:
         """Returns the arguments of `SinusoidalPositionEncoding` that make the table, but for its scale."""
         return {"start_index": self.start_index, "layout": self.layout, "timescales": self.timescales}
+
+    def _one_line(self) -> str:
+        rows = self.details()
+        first, *others = self.conventions or (rows["convention"],)
+        name = f"{first} and {len(others)} others of the same numbers" if others else first
+        return f"{name}, from position {self.start_index}, layout {rows['layout']}, scale {rows['scale']}"
+
+    def details(self) -> Mapping[str, str]:
+        """Returns what a notebook shows, by name."""
+        starts = ", ".join(map(str, (self.start_index, *self.other_starts[:_SHOWN_STARTS])))
+        more = len(self.other_starts) - _SHOWN_STARTS
+        scales = self.timescales
+        longest = "" if self.max_timescale is None else f" (max_timescale {self.max_timescale:.10g})"
+        return {
+            "convention": self._names(),
+            "first position": starts + (f" or one of {more} more" if more > 0 else ""),
+            "layout": "either" if "layout" in self.undecided else self.layout,
+            "timescales": f"{len(scales)}, from {scales[0]:.6g} to {scales[-1]:.6g} positions{longest}",
+            "scale": f"{self.scale:.6g}",
+            "largest difference": f"{self.max_abs_diff:.2g}",
+        }
+
+    def _names(self) -> str:
+        if "conventions" in self.undecided:
+            return "not to be told: so few columns are one convention's as well as another's"
+        return ", ".join(self.conventions) or f"none: the timescales are of {', '.join(self.timescales_of)}"
 
 
 def identify(table: npt.ArrayLike) -> tuple[Match, ...]:

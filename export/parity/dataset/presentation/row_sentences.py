@@ -42,7 +42,7 @@ def remarks(found: DatasetResults) -> Iterator[Statement]:
     for finding in found.diagnosis.findings if found.diagnosis is not None else ():
         yield Statement("cause", explain(finding))
     if found.stopped_early:
-        yield Statement("stopped", f"after {found.rows:,} rows: as many as `stop_after` says have failed")
+        yield Statement("stopped", f"after {found.rows:,} rows: as many as stop_after says have failed")
     if found.reused_rows:
         yield Statement("checkpoint", f"the results of {found.reused_rows:,} rows stood in the checkpoint")
     if not any(result.statistics.rows for result in found.results):

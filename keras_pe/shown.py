@@ -1,0 +1,35 @@
+"""How results show themselves: in one line at a prompt, as a table in a notebook."""
+
+import html
+from collections.abc import Mapping
+
+
+class Shown:
+    """A result that a prompt shows in one line; a subclass says which, and what its table holds.
+
+    A dataclass needs `repr=False`, or it writes its own.
+    """
+
+    def _one_line(self) -> str:
+        """Returns what it is: everything in the table, unless a subclass says it shorter."""
+        return ", ".join(f"{name} {value}" for name, value in self.details().items())
+
+    def details(self) -> Mapping[str, str]:
+        """Returns what a notebook shows, by name."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {' '.join(self._one_line().split())}>"
+
+    def _repr_html_(self) -> str:
+        rows = ((html.escape(name), html.escape(value)) for name, value in self.details().items())
+        return f"<table>{''.join(f'<tr><th>{name}</th><td>{value}</td></tr>' for name, value in rows)}</table>"
+
+    def _repr_markdown_(self) -> str:
+        rows = (f"| {name} | {value.replace('|', chr(92) + '|')} |" for name, value in self.details().items())
+        return "\n".join([f"| {type(self).__name__} | |", "| --- | --- |", *rows])
+
+
+def shown_bytes(count: int) -> str:
+    """Returns a number of bytes as people read it."""
+    return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{count / 2**10:.1f} KiB"
