@@ -22,6 +22,7 @@ from keras_pe.export.model.rebuild.precision import in_export_precision
 from keras_pe.export.model.signature.model_signature import written_signature
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Kind
+from keras_pe.export.progress import telling_stages
 from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.metadata import draft
 from keras_pe.export.publishing.staging import publish_file, publish_folder, staging
@@ -114,11 +115,13 @@ def export(target: TargetFormat, request: Request) -> Artifact:
     start = time.perf_counter()
     for package, extra in target.extras.items():
         require(target.exporter, package, extra=extra)
-    request = replace(request, model=request.loaded())
-    if is_elsewhere():
-        artifact = export_elsewhere(partial(_export_here, target), target.format, request)
-    else:
-        artifact = _export_here(target, request)
+    with telling_stages(request.progress) as tell:
+        request = replace(request, progress=tell)
+        request = replace(request, model=request.loaded())
+        if is_elsewhere():
+            artifact = export_elsewhere(partial(_export_here, target), target.format, request)
+        else:
+            artifact = _export_here(target, request)
     return replace(artifact, seconds=time.perf_counter() - start)
 
 

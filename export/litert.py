@@ -36,7 +36,7 @@ def export_litert(
     sizes: Mapping[str, Sequence[int]] | None = None,
     inputs: GivenInputs | Sequence[GivenInputs] | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | bool | None = None,
 ) -> Artifact:
     """Exports a Keras model to LiteRT, one of half precision as a float32 rebuild of it.
 
@@ -54,7 +54,7 @@ def export_litert(
             `.npz` file, one or several. The artifact is compared on these, and tells them to `check_parity`.
         ranges: The fair values of an input: the least, and the first above that is not fair. The artifact tells them to
             `check_parity`.
-        progress: Called with the name of each stage when it starts.
+        progress: Called with the name of each stage when it starts; True shows a bar.
 
     Returns:
         What was written.

@@ -24,7 +24,7 @@ class Request:
         sizes: See `model_signature`.
         inputs: Examples of what the model takes, as mappings or as paths of `.npz` files, one or several.
         ranges: See `model_signature`.
-        progress: Called with the name of each stage when it starts.
+        progress: Called with the name of each stage when it starts; True shows them.
     """
 
     model: Model | str | os.PathLike[str]
@@ -33,11 +33,11 @@ class Request:
     sizes: Mapping[str, Sequence[int]] | None = None
     inputs: GivenInputs | Sequence[GivenInputs] | None = None
     ranges: Mapping[str, tuple[float, float]] | None = None
-    progress: Callable[[str], None] | None = None
+    progress: Callable[[str], None] | bool | None = None
 
     def tell(self, stage: str) -> None:
         """Tells the caller that a stage starts."""
-        if self.progress is not None:
+        if callable(self.progress):
             self.progress(stage)
 
     def signature_of(self, model: Any, input_signature: Any) -> Signature:

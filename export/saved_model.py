@@ -34,7 +34,7 @@ def export_saved_model(
     sizes: Mapping[str, Sequence[int]] | None = None,
     inputs: GivenInputs | Sequence[GivenInputs] | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | bool | None = None,
 ) -> Artifact:
     """Exports a Keras model to a SavedModel with the signature `serving_default`.
 
@@ -53,7 +53,7 @@ def export_saved_model(
             `.npz` file, one or several. The artifact is compared on these, and tells them to `check_parity`.
         ranges: The fair values of an input: the least, and the first above that is not fair. The artifact tells them to
             `check_parity`.
-        progress: Called with the name of each stage when it starts.
+        progress: Called with the name of each stage when it starts; True shows a bar.
 
     Returns:
         What was written.

@@ -11,6 +11,7 @@ import pytest
 from keras_pe.cli.demo import FAULTS
 from keras_pe.export import Cause
 from keras_pe.export.parity.presentation.remedies import REMEDIES
+from tests.pages import blocks
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
@@ -66,6 +67,19 @@ def test_every_public_name_is_in_the_reference() -> None:
     others = {"keras_pe.__version__", "keras_pe.conventions.CONVENTIONS"}
     assert public - listed - whole - modules == aliases | others
     assert listed - whole <= public
+
+
+def test_every_public_name_has_an_example_that_runs() -> None:
+    """In its docstring, which test_doctests.py runs, or on its page, which test_pages.py runs."""
+    sessions = "\n".join(block.code for page in REFERENCE for block in blocks(page.read_text(), "pycon"))
+    code = "\n".join(block.code for page in REFERENCE for block in blocks(page.read_text(), "python"))
+    for module in ("keras_pe", "keras_pe.export"):
+        face = importlib.import_module(module)
+        for name in face.__all__:
+            shown = rf"\b{name}\b"
+            found = getattr(face, name)
+            documented = not isinstance(found, ModuleType) and ">>> " in (getattr(found, "__doc__", None) or "")
+            assert documented or re.search(shown, sessions) or re.search(rf"keras_pe\.{name}", code), name
 
 
 def test_every_cause_has_a_remedy_and_stands_in_the_gallery() -> None:

@@ -5,6 +5,7 @@ import configparser
 import importlib
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -238,8 +239,17 @@ def test_the_export_package_is_a_link_to_the_top_level_folder() -> None:
 
 
 @pytest.mark.slow
-def test_a_wheel_holds_every_module_once(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path / "dist")]
+def test_a_wheel_holds_every_module_once_and_a_source_distribution_no_part_of_the_tests(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "build",
+        "--sdist",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        str(tmp_path / "dist"),
+    ]
     source = tmp_path / "source"
     subprocess.run(["git", "clone", "-q", ROOT, source], check=True)
     subprocess.run([*command, source], check=True, capture_output=True)
@@ -252,6 +262,10 @@ def test_a_wheel_holds_every_module_once(tmp_path: Path) -> None:
         name if name.startswith("keras_pe/") else f"keras_pe/{name}" for name in tracked if name != "keras_pe/export"
     ]
     assert Counter(names) == Counter(expected)
+    (archive,) = (tmp_path / "dist").glob("*.tar.gz")
+    packed = [name.partition("/")[2] for name in tarfile.open(archive).getnames()]
+    assert {"README.md", "LICENSE", "export/__init__.py"} <= set(packed)
+    assert [name for name in packed if name.startswith("tests")] == []
 
 
 def test_the_command_line_says_what_it_lacks() -> None:

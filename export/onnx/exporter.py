@@ -42,7 +42,7 @@ def export_onnx(
     opset_version: int = opsets.DEFAULT,
     external_data_threshold: int = SELF_CONTAINED,
     half_precision: bool = False,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | bool | None = None,
 ) -> Artifact:
     """Exports a Keras model to ONNX.
 
@@ -66,7 +66,7 @@ def export_onnx(
             `<file>.<hash of its content>.data`. Below, the one file holds everything.
         half_precision: Export in float16. Otherwise a model in float16 or bfloat16 is exported as a float32 rebuild
             with the same weights, and a note of the artifact says so.
-        progress: Called with the name of each stage when it starts.
+        progress: Called with the name of each stage when it starts; True shows a bar.
 
     Returns:
         What was written.

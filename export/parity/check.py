@@ -27,6 +27,7 @@ from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes, is_
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.parity_report import ParityReport, make_report
 from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
+from keras_pe.export.progress import Tell, telling
 from keras_pe.export.results import RunStatus, RuntimeResult
 from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
@@ -51,7 +52,7 @@ def check_parity(
     seed: int = 0,
     timeout: float = TIMEOUT,
     diagnosis_seconds: float = DIAGNOSIS_SECONDS,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> ParityReport:
     """Runs a model and what was exported from it on the same inputs, and reports where they differ and why.
 
@@ -75,7 +76,8 @@ def check_parity(
         timeout: Seconds that a runtime may take to load, or to answer one case, before it counts as hung.
         diagnosis_seconds: Seconds that the search for a cause may take for each runtime that fails in a way of its own.
             What it did not get to is said where nothing explains the failure.
-        progress: Called with the number of steps done, their total, and what comes next.
+        progress: Called with the number of steps done, their total, and what comes next; True shows a bar, on the
+            standard error or in a notebook with ipywidgets.
 
     Returns:
         The report. It has not passed if nothing was compared.
@@ -99,9 +101,9 @@ def check_parity(
     jobs = [(spec, path) for format, path in targets for spec in chosen if spec.format == format]
     jobs += [(spec, None) for spec in chosen if spec.format == "served"]  # the server has the artifact
     ready = [(spec, path) for spec, path in jobs if spec.installed]
-    tell = progress or (lambda done, total, what: None)
     total = len(ready) + 1
     with ExitStack() as stack:
+        tell = stack.enter_context(telling(progress))
         tell(0, total, "starting the runtimes")
         # All at once: they import while the reference computes. Each loads its artifact when its turn comes.
         groups = [list(group) for _, group in itertools.groupby(ready, key=lambda job: (job[0].factory, job[1]))]
@@ -130,7 +132,7 @@ def check_parity(
             if worker is not None:
                 worker.close()
         basis = reference.basis
-    tell(total, total, "done")
+        tell(total, total, "done")
     results += _untried(targets, {path for _, path in ready})
     found = compare_runtimes(results)
     return make_report(reference.name, basis, expectations, found, jobs, watch, seed, reference.version)
@@ -170,7 +172,7 @@ def _diagnose(
     return diagnose(run, runner, reference, reference.roles, Budget(seconds, tell))
 
 
-def _tell_search(tell: Progress, done: int, total: int, runtime: str, what: str) -> None:
+def _tell_search(tell: Tell, done: int, total: int, runtime: str, what: str) -> None:
     tell(done, total, f"{runtime}: {what}")
 
 

@@ -4,31 +4,58 @@ pytest loads this module in every run of every project that has the package inst
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT
+
 if TYPE_CHECKING:
+    from keras_pe.export.comparison.inputs.cases import GivenInputs
     from keras_pe.export.comparison.references.opening import Source
+    from keras_pe.export.parity.check import Progress
     from keras_pe.export.parity.parity_report import ParityReport
+    from keras_pe.export.runtimes.runtime import RuntimeSpec
     from keras_pe.protocols import Model
 
 
 def assert_parity(
-    model: "Model | Source", artifacts: "Source | Sequence[Source]" = (), **arguments: Any
+    model: "Model | Source",
+    artifacts: "Source | Sequence[Source]" = (),
+    *,
+    inputs: "GivenInputs | Sequence[GivenInputs] | None" = None,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+    runtimes: "str | RuntimeSpec | Sequence[str | RuntimeSpec] | None" = None,
+    input_signature: Any = None,
+    sizes: Mapping[str, Sequence[int]] | None = None,
+    seed: int = 0,
+    timeout: float = TIMEOUT,
+    diagnosis_seconds: float = DIAGNOSIS_SECONDS,
+    progress: "Progress | bool | None" = None,
 ) -> "ParityReport":
     """Raises AssertionError, with the report, unless `check_parity` passes.
 
     Args:
-        model: As in `check_parity`.
-        artifacts: As in `check_parity`.
-        **arguments: The keyword arguments of `check_parity`.
+        model, artifacts, inputs, ranges, runtimes, input_signature, sizes, seed, timeout, diagnosis_seconds,
+            progress: As in `check_parity`.
 
     Returns:
         The report that passed.
     """
     from keras_pe.export.parity.check import check_parity
 
-    report = check_parity(model, artifacts, **arguments)
+    report = check_parity(
+        model,
+        artifacts,
+        inputs=inputs,
+        ranges=ranges,
+        runtimes=runtimes,
+        input_signature=input_signature,
+        sizes=sizes,
+        seed=seed,
+        timeout=timeout,
+        diagnosis_seconds=diagnosis_seconds,
+        progress=progress,
+    )
     if not report.passed:
         raise AssertionError(str(report))
     return report

@@ -1,6 +1,5 @@
 """`keras-pe check`: does the artifact say what the model says?"""
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -151,23 +150,21 @@ def check(
         if data_set["data"] is not None:
             assert model is not None  # or _check_usage has refused
             report = run_check_data(model, artifacts, data_set, as_json, runtimes=runtimes or None, **limits)
+        elif replay is not None:
+            report = replay_bundle(replay, runtimes=runtimes, progress=not as_json, **limits)
         else:
-            with nullcontext() if as_json else _progress() as progress:
-                if replay is not None:
-                    report = replay_bundle(replay, runtimes=runtimes, progress=progress, **limits)
-                else:
-                    assert model is not None  # or _check_usage has refused
-                    report = check_parity(
-                        model,
-                        artifacts,
-                        inputs=inputs or None,
-                        ranges={name: (low, high) for name, low, high in ranges},
-                        sizes=given_sizes,
-                        runtimes=runtimes or None,
-                        seed=seed,
-                        progress=progress,
-                        **limits,
-                    )
+            assert model is not None  # or _check_usage has refused
+            report = check_parity(
+                model,
+                artifacts,
+                inputs=inputs or None,
+                ranges={name: (low, high) for name, low, high in ranges},
+                sizes=given_sizes,
+                runtimes=runtimes or None,
+                seed=seed,
+                progress=not as_json,
+                **limits,
+            )
     except (ValueError, TypeError, ImportError, OSError) as error:
         raise CouldNotBeTriedError(str(error)) from error
     except (RuntimeRefusedError, RuntimeDiedError, RuntimeHungError) as error:
@@ -246,20 +243,3 @@ def _show_times(report: "ParityReport | DatasetReport", watch: "Stopwatch") -> N
 
     assert isinstance(report, ParityReport)  # or check_data_usage has refused
     click.echo(f"\n{render_table(times(report, watch.stages))}", err=True)
-
-
-class _progress:  # noqa: N801 - a context manager that reads as one
-    """Shows what runs, on the standard error; the value of the context is what `check_parity` calls."""
-
-    def __enter__(self) -> Any:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        columns = (TextColumn("[progress.description]{task.description}"), BarColumn(), MofNCompleteColumn())
-        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._bar.start()
-        task = self._bar.add_task("loading the model", total=None)
-        return lambda done, total, what: self._bar.update(task, completed=done, total=total, description=what)
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.stop()

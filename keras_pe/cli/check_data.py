@@ -1,7 +1,7 @@
 """The options of `keras-pe check` for a data set, and what they do."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,34 +109,8 @@ def run_check_data(
     cluster = given.pop("cluster")
     if cluster is not None and given["workers"] is not None:
         raise ValueError("--workers is about this machine: a --cluster has its own.")
-    with (
-        nullcontext() if cluster is None else cluster_executor(cluster) as executor,
-        nullcontext() if quiet else _progress() as progress,
-    ):
+    with nullcontext() if cluster is None else cluster_executor(cluster) as executor:
         try:
-            return check_dataset(model, artifacts, executor=executor, progress=progress, **given, **others)
+            return check_dataset(model, artifacts, executor=executor, progress=not quiet, **given, **others)
         except WorkersDiedError as error:
             raise CouldNotBeTriedError(str(error)) from error
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int | None, str], None]]:
-    """Shows the rows done, the rows a second and the time left, on the standard error."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-    from rich.text import Text
-
-    class RowsDone(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            total = "" if task.total is None else f" of {task.total:,.0f}"
-            speed = (
-                ""
-                if not task.finished_speed and not task.speed
-                else f", {task.finished_speed or task.speed:,.0f} a second"
-            )
-            return Text(f"{task.completed:,.0f}{total} rows{speed}")
-
-    columns = (TextColumn("[progress.description]{task.description}"), BarColumn(), RowsDone(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("loading the model", total=None)
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what or "running")

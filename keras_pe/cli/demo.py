@@ -47,20 +47,14 @@ def demo(folder: Path, fault: str | None) -> None:
     cause; with 1 if not.
     """
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     start_keras()
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description:<32}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("start", total=None)
+    from keras_pe.export.progress import telling
 
-        def tell(stage: str, done: int | None, total: int | None) -> None:
-            bar.update(task, description=stage, completed=done or 0, total=total)
-
+    with telling(True) as tell:
         from keras_pe.demo.run import timed_demo
 
-        found, seconds = timed_demo(folder, tell, fault)
+        found, seconds = timed_demo(folder, lambda stage, done, total: tell(done or 0, total, stage), fault)
     output = Console()
     output.print(_table(found))
     if found.broken is not None:

@@ -1,8 +1,7 @@
 """`keras-pe export`: a saved Keras model to the formats it is served in."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,6 +59,7 @@ def export(
     """
     check_model_file(model)
     from keras_pe.export import Format
+    from keras_pe.export.progress import telling_stages
 
     given = parse_sizes(sizes)
     chosen = [Format(key) for key in dict.fromkeys(formats)] or [_format_of(out)]
@@ -70,7 +70,7 @@ def export(
     places = {format: out if len(chosen) == 1 else out.with_name(out.name + format.suffix) for format in chosen}
     artifacts, errors = [], []
     prepare_keras(modules, unsafe)
-    with _stages(as_json) as stage:
+    with telling_stages(not as_json) as stage:
         stage("load")
         loaded = _load(model)
         for format, place in places.items():
@@ -145,21 +145,6 @@ def _export(
         raise click.ClickException(str(error)) from error
     except (ValueError, TypeError, ImportError, OSError) as error:
         raise CouldNotBeTriedError(str(error)) from error
-
-
-@contextmanager
-def _stages(is_silent: bool) -> Iterator[Callable[[str], None]]:
-    """Yields what is called with the name of each stage; they are shown, with the time, on the standard error."""
-    if is_silent:
-        yield lambda name: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("start", total=None)
-        yield lambda name: progress.update(task, description=name)
 
 
 def _show(artifacts: "list[Artifact]") -> None:

@@ -128,6 +128,9 @@ def from_convention(
 
     Raises:
         ValueError: If the name is unknown, or if the codebase has no signal of this width.
+
+    >>> from_convention("fairseq", 512).start_index
+    2
     """
     from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding
 

@@ -48,6 +48,9 @@ class LearnedPositionEmbedding(CombiningLayer):
     Source:
         Devlin et al., "BERT", section 3.2; tensor2tensor 1.15.7, layers/common_attention.py,
         `add_positional_embedding` and `add_positional_embedding_nd`.
+
+    >>> tuple(LearnedPositionEmbedding(512)(keras.ops.zeros((1, 6, 8))).shape)
+    (1, 6, 8)
     """
 
     def __init__(

@@ -36,6 +36,10 @@ class RelativePositionBias(RelativeLayer):
     Source:
         Raffel et al., "T5", arXiv 1910.10683, section 2.1; He et al., "DeBERTa", arXiv 2006.03654; Shaw et al.,
         arXiv 1803.02155.
+
+    >>> queries = keras.ops.zeros((1, 5, 4, 16))
+    >>> tuple(RelativePositionBias(4)(queries).shape)  # heads, queries, keys
+    (1, 4, 5, 5)
     """
 
     def __init__(

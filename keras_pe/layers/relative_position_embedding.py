@@ -35,6 +35,10 @@ class RelativePositionEmbedding(RelativeLayer):
     Source:
         Shaw et al., arXiv 1803.02155, equation 5; Huang et al., "Music Transformer", arXiv 1809.04281; tensor2tensor
         1.15.7, layers/common_attention.py, `dot_product_attention_relative`.
+
+    >>> queries = keras.ops.zeros((2, 5, 4, 16))
+    >>> tuple(RelativePositionEmbedding(4, max_distance=8)(queries).shape)  # batch, heads, queries, keys
+    (2, 4, 5, 5)
     """
 
     def __init__(

@@ -21,6 +21,7 @@ from keras_pe.export.parity.diagnosis.budget import Budget
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.parity_report import ParityReport, make_report
 from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
+from keras_pe.export.progress import telling
 from keras_pe.export.results import Array, RuntimeResult
 from keras_pe.export.runtimes.registry import known_runtimes, named_runtimes
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
@@ -33,7 +34,7 @@ def replay_bundle(
     runtimes: str | RuntimeSpec | Sequence[str | RuntimeSpec] = (),
     timeout: float = TIMEOUT,
     diagnosis_seconds: float = DIAGNOSIS_SECONDS,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> ParityReport:
     """Runs every failure of a bundle again, and compares with what was expected then.
 
@@ -61,14 +62,14 @@ def replay_bundle(
     changed = [job.path.name for job in jobs if job.has_changed]
     results: list[RuntimeResult] = []
     expectations: dict[str, Expectation] = {}
-    for done, job in enumerate(jobs):
-        if progress is not None:
-            progress(done, len(jobs), job.spec.name)
-        expectation = _expectation(job.failure)
-        expectations[expectation.case.name] = expectation
-        if job.spec.installed:
-            results.append(_run(job, expectation, timeout, diagnosis_seconds))
-            watch.stage(f"{job.spec.name} {job.path.name}", results[-1].seconds)
+    with telling(progress) as tell:
+        for done, job in enumerate(jobs):
+            tell(done, len(jobs), job.spec.name)
+            expectation = _expectation(job.failure)
+            expectations[expectation.case.name] = expectation
+            if job.spec.installed:
+                results.append(_run(job, expectation, timeout, diagnosis_seconds))
+                watch.stage(f"{job.spec.name} {job.path.name}", results[-1].seconds)
     reference = f"the answers recorded in {bundle} ({content.reference})"
     reference += f"; changed since: {', '.join(sorted(set(changed)))}" if changed else ""
     ran = [(job.spec, job.path) for job in jobs]

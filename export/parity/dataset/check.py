@@ -29,11 +29,10 @@ from keras_pe.export.parity.work.process_pool import ProcessPool
 from keras_pe.export.parity.work.schedule import Schedule
 from keras_pe.export.parity.work.shard import shard_batches
 from keras_pe.export.processes.room import Room
+from keras_pe.export.progress import Tell, telling
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.protocols import Model
-
-Progress = Callable[[int, int | None, str], None]
 
 _IN_FLIGHT = 32
 """Shards handed out at once to an executor whose size is not known."""
@@ -53,7 +52,7 @@ def check_dataset(
     checkpoint_dir: str | os.PathLike[str] | None = None,
     timeout: float = TIMEOUT,
     diagnosis_seconds: float = DIAGNOSIS_SECONDS,
-    progress: Progress | None = None,
+    progress: Tell | bool | None = None,
 ) -> DatasetReport:
     """Runs every row of a data set through a model and its artifacts, and counts the rows on which they differ.
 
@@ -83,7 +82,8 @@ def check_dataset(
             missing; whatever changes in the model, the artifacts, the data or the options is another result.
         timeout: Seconds that a runtime may take to load, or to answer one batch, before it counts as hung.
         diagnosis_seconds: As in `check_parity`, for the worst rows.
-        progress: Called with the rows done, the rows of the data or None where that is not known, and what is going on.
+        progress: Called with the rows done, the rows of the data or None where that is not known, and what is going on;
+            True shows a bar, as in `check_parity`.
 
     Returns:
         The report. It has not passed if nothing was compared.
@@ -100,11 +100,11 @@ def check_dataset(
     check_seconds(timeout, diagnosis_seconds)
     _check_workers(workers, executor)
     acceptance = acceptance or Acceptance()
-    tell = progress or (lambda done, total, what: None)
     source = open_source(data)
     targets = open_targets(artifacts, runtimes)
-    tell(0, source.rows, "loading the model")
     with ExitStack() as stack:
+        tell = stack.enter_context(telling(progress, "rows"))
+        tell(0, source.rows, "loading the model")
         home = Path(checkpoint_dir) if checkpoint_dir else stack.enter_context(Room()).path
         checkpoint = Checkpoint(home)
         job = Job(
