@@ -263,7 +263,8 @@ def test_a_wheel_holds_every_module_once_and_a_source_distribution_no_part_of_th
     ]
     assert Counter(names) == Counter(expected)
     (archive,) = (tmp_path / "dist").glob("*.tar.gz")
-    packed = [name.partition("/")[2] for name in tarfile.open(archive).getnames()]
+    with tarfile.open(archive) as opened:
+        packed = [name.partition("/")[2] for name in opened.getnames()]
     assert {"README.md", "LICENSE", "export/__init__.py"} <= set(packed)
     assert [name for name in packed if name.startswith("tests")] == []
 
