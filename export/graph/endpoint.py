@@ -17,7 +17,7 @@ from keras_pe.export.graph.tracer import input_specs, named_results, traced
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.watch.keras_internals import lookup_tables
+from keras_pe.export.model.watch.keras_internals import held_resources
 
 
 class Endpoint:
@@ -71,8 +71,8 @@ def _archived(layers: Sequence[Any], signature: Signature) -> tuple[Any, Any]:
 
     archive = keras.export.ExportArchive()
     # Whole layers are not tracked: every weight would be stored a second time.
-    for table in lookup_tables(layers):
-        archive.track(table)
+    for resource in held_resources(layers):
+        archive.track(resource)
     specs = input_specs(signature)
     served = archive.add_endpoint("serve", lambda *arrays: named_results(layers[0], signature, arrays), specs)
     return archive, served.get_concrete_function()

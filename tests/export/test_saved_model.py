@@ -191,3 +191,27 @@ def test_operators_of_a_library_are_run_as_well(tmp_path: Path) -> None:
     artifact = export_saved_model(keras.Model(x, Words(name="words")(x)), tmp_path / "model")
     served = tf.saved_model.load(artifact.path).signatures["serving_default"]
     assert served(text=tf.constant(["The cat sat."]))["words"].numpy().tolist() == [3]
+
+
+class Priced(keras.layers.Layer):
+    """Looks its input up in a table, and multiplies it by a variable, both of TensorFlow's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        prices = tf.lookup.KeyValueTensorInitializer(tf.constant([1, 2], tf.int64), tf.constant([10.0, 20.0]))
+        self.tables = {"prices": tf.lookup.StaticHashTable(prices, -1.0)}
+        self.rate = tf.Variable(1.5)
+
+    def call(self, x: Any) -> Any:
+        return self.tables["prices"].lookup(x) * self.rate
+
+    def compute_output_spec(self, x: Any) -> Any:
+        return keras.KerasTensor(x.shape, "float32")
+
+
+def test_tables_and_variables_of_tensorflow_are_written(tmp_path: Path) -> None:
+    x = keras.Input((3,), dtype="int64", name="x")
+    artifact = export_saved_model(keras.Model(x, Priced()(x)), tmp_path / "model")
+    served = tf.saved_model.load(artifact.path).signatures["serving_default"]
+    (prices,) = served(x=tf.constant([[1, 2, 3]], tf.int64)).values()
+    np.testing.assert_array_equal(prices, [[15.0, 30.0, -1.5]])

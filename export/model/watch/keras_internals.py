@@ -43,11 +43,21 @@ def functional_of(model: Any) -> Any:
     return getattr(model, "_functional", None) or model
 
 
-def lookup_tables(layers: Iterable[Any]) -> list[Any]:
-    """Returns the tables of TensorFlow's that layers look their inputs up in, which are no variables."""
-    lookups = [getattr(layer, "_lookup_layer", layer) for layer in layers]  # TextVectorization has another layer do it
-    tables = [getattr(layer, "lookup_table", None) for layer in lookups]
-    return [table for table in tables if table is not None]
+def held_resources(layers: Iterable[Any]) -> list[Any]:
+    """Returns what layers hold of TensorFlow's that is no variable of Keras': tables, variables, modules of these."""
+    import keras
+    import tensorflow as tf
+
+    kinds = (tf.saved_model.experimental.TrackableResource, tf.Variable, tf.Module)
+    holders = [getattr(layer, "_lookup_layer", layer) for layer in layers]  # TextVectorization has another layer do it
+    held = [
+        value
+        for holder in holders
+        for attribute in list(vars(holder).values())
+        for value in (keras.tree.flatten(attribute) if isinstance(attribute, list | tuple | dict) else [attribute])
+        if isinstance(value, kinds) and not isinstance(value, keras.Layer)
+    ]
+    return list({id(value): value for value in held}.values())
 
 
 def compute_output_spec(function: Callable[..., Any], *arguments: Any) -> Any:
