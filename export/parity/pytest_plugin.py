@@ -35,8 +35,8 @@ def assert_parity(
     """Raises AssertionError, with the report, unless `check_parity` passes.
 
     Args:
-        model, artifacts, inputs, ranges, runtimes, input_signature, sizes, seed, timeout, diagnosis_seconds,
-            progress: As in `check_parity`.
+        model, artifacts, inputs, ranges, runtimes, input_signature: As in `check_parity`.
+        sizes, seed, timeout, diagnosis_seconds, progress: As in `check_parity`.
 
     Returns:
         The report that passed.

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults
+from keras_pe.export.parity.presentation.remedies import remedy
 from keras_pe.export.parity.presentation.sentences import explain
 from keras_pe.export.parity.reports.document import Statement
 from keras_pe.export.parity.statistics.confidence import rate
@@ -39,8 +40,11 @@ def statements(result: DatasetResult) -> Iterator[Statement]:
 
 def remarks(found: DatasetResults) -> Iterator[Statement]:
     """Yields what there is to say of the check as a whole."""
-    for finding in found.diagnosis.findings if found.diagnosis is not None else ():
+    findings = found.diagnosis.findings if found.diagnosis is not None else ()
+    for finding in findings:
         yield Statement("cause", explain(finding))
+    for sentence in dict.fromkeys(remedy(finding.cause) for finding in findings):
+        yield Statement("remedy", sentence)
     if found.stopped_early:
         yield Statement("stopped", f"after {found.rows:,} rows: as many as stop_after says have failed")
     if found.reused_rows:
