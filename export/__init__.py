@@ -24,6 +24,7 @@ from keras_pe.lazy import lazy_names
 
 if TYPE_CHECKING:
     from keras_pe.export.litert import export_litert
+    from keras_pe.export.model.border import Border
     from keras_pe.export.model.signature.model_signature import model_signature
     from keras_pe.export.model.signature.signature import Signature
     from keras_pe.export.onnx.exporter import export_onnx
@@ -50,6 +51,7 @@ __all__ = [
     "Acceptance",
     "Artifact",
     "Batching",
+    "Border",
     "CaseInfo",
     "CaseResult",
     "Cause",
@@ -101,6 +103,7 @@ __all__ = [
 _LAZY = {
     "Acceptance": "keras_pe.export.parity.work.job",
     "Batching": "keras_pe.export.parity.data.batching",
+    "Border": "keras_pe.export.model.border",
     "CaseInfo": "keras_pe.export.results.check_results",
     "CaseResult": "keras_pe.export.results.runs",
     "Comparison": "keras_pe.export.results.comparison",

@@ -117,7 +117,7 @@ def export(target: TargetFormat, request: Request) -> Artifact:
         require(target.exporter, package, extra=extra)
     with telling_stages(request.progress) as tell:
         request = replace(request, progress=tell)
-        request = replace(request, model=request.loaded())
+        request = request.opened()
         if is_elsewhere():
             artifact = export_elsewhere(partial(_export_here, target), target.format, request)
         else:

@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from keras_pe.export.comparison.inputs.cases import GivenInputs, in_types_of, read_cases
+from keras_pe.export.model.border import Border
 from keras_pe.export.model.saved_file import load_model
 from keras_pe.export.model.signature.model_signature import model_signature
 from keras_pe.export.model.signature.signature import Signature
@@ -24,6 +25,7 @@ class Request:
         sizes: See `model_signature`.
         inputs: Examples of what the model takes, as mappings or as paths of `.npz` files, one or several.
         ranges: See `model_signature`.
+        border: What the artifact takes and returns where that is not what the model does.
         progress: Called with the name of each stage when it starts; True shows them.
     """
 
@@ -33,6 +35,7 @@ class Request:
     sizes: Mapping[str, Sequence[int]] | None = None
     inputs: GivenInputs | Sequence[GivenInputs] | None = None
     ranges: Mapping[str, tuple[float, float]] | None = None
+    border: Border | None = None
     progress: Callable[[str], None] | bool | None = None
 
     def tell(self, stage: str) -> None:
@@ -53,6 +56,18 @@ class Request:
         for case in cases:
             in_types_of(case, signature.inputs)
         return signature
+
+    def opened(self) -> "Request":
+        """Returns the request with the model, loaded where a file was named, and its border around it.
+
+        Raises:
+            FileNotFoundError: If the file is not there.
+            ValueError: If it cannot be loaded, or the border does not fit it.
+        """
+        model = self.loaded()
+        if self.border is None:
+            return replace(self, model=model)
+        return replace(self, model=self.border.around(model, self.input_signature), input_signature=None, border=None)
 
     def loaded(self) -> Any:
         """Returns the model, loaded where a file was named.

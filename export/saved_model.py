@@ -17,6 +17,7 @@ from keras_pe.export.exporting import export
 from keras_pe.export.graph.endpoint import Endpoint
 from keras_pe.export.graph.tensorflow_internals import op_libraries
 from keras_pe.export.graph.view import GraphView
+from keras_pe.export.model.border import Border
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.request import Request
 from keras_pe.export.runtimes.lending import tensorflow_process
@@ -34,6 +35,7 @@ def export_saved_model(
     sizes: Mapping[str, Sequence[int]] | None = None,
     inputs: GivenInputs | Sequence[GivenInputs] | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
+    border: Border | None = None,
     progress: Callable[[str], None] | bool | None = None,
 ) -> Artifact:
     """Exports a Keras model to a SavedModel with the signature `serving_default`.
@@ -53,6 +55,9 @@ def export_saved_model(
             `.npz` file, one or several. The artifact is compared on these, and tells them to `check_parity`.
         ranges: The fair values of an input: the least, and the first above that is not fair. The artifact tells them to
             `check_parity`.
+        border: What the artifact takes and returns where that is not what the model does: another layout or type, a
+            preparation of inputs, some of the outputs or decisions on them. `sizes`, `inputs` and `ranges` are then the
+            artifact's; the model to check it against is `border.around(model)`.
         progress: Called with the name of each stage when it starts; True shows a bar.
 
     Returns:
@@ -64,7 +69,7 @@ def export_saved_model(
         FileExistsError: If something that is not a SavedModel stands at `filepath`.
         ImportError: If a package is missing.
     """
-    return export(_SavedModel(), Request(model, filepath, input_signature, sizes, inputs, ranges, progress))
+    return export(_SavedModel(), Request(model, filepath, input_signature, sizes, inputs, ranges, border, progress))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.exporting import export
 from keras_pe.export.graph.refusals import refuse_state_and_randomness, untraceable
 from keras_pe.export.graph.tracing import Trace, Weight, trace
+from keras_pe.export.model.border import Border
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.onnx.conversion import convert
 from keras_pe.export.onnx.finishing.assembly import assemble, declare_outputs, set_metadata
@@ -39,6 +40,7 @@ def export_onnx(
     sizes: Mapping[str, Sequence[int]] | None = None,
     inputs: GivenInputs | Sequence[GivenInputs] | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
+    border: Border | None = None,
     opset_version: int = opsets.DEFAULT,
     external_data_threshold: int = SELF_CONTAINED,
     half_precision: bool = False,
@@ -61,6 +63,9 @@ def export_onnx(
             `.npz` file, one or several. The artifact is compared on these, and tells them to `check_parity`.
         ranges: The fair values of an input: the least, and the first above that is not fair. The artifact tells them to
             `check_parity`.
+        border: What the artifact takes and returns where that is not what the model does: another layout or type, a
+            preparation of inputs, some of the outputs or decisions on them. `sizes`, `inputs` and `ranges` are then the
+            artifact's; the model to check it against is `border.around(model)`.
         opset_version: The ONNX operator set, 15 to 25.
         external_data_threshold: Bytes of weights above which they are written to a file beside the model, named
             `<file>.<hash of its content>.data`. Below, the one file holds everything.
@@ -81,7 +86,7 @@ def export_onnx(
     if opset_version not in opsets.EXPORTED:
         first, last = opsets.EXPORTED[0], opsets.EXPORTED[-1]
         raise ValueError(f"`opset_version` must be {first} to {last}. Received: {opset_version!r}.")
-    request = Request(model, filepath, input_signature, sizes, inputs, ranges, progress)
+    request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, progress)
     precision = "float16" if half_precision else "float32"
     return export(_Onnx(precision, opset_version, external_data_threshold), request)
 

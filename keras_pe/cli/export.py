@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from keras_pe.cli.border import border_options
 from keras_pe.cli.errors import CouldNotBeTriedError
 from keras_pe.cli.model_file import check_model_file, model_options, prepare_keras
 from keras_pe.cli.sizes import parse_sizes
@@ -16,6 +17,7 @@ from keras_pe.shown import shown_bytes
 if TYPE_CHECKING:
     from keras_pe.export.artifacts.artifact import Artifact
     from keras_pe.export.artifacts.formats import Format
+    from keras_pe.export.model.border import Border
 
 _FORMATS = ("onnx", "tf_saved_model", "litert")
 
@@ -38,6 +40,7 @@ _FORMATS = ("onnx", "tf_saved_model", "litert")
     metavar="NAME=SIZE,SIZE",
     help="Sizes that a dynamic dimension takes, such as height=64,224, where they are not to be found.",
 )
+@border_options
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON, and nothing else.")
 def export(
@@ -47,6 +50,7 @@ def export(
     opset: int | None,
     external_data: bool,
     sizes: tuple[str, ...],
+    border: dict[str, Any],
     modules: tuple[str, ...],
     unsafe: bool,
     as_json: bool,
@@ -73,9 +77,10 @@ def export(
     with telling_stages(not as_json) as stage:
         stage("load")
         loaded = _load(model)
+        wanted = _border(border)
         for format, place in places.items():
             try:
-                artifacts.append(_export(format, loaded, place, opset, external_data, given, stage))
+                artifacts.append(_export(format, loaded, place, opset, external_data, given, wanted, stage))
             except click.ClickException as error:
                 errors.append(error)
     if as_json:
@@ -114,6 +119,18 @@ def _load(path: Path) -> Any:
         raise CouldNotBeTriedError(str(error)) from error
 
 
+def _border(fields: dict[str, Any]) -> "Border | None":
+    from keras_pe.export import Border
+
+    if not fields:
+        return None
+    steps = {name: _load(file) for name, file in fields.get("preprocessing", {}).items()}
+    try:
+        return Border(**{**fields, **({"preprocessing": steps} if steps else {})})
+    except ValueError as error:
+        raise CouldNotBeTriedError(str(error)) from error
+
+
 def _export(
     format: "Format",
     model: Any,
@@ -121,6 +138,7 @@ def _export(
     opset: int | None,
     external_data: bool,
     sizes: dict[str, tuple[int, ...]],
+    border: "Border | None",
     stage: Callable[[str], None],
 ) -> "Artifact":
     """Exports to one format.
@@ -135,7 +153,7 @@ def _export(
         "tf_saved_model": export.export_saved_model,
         "litert": export.export_litert,
     }
-    options: dict[str, Any] = {"sizes": sizes, "progress": lambda name: stage(f"{format}: {name}")}
+    options: dict[str, Any] = {"sizes": sizes, "border": border, "progress": lambda name: stage(f"{format}: {name}")}
     if format == "onnx":
         options |= {"opset_version": opset} if opset is not None else {}
         options |= {"external_data_threshold": 0} if external_data else {}

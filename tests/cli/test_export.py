@@ -42,6 +42,25 @@ def test_several_formats_share_the_beginning_of_their_names(model: Path, tmp_pat
     assert (tmp_path / "out" / "saved_model.pb").is_file()
 
 
+@pytest.mark.slow
+def test_the_border_of_an_artifact_is_told_by_name(model: Path, tmp_path: Path) -> None:
+    doubled = tmp_path / "doubled.keras"
+    keras.Sequential([keras.Input((None, 4)), keras.layers.Rescaling(2.0)]).save(doubled)
+    border = ["--batch", 3, "--dtype", "values=uint8", "--preprocessing", f"values={doubled}", "--output", "label=out"]
+    result = run(model, tmp_path / "out.onnx", *border, "--postprocessing", "label=argmax", "--json")
+    assert result.exit_code == 0, result.output
+    (written,) = json.loads(result.stdout)
+    assert written["inputs"] == [{"name": "values", "shape": [3, "length", 4], "dtype": "uint8"}]
+    assert written["outputs"] == [{"name": "label", "shape": [3, "length"], "dtype": "int32"}]
+
+
+def test_a_border_that_is_not_written_as_one_cannot_be_tried(model: Path, tmp_path: Path) -> None:
+    result = run(model, tmp_path / "out.onnx", "--dtype", "uint8")
+    assert (result.exit_code, "--dtype must be NAME=VALUE. Received: uint8." in result.stderr) == (2, True)
+    result = run(model, tmp_path / "out.onnx", "--layout", "values=nchw")
+    assert (result.exit_code, "Received: 'values': 'nchw'" in result.stderr) == (2, True)
+
+
 def test_a_truncated_model_cannot_be_tried_and_says_which_file(model: Path, tmp_path: Path) -> None:
     model.write_bytes(model.read_bytes()[:1000])
     result = run(model, tmp_path / "out.onnx")

@@ -1,0 +1,167 @@
+"""What an artifact takes and returns where that is not what the model does: one model around another."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from keras_pe.export.model.signature.declared import (
+    declared_arguments,
+    is_declared,
+    output_names,
+    spec_dtype,
+    spec_shape,
+)
+from keras_pe.export.model.signature.model_signature import model_signature
+from keras_pe.export.model.signature.names import sanitize, unique
+from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.watch.nesting import leaves, map_leaves
+from keras_pe.protocols import Model
+
+LAYOUTS = ("channels_first", "channels_last")
+DECISIONS = ("argmax", "softmax", "sigmoid")
+
+
+@dataclass(frozen=True)
+class Border:
+    """What stands between an artifact and its model. Names are those of the artifact.
+
+    An input goes the way of the fields from the top, an output that from the bottom: it is selected, decided on, and
+    then brought into its layout.
+
+    Attributes:
+        batch: The one size of the first dimension of every input. By default it is what the model has.
+        dtypes: Types of inputs in the artifact, such as `{"image": "uint8"}`.
+        layout: "channels_first" or "channels_last", of inputs and outputs that have it in the artifact and the other
+            one in the model.
+        preprocessing: A layer, or a function of `keras.ops`, that an input goes through before the model.
+        outputs: The outputs of the artifact: names, or new names and the model's own. By default all of the model's.
+        postprocessing: What an output goes through: "argmax", "softmax", "sigmoid", of the last axis; "top5", or any
+            other count, which returns the indices under the output's name and their values under `<name>_values`; a
+            layer, or a function of `keras.ops`.
+
+    Raises:
+        ValueError: If a field has a value that is not listed here.
+    """
+
+    batch: int | None = None
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    layout: Mapping[str, str] = field(default_factory=dict)
+    preprocessing: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    outputs: Sequence[str] | Mapping[str, str] | None = None
+    postprocessing: Mapping[str, str | Callable[[Any], Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuses what is not listed."""
+        for name, layout in self.layout.items():
+            if layout not in LAYOUTS:
+                raise ValueError(f"`layout` must be one of {', '.join(LAYOUTS)}. Received: {name!r}: {layout!r}.")
+        for name, step in self.postprocessing.items():
+            if isinstance(step, str) and step not in DECISIONS and _count(step) is None:
+                known = f"{', '.join(DECISIONS)}, top and a count such as top5, or a layer"
+                raise ValueError(f"`postprocessing` must be one of {known}. Received: {name!r}: {step!r}.")
+
+    def around(self, model: Model, input_signature: Any = None) -> Any:
+        """Returns the model that takes and returns what the artifact does, with the weights of the given one.
+
+        Args:
+            model: A built `keras.Model`.
+            input_signature: As in `model_signature`, of the given model.
+
+        Raises:
+            ValueError: If a name is none of the model's.
+        """
+        import keras
+
+        arguments, names = _arguments(model, input_signature)
+        specs = dict(zip(names, (spec for _, spec in leaves(arguments)), strict=True))
+        for title in ("dtypes", "preprocessing"):
+            _check_names(title, getattr(self, title), names)
+        inputs = {name: self._input(name, spec) for name, spec in specs.items()}
+        remaining = iter(self._to_model(name, inputs[name], spec_dtype(spec, name)) for name, spec in specs.items())
+        results = model(*map_leaves(arguments, lambda _: next(remaining)))
+        own = unique(map(sanitize, output_names(model, results)), taken=names)
+        outputs = self._outputs(dict(zip(own, (y for _, y in leaves(results)), strict=True)))
+        _check_names("layout", self.layout, [*names, *outputs])
+        outputs = {name: _relaid(y, self.layout.get(name)) for name, y in outputs.items()}
+        return keras.Model(inputs, outputs, name=model.name)
+
+    def _input(self, name: str, spec: Any) -> Any:
+        import keras
+
+        shape = [dim if isinstance(dim, int) else None for dim in spec_shape(spec, name)]
+        if self.batch is not None and shape:
+            shape[0] = self.batch
+        if self.layout.get(name) == "channels_first":
+            shape = [shape[0], shape[-1], *shape[1:-1]]
+        elif name in self.layout:
+            shape = [shape[0], *shape[2:], shape[1]]
+        return keras.Input(batch_shape=tuple(shape), dtype=self.dtypes.get(name, spec_dtype(spec, name)), name=name)
+
+    def _to_model(self, name: str, x: Any, dtype: str) -> Any:
+        from keras import ops
+
+        if name in self.layout:
+            x = _relaid(x, next(layout for layout in LAYOUTS if layout != self.layout[name]))
+        if name in self.preprocessing:
+            x = self.preprocessing[name](x)
+        return x if x.dtype == dtype else ops.cast(x, dtype)
+
+    def _outputs(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the outputs that were chosen, decided on."""
+        wanted = own.keys() if self.outputs is None else self.outputs
+        chosen = dict(wanted) if isinstance(wanted, Mapping) else {name: name for name in wanted}
+        _check_names("outputs", chosen.values(), own)
+        _check_names("postprocessing", self.postprocessing, chosen)
+        found: dict[str, Any] = {}
+        for name, old in chosen.items():
+            found |= _decided(name, own[old], self.postprocessing.get(name))
+        return found
+
+
+def _arguments(model: Any, input_signature: Any) -> tuple[Any, list[str]]:
+    """Returns the positional arguments of the model, a spec at each leaf, and the names that an artifact gives them."""
+    if isinstance(input_signature, Signature) or (input_signature is None and not is_declared(model)):
+        signature = model_signature(model, input_signature)
+        specs = {spec.name: spec for spec in signature.inputs}
+        return map_leaves(signature.arguments, specs.__getitem__), list(specs)
+    arguments, names = declared_arguments(model, input_signature)
+    return arguments, unique(map(sanitize, names))
+
+
+def _check_names(title: str, given: Any, known: Any) -> None:
+    if unknown := set(given) - set(known):
+        raise ValueError(f"`{title}` must be of {', '.join(known)}. Received: {', '.join(sorted(unknown))}.")
+
+
+def _relaid(x: Any, layout: str | None) -> Any:
+    """Returns a tensor of the other layout in this one."""
+    from keras import ops
+
+    if layout is None:
+        return x
+    inner = range(1, len(x.shape))
+    order = [inner[-1], *inner[:-1]] if layout == "channels_first" else [*inner[1:], inner[0]]
+    return ops.transpose(x, [0, *order])
+
+
+def _decided(name: str, y: Any, step: str | Callable[[Any], Any] | None) -> dict[str, Any]:
+    """Returns what an output becomes, by the names of what is returned."""
+    from keras import ops
+
+    if step is None:
+        return {name: y}
+    if not isinstance(step, str):
+        return {name: step(y)}
+    if step == "argmax":
+        return {name: ops.top_k(y, 1)[1][..., 0]}  # LiteRT has no form of Keras' own
+    count = _count(step)
+    if count is None:
+        return {name: getattr(ops, step)(y)}
+    values, indices = ops.top_k(y, count)
+    return {name: indices, f"{name}_values": values}
+
+
+def _count(step: str) -> int | None:
+    """Returns the number of "top5", None of anything else."""
+    number = step.removeprefix("top")
+    return int(number) if step.startswith("top") and number.isdecimal() and int(number) > 0 else None
