@@ -18,7 +18,7 @@ from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.plain import numbers
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import DisagreementError, ProcessDiedError, UnsupportedError
-from keras_pe.export.messages import first_line
+from keras_pe.export.messages import first_line, sentence
 from keras_pe.export.model.rebuild.registered import local_layer, registering_modules
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import all_layers
@@ -82,7 +82,7 @@ def export_elsewhere(export_here: Callable[[Request], Artifact], format: Format,
         try:
             artifact: Artifact = child.ask("export", export_here, format, given, modules, samples, told=request.tell)
         except ProcessDiedError as error:
-            raise UnsupportedError(format, model.name, f"{error}.") from None
+            raise UnsupportedError(format, model.name, sentence(error)) from None
     return artifact
 
 

@@ -12,6 +12,11 @@ def joined(sentences: Iterable[str]) -> str:
     return " ".join([first, *(sentence[0].upper() + sentence[1:] for sentence in others)])
 
 
+def sentence(said: object) -> str:
+    """Returns what somebody else's error says as a sentence: with one full stop at its end, its own or ours."""
+    return f"{str(said).rstrip(' .')}."
+
+
 def first_line(error: BaseException | None) -> str:
     """Returns what an error says in its first line, without the full stop.
 

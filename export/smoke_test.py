@@ -25,6 +25,7 @@ from keras_pe.export.errors import (
     RuntimeFailedError,
     RuntimeRefusedError,
 )
+from keras_pe.export.messages import sentence
 from keras_pe.export.model.rebuild.precision import half_dtypes
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import all_layers
@@ -80,7 +81,8 @@ def check_artifact(
     try:
         runner.load(path, spec)
     except RuntimeFailedError as error:
-        raise InvalidArtifactError(format, reference.name, f"the runtime does not open it: {error}.") from error
+        reason = sentence(f"the runtime does not open it: {error}")
+        raise InvalidArtifactError(format, reference.name, reason) from error
     actual, expected = ({spec.name for spec in specs} for specs in (runner.inputs, reference.inputs))
     if actual != expected:
         reason = f"it takes {sorted(actual)}, the model {sorted(expected)}."
@@ -216,4 +218,4 @@ def _run_both(run: Run, expect: Run, cases: Sequence[Case]) -> tuple[Case, Array
 
 
 def _not_run(format: Format, name: str, error: RuntimeFailedError) -> InvalidArtifactError:
-    return InvalidArtifactError(format, name, f"the runtime opens it and does not run it: {error}.")
+    return InvalidArtifactError(format, name, sentence(f"the runtime opens it and does not run it: {error}"))

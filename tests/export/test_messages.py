@@ -3,12 +3,16 @@
 import keras
 import pytest
 
-from keras_pe.export.messages import first_line, joined
+from keras_pe.export.messages import first_line, joined, sentence
 
 
 def test_each_reason_is_said_once_and_begins_as_a_sentence_but_for_the_first() -> None:
     reasons = joined(["operator 'A' has no form.", "operator 'B' has no form.", "operator 'A' has no form."])
     assert reasons == "operator 'A' has no form. Operator 'B' has no form."
+
+
+def test_a_sentence_ends_in_one_full_stop_whoever_wrote_it() -> None:
+    assert sentence("it failed.") == sentence(ValueError("it failed")) == "it failed."
 
 
 def test_what_an_error_says_is_its_first_line() -> None:

@@ -18,10 +18,15 @@ _QUANTIZED = (
     "in float32."
 )
 
+_NOT_LOADED = (
+    "Export again where the file is not whole; else for this runtime, with an older opset_version, or take a runtime "
+    "that knows the operator named."
+)
+
 REMEDIES: Mapping[Cause, str] = {
     Cause.CRASH: "Try another release of the runtime, or its optimizations off; report it there with the bundle.",
     Cause.HANG: "Give it more time (--timeout); if that does not help, try smaller inputs or another release.",
-    Cause.NOT_LOADED: "Export for this runtime: an older opset_version, or a runtime that knows the operator named.",
+    Cause.NOT_LOADED: _NOT_LOADED,
     Cause.MISSING_OUTPUT: _OUTPUTS,
     Cause.EXTRA_OUTPUT: _OUTPUTS,
     Cause.RENAMED_OUTPUT: _OUTPUTS,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from keras_pe.export.messages import sentence
 from keras_pe.export.parity.presentation.groups import Group, group_results
 from keras_pe.export.parity.presentation.remedies import remedy
 from keras_pe.export.parity.presentation.tables import describe_problem, number
@@ -22,11 +23,12 @@ def statements(reference: str, group: Group) -> Iterator[Statement]:
         rest = result.findings[_MOST_CAUSES:]
         places = ", ".join(dict.fromkeys(repr(each.layer or each.output or str(each.cause)) for each in rest))
         yield Statement("cause", f"and {len(rest)} more: {places}.")
-    for sentence in dict.fromkeys(remedy(finding.cause) for finding in shown):
-        yield Statement("remedy", sentence)
+    for way_out in dict.fromkeys(remedy(finding.cause) for finding in shown):
+        yield Statement("remedy", way_out)
     if result.proof is not None:
         yield Statement("proof", prove(result.proof))
-    if result.error:
+    said = " ".join(finding.evidence for finding in shown)
+    if result.error and sentence(result.error) not in said:
         yield Statement("error", f"{result.status}: {result.error}")
     worst = group.worst
     if worst is not None and not worst[2].passed:
@@ -73,8 +75,8 @@ def remarks(found: CheckResults) -> Iterator[Statement]:
     for skipped in found.skipped:
         yield Statement("skipped", f"{skipped.runtime}. Install it with: {skipped.install}")
     groups = [group for group in group_results(found.results) if group.first.names]
-    for sentence in dict.fromkeys(name_matches(group.artifact or group.name, group.first) for group in groups):
-        yield Statement("", sentence)
+    for matches in dict.fromkeys(name_matches(group.artifact or group.name, group.first) for group in groups):
+        yield Statement("", matches)
     for runtime, providers in {each.runtime: each.providers for each in found.results}.items():
         if set(providers) - {_ON_THE_CPU}:
             placed = ", ".join(f"{count} nodes on {provider}" for provider, count in sorted(providers.items()))

@@ -13,7 +13,7 @@ from typing import Any
 from keras_pe.export.comparison.references.opening import open_reference
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.errors import RuntimeFailedError
-from keras_pe.export.messages import first_line
+from keras_pe.export.messages import first_line, sentence
 from keras_pe.export.model.saved_file import is_saved_model, load_model
 from keras_pe.export.parity.data.batching import Batch
 from keras_pe.export.parity.work.here import Here
@@ -128,7 +128,7 @@ def _open_reference(job: Job) -> Reference:
     try:
         return open_reference(model, job.input_signature, job.timeout, compiled=True)
     except RuntimeFailedError as error:
-        raise ValueError(f"`model` must load. Received: {path}, which does not: {error}.") from error
+        raise ValueError(sentence(f"`model` must load. Received: {path}, which does not: {error}")) from error
 
 
 def _load_model(path: Path, modules: Sequence[str]) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.messages import sentence
 from keras_pe.export.parity.diagnosis.causes.sizes import (
     agrees_at,
     first_sizes,
@@ -23,7 +24,7 @@ def process_end(probe: Probe) -> Iterator[Finding]:
     """A runtime that took its process with it, did not answer, or could not open the artifact."""
     causes = {RunStatus.CRASHED: Cause.CRASH, RunStatus.HUNG: Cause.HANG, RunStatus.NOT_LOADED: Cause.NOT_LOADED}
     if probe.result.status in causes:
-        yield Finding(causes[probe.result.status], f"{probe.result.error}.")
+        yield Finding(causes[probe.result.status], sentence(probe.result.error))
 
 
 def non_determinism(probe: Probe) -> Iterator[Finding]:
