@@ -17,8 +17,6 @@ from tests.export.parity.presentation.samples import ALL
 from tests.export.runtimes.external.present import leave_out
 from tests.source_tree import ROOT
 
-pytestmark = pytest.mark.slow
-
 QUESTIONS = {
     "add positions to my model": "how-to/add-positions",
     "images or video": "how-to/images-and-video",
@@ -87,6 +85,7 @@ class Links(HTMLParser):
         self.links += [given[name] or "" for name in ("href", "src") if name in given]
 
 
+@pytest.mark.slow
 def test_every_link_inside_the_site_leads_somewhere(site: Path) -> None:
     pages = {path: Links(path) for path in site.rglob("*.html") if "_static" not in path.parts}
     assert len(pages) > 40
@@ -103,6 +102,7 @@ def test_every_link_inside_the_site_leads_somewhere(site: Path) -> None:
     assert broken == []
 
 
+@pytest.mark.slow
 def test_every_question_is_two_clicks_from_the_start_page(site: Path) -> None:
     listed = Links(site / "how-to" / "index.html").links
     assert "how-to/index.html" in Links(site / "index.html").links
@@ -110,6 +110,7 @@ def test_every_question_is_two_clicks_from_the_start_page(site: Path) -> None:
         assert f"{page.removeprefix('how-to/')}.html" in listed
 
 
+@pytest.mark.slow
 def test_the_search_finds_the_page_of_each_question_among_the_first_three(site: Path) -> None:
     if shutil.which("node") is None:
         leave_out("the site's search runs in Node: apt-get install nodejs")
@@ -133,6 +134,7 @@ def look(pages: Iterable[Path], pictures: str = "") -> list[str]:
     return list(json.loads(found))
 
 
+@pytest.mark.slow
 def test_a_browser_finds_nothing_wrong_with_the_pages_that_differ_in_form(site: Path) -> None:
     names = ("index", "search", "gallery", "how-to/failing-check", "reference/conventions", "reference/check")
     assert look(site / f"{name}.html" for name in names) == []
@@ -143,12 +145,14 @@ def test_a_browser_finds_nothing_wrong_with_any_page(site: Path) -> None:
     assert look(path for path in sorted(site.rglob("*.html")) if "_static" not in path.parts) == []
 
 
+@pytest.mark.slow
 def test_a_browser_finds_nothing_wrong_with_a_report(tmp_path: Path) -> None:
     for name, report in ALL.items():
         report.save(tmp_path / f"{name}.html")
     assert look(sorted(tmp_path.glob("*.html"))) == []
 
 
+@pytest.mark.slow
 def test_a_page_of_the_reference_shows_signatures_and_sections(site: Path) -> None:
     page = (site / "reference" / "layers.html").read_text("utf-8")
     assert 'id="keras_pe.SinusoidalPositionEncoding"' in page
