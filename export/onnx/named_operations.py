@@ -9,13 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from keras_pe.export.model.watch.keras_internals import replaced_operations
+from keras_pe.export.onnx.attention import attention
 from keras_pe.export.onnx.operator_calls import call_operator
 
 
 def named_operations() -> contextlib.AbstractContextManager[None]:
     """Lets `keras.ops`, and with it the layers, be traced so in this thread, where a runtime computes the same."""
     return replaced_operations(
-        nn={"gelu": _gelu, "hard_silu": _hard_silu},
+        nn={"gelu": _gelu, "hard_silu": _hard_silu, "dot_product_attention": attention},
         normalizations={"layer_normalization": _layer_normalization, "rms_normalization": _rms_normalization},
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.layout import LAYOUTS_KEY, layouts_to_json
 from keras_pe.export.graph.tracing import Trace, Weight
+from keras_pe.export.onnx.finishing.bias_before_split import add_biases_before_splits
 from keras_pe.export.onnx.finishing.canonical import all_nodes, bodies, make_canonical
 from keras_pe.export.onnx.finishing.dense_as_matmul import remove_flattening
 from keras_pe.export.onnx.finishing.pads import keep_pads
@@ -34,7 +35,9 @@ def assemble(proto: Any, trace: Trace) -> tuple[Any, list[Weight]]:
     keep_pads(graph, next(opset.version for opset in proto.opset_import if opset.domain in ("", "ai.onnx")))
     keep_sparse_windows(graph)
     weights = {weight.name: weight for weight in trace.weights}
-    layouts = store_as_read(graph, {name: weight.shape for name, weight in weights.items()})
+    shapes = {name: weight.shape for name, weight in weights.items()}
+    add_biases_before_splits(graph, shapes)
+    layouts = store_as_read(graph, shapes)
     weights |= {name: replace(weights[name], layout=layout) for name, layout in layouts.items()}
     renamed = make_canonical(graph, [*(s.name for s in (*signature.inputs, *signature.outputs)), *weights])
     domains = {node.domain for node in all_nodes(graph)}

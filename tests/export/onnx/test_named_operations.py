@@ -115,3 +115,36 @@ def test_a_convolutional_network_is_transposed_at_its_ends_alone(activation, tmp
     assert operators["Transpose"] <= 2
     operators = _operators(_model(*block, L.GlobalAveragePooling2D(), L.Dense(2), shape=(12, 12, 3)), tmp_path)
     assert operators["Transpose"] == 1
+
+
+def test_masked_attention_adds_a_mask_that_is_made_once_and_answers_as_keras_does(tmp_path):
+    import onnxruntime
+
+    keras.utils.set_random_seed(0)
+    inputs, mask = keras.Input((5, 8), name="x"), keras.Input((5, 5), dtype="bool", name="mask")
+    x = inputs
+    for is_causal in (False, False, True):
+        x = x + L.MultiHeadAttention(2, 4)(x, x, attention_mask=mask, use_causal_mask=is_causal)
+    model = keras.Model([inputs, mask], x)
+    path = export_onnx(model, tmp_path / "model.onnx").path
+    operators = collections.Counter(node.op_type for node in onnx.load(path).graph.node)
+    assert operators["Where"] == 2  # with and without what comes later
+    assert operators["And"] <= 1
+    rng = np.random.default_rng(0)
+    given = {"x": rng.normal(size=(2, 5, 8)).astype("float32"), "mask": rng.random((2, 5, 5)) < 0.5}
+    given["mask"][0, 1] = False  # a query that may see nothing takes the mean of all
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    # Sums of at most eight products of numbers around one, in six products a layer: 2**-24 each.
+    np.testing.assert_allclose(session.run(None, given)[0], np.asarray(model(given)), rtol=0, atol=200 * 2**-24)
+
+
+def test_the_bias_of_a_projection_is_added_before_its_result_is_split(tmp_path):
+    inputs = keras.Input((None, 8))
+    x = L.MultiHeadAttention(2, 4)(inputs, inputs)
+    split = L.EinsumDense("abc,cde->abde", (None, 2, 4), bias_axes="de")
+    model = keras.Model(inputs, L.EinsumDense("abc,cde->abde", (None, 2, 4), bias_axes="d")(x) * split(x))
+    graph = onnx.load(export_onnx(model, tmp_path / "model.onnx").path).graph
+    producers = {name: node.op_type for node in graph.node for name in node.output}
+    sums = [node for node in graph.node if node.op_type == "Add"]
+    before = [producers[name] for node in sums for name in node.input if name in producers]
+    assert sorted(before) == ["MatMul"] * 5 + ["Reshape"]  # that of a bias of the heads alone
