@@ -14,6 +14,7 @@ from keras_pe.export.onnx.finishing.dense_as_matmul import remove_flattening
 from keras_pe.export.onnx.finishing.pads import keep_pads
 from keras_pe.export.onnx.finishing.sparse_windows import keep_sparse_windows
 from keras_pe.export.onnx.finishing.weight_layouts import store_as_read
+from keras_pe.export.onnx.finishing.zero_sizes import take_zero_sizes
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.publishing.metadata import LAYERS_KEY
 from keras_pe.version import __version__
@@ -34,6 +35,7 @@ def assemble(proto: Any, trace: Trace) -> tuple[Any, list[Weight]]:
     graph.name = "model"
     keep_pads(graph, next(opset.version for opset in proto.opset_import if opset.domain in ("", "ai.onnx")))
     keep_sparse_windows(graph)
+    take_zero_sizes(graph)
     weights = {weight.name: weight for weight in trace.weights}
     shapes = {name: weight.shape for name, weight in weights.items()}
     add_biases_before_splits(graph, shapes)

@@ -1,0 +1,48 @@
+"""Reshapes to a computed size of zero: a 0 copies a size of what is reshaped, unless `allowzero` is set."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from keras_pe.export.onnx.finishing.canonical import bodies
+
+_REARRANGING = ("Cast", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze")  # they compute no size of their own
+
+
+def take_zero_sizes(graph: Any) -> None:
+    """Lets the Reshapes of an `onnx.GraphProto` take a size of zero, in place.
+
+    Left as they are: a constant shape, one with a size to infer, and one of sizes of the very tensor, which a runtime
+    may know a faster form of.
+    """
+    from onnx import TensorProto, helper, numpy_helper
+
+    producers = {output: node for node in graph.node for output in node.output}
+    constants = {
+        tensor.name: numpy_helper.to_array(tensor)
+        for tensor in graph.initializer
+        if tensor.data_type in (TensorProto.INT32, TensorProto.INT64) and len(tensor.dims) <= 1
+    }
+    for node in graph.node:
+        for body in bodies(node):
+            take_zero_sizes(body)
+        if node.op_type == "Reshape" and node.input[1] not in constants:
+            sources = list(_sources(node.input[1], producers))
+            least = min((constants[name].min(initial=1) for name in sources if name in constants), default=1)
+            if least > 0 and any(name not in constants and name != node.input[0] for name in sources):
+                node.attribute.append(helper.make_attribute("allowzero", 1))
+
+
+def _sources(shape: str, producers: Mapping[str, Any]) -> Iterator[str]:
+    """Yields what a shape is made of: constants, tensors whose sizes these are, and what else is computed."""
+    waiting = [shape]
+    while waiting:
+        name = waiting.pop()
+        node = producers.get(name)
+        if node is None:
+            yield name
+        elif node.op_type == "Concat":
+            waiting += node.input
+        elif node.op_type in _REARRANGING:
+            waiting.append(node.input[0])
+        else:
+            yield node.input[0] if node.op_type == "Shape" else name

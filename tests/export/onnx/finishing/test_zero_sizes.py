@@ -1,0 +1,31 @@
+"""A size that is computed may be zero."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from tests.export.onnx.exported import opened
+
+
+def call(x: Any) -> tuple[Any, ...]:
+    """Returns the rows that are positive, with their columns in pairs, and all steps of all rows as one axis."""
+    kept = tf.boolean_mask(x[:, 0], x[:, 0, 0] > 0)
+    count = tf.shape(kept)[0]
+    batch, steps = ops.shape(x)[:2]
+    halves = ops.reshape(ops.transpose(x, (2, 0, 1)), (batch, 2, steps, 2))
+    return ops.reshape(ops.transpose(kept), (count, 2, 2)), ops.reshape(x, (batch * steps, 4)), halves
+
+
+@pytest.mark.slow
+def test_a_computed_size_may_be_zero(tmp_path: Path) -> None:
+    run = opened(call, [keras.InputSpec(shape=(None, None, 4), dtype="float32")], tmp_path)
+    for batch, steps, sign in ((3, 2, 1), (3, 2, -1), (0, 2, 1), (2, 5, 1)):
+        x = sign * np.random.default_rng(0).uniform(1, 2, (batch, steps, 4)).astype("float32")
+        for actual, truth in zip(run([x]), call(x), strict=True):
+            np.testing.assert_array_equal(actual, truth, strict=False)
+            assert actual.shape == truth.shape
