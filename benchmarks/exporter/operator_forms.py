@@ -24,21 +24,16 @@ _OPSET = 18
 # Each form: operator, inputs, output, attributes. "x" goes in, "y" comes out.
 Form = Sequence[tuple[Any, ...]]
 
-_TAIL = [
-    ("Add", "v epsilon", "ve"),
-    ("Sqrt", "ve", "deviation"),
-    ("Div", "d deviation", "n"),
-    ("Mul", "n gamma", "ng"),
-    ("Add", "ng beta", "y"),
-]
 _CENTERED = [("ReduceMean", "x last", "m"), ("Sub", "x m", "d")]
+_PRODUCTS = ("Mul", "d d", "squares")
+_POWERS = ("Pow", "d two", "squares")
+_DEVIATION = [("ReduceMean", "squares last", "v"), ("Add", "v epsilon", "ve"), ("Sqrt", "ve", "deviation")]
+_QUOTIENT = [("Div", "d deviation", "n"), ("Mul", "n gamma", "ng"), ("Add", "ng beta", "y")]
 NORMALIZATIONS: dict[str, Form] = {
     "as TensorFlow traces it": [
         *_CENTERED,
-        ("Mul", "d d", "squares"),
-        ("ReduceMean", "squares last", "v"),
-        ("Add", "v epsilon", "ve"),
-        ("Sqrt", "ve", "deviation"),
+        _PRODUCTS,
+        *_DEVIATION,
         ("Reciprocal", "deviation", "r"),
         ("Mul", "r gamma", "scale"),
         ("Mul", "x scale", "xs"),
@@ -47,8 +42,8 @@ NORMALIZATIONS: dict[str, Form] = {
         ("Add", "xs offset", "y"),
     ],
     "LayerNormalization": [("LayerNormalization", "x gamma beta", "y", {"epsilon": _EPSILON})],
-    "fused spelling (Pow)": [*_CENTERED, ("Pow", "d two", "squares"), ("ReduceMean", "squares last", "v"), *_TAIL],
-    "products (Mul)": [*_CENTERED, ("Mul", "d d", "squares"), ("ReduceMean", "squares last", "v"), *_TAIL],
+    "fused spelling (Pow)": [*_CENTERED, _POWERS, *_DEVIATION, *_QUOTIENT],
+    "products (Mul)": [*_CENTERED, _PRODUCTS, *_DEVIATION, *_QUOTIENT],
 }
 GELUS: dict[str, Form] = {
     "as TensorFlow traces it": [
