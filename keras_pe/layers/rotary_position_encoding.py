@@ -5,13 +5,14 @@ from types import SimpleNamespace
 from typing import Any, get_args
 
 import keras
-import numpy as np
 from keras import ops
 
-from keras_pe.layers.axis_encoding import Axis, AxisEncoding, axis_encoding, reach
+from keras_pe.layers.axis_encoding import reach
 from keras_pe.layers.base import PositionLayer
-from keras_pe.layers.call_arguments import Positions, Shape, per_axis
+from keras_pe.layers.call_arguments import Shape, per_axis
 from keras_pe.layers.configuration import is_integer, plain
+from keras_pe.layers.head_axes import HeadAxes
+from keras_pe.layers.rotary_signal import Growth, RotarySignal, pairs_of_sections
 from keras_pe.rotations.concrete import outside_of_traces
 from keras_pe.rotations.digits import split
 from keras_pe.rotations.pairs import turn_pairs
@@ -36,10 +37,13 @@ class RotaryPositionEncoding(PositionLayer):
         rotary_dim: How many of the channels are turned, the first ones; the others stay. None: all.
         scaling: How rates are stretched to longer texts: `{"rope_type": "yarn", "factor": 4.0, ...}`, with the names of
             Hugging Face's configurations, or None. See `keras_pe.rope_timescales`. "longrope" without a `length` takes
-            the rates of the long where an example has a position beyond the original length in the call.
+            the rates of the long where an example has a position beyond the original length in the call. "xpos" needs
+            `max_length`, and queries and keys in one call: they are scaled in opposite ways.
         sections: With several positions for each token or image patch, the number of pairs that turn by each, side by
             side. None: equally many.
         shared_rates: Whether the sections share one sequence of rates (Qwen2-VL), or each begins anew (Flux, vision).
+        interleave_sections: Whether pairs belong to the sections in turns, as far as these go, the rest to the first
+            (Qwen3-VL's `mrope_interleaved`), and do not stand side by side.
         sequence_axis: Axis of the inputs along which positions run, or several.
         feature_axis: Axis of the channels of a head.
         max_length: None takes any length. An integer, or one per axis of positions, bounds it and gives a faster graph.
@@ -62,7 +66,7 @@ class RotaryPositionEncoding(PositionLayer):
 
     Source:
         Su et al., "RoFormer", arXiv 2104.09864; transformers 5.23.0, modeling_rope_utils.py; for sections Wang et al.,
-        "Qwen2-VL", arXiv 2409.12191.
+        "Qwen2-VL", arXiv 2409.12191; for "xpos" Sun et al., arXiv 2212.10554, and flash-attn 2.8.3, layers/rotary.py.
 
     >>> import numpy as np
     >>> layer = RotaryPositionEncoding()
@@ -82,6 +86,7 @@ class RotaryPositionEncoding(PositionLayer):
         scaling: Mapping[str, Any] | None = None,
         sections: Sequence[int] | None = None,
         shared_rates: bool = False,
+        interleave_sections: bool = False,
         sequence_axis: int | Sequence[int] = 1,
         feature_axis: int = -1,
         max_length: int | Sequence[int] | None = None,
@@ -98,11 +103,11 @@ class RotaryPositionEncoding(PositionLayer):
         self.rotary_dim = rotary_dim if rotary_dim is None else _check_count("rotary_dim", rotary_dim, 2)
         self.sections = None if sections is None else tuple(_check_count("sections", each) for each in sections)
         self.shared_rates = bool(shared_rates)
-        axes = sequence_axis if isinstance(sequence_axis, Sequence) else (sequence_axis,)
-        self.sequence_axis = tuple(_check_axis(each) for each in axes)
-        self.feature_axis = feature_axis
+        self.interleave_sections = bool(interleave_sections)
+        self._head = HeadAxes.checked(sequence_axis, feature_axis)
+        self.sequence_axis, self.feature_axis = self._head
         # Behind a namespace: TensorFlow wraps the containers of a layer, and refuses to save keys that are no strings.
-        self._held = SimpleNamespace(scaling=None if scaling is None else dict(scaling), encodings={})
+        self._held = SimpleNamespace(scaling=None if scaling is None else dict(scaling), signals={})
         if self.sections and len(self.sequence_axis) not in (1, len(self.sections)):
             raise ValueError(
                 f"`sections` must be one for each axis of `sequence_axis`. Received: {sections=}, {sequence_axis=}."
@@ -149,12 +154,13 @@ class RotaryPositionEncoding(PositionLayer):
             "scaling": self.scaling,
             "sections": plain(self.sections),
             "shared_rates": self.shared_rates,
+            "interleave_sections": self.interleave_sections,
             "sequence_axis": plain(self.sequence_axis),
             "feature_axis": self.feature_axis,
         }
 
     def build(self, queries_shape: Shape) -> None:
-        self._check_shape(queries_shape)
+        self._head.check(queries_shape)
         self._axes = self._axes or self._axes_of(queries_shape, None)
         channels = int(queries_shape[self.feature_axis])  # type: ignore[arg-type]
         self._rotated = channels if self.rotary_dim is None else self.rotary_dim
@@ -164,48 +170,34 @@ class RotaryPositionEncoding(PositionLayer):
                 f"Received: rotary_dim={self.rotary_dim}."
             )
         self.input_spec = keras.layers.InputSpec(axes={self.feature_axis: channels})
-        self._encodings(self._axes)
+        self._signal(self._axes)
 
     def call(self, queries: Any, keys: Any = None, positions: Any = None, start_index: Any = None) -> Any:
-        self._check_keys(queries, keys)
+        if keys is not None:
+            self._head.check_keys(queries, keys)
         given = self._positions_of_axes(queries, ops.shape(queries), positions, start_index)
-        sin, cos = self._rotation(queries, given)
-        rotated = tuple(self._rotate(each, sin, cos) for each in (queries, keys) if each is not None)
-        return rotated[0] if keys is None else rotated
+        signal, growth = self._signal(len(given))
+        rank = len(queries.shape)
+        parts = [self._head.along(axis, signal.at(axis, *each), rank) for axis, each in enumerate(given)]
+        turns = [self._in_order(half, signal, queries) for half in zip(*map(split, parts), strict=True)]
+        if growth is None:
+            return self._turned(queries, keys, turns, turns)
+        factors = self._head.along(0, growth.factors(*given[0]), rank)
+        return self._turned(queries, keys, [each * factors for each in turns], [each / factors for each in turns])
 
     def compute_output_spec(
         self, queries: Any, keys: Any = None, positions: Any = None, start_index: Any = None
     ) -> Any:
         """Returns shapes and dtypes of the outputs; what is known of the arguments is checked as in a call."""
-        self._check_shape(queries.shape)
-        self._check_keys(queries, keys)
+        self._head.check(queries.shape)
+        if keys is not None:
+            self._head.check_keys(queries, keys)
         self._check_call(queries, positions, start_index)
         rotated = tuple(keras.KerasTensor(x.shape, self.compute_dtype) for x in (queries, keys) if x is not None)
         return rotated[0] if keys is None else rotated
 
     def compute_output_shape(self, queries_shape: Shape, keys_shape: Shape | None = None) -> Any:
         return queries_shape if keys_shape is None else (queries_shape, keys_shape)
-
-    def _check_shape(self, shape: Shape) -> None:
-        rank = len(shape)
-        features = self.feature_axis % rank if -rank <= self.feature_axis < rank else 0
-        places = [each % rank if each < rank else 0 for each in self.sequence_axis]
-        if not features or 0 in places or len({features, *places}) <= len(places) or not shape[features]:
-            raise ValueError(
-                f"`queries` must have the axes {list(self.sequence_axis)} of positions and {self.feature_axis} of "
-                f"known channels after the batch. Received: queries.shape={tuple(shape)}."
-            )
-
-    def _check_keys(self, queries: Any, keys: Any) -> None:
-        if keys is None:
-            return
-        axes = [self.feature_axis, *self.sequence_axis]
-        sizes = [[x.shape[axis] for axis in axes] for x in (queries, keys) if len(x.shape) == len(queries.shape)]
-        if len(sizes) < 2 or any(None not in pair and pair[0] != pair[1] for pair in zip(*sizes, strict=True)):
-            raise ValueError(
-                "`keys` must have the positions and the channels of `queries`; other positions are another call. "
-                f"Received: queries.shape={tuple(queries.shape)}, keys.shape={tuple(keys.shape)}."
-            )
 
     def _axes_of(self, inputs_shape: Any, positions: Any) -> int:
         if self.sections:
@@ -232,97 +224,56 @@ class RotaryPositionEncoding(PositionLayer):
         original = scaling.get("original_max_position_embeddings", 1)
         return [{"length": original}, {"length": original + 1}]
 
-    def _encodings(self, axes: int) -> list[list[AxisEncoding]]:
-        """Returns the encodings of each axis, one for each alternative, made when a call first needs so many axes."""
+    def _signal(self, axes: int) -> tuple[RotarySignal, Growth | None]:
+        """Returns what makes sines and cosines, made when a call first has so many axes, and the growth of queries."""
         key = axes, self._signal_dtype
-        if key not in self._held.encodings:
-            self._held.encodings[key] = self._make_encodings(*key)
-        encodings: list[list[AxisEncoding]] = self._held.encodings[key]
-        return encodings
+        if key not in self._held.signals:
+            self._held.signals[key] = self._make_signal(*key)
+        made: tuple[RotarySignal, Growth | None] = self._held.signals[key]
+        return made
 
     @outside_of_traces
-    def _make_encodings(self, axes: int, dtype: str) -> list[list[AxisEncoding]]:
+    def _make_signal(self, axes: int, dtype: str) -> tuple[RotarySignal, Growth | None]:
         sections = self.sections or (self._rotated // (2 * axes),) * axes
         if 2 * sum(sections) != self._rotated:
             raise ValueError(
                 f"`sections` must be as many pairs as are rotated, {self._rotated // 2}. Received: {list(sections)}."
             )
-        made: list[list[AxisEncoding]] = [[] for _ in sections]
-        for parameters in self._alternatives():
-            if self.shared_rates:
-                whole = self._scaling_of(self._rotated, **parameters).timescales
-                scales = np.split(whole, np.cumsum(sections)[:-1])
-            else:
-                scales = [self._scaling_of(2 * pairs, **parameters).timescales for pairs in sections]
-            for each, encodings, bound in zip(scales, made, per_axis(self.max_length, axes, "max_length"), strict=True):
-                axis = Axis(tuple(each.tolist()), 2 * len(each), "concatenated", 0, bound, dtype)
-                encodings.append(axis_encoding(axis))
-        return made
+        alternatives = self._alternatives()
+        signal = RotarySignal(
+            pairs_of_sections(sections, interleaved=self.interleave_sections),
+            self._scaling_of,
+            alternatives,
+            shared_rates=self.shared_rates,
+            bounds=per_axis(self.max_length, axes, "max_length"),
+            dtype=dtype,
+            longest_short=alternatives[0].get("length"),
+        )
+        logarithms = self._scaling_of(self._rotated, **alternatives[0]).growth
+        if logarithms is None:
+            return signal, None
+        if axes > 1:
+            raise ValueError(f"'xpos' must have one axis of positions. Received: {axes} axes.")
+        return signal, Growth(logarithms, self.max_length, self.compute_dtype, dtype)
 
-    def _rotation(self, queries: Any, given: list[tuple[Any, Positions | None]]) -> tuple[Any, Any]:
-        """Returns sines and cosines in the rank of the inputs, their channels last, 1 long along other axes."""
-        axes, sines, cosines = len(given), [], []
-        for axis, ((length, positions), encodings) in enumerate(zip(given, self._encodings(axes), strict=True)):
-            signal = self._chosen([each.signal(length, positions) for each in encodings], length, positions)
-            place = self.sequence_axis[axis if len(self.sequence_axis) > 1 else 0] % len(queries.shape)
-            sin, cos = split(self._placed(signal, place, len(queries.shape)))
-            sines.append(sin)
-            cosines.append(cos)
-        factor = self._scaling_of(self._rotated, **self._alternatives()[0]).attention_factor
-        sin, cos = (self._joined(each, ops.shape(queries)) for each in (sines, cosines))
-        return (sin, cos) if factor == 1.0 else (sin * factor, cos * factor)
+    def _in_order(self, parts: tuple[Any, ...], signal: RotarySignal, queries: Any) -> Any:
+        """Returns the sines of all axes, or the cosines, as the pairs stand, with the scaling's factor."""
+        joined = self._head.side_by_side(list(parts), ops.shape(queries))
+        joined = joined if signal.order is None else ops.take(joined, signal.order, axis=-1)
+        return joined if signal.factor == 1.0 else joined * signal.factor
 
-    def _chosen(self, signals: list[Any], length: Any, positions: Positions | None) -> Any:
-        """Returns the signal of the alternative that the positions of each example ask for."""
-        if len(signals) == 1:
-            return signals[0]
-        original = self._held.scaling["original_max_position_embeddings"]
-        if positions is None:
-            last: Any = length - 1
-        elif positions.whole is None:
-            last = positions.start + (length - 1)
-        else:
-            last = ops.max(positions.whole, axis=-1, keepdims=True)[..., np.newaxis]
-        return ops.where(last >= original, signals[1], signals[0])
-
-    def _placed(self, signal: Any, place: int, rank: int) -> Any:
-        """Returns `(length, columns)` or `(batch, length, columns)` in the rank of the inputs, columns last."""
-        if len(signal.shape) == 2:
-            signal = ops.expand_dims(signal, 0)
-        features = self.feature_axis % rank
-        place -= place > features  # where the axis is once the channels are the last
-        missing = [axis for axis in range(1, rank - 1) if axis != place]
-        return ops.expand_dims(signal, missing) if missing else signal
-
-    def _joined(self, parts: list[Any], shape: tuple[Any, ...]) -> Any:
-        """Returns the sections side by side."""
-        if len(parts) == 1:
-            return parts[0]
-        features = self.feature_axis % len(shape)
-        sizes = [size for axis, size in enumerate(shape) if axis != features]
-        places = {axis % len(shape) - (axis % len(shape) > features) for axis in self.sequence_axis}
-        whole = [size if axis in places else 1 for axis, size in enumerate(sizes)]
-        whole[0] = 1 if all(each.shape[0] == 1 for each in parts) else sizes[0]
-        return ops.concatenate([ops.broadcast_to(each, (*whole, each.shape[-1])) for each in parts], axis=-1)
+    def _turned(self, queries: Any, keys: Any, of_queries: list[Any], of_keys: list[Any]) -> Any:
+        """Returns queries, or both, turned by sines and cosines."""
+        turned = self._rotate(queries, *of_queries)
+        return turned if keys is None else (turned, self._rotate(keys, *of_keys))
 
     def _rotate(self, inputs: Any, sin: Any, cos: Any) -> Any:
-        """Returns inputs with their pairs turned."""
-        last = len(inputs.shape) - 1
-        features = self.feature_axis % len(inputs.shape)
-        x = ops.cast(inputs, self._signal_dtype)
-        x = x if features == last else ops.moveaxis(x, features, last)
-        out = turn_pairs(x, sin, cos, self.layout)
-        out = out if features == last else ops.moveaxis(out, last, features)
+        x = self._head.channels_last(ops.cast(inputs, self._signal_dtype))
+        out = self._head.channels_back(turn_pairs(x, sin, cos, self.layout))
         return ops.cast(out, self.compute_dtype)
 
 
 def _check_count(name: str, value: Any, least: int = 1) -> int:
     if not is_integer(value) or value < least:
         raise ValueError(f"`{name}` must be a whole number of at least {least}. Received: {name}={value!r}.")
-    return int(value)
-
-
-def _check_axis(value: Any) -> int:
-    if not is_integer(value) or value < 1:
-        raise ValueError(f"`sequence_axis` must be 1 or more, after the batch. Received: sequence_axis={value!r}.")
     return int(value)

@@ -137,21 +137,27 @@ def rows_from(table: Any, length: Any, start: Any, count: int, zeros: Table | No
     return ops.reshape(ops.slice(ops.convert_to_tensor(table), (first, 0), (length, columns)), (length, columns))
 
 
-class TabulatedEncoding:
+class RowsOfPositions:
+    """A row of numbers for each position from 0 on, `(length, columns)`."""
+
+    def __init__(self, rows: npt.NDArray[Any]) -> None:
+        self._length = len(rows)
+        self._table, self._zeros = Table(guarded(rows)), Table(np.zeros(len(rows), "int32"))
+
+    def range(self, length: Any, start: Any = None) -> Any:
+        """Returns the rows at `start`, an integer scalar or None for 0, and on: `(length, columns)`."""
+        return rows_from(self._table.tensor(), length, start, self._length, self._zeros)
+
+    def at(self, positions: Any) -> Any:
+        """Returns the rows at integer positions: `(*positions.shape, columns)`."""
+        return take_rows(self._table.tensor(), positions, self._length, self._zeros)
+
+
+class TabulatedEncoding(RowsOfPositions):
     """The encoding of one axis of at most `max_length` positions, counted from `start_index`: rows of one table."""
 
     def __init__(
         self, timescales: Float64Array, channels: int, layout: Layout, start_index: int, dtype: str, max_length: int
     ) -> None:
         positions = start_index + np.arange(max_length)
-        rows = assemble(*sines_and_cosines(positions, timescales), channels, layout).astype(dtype)
-        self._max_length = max_length
-        self._table, self._zeros = Table(guarded(rows)), Table(np.zeros(max_length, "int32"))
-
-    def range(self, length: Any, start: Any = None) -> Any:
-        """Returns the signal at `start`, an integer scalar or None for 0, and on: `(length, channels)`."""
-        return rows_from(self._table.tensor(), length, start, self._max_length, self._zeros)
-
-    def at(self, positions: Any) -> Any:
-        """Returns the signal at integer positions: `(*positions.shape, channels)`."""
-        return take_rows(self._table.tensor(), positions, self._max_length, self._zeros)
+        super().__init__(assemble(*sines_and_cosines(positions, timescales), channels, layout).astype(dtype))

@@ -88,11 +88,8 @@ def _head_dim(config: Mapping[str, Any], head_dim: int | None) -> int:
 def _sections(parameters: Mapping[str, Any]) -> dict[str, Any]:
     if not parameters.get("mrope_section"):
         return {}
-    if parameters.get("mrope_interleaved"):
-        raise ValueError(
-            "`mrope_interleaved` must be false: sections stand side by side. Received: mrope_interleaved=True."
-        )
-    return {"sections": tuple(parameters["mrope_section"]), "shared_rates": True}
+    sections = {"sections": tuple(parameters["mrope_section"]), "shared_rates": True}
+    return sections | ({"interleave_sections": True} if parameters.get("mrope_interleaved") else {})
 
 
 def _warn_of_unknown(parameters: Mapping[str, Any], kind: str) -> None:

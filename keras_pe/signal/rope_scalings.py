@@ -20,10 +20,13 @@ class RopeScaling(NamedTuple):
     Attributes:
         timescales: `(channels // 2,)`, positions per radian; infinite where a pair of channels does not turn.
         attention_factor: What queries and keys are multiplied by.
+        growth: `(channels // 2,)`, the logarithm of what queries are multiplied by, and keys divided, for each position
+            more; None where nothing is.
     """
 
     timescales: Float64Array
     attention_factor: float = 1.0
+    growth: Float64Array | None = None
 
     def __repr__(self) -> str:
         scales = self.timescales
@@ -35,7 +38,7 @@ def rope_timescales(rope_type: str, channels: int, rope_theta: float = 1.0e4, **
     """Returns the timescales of a rotary encoding, by the name and the parameters of Hugging Face's configurations.
 
     Args:
-        rope_type: One of "default", "linear", "dynamic", "yarn", "longrope", "llama3" and "proportional".
+        rope_type: One of "default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional" and "xpos".
         channels: Number of channels that are rotated, an even one; for "proportional" those of a head.
         rope_theta: Base of the geometric sequence of rates, `rope_theta ** (-2 * i / channels)`.
         **parameters: Those of the function of that name in this module; None stands for what it has by default.
@@ -200,6 +203,13 @@ def _proportional(
     return RopeScaling(timescales)
 
 
+def _xpos(channels: int, rope_theta: float, *, scale_base: float = 512.0) -> RopeScaling:
+    """Usual rates, and scores that shrink with the distance, those of fast pairs most (flash-attn's `scale_base`)."""
+    check_number("scale_base", scale_base)
+    zeta = (np.arange(0, channels, 2) + 0.4 * channels) / (1.4 * channels)
+    return RopeScaling(_timescales(channels, rope_theta), growth=np.log(zeta) / scale_base)
+
+
 _SCALINGS: dict[str, Callable[..., RopeScaling]] = {
     "default": _default,
     "linear": _linear,
@@ -208,6 +218,7 @@ _SCALINGS: dict[str, Callable[..., RopeScaling]] = {
     "longrope": _longrope,
     "llama3": _llama3,
     "proportional": _proportional,
+    "xpos": _xpos,
 }
 
 _REASONS = {

@@ -121,6 +121,40 @@ def test_sections_share_one_sequence_of_rates_or_begin_anew() -> None:
         assert np.abs(run(layer, x, positions=positions) - expected).max() <= EXACT
 
 
+def test_interleaved_sections_take_turns_and_the_first_has_the_rest() -> None:
+    x, positions = heads(1, 3, 2, 16), [np.array([[3, 4, 5]]), np.array([[0, 7, 7]]), np.array([[9, 9, 1]])]
+    layer = RotaryPositionEncoding(sections=(4, 2, 2), shared_rates=True, interleave_sections=True)
+    of_each = np.concatenate(positions)[[0, 1, 2, 0, 1, 2, 0, 0]].T
+    expected = exact(x, (of_each / rope_timescales("default", 16).timescales)[np.newaxis, :, np.newaxis])
+    assert np.abs(run(layer, x, positions=positions) - expected).max() <= EXACT
+
+
+def test_xpos_lets_scores_shrink_with_the_distance_alone() -> None:
+    scaling = {"rope_type": "xpos", "scale_base": 64.0}
+    x = np.ones((2, 200, 1, 16), "float32")
+    layer = RotaryPositionEncoding(scaling=scaling, max_length=2000)
+    # flash-attn's zeta ** (distance / scale_base), by which the pairs of a score shrink.
+    shrunk = ((np.arange(0, 16, 2) + 6.4) / 22.4) ** (150 / 64)
+    plain = RotaryPositionEncoding()
+    for start in (0, 1700, np.array([3, 1800], "int32")):
+        queries, keys = (ops.convert_to_numpy(each) for each in layer(x, x, start_index=start))
+        whole = run(plain, x, start_index=start).astype("float64")
+        expected = whole[:, 150, 0, :8] * whole[:, 0, 0, :8] * shrunk
+        got = queries[:, 150, 0, :8].astype("float64") * keys[:, 0, 0, :8]
+        # Each of the four numbers and of the powers is rounded a few times: relative to what the pair can be, 2.
+        assert np.abs(got - expected).max() <= 4 * EXACT
+    for arguments, message in (
+        ({}, "at most 8,"),
+        ({"max_length": 8200}, "and float32 ends there"),
+        ({"max_length": 1100, "dtype": "mixed_float16"}, "and float16 ends there"),
+        ({"max_length": 20, "sections": (4, 4)}, "one axis of positions"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            RotaryPositionEncoding(scaling=scaling, **arguments).build((None, None, 1, 16))
+    with pytest.raises(TypeError, match="must be integers for 'xpos'"):
+        layer(x[:1, :2], positions=np.array([0.5, 1.0], "float32"))
+
+
 @pytest.mark.parametrize(
     "scaling",
     [
@@ -206,6 +240,7 @@ def test_masks_go_through() -> None:
         ({"rotary_dim": 10}, (1, 3, 8), "`rotary_dim` must be an even number of at most 8"),
         ({}, (1, 3, 7), "`rotary_dim` must be an even number of at most 7"),
         ({"sections": (1, 2)}, (1, 3, 8), "`sections` must be as many pairs as are rotated, 4"),
+        ({"sections": (1, 1, 2), "interleave_sections": True}, (1, 3, 8), "leave the first axis the most pairs"),
         ({"sections": (1, 2, 1), "sequence_axis": (1, 2)}, (1, 3, 3, 8), "one for each axis of `sequence_axis`"),
         ({"sequence_axis": 0}, (1, 3, 8), "`sequence_axis` must be 1 or more"),
         ({"sequence_axis": 2}, (1, 3, 8), "`queries` must have the axes"),

@@ -37,6 +37,7 @@ def test_a_configuration_gives_the_rates_of_hugging_face(name: str) -> None:
 
 def test_every_scaling_has_a_golden_case() -> None:
     kinds = {case["config"]["rope_parameters"]["rope_type"] for case, *_ in golden().values()}
+    # Hugging Face has no "xpos": it is held to flash-attn's formula in the layer's tests.
     assert kinds == {"default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional"}
 
 
@@ -57,6 +58,10 @@ LLAMA = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "origin
         (
             {"rope_theta": 1e6, "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}},
             {"base": 1e6, "sections": (16, 24, 24), "shared_rates": True},
+        ),
+        (
+            {"rope_theta": 5e6, "rope_type": "default", "mrope_section": [24, 20, 20], "mrope_interleaved": True},
+            {"base": 5e6, "sections": (24, 20, 20), "shared_rates": True, "interleave_sections": True},
         ),
         ({"text_config": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}}, {"base": 1e6}),
     ],

@@ -1,0 +1,87 @@
+"""Where the positions and the channels of queries and keys stand, and what is laid along them."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from keras_pe.layers.call_arguments import Shape
+from keras_pe.layers.configuration import is_integer
+
+
+class HeadAxes(NamedTuple):
+    """The axes of positions and that of channels; the batch is the first of all.
+
+    Attributes:
+        sequence: One, or one for each axis of an image.
+        feature: May count from the end.
+    """
+
+    sequence: tuple[int, ...]
+    feature: int
+
+    @classmethod
+    def checked(cls, sequence: int | Sequence[int], feature: int) -> "HeadAxes":
+        """Returns the axes that a layer is configured with, or raises."""
+        axes = tuple(sequence) if isinstance(sequence, Sequence) else (sequence,)
+        for each in axes:
+            if not is_integer(each) or each < 1:
+                raise ValueError(
+                    f"`sequence_axis` must be 1 or more, after the batch. Received: sequence_axis={each!r}."
+                )
+        return cls(tuple(map(int, axes)), feature)
+
+    def check(self, shape: Shape) -> None:
+        """Raises unless queries of this shape have these axes."""
+        rank = len(shape)
+        features = self.feature % rank if -rank <= self.feature < rank else 0
+        places = [each % rank if each < rank else 0 for each in self.sequence]
+        if not features or 0 in places or len({features, *places}) <= len(places) or not shape[features]:
+            raise ValueError(
+                f"`queries` must have the axes {list(self.sequence)} of positions and {self.feature} of known channels "
+                f"after the batch. Received: queries.shape={tuple(shape)}."
+            )
+
+    def check_keys(self, queries: Any, keys: Any) -> None:
+        """Raises unless keys are as long and as wide as the queries."""
+        axes = [self.feature, *self.sequence]
+        sizes = [[x.shape[axis] for axis in axes] for x in (queries, keys) if len(x.shape) == len(queries.shape)]
+        if len(sizes) < 2 or any(None not in pair and pair[0] != pair[1] for pair in zip(*sizes, strict=True)):
+            raise ValueError(
+                "`keys` must have the positions and the channels of `queries`; other positions are another call. "
+                f"Received: queries.shape={tuple(queries.shape)}, keys.shape={tuple(keys.shape)}."
+            )
+
+    def along(self, axis: int, signal: Any, rank: int) -> Any:
+        """Returns `(length, columns)` or `(batch, length, columns)` in the rank of the inputs, columns last."""
+        if len(signal.shape) == 2:
+            signal = ops.expand_dims(signal, 0)
+        place = self._places(rank)[axis if len(self.sequence) > 1 else 0]
+        missing = [each for each in range(1, rank - 1) if each != place]
+        return ops.expand_dims(signal, missing) if missing else signal
+
+    def side_by_side(self, parts: list[Any], shape: tuple[Any, ...]) -> Any:
+        """Returns the columns of several axes together, for inputs of this shape."""
+        if len(parts) == 1:
+            return parts[0]
+        features = self.feature % len(shape)
+        sizes = [size for axis, size in enumerate(shape) if axis != features]
+        places = self._places(len(shape))
+        whole = [size if axis in places else 1 for axis, size in enumerate(sizes)]
+        whole[0] = 1 if all(each.shape[0] == 1 for each in parts) else sizes[0]
+        return ops.concatenate([ops.broadcast_to(each, (*whole, each.shape[-1])) for each in parts], axis=-1)
+
+    def channels_last(self, x: Any) -> Any:
+        """Returns inputs with their channels last."""
+        return x if self._has_channels_last(x) else ops.moveaxis(x, self.feature, -1)
+
+    def channels_back(self, x: Any) -> Any:
+        """Returns what has its channels last as inputs have them."""
+        return x if self._has_channels_last(x) else ops.moveaxis(x, -1, self.feature)
+
+    def _has_channels_last(self, x: Any) -> bool:
+        return self.feature in (-1, len(x.shape) - 1)
+
+    def _places(self, rank: int) -> list[int]:
+        """Returns where the axes of positions are once the channels are the last."""
+        return [each % rank - (each % rank > self.feature % rank) for each in self.sequence]
