@@ -16,6 +16,7 @@ from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
 from keras_pe.export.parity.diagnosis.sites.arguments import other_arguments
 from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
+from keras_pe.export.parity.diagnosis.sites.buckets import other_buckets
 from keras_pe.export.parity.diagnosis.sites.directions import other_directions
 from keras_pe.export.parity.diagnosis.sites.inputs import altered_inputs, exchanged_inputs, other_inputs
 from keras_pe.export.parity.diagnosis.sites.masks import other_masks
@@ -23,6 +24,7 @@ from keras_pe.export.parity.diagnosis.sites.normalization import other_normaliza
 from keras_pe.export.parity.diagnosis.sites.operations import added_operations, other_operations
 from keras_pe.export.parity.diagnosis.sites.padding import other_paddings
 from keras_pe.export.parity.diagnosis.sites.resizing import other_places
+from keras_pe.export.parity.diagnosis.sites.rotations import other_rotations
 from keras_pe.export.parity.diagnosis.sites.schedules import other_schedules
 from keras_pe.export.parity.diagnosis.sites.weights import other_weights, weights_together
 from keras_pe.export.results import Array, Cause, Finding
@@ -39,6 +41,8 @@ OF_THE_LAYER: tuple[Site, ...] = (
     other_masks,
     other_arguments,
     other_directions,
+    other_rotations,
+    other_buckets,
     other_attributes,
     other_schedules,
     other_normalizations,

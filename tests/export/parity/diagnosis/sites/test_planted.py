@@ -7,6 +7,7 @@ from keras import layers as L  # noqa: N812
 from keras import ops
 
 import keras_pe
+from keras_pe.signal.relative import relative_buckets
 from tests.export.parity.diagnosis.changes import seeded
 from tests.export.parity.diagnosis.planted import findings, one_layer
 
@@ -111,6 +112,42 @@ def _other_schedule():
     return _of_layer(keras_pe.SinusoidalPositionEncoding(name="y"), lambda _, x: wrong(x), (None, 16))
 
 
+def _rotary(said_of_layer=None, **wrong_arguments):
+    """Returns a model of a rotary layer beside one with other arguments, or one whose call is another."""
+
+    def plant():
+        right = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+        layer = keras_pe.RotaryPositionEncoding(scaling=right, name="y")
+        wrong = keras_pe.RotaryPositionEncoding(**{"scaling": right, **wrong_arguments})
+        compute = said_of_layer or (lambda layer, x: layer(x))
+        return _of_layer(layer, lambda _, x: compute(wrong, x), (None, 2, 16))
+
+    return plant
+
+
+def _clamped(layer, x):
+    return layer(x, positions=np.minimum(np.arange(x.shape[1]), 2).astype("int32"))
+
+
+def _rounded_rates():
+    rates = 1e4 ** (-np.arange(8) / 8)
+    factors = (rates / np.asarray(ops.convert_to_numpy(ops.cast(ops.cast(rates, "bfloat16"), "float32")))).tolist()
+    scaling = {"rope_type": "longrope", "short_factor": factors, "long_factor": factors, "attention_factor": 1.0}
+    wrong = keras_pe.RotaryPositionEncoding(scaling={**scaling, "original_max_position_embeddings": 1, "length": 1})
+    return _of_layer(keras_pe.RotaryPositionEncoding(name="y"), lambda _, x: wrong(x), (None, 2, 16))
+
+
+def _bucket():
+    def wrong(layer, x):
+        table, sizes = layer.get_weights()[0], np.arange(x.shape[1])
+        distances = np.asarray(sizes[np.newaxis] - sizes[:, np.newaxis])
+        buckets = relative_buckets("t5", 8, 16)[np.clip(distances, -16, 16) + 16]
+        return np.moveaxis(table[np.where(distances == -2, buckets + 1, buckets)], -1, 0)[np.newaxis]
+
+    layer = keras_pe.RelativePositionBias(4, num_buckets=8, max_distance=16, name="y")
+    return _of_layer(layer, wrong, (None, 4, 8))
+
+
 def _softmax_of_rows():
     return _of_layer(L.Softmax(name="y"), lambda _, x: ops.softmax(x, axis=1), (5, 6))
 
@@ -138,7 +175,17 @@ def _run_forwards():
         (_exchanged_states, "exchanged inputs", "inputs 1 and 2"),
         (_ignored_start, "dropped input", "without `start_index`"),
         (_frozen_start, "start index off", "from position 7, whatever start"),
-        (_other_schedule, "other convention", "paper"),
+        (
+            _other_schedule,
+            "other convention",
+            "as paper or keras-hub or positional-encodings or d2l encodes, from position 3",
+        ),
+        (_rotary(layout="interleaved"), "wrong layout", "with layout='interleaved' instead of 'halves'"),
+        (_rotary(lambda layer, x: layer(x, start_index=300)), "start index off", "with positions offset by 300"),
+        (_rotary(scaling=None), "missing scaling", "without its scaling 'yarn', factor 4,"),
+        (_rotary(_clamped), "clamped table", "each position beyond 2 taken for 2"),
+        (_rounded_rates, "rounded rates", "rates rounded to bfloat16"),
+        (_bucket, "other bucket", "distance -2 in bucket 3 instead of 2"),
         (_softmax_of_rows, "other axis", "axis=1"),
         (_run_forwards, "other go_backwards", "go_backwards=False"),
     ],
