@@ -12,6 +12,7 @@ from keras_pe.export.parity.diagnosis.layer_call import call, given
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.results import Array, Cause
 from keras_pe.rotations.lookup import Table
+from keras_pe.signal.relative import relative_buckets
 
 _MOST = 8  # distances in other buckets: more are another rule
 _SHOWN = 4
@@ -24,7 +25,8 @@ def other_buckets(fault: LayerFault) -> Edits:
     layer = fault.call.layer
     if not isinstance(layer, keras_pe.RelativePositionBias) or fault.actual is None:
         return
-    meant, farthest = layer._buckets.rows, layer.max_distance
+    farthest = layer.max_distance
+    meant = relative_buckets(layer.rule, layer.num_buckets, farthest, bidirectional=layer.bidirectional)
     (weights,) = layer.get_weights()
     rows = _rows_of_distances(fault, len(meant))
     is_off = np.abs(fault.actual - fault.expected).max(axis=1) > fault.tolerance

@@ -45,10 +45,10 @@ def _of_one_axis(fault: LayerFault) -> Edits:
     if np.isfinite(meant.timescales).all() and meant.growth is None:
         if meant.attention_factor != 1.0:
             said = f"without the factor {meant.attention_factor:.6g} of its scaling"
-            plain = meant._replace(attention_factor=1.0)
+            plain = RopeScaling(meant.timescales)
             yield _changed(Cause.MISSING_SCALING, said, scaling=_as_factors(layer.base, plain))
         for dtype in ("bfloat16", "float16"):
-            rounded = meant._replace(timescales=1.0 / _rounded(1.0 / meant.timescales, dtype))
+            rounded = RopeScaling(1.0 / _rounded(1.0 / meant.timescales, dtype), meant.attention_factor)
             if np.isfinite(rounded.timescales).all():
                 said = f"with rates rounded to {dtype}"
                 yield _changed(Cause.ROUNDED_RATES, said, scaling=_as_factors(layer.base, rounded))
