@@ -28,6 +28,18 @@ class RopeScaling(NamedTuple):
     attention_factor: float = 1.0
     growth: Float64Array | None = None
 
+    def parameters(self, rope_theta: float) -> dict[str, Any]:
+        """Returns a scaling that gives these timescales, by a factor for each pair; what grows is left out."""
+        factors = (self.timescales / _timescales(2 * len(self.timescales), rope_theta)).tolist()
+        return {
+            "rope_type": "longrope",
+            "short_factor": factors,
+            "long_factor": factors,
+            "original_max_position_embeddings": 1,
+            "length": 1,
+            "attention_factor": self.attention_factor,
+        }
+
     def __repr__(self) -> str:
         scales = self.timescales
         ends = f"{len(scales)} timescales from {scales[0]:.6g} to {scales[-1]:.6g}"

@@ -31,8 +31,8 @@ def other_rotations(fault: LayerFault) -> Edits:
     if scaling is not None:
         factor = "" if scaling.get("factor") is None else f", factor {scaling['factor']:g},"
         yield _changed(Cause.MISSING_SCALING, f"without its scaling {scaling['rope_type']!r}{factor}", scaling=None)
-    is_decided_by_call = scaling is not None and scaling["rope_type"] == "longrope" and "length" not in scaling
-    if len(layer.sequence_axis) == 1 and not layer.sections and not is_decided_by_call:
+    may_change = scaling is not None and scaling["rope_type"] == "longrope"  # its rates, from call to call
+    if len(layer.sequence_axis) == 1 and not layer.sections and not may_change:
         yield from _of_one_axis(fault)
 
 
@@ -46,12 +46,12 @@ def _of_one_axis(fault: LayerFault) -> Edits:
         if meant.attention_factor != 1.0:
             said = f"without the factor {meant.attention_factor:.6g} of its scaling"
             plain = RopeScaling(meant.timescales)
-            yield _changed(Cause.MISSING_SCALING, said, scaling=_as_factors(layer.base, plain))
+            yield _changed(Cause.MISSING_SCALING, said, scaling=plain.parameters(layer.base))
         for dtype in ("bfloat16", "float16"):
             rounded = RopeScaling(1.0 / _rounded(1.0 / meant.timescales, dtype), meant.attention_factor)
             if np.isfinite(rounded.timescales).all():
                 said = f"with rates rounded to {dtype}"
-                yield _changed(Cause.ROUNDED_RATES, said, scaling=_as_factors(layer.base, rounded))
+                yield _changed(Cause.ROUNDED_RATES, said, scaling=rounded.parameters(layer.base))
     if offset := _offset(fault, 1.0 / meant.timescales):
         yield Edit(Cause.START_INDEX_OFF, f"with positions offset by {offset}", partial(_moved, offset))
     if last := _last_of_table(fault):
@@ -61,20 +61,6 @@ def _of_one_axis(fault: LayerFault) -> Edits:
 
 def _changed(cause: Cause, said: str, **change: Any) -> Edit:
     return Edit(cause, said, partial(with_attributes, change=change))
-
-
-def _as_factors(base: float, wanted: RopeScaling) -> dict[str, Any]:
-    """Returns the scaling that gives any timescales: a factor for each pair."""
-    default = rope_timescales("default", 2 * len(wanted.timescales), base).timescales
-    factors = (wanted.timescales / default).tolist()
-    return {
-        "rope_type": "longrope",
-        "short_factor": factors,
-        "long_factor": factors,
-        "original_max_position_embeddings": 1,
-        "length": 1,
-        "attention_factor": wanted.attention_factor,
-    }
 
 
 def _rounded(values: npt.NDArray[np.float64], dtype: str) -> npt.NDArray[np.float64]:
