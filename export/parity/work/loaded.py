@@ -10,7 +10,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.comparison.references.opening import open_reference
+from keras_pe.export.comparison.references.opening import open_reference, told_values
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.messages import first_line, sentence
@@ -125,8 +125,9 @@ def _open_reference(job: Job) -> Reference:
     model = _here.get(job.reference.key)
     if model is None:
         model = _load_model(path, job.reference.modules) if is_saved_model(path) else path
+    told = told_values(target.path for target in job.targets)
     try:
-        return open_reference(model, job.input_signature, job.timeout, compiled=True)
+        return open_reference(model, job.input_signature, job.timeout, values=told, compiled=True)
     except RuntimeFailedError as error:
         raise ValueError(sentence(f"`model` must load. Received: {path}, which does not: {error}")) from error
 

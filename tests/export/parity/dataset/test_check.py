@@ -226,3 +226,22 @@ def test_a_result_of_a_killed_worker_is_made_again(files: Files, pool: ProcessPo
     assert (report.rows, report.results[0].statistics.rows) == (ROWS, ROWS)
     sound = check_dataset(files.model, files.onnx, data, executor=pool)
     assert report.results[0].statistics.to_bytes() == sound.results[0].statistics.to_bytes()
+
+
+@pytest.mark.slow
+def test_a_model_that_takes_no_zeros_is_opened_with_what_its_artifact_tells(tmp_path: Path) -> None:
+    import keras
+
+    from keras_pe.export import export_onnx
+
+    class Positive(keras.layers.Layer):
+        def call(self, x: keras.KerasTensor) -> keras.KerasTensor:
+            if hasattr(x, "numpy") and not x.numpy().all():
+                raise ValueError("zeros have no logarithm")
+            return keras.ops.log(x)
+
+    inputs = keras.Input((3,), name="x")
+    model = keras.Model(inputs, Positive(name="y")(inputs))
+    rows = np.random.default_rng(0).uniform(1, 2, (50, 3)).astype("float32")
+    artifact = export_onnx(model, tmp_path / "model.onnx", inputs={"x": rows[:2]})
+    assert check_dataset(model, artifact, saved(tmp_path, x=rows), workers=0).passed
