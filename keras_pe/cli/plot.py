@@ -64,7 +64,7 @@ def _of_conventions(kind: str, names: tuple[str, ...], channels: int, length: in
         assert axes is not None  # there is one convention at least
         return axes
     [each] = chosen
-    if each.grid is not None:
+    if each.axes > 1:
         raise ValueError(f"{kind} draws positions along one axis. {each.name!r} is a convention for images.")
     positions = np.arange(each.start_index, each.start_index + length)
     signal = timing_signal(positions, channels, layout=each.layout, timescales=each.timescales(channels))

@@ -1,7 +1,7 @@
 """What a convention is: one codebase's way of writing the signal, as arguments of the one layer."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from keras_pe.signal.layouts import Layout, check_channels
@@ -25,7 +25,8 @@ class Convention:
         odd_channels: Whether the codebase has an answer for odd widths.
         max_timescale: What the codebase has by default, the formula's 10,000.
         whole_positions: Whether its positions are those of tokens, so that a table of them can be told by its rows.
-        grid: For images, how the blocks of the axes stand: arguments of the layer; None for one axis.
+        axes: How many the positions have: 2 for images, 3 for points in space.
+        grid: How the blocks of several axes stand: arguments of the layer.
         scale: What the signal is multiplied by, of the width.
     """
 
@@ -38,12 +39,13 @@ class Convention:
     odd_channels: bool = False
     max_timescale: float = 1.0e4
     whole_positions: bool = True
-    grid: Mapping[str, Any] | None = None
+    axes: int = 1
+    grid: Mapping[str, Any] = field(default_factory=dict)
     scale: Callable[[int], float] | None = None
 
     def has(self, channels: int) -> bool:
         """Whether the codebase has a signal of this width."""
-        unit = 4 if self.grid else 1 if self.odd_channels else 2
+        unit = 2 * self.axes if self.axes > 1 else 1 if self.odd_channels else 2
         return channels >= self.min_channels and channels % unit == 0
 
     def layer_arguments(self, channels: int, max_timescale: float | None = None) -> dict[str, Any]:
@@ -56,7 +58,7 @@ class Convention:
         longest = self.max_timescale if max_timescale is None else max_timescale
         check_range(1.0, longest)
         if not self.has(channels):
-            kind = "a multiple of 4, a" if self.grid else "any" if self.odd_channels else "an even"
+            kind = f"a multiple of {2 * self.axes}, a" if self.axes > 1 else "any" if self.odd_channels else "an even"
             raise ValueError(
                 f"`channels` must be {kind} number of at least {self.min_channels} in the convention {self.name!r}: "
                 f"its source defines no other ({self.source}). Received: channels={channels}."
@@ -64,8 +66,8 @@ class Convention:
         return {
             "start_index": self.start_index,
             "layout": self.layout,
-            **self.schedule(channels // 2 if self.grid else channels, float(longest)),
-            **(self.grid or {}),
+            **self.schedule(channels // self.axes, float(longest)),
+            **self.grid,
             **({"scale": self.scale(channels)} if self.scale else {}),
         }
 
@@ -73,4 +75,4 @@ class Convention:
         """Returns the timescales of this convention's signal, in positions; of a grid those of each axis."""
         arguments = self.layer_arguments(channels, max_timescale)
         schedule = {name: value for name, value in arguments.items() if name in _SCHEDULE}
-        return resolve_timescales(channels // 2 if self.grid else channels, **schedule)
+        return resolve_timescales(channels // self.axes, **schedule)

@@ -27,7 +27,7 @@ def channel_permutation(source: str, target: str, channels: int) -> npt.NDArray[
     """
     one, other = convention(source), convention(target)
     for name, each in (("source", one), ("target", other)):
-        if each.grid is not None:
+        if each.axes > 1:
             raise ValueError(
                 f"`{name}` must be the convention of a sequence: images have a block of columns for each axis. "
                 f"Received: {name}={each.name!r}."

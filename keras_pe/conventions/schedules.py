@@ -52,5 +52,15 @@ def turns_up_to(channels: int, most: float) -> dict[str, Any]:
     return {"timescales": _powers(most, -np.arange(channels // 2) / steps, 1 / (2 * math.pi))}
 
 
+def doublings(channels: int, longest: float) -> dict[str, Any]:
+    """Rates 1, 2, 4, ... radians: `longest` has no part in them."""
+    return {"timescales": _powers(2.0, -np.arange(channels // 2, dtype=np.float64))}
+
+
+def multiples_up_to_half(channels: int, resolution: float) -> dict[str, Any]:
+    """From 1 to half of `resolution` half turns within 1, in equal steps."""
+    return {"timescales": tuple((1 / (np.pi * np.linspace(1, resolution / 2, channels // 2))).tolist())}
+
+
 def _powers(base: float, exponents: Float64Array, factor: float = 1.0) -> tuple[float, ...]:
     return tuple((factor * base**exponents).tolist())

@@ -42,7 +42,7 @@ class SinusoidalPositionEncoding(CombiningLayer):
         scale: What the signal is multiplied by, a positive number (MLX has `sqrt(2 / channels)`).
         reverse_axes: Whether the block of the last axis is the first (MAE and its heirs: columns before rows).
         blocks: With several axes "axis" puts the columns of an axis side by side; "phase" the sines of all axes before
-            all cosines (timm).
+            all cosines (timm), or before the cosines of the same timescale where these alternate (NeRF).
         combine: "add" adds the signal to the inputs, "concatenate" appends it to their channels, "replace" returns it.
         max_length: None takes any length. An integer, or one per axis, bounds it and gives the fastest graph.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
@@ -97,11 +97,8 @@ class SinusoidalPositionEncoding(CombiningLayer):
         check_layout(layout)
         if not isinstance(endpoint, bool):
             raise TypeError(f"`endpoint` must be True or False. Received: {endpoint=}.")
-        if blocks not in get_args(Blocks) or (blocks == "phase" and layout.startswith("interleaved")):
-            raise ValueError(
-                "`blocks` must be 'axis', or 'phase' where sines and cosines are apart. "
-                f"Received: {blocks=}, {layout=}."
-            )
+        if blocks not in get_args(Blocks):
+            raise ValueError(f"`blocks` must be 'axis' or 'phase'. Received: {blocks=}.")
         super().__init__(combine=combine, max_length=max_length, **kwargs)
         self.min_timescale = float(min_timescale)
         self.max_timescale = float(max_timescale)
@@ -174,7 +171,13 @@ class SinusoidalPositionEncoding(CombiningLayer):
         signals = [ops.broadcast_to(each, (batch, *grid, block)) for each in signals]
         if self.reverse_axes:
             signals = signals[::-1]
+        if self.blocks == "phase" and self.layout.startswith("interleaved"):
+            joined = ops.reshape(ops.stack(signals, axis=-1), (batch, *grid, block * len(signals)))
+            return self._filled(joined, left_over)
         if self.blocks == "phase":
             signals = [half for halves in zip(*map(split, signals), strict=True) for half in halves]
-        joined = ops.concatenate(signals, axis=-1)
-        return ops.pad(joined, [(0, 0)] * (len(inputs_shape) - 1) + [(0, left_over)]) if left_over else joined
+        return self._filled(ops.concatenate(signals, axis=-1), left_over)
+
+    @staticmethod
+    def _filled(signal: Any, left_over: int) -> Any:
+        return ops.pad(signal, [(0, 0)] * (len(signal.shape) - 1) + [(0, left_over)]) if left_over else signal

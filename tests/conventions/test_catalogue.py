@@ -59,6 +59,13 @@ def timm(rows: np.ndarray, columns: np.ndarray, channels: int) -> np.ndarray:
     return np.concatenate([*map(np.sin, angles), *map(np.cos, angles)], axis=1)
 
 
+def perceiver(rows: np.ndarray, columns: np.ndarray, channels: int) -> np.ndarray:
+    # deepmind-research, perceiver/position_encoding.py, generate_fourier_features: pi times a position times frequency
+    frequencies = np.linspace(1.0, 224 / 2, channels // 4)
+    angles = np.pi * np.concatenate([np.outer(each, frequencies) for each in (rows, columns)], axis=1)
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+
 FORMULAS: dict[str, Formula] = {
     "tensor2tensor": log_spaced,
     "fairseq": log_spaced,
@@ -92,14 +99,15 @@ IMAGES = {
     "rt-detr-2d": lambda y, x, d: np.concatenate([x_transformers(y, d // 2), x_transformers(x, d // 2)], 1),
     "big-vision-2d": lambda y, x, d: np.concatenate([log_spaced(x, d // 2), log_spaced(y, d // 2)], 1),
     "timm-2d": lambda y, x, d: timm(y, x, d),
+    "perceiver-2d": lambda y, x, d: perceiver(y, x, d),
     "detr-2d": lambda y, x, d: np.concatenate([d2l(y + 1, d // 2), d2l(x + 1, d // 2)], 1),
 }
 STARTS = {"fairseq": 2, "opennmt-tf": 1}
 
 
 def test_every_convention_is_checked() -> None:
-    images = {name for name, each in CONVENTIONS.items() if each.grid is not None}
-    assert images == set(IMAGES)
+    images = {name for name, each in CONVENTIONS.items() if each.axes > 1}
+    assert images == {*IMAGES, "nerf"}
     assert {*FORMULAS} == {*CONVENTIONS} - images
 
 
@@ -126,6 +134,20 @@ def test_the_layer_makes_the_signal_of_an_image(name: str, channels: int) -> Non
     rows, columns = (each.reshape(-1) for each in np.meshgrid(np.arange(5), np.arange(7), indexing="ij"))
     expected = IMAGES[name](rows, columns, channels).reshape(5, 7, channels)
     np.testing.assert_allclose(actual, expected, rtol=0, atol=2.6e-7)
+
+
+def test_points_in_space_are_encoded_as_by_nerf() -> None:
+    points = np.random.default_rng(0).uniform(-4, 4, (9, 3)).astype("float32")
+    layer = keras_pe.from_convention("nerf", 60, combine="replace")
+    actual = np.asarray(layer(np.zeros((1, 9, 60), np.float32), positions=list(points.T)))[0]
+    # bmild/nerf 14c5556, Embedder: for each of ten frequencies the sines of x, y and z, then their cosines
+    wide = points.astype("float64")
+    expected = np.concatenate([wave(wide * 2.0**k) for k in range(10) for wave in (np.sin, np.cos)], axis=1)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=2.6e-7)
+    with pytest.raises(ValueError, match="a multiple of 6, a number of at least 6"):
+        keras_pe.from_convention("nerf", 64)
+    with pytest.raises(ValueError, match="a multiple of 4"):
+        keras_pe.from_convention("rt-detr-2d", 6)
 
 
 def test_signals_are_what_the_packages_themselves_returned() -> None:

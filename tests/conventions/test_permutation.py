@@ -8,7 +8,7 @@ import pytest
 from keras_pe import timing_signal
 from keras_pe.conventions import CONVENTIONS, channel_permutation, convention
 
-SEQUENCES = [name for name, each in CONVENTIONS.items() if each.grid is None]
+SEQUENCES = [name for name, each in CONVENTIONS.items() if each.axes == 1]
 
 
 def signal(name: str, channels: int) -> np.ndarray:

@@ -85,7 +85,7 @@ def biases() -> keras.Model:
 def every_convention() -> keras.Model:
     x = keras.Input((None, 16), name="x")
     return keras.Model(
-        x, {name: from_convention(name, 16, name=name)(x) for name, each in CONVENTIONS.items() if each.grid is None}
+        x, {name: from_convention(name, 16, name=name)(x) for name, each in CONVENTIONS.items() if each.axes == 1}
     )
 
 

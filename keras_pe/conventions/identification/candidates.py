@@ -43,7 +43,7 @@ def candidates(channels: int) -> list[Candidate]:
     """Returns every schedule of this width in every layout, with those conventions' names that choose it."""
     schedules: list[tuple[Float64Array, list[str]]] = []
     for name, each in CONVENTIONS.items():
-        if each.grid is not None or not each.whole_positions or not each.has(channels):
+        if each.axes > 1 or not each.whole_positions or not each.has(channels):
             continue
         scales = each.timescales(channels)
         for known, names in schedules:

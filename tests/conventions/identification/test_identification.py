@@ -10,7 +10,7 @@ from keras_pe import timing_signal
 from keras_pe.conventions import CONVENTIONS, Match, identify
 
 # Those whose positions are the rows of a table.
-TABLES = {name: each for name, each in CONVENTIONS.items() if each.whole_positions and each.grid is None}
+TABLES = {name: each for name, each in CONVENTIONS.items() if each.whole_positions and each.axes == 1}
 RNG = np.random.default_rng(5)
 
 
