@@ -287,6 +287,7 @@ RUN = (
     [
         "import keras_pe; keras_pe.timing_signal([0], 4)",
         "import keras_pe.export.parity",
+        "from keras_pe.export import check_dataset, check_parity, export_onnx",
         "import keras_pe.export.parity.pytest_plugin",
         RUN.format(["--help"], 0),
         RUN.format(["check", "missing.keras", "missing.onnx"], 2),

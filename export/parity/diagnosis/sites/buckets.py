@@ -11,7 +11,6 @@ from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.layer_call import call, given
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.results import Array, Cause
-from keras_pe.rotations.lookup import Table
 from keras_pe.signal.relative import relative_buckets
 
 _MOST = 8  # distances in other buckets: more are another rule
@@ -37,15 +36,21 @@ def other_buckets(fault: LayerFault) -> Edits:
     moved = np.flatnonzero(found != meant)
     if 0 < len(moved) <= _MOST:
         said = [f"distance {row - farthest} in bucket {found[row]} instead of {meant[row]}" for row in moved[:_SHOWN]]
-        yield Edit(Cause.OTHER_BUCKET, f"with {', '.join(said)}", partial(_with, {"_buckets": Table(found)}))
+        yield Edit(Cause.OTHER_BUCKET, f"with {', '.join(said)}", partial(_with, {"_buckets": _table(found)}))
 
 
 def _rows_of_distances(fault: LayerFault, count: int) -> npt.NDArray[np.intp]:
     """Returns which row of the table of distances each key has for each query, `(batch or 1, queries, keys)`."""
     layer = fault.call.layer
     numbered = np.repeat(np.arange(count, dtype=np.float32)[:, np.newaxis], layer.num_heads, axis=1)
-    one_each = {"_buckets": Table(np.arange(count, dtype=np.int32)), "_table": numbered}
+    one_each = {"_buckets": _table(np.arange(count, dtype=np.int32)), "_table": numbered}
     return np.rint(_with(one_each, fault)[:, 0]).astype(np.intp)
+
+
+def _table(rows: Array) -> Any:
+    from keras_pe.rotations.lookup import Table  # which imports Keras: where a layer is looked at it is there
+
+    return Table(rows)
 
 
 def _with(attributes: dict[str, Any], fault: LayerFault) -> Array:
