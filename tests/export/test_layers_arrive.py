@@ -1,4 +1,4 @@
-"""Every way to call the layers arrives in ONNX Runtime and in a SavedModel, by the package's own check."""
+"""Every way to call the layers arrives in ONNX Runtime, a SavedModel and LiteRT, by the package's own check."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ from keras_pe import (
     tensor2tensor,
 )
 from keras_pe.conventions import CONVENTIONS
-from keras_pe.export import check_parity, export_onnx, export_saved_model
+from keras_pe.export import check_parity, export_litert, export_onnx, export_saved_model
 from keras_pe.export.model.sizes.dimensions import dimensions_from_json
 from keras_pe.export.model.sizes.sizes import SizeRange
 
@@ -119,6 +119,15 @@ def test_the_saved_model_says_what_keras_says(tmp_path: Path, build: Callable[[]
     keras.utils.set_random_seed(0)
     model = build()
     report = check_parity(model, export_saved_model(model, tmp_path / "saved_model"), runtimes=["tensorflow"])
+    assert report.passed, str(report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", [rotary, biases], ids=lambda build: build.__name__)
+def test_the_litert_file_says_what_keras_says(tmp_path: Path, build: Callable[[], keras.Model]) -> None:
+    keras.utils.set_random_seed(0)
+    model = build()
+    report = check_parity(model, export_litert(model, tmp_path / "model.tflite"), runtimes=["litert"])
     assert report.passed, str(report)
 
 
