@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from keras_pe.export.results.check_results import CaseInfo, Stage
     from keras_pe.export.results.comparison import Comparison, ErrorProfile
     from keras_pe.export.results.diagnosis import Cause, Finding, LayerResult, Proof
-    from keras_pe.export.results.runs import CaseResult, Recording, RuntimeResult, SkippedRuntime
+    from keras_pe.export.results.runs import CaseResult, Recording, RuntimeResult, SkippedRuntime, StoredWeights
     from keras_pe.export.runtimes.runtime import InspectableRuntime, Runtime, RuntimeSpec
     from keras_pe.export.saved_model import export_saved_model
 
@@ -82,6 +82,7 @@ __all__ = [
     "Signature",
     "SkippedRuntime",
     "Stage",
+    "StoredWeights",
     "TensorInfo",
     "TracingError",
     "UnknownSizesError",
@@ -126,6 +127,7 @@ _LAZY = {
     "Signature": "keras_pe.export.model.signature.signature",
     "SkippedRuntime": "keras_pe.export.results.runs",
     "Stage": "keras_pe.export.results.check_results",
+    "StoredWeights": "keras_pe.export.results.runs",
     "assert_parity": "keras_pe.export.parity.pytest_plugin",
     "check_dataset": "keras_pe.export.parity.dataset.check",
     "check_parity": "keras_pe.export.parity.check",

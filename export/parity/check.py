@@ -27,6 +27,7 @@ from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes, is_
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.parity_report import ParityReport, make_report
 from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
+from keras_pe.export.parity.weight_check import with_weights
 from keras_pe.export.progress import Tell, telling
 from keras_pe.export.results import RunStatus, RuntimeResult
 from keras_pe.export.runtimes.in_process import InProcessRunner
@@ -150,7 +151,7 @@ def _check(
     spec, path = job
     run = run_cases(runner, spec, path, reference, expectations)
     if run.result.passed:
-        return run.result
+        return with_weights(run.result, runner, reference, before)
     for other in before:
         if (
             other.artifact == run.result.artifact

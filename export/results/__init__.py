@@ -12,6 +12,7 @@ from keras_pe.export.results.runs import (
     RunStatus,
     RuntimeResult,
     SkippedRuntime,
+    StoredWeights,
 )
 
 __all__ = [
@@ -34,4 +35,5 @@ __all__ = [
     "RuntimeResult",
     "SkippedRuntime",
     "Stage",
+    "StoredWeights",
 ]

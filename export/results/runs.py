@@ -105,6 +105,24 @@ class Recording(Shown):
         return {"case": repr(self.case)} | {name: ", ".join(each) or "none" for name, each in arrays.items()}
 
 
+@dataclass(frozen=True)
+class StoredWeights:
+    """How much of the model's weights was compared with what an artifact stores.
+
+    Attributes:
+        count: How many weights of floating-point numbers the model has.
+        compared: How many of them the artifact holds as such, by name or by content. The others are folded into each
+            other, rounded or laid out in a way of their own, and only the outputs speak for them.
+        nbytes: The bytes of all.
+        compared_nbytes: Those of the weights that were compared.
+    """
+
+    count: int
+    compared: int
+    nbytes: int
+    compared_nbytes: int
+
+
 @dataclass(frozen=True, repr=False)
 class RuntimeResult(Shown):
     """One artifact in one runtime.
@@ -113,7 +131,7 @@ class RuntimeResult(Shown):
         artifact: The artifact's path; empty for a runtime that runs the model itself.
         format: "onnx", "tf_saved_model", "litert", "keras" for the model itself, or "served" for one behind an address.
         runtime: The runtime's name, such as "onnxruntime[all]".
-        passed: Whether every case passed and at least one output was compared.
+        passed: Whether every case passed, at least one output was compared, and no stored weight is damaged.
         status: Whether it could be compared.
         error: The error where it could not; else empty.
         cases: One for each case that was run.
@@ -125,6 +143,8 @@ class RuntimeResult(Shown):
         providers: How many nodes of the graph each execution provider got, where the runtime tells.
         seconds: What the runs themselves took, imports and loading aside.
         profile: How the differences of its longest comparison spread; None where no arrays were compared.
+        weights: How much of the weights was compared by content, where every case passed; None where the runtime does
+            not tell what is stored.
         recording: The worst case's arrays, where it failed. It is not written as JSON.
     """
 
@@ -143,6 +163,7 @@ class RuntimeResult(Shown):
     providers: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     profile: ErrorProfile | None = None
+    weights: StoredWeights | None = None
     recording: Recording | None = field(default=None, compare=False, repr=False, metadata={"published": False})
 
     def _one_line(self) -> str:

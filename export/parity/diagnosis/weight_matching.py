@@ -1,6 +1,5 @@
 """What has become of weights whose names no constant has: which constant is whose is told by the content."""
 
-import hashlib
 import itertools
 from collections.abc import Container, Iterable, Iterator, Mapping
 
@@ -12,6 +11,8 @@ from keras_pe.export.parity.diagnosis.relations.quantization import stored_in_in
 from keras_pe.export.results import Array, Cause
 
 _AT_ONCE = 2**22  # numbers that are widened at a time
+_IN_CACHE = 2**16  # numbers that a processor holds while they are mixed
+_TELLING = 8  # values, each unlike the others, that are no coincidence
 _REORDERED = (Cause.REVERSED_VALUES, Cause.SHIFTED_ROWS)
 _ANOTHER_ORDER = "It has the same values in another order, whichever way its axes stand."
 _ALIKE = 0.9  # cosine of a weight and what has become of it, where nothing else tells that they belong together
@@ -31,25 +32,17 @@ def changes_by_content(
         constants: The constants that are nobody's yet, by name.
         computed: The paths of those that an exporter has rounded in its own way.
     """
-    unused: dict[int, list[str]] = {}
-    contents: dict[str, bytes] = {}
-    for name, array in constants.items():
-        unused.setdefault(array.size, []).append(name)
-        contents[name] = _content(np.sort(array, axis=None))
-    lost: dict[str, tuple[int, ...]] = {}
-    for path, array in weights.items():
+    same, unused = matched_by_content(weights, packed, constants, computed)
+    for path, name in same.items():
+        array = weights[path]
+        if array.size == 1 or np.ptp(array) == 0:
+            continue
         forms = [packed[path], array] if path in packed else [array]
-        held = (_same(form, unused, contents, constants, path in computed) for form in forms)
-        same = next((name for name in held if name is not None), None)
-        if same is None:
-            lost[path] = forms[0].shape
-        elif array.size > 1 and np.ptp(array) > 0:
-            unused[constants[same].size].remove(same)
-            is_reordered = path not in computed and all(_is_reordered(form, constants[same]) for form in forms)
-            if is_reordered:
-                yield path, _reordered(forms, constants[same])
-            elif any(np.array_equal(np.squeeze(form), np.squeeze(constants[same])) for form in forms):
-                yield path, None
+        if path not in computed and all(_is_reordered(form, constants[name]) for form in forms):
+            yield path, _reordered(forms, constants[name])
+        elif any(np.array_equal(np.squeeze(form), np.squeeze(constants[name])) for form in forms):
+            yield path, None
+    lost = {path: (packed if path in packed else weights)[path].shape for path in weights if path not in same}
     for path, shape in lost.items():
         if _is_folded(path, lost):
             continue
@@ -62,18 +55,88 @@ def changes_by_content(
             yield path, found
 
 
+def matched_by_content(
+    weights: Mapping[str, Array],
+    packed: Mapping[str, Array],
+    constants: Mapping[str, Array],
+    computed: Container[str] = (),
+) -> tuple[dict[str, str], dict[int, list[str]]]:
+    """Returns the constant that has the values of each weight, in whatever order, and the names of the others by size.
+
+    Many constants may have one value throughout: whose they are is not told, and none is taken.
+
+    Args:
+        weights, packed, constants, computed: As in `changes_by_content`.
+    """
+    unused: dict[int, list[str]] = {}
+    contents: dict[str, int] = {}
+    for name, array in constants.items():
+        unused.setdefault(array.size, []).append(name)
+        contents[name] = _content(array)
+    found: dict[str, str] = {}
+    for path, array in weights.items():
+        forms = [packed[path], array] if path in packed else [array]
+        held = (_same(form, unused, contents, constants, path in computed) for form in forms)
+        same = next((name for name in held if name is not None), None)
+        if same is None:
+            continue
+        found[path] = same
+        if array.size > 1 and np.ptp(array) > 0:
+            unused[constants[same].size].remove(same)
+    return found, unused
+
+
+def differs_in_part(weight: Array, constant: Array, is_named: bool) -> bool:
+    """Whether a constant is a weight of which a part is another: most of its values are the weight's, bit for bit.
+
+    What an exporter has folded or rounded keeps hardly any value but zeros.
+
+    Args:
+        weight: The weight.
+        constant: The constant, of the same shape.
+        is_named: Whether it is called like the weight. If it is not, the values must tell: a few ones do not.
+    """
+    count, same, values = 0, 0, set[float]()
+    for one, other in _pieces(weight, constant):
+        is_same = (one == other) & (one != 0)
+        count, same = count + int(np.count_nonzero(one)), same + int(np.count_nonzero(is_same))
+        if len(values) < _TELLING:
+            values.update(np.unique(one[is_same])[:_TELLING].tolist())
+    return 2 * same > count and (is_named or len(values) >= _TELLING)
+
+
+def is_stored_as(weight: Array, constant: Array) -> bool:
+    """Whether a constant of the same shape is a weight, rounded to the constant's type where that is another."""
+    is_float = constant.dtype.kind not in "iub"
+    return is_float and all(
+        np.array_equal(one.astype(other.dtype, copy=False), other, equal_nan=True)
+        for one, other in _pieces(weight, constant)
+    )
+
+
+def _pieces(one: Array, other: Array) -> Iterator[tuple[Array, Array]]:
+    """Yields two arrays of one shape piece by piece: what is computed of a large one does not fit as a whole."""
+    if one.ndim == 0 or one.size <= _AT_ONCE:
+        yield one, other
+        return
+    rows = max(1, _AT_ONCE * len(one) // one.size)
+    for start in range(0, len(one), rows):
+        yield one[start : start + rows], other[start : start + rows]
+
+
 def _same(
     weight: Array,
     unused: Mapping[int, Iterable[str]],
-    contents: Mapping[str, bytes],
+    contents: Mapping[str, int],
     constants: Mapping[str, Array],
     is_computed: bool,
 ) -> str | None:
     """Returns a constant that has the values of a weight, in whatever order."""
-    names, values = unused.get(weight.size, ()), np.sort(weight, axis=None)
+    names = unused.get(weight.size, ())
     if is_computed:
+        values = np.sort(weight, axis=None)
         return next((name for name in names if is_same(np.sort(constants[name], axis=None), values)), None)
-    own = _content(values)
+    own = _content(weight) if names else 0
     return next((name for name in names if contents[name] == own), None)
 
 
@@ -88,7 +151,7 @@ def _is_reordered(weight: Array, constant: Array) -> bool:
 
 def _reordered(forms: Iterable[Array], constant: Array) -> Change:
     """Returns what is said of a weight whose values are all there: shifted, reversed, or no more than reordered."""
-    changes = (find_change(form, turned) for form in forms for turned in _forms(constant, form.shape))
+    changes = (find_change(form, turned) for form in forms for turned in forms_of(constant, form.shape))
     told = next((each for each in changes if each is not None and each.cause in _REORDERED), None)
     return told or Change(Cause.REORDERED_VALUES, _ANOTHER_ORDER)
 
@@ -101,18 +164,26 @@ def _is_folded(path: str, lost: Container[str]) -> bool:
     return name in parts and f"{owner}/moving_variance" in lost and f"{owner}/gamma" in lost
 
 
-def _content(values: Array) -> bytes:
-    """Returns a short stand-in for numbers that are in order: equal numbers of any type have the same."""
-    digest = hashlib.sha256()
-    for start in range(0, values.size, _AT_ONCE):
-        digest.update((values[start : start + _AT_ONCE].astype(np.float64) + 0.0).tobytes())  # -0.0 is 0.0
-    return digest.digest()
+def _content(values: Array) -> int:
+    """Returns a short stand-in for numbers in whatever order: equal numbers of any type have the same.
+
+    It is the sum of the numbers' bits, well mixed. To sort them would take their memory once more.
+    """
+    total, flat = 0, values.ravel(order="K")
+    for start in range(0, flat.size, _IN_CACHE):
+        bits = (flat[start : start + _IN_CACHE].astype(np.float64) + 0.0).view(np.uint64)  # -0.0 is 0.0
+        bits *= np.uint64(0x9E3779B97F4A7C15)
+        bits ^= bits >> np.uint64(32)
+        bits *= np.uint64(0xD6E8FEB86659FD93)
+        bits ^= bits >> np.uint64(32)
+        total += int(bits.sum(dtype=np.uint64))
+    return total % 2**64
 
 
 def _quantized(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> Change | None:
     """Returns what is said of a weight that one of the constants holds in integers."""
     stored = (constants[name] for name in names if constants[name].dtype.kind in "iu")
-    forms = (turned for constant in stored for turned in _forms(constant, array.shape))
+    forms = (turned for constant in stored for turned in forms_of(constant, array.shape))
     return next((found for turned in forms if (found := stored_in_integers(array, turned)) is not None), None)
 
 
@@ -120,7 +191,7 @@ def _nearest(array: Array, constants: Mapping[str, Array], names: Iterable[str])
     """Returns what has happened to a weight, if the constant that is most like it is like it enough."""
     floats = (constants[name] for name in names if constants[name].dtype.kind not in "iu")
     best = max(
-        ((_likeness(array, turned), turned) for constant in floats for turned in _forms(constant, array.shape)),
+        ((_likeness(array, turned), turned) for constant in floats for turned in forms_of(constant, array.shape)),
         key=lambda pair: pair[0],
         default=None,
     )
@@ -133,7 +204,7 @@ def _only_one(array: Array, constants: Mapping[str, Array], names: Iterable[str]
     return find_change(array, fitting[0]) if len(fitting) == 1 else None
 
 
-def _forms(constant: Array, shape: tuple[int, ...]) -> list[Array]:
+def forms_of(constant: Array, shape: tuple[int, ...]) -> list[Array]:
     """Returns a constant in a weight's shape, for each order of axes that it may stand in."""
     if constant.shape != shape and constant.ndim != len(shape):
         return [constant.reshape(shape)]

@@ -1,7 +1,7 @@
 """The weights of the artifact beside the model's, one by one: most faults are seen there, and nothing has to run."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,14 @@ from keras_pe.export.parity.diagnosis.folded_normalization import folded_weights
 from keras_pe.export.parity.diagnosis.layer_names import matched_paths
 from keras_pe.export.parity.diagnosis.relations.change import Change
 from keras_pe.export.parity.diagnosis.relations.detection import UNEXPLAINED, find_change
-from keras_pe.export.parity.diagnosis.weight_matching import changes_by_content
-from keras_pe.export.results import Array, Cause, Finding
+from keras_pe.export.parity.diagnosis.weight_matching import (
+    changes_by_content,
+    differs_in_part,
+    forms_of,
+    is_stored_as,
+    matched_by_content,
+)
+from keras_pe.export.results import Array, Cause, Finding, StoredWeights
 from keras_pe.export.runtimes.lazy_arrays import LazyArrays
 from keras_pe.export.runtimes.runtime import Arrays
 
@@ -70,9 +76,7 @@ def compare_weights(
         constants: The numeric constants of the artifact, by name.
         folded: Layers, each with the normalization that is folded into its weights.
     """
-    variables = {v.path: v for v in model.variables if _is_float(v)}
-    owners = owners_of(model)
-    layer_of = {path: owners.get(id(variable), "") for path, variable in variables.items()}
+    variables, layer_of = _weights(model)
     named = _by_name(variables, constants)
     faults = [
         WeightFault(layer_of[path], path, found, is_certain=True, is_named=True)
@@ -94,6 +98,59 @@ def compare_weights(
         is_certain = change.cause not in _UNCERTAIN
         faults.append(WeightFault(layer_of[path], path, change, is_certain, is_folded=path in changed))
     return WeightComparison(faults, frozenset(sound))
+
+
+def stored_weights(model: Any, constants: Mapping[str, Array]) -> tuple[StoredWeights, list[WeightFault]]:
+    """Returns how much of a model's weights was found in an artifact whose outputs agree, and what of them differs.
+
+    A weight that was folded into another, rounded or laid out in a way of its own is not found, and no fault: there
+    only a part of a weight that is another tells of damage. One weight is looked at at a time.
+
+    Args:
+        model: The Keras model.
+        constants: The numeric constants of the artifact, by name.
+    """
+    variables, layer_of = _weights(model)
+    named, packs = _by_name(variables, constants), _packed(model)
+    taken = set(named.values())
+    weights = LazyArrays([path for path in variables if path not in named], lambda path: _numpy(variables[path]))
+    free = LazyArrays([name for name in constants if name not in taken] if weights else [], constants.__getitem__)
+    same, unused = matched_by_content(weights, packs, free)
+    counts, faults = [0, 0], list[WeightFault]()
+    sizes = {path: int(np.prod(v.shape)) * _numpy(v).itemsize for path, v in variables.items()}
+    for path, variable in variables.items():
+        weight, is_named = _numpy(variable), path in named
+        forms = [packs[path], weight] if path in packs else [weight]
+        known = named.get(path) or same.get(path)
+        names = [known] if known else [name for size in {form.size for form in forms} for name in unused.get(size, ())]
+        held = _held(forms, map(constants.__getitem__, names), is_named)
+        if held is None:
+            continue
+        counts = [counts[0] + 1, counts[1] + sizes[path]]
+        if (change := find_change(*held)) is not None and not is_stored_as(*held):
+            faults.append(WeightFault(layer_of[path], path, change, is_certain=True, is_named=is_named))
+    return StoredWeights(len(sizes), counts[0], sum(sizes.values()), counts[1]), faults
+
+
+def _held(forms: Sequence[Array], constants: Iterable[Array], is_named: bool) -> tuple[Array, Array] | None:
+    """Returns a weight and the constant that is it, at least in most of its values, each laid out as the other."""
+    for constant in constants:
+        fitting = [form for form in forms if form.size == constant.size]  # none of what is folded into another
+        pairs = [(form, turned) for form in fitting for turned in forms_of(constant, form.shape)]
+        same = next((pair for pair in pairs if is_stored_as(*pair)), None)
+        if same is not None:
+            return same
+        alike = [(one, other) for one, other in pairs if one.dtype == other.dtype]
+        in_part = next((pair for pair in alike if differs_in_part(*pair, is_named)), None)
+        if in_part is not None:
+            return in_part
+    return None
+
+
+def _weights(model: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns the weights that are of floats, and the layer that owns each, both by path."""
+    variables, owners = {v.path: v for v in model.weights if _is_float(v)}, owners_of(model)
+    return variables, {path: owners.get(id(variable), "") for path, variable in variables.items()}
 
 
 def _by_name(variables: Mapping[str, Any], constants: Iterable[str]) -> dict[str, str]:

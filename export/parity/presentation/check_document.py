@@ -54,7 +54,7 @@ def _suite(model: str, result: RuntimeResult) -> Suite:
     if result.error:
         verdicts.append(CaseVerdict(result.status, Outcome.ERROR, result.status, result.error))
     elif not result.passed and all(each.outcome is not Outcome.FAILED for each in verdicts):
-        verdicts.append(_nothing("compared"))
+        verdicts.append(_of_findings(result) if result.findings else _nothing("compared"))
     names = {"names": _names(result)} if result.names else {}
     return Suite(name, tuple(verdicts), result.seconds, names)
 
@@ -72,6 +72,12 @@ def _verdict(model: str, result: RuntimeResult, case: CaseResult) -> CaseVerdict
     names = [_names(result)] if result.names else []  # a wrong guess here would be the failure
     kind = str(result.findings[0].cause) if result.findings else "difference"
     return CaseVerdict(case.name, Outcome.FAILED, kind, said[0], (*causes, *said, *names))
+
+
+def _of_findings(result: RuntimeResult) -> CaseVerdict:
+    """Returns the verdict on what the artifact stores, where every case has passed."""
+    said = tuple(each.evidence for each in result.findings)
+    return CaseVerdict("weights", Outcome.FAILED, result.findings[0].cause, said[0], said[1:])
 
 
 def _names(result: RuntimeResult) -> str:

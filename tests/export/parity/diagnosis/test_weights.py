@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.model.recurrent_weights import packed
-from keras_pe.export.parity.diagnosis.weights import compare_weights
+from keras_pe.export.parity.diagnosis.weights import compare_weights, stored_weights
 
 
 def test_what_may_have_become_of_a_weight_is_tried_for_one_weight_at_a_time():
@@ -63,6 +63,7 @@ def test_a_weight_that_an_operator_has_packed_is_found_in_the_package(kind, weig
     assert compared.faults == []
     zeros = model.get_layer("head").bias.path  # whose content is that of any other zeros
     assert compared.sound == {each.path for each in model.weights} - {zeros}
+    assert stored_weights(model, constants)[0].compared == len(model.weights)
     constants[f"packed_{weight}"].flat[2] += 1.0
     (fault,) = compare_weights(model, constants).faults
     assert (fault.layer, fault.weight) == ("steps", getattr(layer.cell, weight).path)

@@ -1,0 +1,39 @@
+"""The weights that an artifact stores, held against the model's where its outputs agree: not every row is reached."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from keras_pe.export.comparison.references.reference import Reference
+from keras_pe.export.errors import RuntimeFailedError
+from keras_pe.export.parity.diagnosis.weights import stored_weights
+from keras_pe.export.results import RuntimeResult
+from keras_pe.export.runtimes.runner import Runner
+
+_UNSEEN = "The outputs that were compared do not show it."
+
+
+def with_weights(
+    result: RuntimeResult, runner: Runner, reference: Reference, before: Sequence[RuntimeResult] = ()
+) -> RuntimeResult:
+    """Returns the result of a runtime that passed, with how much of the weights was compared; a damaged one fails it.
+
+    Args:
+        result: The result.
+        runner: The runtime, still loaded.
+        reference: What it is measured against; without a Keras model there are no weights to compare.
+        before: The results of other runtimes: the weights of an artifact are compared once.
+    """
+    other = next((each for each in before if each.artifact == result.artifact and each.weights is not None), None)
+    if other is not None:
+        return replace(result, weights=other.weights, passed=other.passed, findings=other.findings)
+    if reference.model is None:
+        return result
+    try:
+        constants = runner.weights()
+        if not constants:
+            return result
+        weights, faults = stored_weights(reference.model, constants)
+    except RuntimeFailedError:  # it ran every case, and does not show what it holds
+        return result
+    findings = tuple(replace(each.finding, evidence=f"{each.finding.evidence} {_UNSEEN}") for each in faults)
+    return replace(result, weights=weights, passed=not faults, findings=findings)

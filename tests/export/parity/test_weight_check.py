@@ -1,0 +1,97 @@
+"""What an artifact stores is compared with the model's weights, also where no output shows a difference."""
+
+import keras
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from keras_pe.export import check_parity, export_onnx
+from keras_pe.export.parity.diagnosis.weights import stored_weights
+
+ROWS = 30_000
+
+
+@pytest.fixture(scope="module")
+def model():
+    keras.utils.set_random_seed(3)
+    ids = keras.Input((1,), dtype="int32", name="ids")
+    x = keras.layers.Flatten()(keras.layers.Embedding(ROWS, 4, name="table")(ids))
+    return keras.Model(ids, keras.layers.Dense(2, name="head")(x))
+
+
+@pytest.fixture(scope="module")
+def file(model, tmp_path_factory):
+    return export_onnx(model, tmp_path_factory.mktemp("file") / "m.onnx").path
+
+
+def _constants(model):
+    return {variable.path: variable.numpy() for variable in model.weights}
+
+
+def _with_damage(file, path, name, damage):
+    stored = onnx.load(file)
+    (tensor,) = [each for each in stored.graph.initializer if each.name == name]
+    array = numpy_helper.to_array(tensor).copy()
+    damage(array)
+    tensor.CopyFrom(numpy_helper.from_array(array, name))
+    onnx.save(stored, path)
+    return path
+
+
+def _nan_in_last(array):
+    array[-1] = np.nan
+
+
+def _negated_row(array):
+    array[39] = -array[39]
+
+
+def test_damage_in_a_row_that_no_case_reads_fails_the_check_and_names_weight_and_row(model, file, tmp_path):
+    sound, *damaged = (
+        check_parity(model, each, inputs=[{"ids": np.zeros((2, 1), np.int32)}], runtimes="onnxruntime[all]")
+        for each in (
+            file,
+            _with_damage(file, tmp_path / "nan.onnx", "table/embeddings", _nan_in_last),
+            _with_damage(file, tmp_path / "negated.onnx", "table/embeddings", _negated_row),
+        )
+    )
+    assert sound.passed, str(sound)
+    held = sound.results[0].weights
+    assert (held.count, held.compared, held.compared_nbytes) == (3, 3, held.nbytes)
+    assert held.nbytes == 4 * (ROWS * 4 + 4 * 2 + 2)
+    for report, cause, row in zip(damaged, ("NaN or infinity", "changed values"), (ROWS - 1, 39), strict=True):
+        assert not report.passed
+        (finding,) = report.findings
+        assert (finding.cause, finding.layer) == (cause, "table")
+        assert f"Index {row} of axis 0" in finding.evidence
+        assert "'table/embeddings'" in finding.evidence
+        assert "table/embeddings" in str(report)
+        assert "nothing" not in report.render("junit")
+
+
+def test_a_weight_that_was_folded_rounded_or_left_out_is_not_compared_and_is_no_damage(model):
+    constants = _constants(model)
+    assert stored_weights(model, constants)[0].compared == 3
+    kernel = constants["head/kernel"]
+    for other in (kernel * np.float32(0.9995), np.rint(kernel * 100).astype(np.int8), kernel[:3]):
+        held, faults = stored_weights(model, constants | {"head/kernel": other})
+        assert (held.compared, faults) == (2, [])
+    del constants["table/embeddings"]
+    held, faults = stored_weights(model, constants)
+    assert (held.compared, held.compared_nbytes, faults) == (2, 40, [])
+
+
+def test_a_weight_in_another_type_is_held_to_the_rounding_of_that_type(model):
+    halves = {name: array.astype(np.float16) for name, array in _constants(model).items()}
+    held, faults = stored_weights(model, halves)
+    assert (held.compared, faults) == (3, [])
+
+
+def test_a_weight_with_another_name_and_layout_is_found_by_its_content_and_so_is_its_damage(model):
+    constants = {f"constant_{i}": variable.numpy().T.copy() for i, variable in enumerate(model.weights)}
+    assert stored_weights(model, constants)[0].compared == 3
+    constants["constant_0"][:, 39] *= -1
+    held, (fault,) = stored_weights(model, constants)
+    assert (held.compared, fault.weight) == (3, "table/embeddings")
+    assert "Index 39 of axis 0" in str(fault.change)
