@@ -79,6 +79,7 @@ class Cause(StrEnum):
     DROPPED_MASK = "dropped mask"
     INVERTED_MASK = "inverted mask"
     SHIFTED_MASK = "shifted mask"
+    WEAK_MASK = "weak mask"
     DROPPED_CAUSAL_MASK = "dropped causal mask"
     ADDED_CAUSAL_MASK = "added causal mask"
     DROPPED_INPUT = "dropped input"

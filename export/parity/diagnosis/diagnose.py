@@ -104,10 +104,13 @@ def _is_of_all(findings: Sequence[Finding]) -> bool:
 
 def _unexplained(probe: Probe, explained: set[str], has_findings: bool, trace: LayerTrace | None) -> list[Finding]:
     """Returns a finding for each layer at fault that nothing explains, and one where there is nothing at all."""
-    left = {fault.layer: fault.absent for fault in probe.faults if not _is_explained(fault, explained)}
+    left = {fault.layer: fault for fault in probe.faults if not _is_explained(fault, explained)}
     if left:
-        text = f"The layers before it agree, and what it returns does not. Tried: {_TRIED}.{_notes(probe)}"
-        return [Finding(Cause.UNKNOWN, text, layer, absent=absent) for layer, absent in left.items()]
+        said, tried = "The layers before it agree, and what it returns does not.", f"Tried: {_TRIED}.{_notes(probe)}"
+        return [
+            Finding(Cause.UNKNOWN, f"{said}{probe.calls_at_fault(fault)} {tried}", layer, absent=fault.absent)
+            for layer, fault in left.items()
+        ]
     if has_findings:
         return []
     if trace is not None and trace.is_sound_inside:

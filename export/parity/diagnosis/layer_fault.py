@@ -36,6 +36,7 @@ class LayerFault:
         absent: The layers before it of which the artifact has nothing: what explains this one may explain that.
         sound_weights: The paths of the weights that the artifact is known to hold as the model does.
         sizes: The dynamic dimensions of the case, by name.
+        calls: The paths of all calls of the layer, in their order.
     """
 
     call: LayerCall
@@ -54,6 +55,7 @@ class LayerFault:
     absent: tuple[str, ...] = ()
     sound_weights: frozenset[str] = frozenset()
     sizes: Mapping[str, int] = field(default_factory=dict)
+    calls: tuple[str, ...] = ()
 
     @property
     def expected(self) -> Array:

@@ -154,7 +154,8 @@ class _Walk:
 
     def _fault(self, output: RecordedOutput, match: TensorMatch | None = None) -> LayerFault:
         sizes = self._probe.sizes(self._inputs)
-        return LayerFault(output.call, output.index, output.tolerance, match, sizes=sizes)
+        calls = dict.fromkeys(each.call.path for each in self._outputs if each.call.layer is output.call.layer)
+        return LayerFault(output.call, output.index, output.tolerance, match, sizes=sizes, calls=tuple(calls))
 
     def _replace_next(self, output: RecordedOutput) -> bool:
         """Puts Keras' output in the place of what the next layer returns, where no tensor has a layer's own size."""

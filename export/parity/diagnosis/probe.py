@@ -89,6 +89,14 @@ class Probe:
         """The first layer at fault, as far as that is known."""
         return self.faults[0].layer if self.faults else None
 
+    def calls_at_fault(self, fault: LayerFault) -> str:
+        """Returns a sentence on which calls of a shared layer are at fault; none where every one is."""
+        wrong = {each.call.path for each in self.faults if each.call.layer is fault.call.layer}
+        numbers = [str(number) for number, path in enumerate(fault.calls, 1) if path in wrong]
+        if len(numbers) in (0, len(fault.calls)):
+            return ""
+        return f" It is wrong in call {' and '.join(numbers)} of {len(fault.calls)} alone."
+
     def failing(self) -> list[tuple[CaseResult, Expectation, Arrays]]:
         """Returns the cases that failed with an answer on both sides."""
         rows = zip(self.result.cases, self.expectations, self.answers, strict=False)

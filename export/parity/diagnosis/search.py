@@ -26,6 +26,7 @@ from keras_pe.export.parity.diagnosis.sites.padding import other_paddings
 from keras_pe.export.parity.diagnosis.sites.resizing import other_places
 from keras_pe.export.parity.diagnosis.sites.rotations import other_rotations
 from keras_pe.export.parity.diagnosis.sites.schedules import other_schedules
+from keras_pe.export.parity.diagnosis.sites.softmax import other_softmax
 from keras_pe.export.parity.diagnosis.sites.weights import other_weights, weights_together
 from keras_pe.export.results import Array, Cause, Finding
 
@@ -40,13 +41,14 @@ OF_THE_LAYER: tuple[Site, ...] = (
     other_operations,
     other_masks,
     other_arguments,
+    exchanged_inputs,
     other_directions,
     other_rotations,
     other_buckets,
     other_attributes,
     other_schedules,
     other_normalizations,
-    exchanged_inputs,
+    other_softmax,
     other_weights,
     weights_together,
     other_paddings,

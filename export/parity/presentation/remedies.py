@@ -81,6 +81,7 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.DROPPED_MASK: _MASK,
     Cause.INVERTED_MASK: "Invert the mask: true means keep in Keras, and leave out elsewhere.",
     Cause.SHIFTED_MASK: _MASK,
+    Cause.WEAK_MASK: "Hide with a number far below every score, such as -1e9: others leave weight to what is hidden.",
     Cause.DROPPED_CAUSAL_MASK: "Mask what comes later: set use_causal_mask, or give the mask to the file.",
     Cause.ADDED_CAUSAL_MASK: "Leave the causal mask out: this attention sees the whole sequence in the model.",
     Cause.DROPPED_INPUT: "Connect the input that is named: the file goes without it.",

@@ -54,7 +54,8 @@ def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
         finding = None if is_done else _explain(fault, probe)
         if finding is not None:
             done |= {fault.layer, finding.layer or fault.layer}
-            yield finding
+            calls = probe.calls_at_fault(fault) if finding.layer == fault.layer else ""
+            yield replace(finding, evidence=finding.evidence + calls)
 
 
 def _explain(fault: LayerFault, probe: Probe) -> Finding | None:

@@ -8,6 +8,7 @@ import numpy as np
 from keras_pe.export.parity.diagnosis.edits import Compute, Edit, Edits
 from keras_pe.export.parity.diagnosis.layer_call import call, given, with_attributes
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.sites.weights import exchanged
 from keras_pe.export.results import Array, Cause
 
 _MERGED: dict[str, Callable[[Array, Array], Array]] = {
@@ -49,3 +50,5 @@ def other_directions(fault: LayerFault) -> Edits:
     }
     for said, compute in changes.items():
         yield Edit(Cause.OTHER_DIRECTION, said, compute)
+    pairs = list(zip(layer.forward_layer.weights, back.weights, strict=True))
+    yield exchanged(pairs, "the weights of both directions")

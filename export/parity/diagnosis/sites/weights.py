@@ -30,7 +30,7 @@ def other_weights(fault: LayerFault) -> Edits:
 
 
 def weights_together(fault: LayerFault) -> Edits:
-    """Yields the layer with two weights of one shape exchanged, or both left out; two directions with each other's."""
+    """Yields the layer with two weights of one shape exchanged, or both left out."""
     variables = _variables(fault)
     if len(variables) <= _MOST_IN_PAIRS:
         for one, other in itertools.combinations(variables, 2):
@@ -41,14 +41,11 @@ def weights_together(fault: LayerFault) -> Edits:
                 values = [(one, first.change(_values(one))), (other, second.change(_values(other)))]
                 said = " and ".join(each.template.format(repr(v.path)) for each, v in ((first, one), (second, other)))
                 yield Edit(Cause.MISSING_VALUES, f"with {said}", partial(with_weights, values=values))
-            yield _exchanged([(one, other)], names)
-    back = getattr(fault.call.layer, "backward_layer", None)
-    if back is not None:
-        pairs = list(zip(fault.call.layer.forward_layer.weights, back.weights, strict=True))
-        yield _exchanged(pairs, "the weights of both directions")
+            yield exchanged([(one, other)], names)
 
 
-def _exchanged(pairs: Sequence[tuple[Any, Any]], names: str) -> Edit:
+def exchanged(pairs: Sequence[tuple[Any, Any]], names: str) -> Edit:
+    """Returns the edit that gives each weight of a pair the other one's values."""
     values = [(here, _values(there)) for one, other in pairs for here, there in ((one, other), (other, one))]
     return Edit(Cause.ANOTHER_WEIGHT, f"with {names} exchanged", partial(with_weights, values=values))
 

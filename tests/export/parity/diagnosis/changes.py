@@ -14,9 +14,11 @@ from keras_pe.export import export_onnx
 from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.parity.diagnosis.budget import Budget
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.results import RuntimeResult
 from keras_pe.export.runtimes.worker import Worker
+from tests.export.parity.diagnosis.planted import AMPLE
 
 IMAGE, SEQUENCE = (12, 12, 4), (None, 8)
 
@@ -88,7 +90,7 @@ def say(change: Change, folder: Path, worker: Worker) -> RuntimeResult:
     reference = KerasReference(model)
     expectations = reference.answer(sweep(reference.inputs, reference.roles, seed=0))
     run = run_cases(worker, worker.spec, path, reference, expectations)
-    return run.result if run.result.passed else diagnose(run, worker, reference, reference.roles)
+    return run.result if run.result.passed else diagnose(run, worker, reference, reference.roles, Budget(AMPLE))
 
 
 def seeded(model: keras.Model) -> keras.Model:

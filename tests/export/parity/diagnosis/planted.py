@@ -9,21 +9,25 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.parity.diagnosis.budget import Budget
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.results import Finding
 from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 Inputs = Mapping[str, np.ndarray]
+Compute = Callable[[Inputs], np.ndarray | Mapping[str, np.ndarray]]
+AMPLE = 500.0
+"""Seconds for one diagnosis: what is named must not go with how busy the machine is."""
 
 
 class Planted(InProcessRunner):
-    """Computes the output `y` with a function of the inputs."""
+    """Computes the output `y` with a function of the inputs, or each output by its name."""
 
     version = "planted 1"
     capabilities = frozenset({"intermediates"})
 
-    def __init__(self, inputs: tuple[TensorInfo, ...], compute: Callable[[Inputs], np.ndarray]) -> None:
+    def __init__(self, inputs: tuple[TensorInfo, ...], compute: Compute) -> None:
         super().__init__(RuntimeSpec("planted", "onnx", "-", "numpy", "-"), None, None)
         self.inputs, self.compute = inputs, compute
 
@@ -31,20 +35,22 @@ class Planted(InProcessRunner):
         pass
 
     def run(self, inputs):
-        return {"y": self.compute(inputs).astype(np.float32)}
+        computed = self.compute(inputs)
+        named = computed if isinstance(computed, Mapping) else {"y": computed}
+        return {name: np.asarray(array, np.float32) for name, array in named.items()}
 
     def intermediates(self, inputs, replaced):
         return {**self.run(inputs), **replaced}
 
 
-def findings(model: keras.Model, compute: Callable[[Inputs], np.ndarray]) -> tuple[Finding, ...]:
-    """Returns what is said of an artifact that computes the output `y` of a model of one layer in its own way."""
+def findings(model: keras.Model, compute: Compute) -> tuple[Finding, ...]:
+    """Returns what is said of an artifact that computes the outputs of a model in its own way."""
     reference = KerasReference(model)
     expectations = reference.answer(sweep(reference.inputs, reference.roles, seed=0, known=reference.dimensions))
     runner = Planted(reference.inputs, compute)
     run = run_cases(runner, runner.spec, None, reference, expectations)
     assert not run.result.passed
-    return diagnose(run, runner, reference, reference.roles).findings
+    return diagnose(run, runner, reference, reference.roles, Budget(AMPLE)).findings
 
 
 def one_layer(layer: keras.Layer, *shapes: tuple[int | None, ...], dtype: str = "float32") -> keras.Model:

@@ -162,17 +162,64 @@ def _run_forwards():
     return _of_layer(L.GRU(3, go_backwards=True, unroll=True, name="y"), wrong, (5, 4))
 
 
+def _attention(change):
+    """Returns attention with a mask, and the same with what a change makes of its scores, hidden ones, and axis."""
+    x, mask = keras.Input((5, 4), name="x"), keras.Input((5, 5), dtype="bool", name="mask")
+    layer = L.MultiHeadAttention(2, 3, name="y")
+    model = seeded(keras.Model([x, mask], layer(x, x, attention_mask=mask)))
+
+    def compute(inputs):
+        x = inputs["x"]
+        parts = [layer.query_dense, layer.key_dense, layer.value_dense]
+        query, key, value = (np.asarray(part(x)) for part in parts)
+        scores = np.einsum("bqhc,bkhc->bhqk", query, key) / np.sqrt(3)
+        shares = np.asarray(ops.softmax(*change(scores, inputs["mask"][:, None])))
+        return np.asarray(layer.output_dense(np.einsum("bhqk,bkhc->bqhc", shares, value)))
+
+    return model, compute
+
+
+def _weak_mask():
+    return _attention(lambda scores, mask: (scores - ~mask, -1))
+
+
+def _softmax_of_queries():
+    return _attention(lambda scores, mask: (np.where(mask, scores, -1e9), 2))
+
+
+def _cut_on_the_other_side(kind, *shape):
+    def wrong(layer, x):
+        config = {**layer.get_config(), "padding": "valid"}
+        whole = type(layer).from_config(config)
+        whole.build((None, *shape))
+        whole.set_weights(layer.get_weights())
+        inner = (slice(1, 1 + 2 * size) for size in shape[:-1])
+        return np.asarray(whole(x))[:, *inner]
+
+    return _of_layer(kind(3, 3, strides=2, padding="same", name="y"), wrong, shape)
+
+
+def _transposed_1d():
+    return _cut_on_the_other_side(L.Conv1DTranspose, 4, 2)
+
+
+def _transposed_2d():
+    return _cut_on_the_other_side(L.Conv2DTranspose, 4, 3, 2)
+
+
 @pytest.mark.parametrize(
     ("plant", "cause", "said"),
     [
         (_both_statistics, "missing values", "moving_mean' at zero and"),
         (_exchanged_statistics, "another weight", "moving_mean' and 'y/moving_variance' exchanged"),
-        (_exchanged_directions, "another weight", "weights of both directions exchanged"),
+        pytest.param(
+            _exchanged_directions, "another weight", "weights of both directions exchanged", marks=pytest.mark.slow
+        ),
         (_batch_statistics, "training mode", "statistics of the batch"),
         (_twice, "operation added", "its own activation once more"),
         (_not_at_all, "other activation", "'linear' instead of 'tanh'"),
         (_first_row, "repeated row", "the first row of"),
-        (_exchanged_states, "exchanged inputs", "inputs 1 and 2"),
+        pytest.param(_exchanged_states, "exchanged inputs", "inputs 1 and 2", marks=pytest.mark.slow),
         (_ignored_start, "dropped input", "without `start_index`"),
         (_frozen_start, "start index off", "from position 7, whatever start"),
         (
@@ -187,7 +234,11 @@ def _run_forwards():
         (_rounded_rates, "rounded rates", "rates rounded to bfloat16"),
         (_bucket, "other bucket", "distance -2 in bucket 3 instead of 2"),
         (_softmax_of_rows, "other axis", "axis=1"),
-        (_run_forwards, "other go_backwards", "go_backwards=False"),
+        (_weak_mask, "weak mask", "-1 added to a score that a mask hides"),
+        (_softmax_of_queries, "other axis", "softmax over axis=2"),
+        (_transposed_1d, "other padding", "the larger half before"),
+        (_transposed_2d, "other padding", "the larger half before"),
+        pytest.param(_run_forwards, "other go_backwards", "go_backwards=False", marks=pytest.mark.slow),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -195,3 +246,18 @@ def test_what_has_become_of_a_call_is_named_with_the_layer(plant, cause, said):
     (finding,) = findings(*plant())
     assert (finding.cause, finding.layer) == (cause, "y"), finding
     assert said.casefold() in finding.evidence.casefold()
+
+
+def test_of_a_shared_layer_the_call_at_fault_is_named():
+    x = keras.Input((4,), name="x")
+    shared = L.Dense(4, "tanh", name="shared")
+    once = shared(x)
+    model = seeded(keras.Model(x, {"once": once, "twice": shared(once)}))
+
+    def wrong(inputs):
+        once = shared(inputs["x"])
+        return {"once": once, "twice": ops.matmul(once, shared.kernel) + shared.bias}
+
+    (finding,) = findings(model, wrong)
+    assert (finding.cause, finding.layer) == ("other activation", "shared")
+    assert "It is wrong in call 2 of 2 alone." in finding.evidence
