@@ -27,7 +27,7 @@ from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes, is_
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.parity_report import ParityReport, make_report
 from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
-from keras_pe.export.parity.weight_check import with_weights
+from keras_pe.export.parity.weight_check import with_coverage_required, with_weights
 from keras_pe.export.progress import Tell, telling
 from keras_pe.export.results import RunStatus, RuntimeResult
 from keras_pe.export.runtimes.in_process import InProcessRunner
@@ -51,6 +51,7 @@ def check_parity(
     input_signature: Any = None,
     sizes: Mapping[str, Sequence[int]] | None = None,
     seed: int = 0,
+    require_coverage: bool = False,
     timeout: float = TIMEOUT,
     diagnosis_seconds: float = DIAGNOSIS_SECONDS,
     progress: Progress | bool | None = None,
@@ -74,6 +75,9 @@ def check_parity(
         sizes: For the sweep, sizes that a dynamic dimension takes, by its name, where they are not to be found out:
             `{"height": (64, 224)}`.
         seed: Of the sweep.
+        require_coverage: Whether to fail unless every weight of the model, and with it every row of its tables, was
+            found in what each artifact stores, and is the same there. Without it those that were not are counted, and
+            only the outputs speak for them. A file that stores them in another way, such as quantized or folded, fails.
         timeout: Seconds that a runtime may take to load, or to answer one case, before it counts as hung.
         diagnosis_seconds: Seconds that the search for a cause may take for each runtime that fails in a way of its own.
             What it did not get to is said where nothing explains the failure.
@@ -136,6 +140,8 @@ def check_parity(
         tell(total, total, "done")
     results += _untried(targets, {path for _, path in ready})
     found = compare_runtimes(results)
+    if require_coverage:
+        found = [with_coverage_required(each) for each in found]
     return make_report(reference.name, basis, expectations, found, jobs, watch, seed, reference.version)
 
 

@@ -28,6 +28,7 @@ def assert_parity(
     input_signature: Any = None,
     sizes: Mapping[str, Sequence[int]] | None = None,
     seed: int = 0,
+    require_coverage: bool = False,
     timeout: float = TIMEOUT,
     diagnosis_seconds: float = DIAGNOSIS_SECONDS,
     progress: "Progress | bool | None" = None,
@@ -36,7 +37,7 @@ def assert_parity(
 
     Args:
         model, artifacts, inputs, ranges, runtimes, input_signature: As in `check_parity`.
-        sizes, seed, timeout, diagnosis_seconds, progress: As in `check_parity`.
+        sizes, seed, require_coverage, timeout, diagnosis_seconds, progress: As in `check_parity`.
 
     Returns:
         The report that passed.
@@ -52,6 +53,7 @@ def assert_parity(
         input_signature=input_signature,
         sizes=sizes,
         seed=seed,
+        require_coverage=require_coverage,
         timeout=timeout,
         diagnosis_seconds=diagnosis_seconds,
         progress=progress,

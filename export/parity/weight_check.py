@@ -9,6 +9,11 @@ from keras_pe.export.parity.diagnosis.weights import stored_weights
 from keras_pe.export.results import RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
 
+_UNCOVERED = (
+    "{compared} of {count} weights were found in what the artifact stores (`require_coverage`): the others were "
+    "folded, rounded or laid out in another way, and only the outputs speak for them."
+)
+_UNKNOWN = "what the artifact stores cannot be read in this runtime (`require_coverage`)."
 _UNSEEN = "The outputs that were compared do not show it."
 
 
@@ -37,3 +42,15 @@ def with_weights(
         return result
     findings = tuple(replace(each.finding, evidence=f"{each.finding.evidence} {_UNSEEN}") for each in faults)
     return replace(result, weights=weights, passed=not faults, findings=findings)
+
+
+def with_coverage_required(result: RuntimeResult) -> RuntimeResult:
+    """Returns a result that has failed where a weight of the model was not compared with what the artifact stores.
+
+    A runtime that runs the model itself has the model's own weights.
+    """
+    weights = result.weights
+    if not result.passed or result.format == "keras" or (weights is not None and weights.compared == weights.count):
+        return result
+    said = _UNKNOWN if weights is None else _UNCOVERED.format(compared=weights.compared, count=weights.count)
+    return replace(result, passed=False, error=said)

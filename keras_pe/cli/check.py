@@ -61,6 +61,9 @@ def _check_bundle(context: click.Context, parameter: click.Parameter, bundle: Pa
     help="Sizes that a dynamic dimension takes, such as height=64,224, where they are not to be found.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the sweep.")
+@click.option(
+    "--require-coverage", is_flag=True, help="Fail unless every weight was found in each artifact, and is the same."
+)
 @model_options
 @data_options
 @click.option(
@@ -105,6 +108,7 @@ def check(
     ranges: tuple[tuple[str, float, float], ...],
     sizes: tuple[str, ...],
     seed: int,
+    require_coverage: bool,
     modules: tuple[str, ...],
     unsafe: bool,
     timeout: float,
@@ -162,6 +166,7 @@ def check(
                 sizes=given_sizes,
                 runtimes=runtimes or None,
                 seed=seed,
+                require_coverage=require_coverage,
                 progress=not as_json,
                 **limits,
             )

@@ -61,7 +61,7 @@ NAMES = (
 )
 
 _PAIRS = ("columns", "decisions", "atol", "pad_values")
-_OF_THE_SWEEP = ("inputs", "ranges", "sizes", "seed", "profile")
+_OF_THE_SWEEP = ("inputs", "ranges", "sizes", "seed", "require_coverage", "profile")
 
 
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from keras_pe.export.parity.presentation import tables
 from keras_pe.export.parity.presentation.groups import Group, group_results
 from keras_pe.export.parity.presentation.pictures import pictures
-from keras_pe.export.parity.presentation.sentences import describe, name_matches, remarks, statements
+from keras_pe.export.parity.presentation.sentences import coverage, describe, name_matches, remarks, statements
 from keras_pe.export.parity.reports.document import CaseVerdict, Document, Outcome, Part, Suite
 from keras_pe.export.results import CaseResult, CheckResults, RuntimeResult
 
@@ -20,6 +20,7 @@ def document(found: CheckResults) -> Document:
         summary=(
             f"Measured against {found.reference}.",
             f"{found.compared:,} values compared in {found.seconds:.1f} s.",
+            *coverage(found),
         ),
         parts=tuple(_part(found, group, found.passed and group is shown) for group in groups),
         overview=tables.runtimes(groups),

@@ -1,6 +1,7 @@
 """The sentences of a check's report: what is wrong with each group of results, and what else is to be said."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from keras_pe.export.messages import sentence
 from keras_pe.export.parity.presentation.groups import Group, group_results
@@ -8,6 +9,7 @@ from keras_pe.export.parity.presentation.remedies import remedy
 from keras_pe.export.parity.presentation.tables import describe_problem, number
 from keras_pe.export.parity.reports.document import Statement
 from keras_pe.export.results import CaseResult, CaseStatus, CheckResults, Comparison, Finding, Proof, RuntimeResult
+from keras_pe.shown import shown_bytes
 
 _MOST_CAUSES = 4
 _ON_THE_CPU = "CPUExecutionProvider"
@@ -37,6 +39,15 @@ def statements(reference: str, group: Group) -> Iterator[Statement]:
     if errors:
         more = f" (and {len(errors) - 1} more cases)" if len(errors) > 1 else ""
         yield Statement("error", f"with {errors[0]}{more}")
+
+
+def coverage(found: CheckResults) -> Iterator[str]:
+    """Yields how much of the weights was compared with what each artifact stores, as far as that was looked at."""
+    read = {each.artifact: each.weights for each in found.results if each.weights is not None}
+    for artifact, weights in read.items():
+        share = f"{weights.compared} of {weights.count} weights"
+        nbytes = f"{shown_bytes(weights.compared_nbytes)} of {shown_bytes(weights.nbytes)}"
+        yield f"{Path(artifact).name}: {share} compared by content, {nbytes}."
 
 
 def explain(finding: Finding) -> str:

@@ -60,6 +60,7 @@ def test_damage_in_a_row_that_no_case_reads_fails_the_check_and_names_weight_and
     held = sound.results[0].weights
     assert (held.count, held.compared, held.compared_nbytes) == (3, 3, held.nbytes)
     assert held.nbytes == 4 * (ROWS * 4 + 4 * 2 + 2)
+    assert "m.onnx: 3 of 3 weights compared by content" in " ".join(str(sound).split())
     for report, cause, row in zip(damaged, ("NaN or infinity", "changed values"), (ROWS - 1, 39), strict=True):
         assert not report.passed
         (finding,) = report.findings
@@ -68,6 +69,24 @@ def test_damage_in_a_row_that_no_case_reads_fails_the_check_and_names_weight_and
         assert "'table/embeddings'" in finding.evidence
         assert "table/embeddings" in str(report)
         assert "nothing" not in report.render("junit")
+
+
+def test_a_weight_that_was_not_found_fails_the_check_where_coverage_is_required(model, file, tmp_path):
+    ids = [{"ids": np.zeros((2, 1), np.int32)}]
+    rounded = onnx.load(file)
+    (table,) = [each for each in rounded.graph.initializer if each.name == "table/embeddings"]
+    array = numpy_helper.to_array(table)
+    table.CopyFrom(numpy_helper.from_array(np.nextafter(array, np.float32(1)), table.name))
+    onnx.save(rounded, tmp_path / "rounded.onnx")
+    usual = check_parity(model, tmp_path / "rounded.onnx", inputs=ids, runtimes="onnxruntime[all]")
+    assert usual.passed, str(usual)
+    assert usual.results[0].weights.compared == 2
+    strict, sound = (
+        check_parity(model, path, inputs=ids, runtimes="onnxruntime[all]", require_coverage=True)
+        for path in (tmp_path / "rounded.onnx", file)
+    )
+    assert (strict.passed, sound.passed) == (False, True)
+    assert "2 of 3 weights were found" in str(strict)
 
 
 def test_a_weight_that_was_folded_rounded_or_left_out_is_not_compared_and_is_no_damage(model):
