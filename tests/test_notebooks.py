@@ -75,7 +75,7 @@ def test_a_section_that_draws_a_figure_also_asserts_what_it_shows(path: Path) ->
     assert unchecked == []
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # the site is built of notebooks that are run
 @every_notebook
 def test_a_notebook_runs_to_its_end(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The kernel finds the package in this repository without an install, and nothing of the user's: neither startup

@@ -121,7 +121,7 @@ quiet = pytest.mark.filterwarnings(  # of Keras, for a mask that is lost and a s
     "ignore:You are using a softmax over axis",
 )
 many = settings(
-    max_examples=20,
+    max_examples=10,
     derandomize=True,
     deadline=None,
     database=None,

@@ -8,6 +8,7 @@ import pytest
 
 from keras_pe import timing_signal
 from keras_pe.conventions import CONVENTIONS, Match, identify
+from tests.samples import sampled
 
 # Those whose positions are the rows of a table.
 TABLES = {name: each for name, each in CONVENTIONS.items() if each.whole_positions and each.axes == 1}
@@ -98,7 +99,7 @@ def check_confusion(every: list[Case]) -> None:
         # At 4 channels 1 and 100 are both 100 ** (0, 1) and 10,000 ** (0, 1 / 2): the same numbers are no doubt.
         unsure += len({tuple(np.round(np.log(match.timescales), 6)) for match in matches}) > 1
         assert all(reproduces(match, table.astype(np.float64)) for match in matches)
-    assert confusion.total() >= 2000
+    assert confusion.total() >= 300
     assert set(confusion) == {(name, "right") for name in TABLES}, confusion
     # Few columns and rows in a narrow type can fit two schedules; then both are listed, and that stays rare.
     assert unsure <= 0.02 * confusion.total()
@@ -110,14 +111,19 @@ def test_an_odd_width_is_told_as_well_as_an_even_one() -> None:
         assert exact_names(name, channels) in [set(match.conventions) for match in identify(table)], (name, channels)
 
 
-@pytest.mark.slow
-def test_every_convention_is_recognized_and_none_is_mistaken() -> None:
-    check_confusion(cases(widths=(4, 5, 16, 31, 64), cuts=(0, 1, 1000), lengths=(4, 19)))
+# One case of each eleven is a sample with every convention, width, cut, length and way of storage in it.
+of_each = pytest.mark.parametrize("step", sampled([11, 1], [11]))
 
 
-@pytest.mark.slow
-def test_every_convention_is_recognized_at_many_widths_and_far_positions() -> None:
-    check_confusion(cases(widths=(6, 9, 32, 127, 512), cuts=(0, 37, 2047, 60_000), lengths=(4, 7, 65)))
+@of_each
+def test_every_convention_is_recognized_and_none_is_mistaken(step: int) -> None:
+    check_confusion(cases(widths=(4, 5, 16, 31, 64), cuts=(0, 1, 1000), lengths=(4, 19))[::step])
+
+
+@of_each
+@pytest.mark.timeout(1800)
+def test_every_convention_is_recognized_at_many_widths_and_far_positions(step: int) -> None:
+    check_confusion(cases(widths=(6, 9, 32, 127, 512), cuts=(0, 37, 2047, 60_000), lengths=(4, 7, 65))[::step])
 
 
 def nothing() -> dict[str, np.ndarray]:

@@ -92,7 +92,7 @@ def test_in_ten_models_at_least_98_of_100_damages_name_their_owner_alone(worker,
     assert len(wrong) <= 0.02 * count, wrong
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:In the future `np.object`:FutureWarning")  # Keras asks NumPy 2.4 for it
 def test_in_files_that_keras_exports_at_least_90_of_100_damages_name_their_owner_alone(worker, tmp_path):
     wrong, count = [], 0
