@@ -34,8 +34,8 @@ _FIRST: tuple[tuple[Detector, ...], ...] = (
 _LAST: tuple[tuple[Detector, ...], ...] = (
     (graph_optimization,),
     (values.changed_outputs,),
-    (behavior.frozen_state, behavior.batch_dependence),
     (changed_model,),
+    (behavior.frozen_state, behavior.batch_dependence),
     (values.half_precision,),
     (behavior.clamped_size,),
     (compiled_otherwise,),

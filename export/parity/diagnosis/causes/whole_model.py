@@ -1,22 +1,29 @@
-"""Causes that a changed copy of the model proves: made wrong on purpose, it gives the artifact's numbers."""
+"""Causes that a changed model proves: made wrong on purpose, it gives the artifact's numbers."""
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.model.rebuild.cloning import clone_with
-from keras_pe.export.model.watch.keras_internals import all_layers
+from keras_pe.export.model.watch.keras_internals import all_layers, replaced_attributes
 from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
 from keras_pe.export.parity.diagnosis.search import EXPLAINS
 from keras_pe.export.results import Array, Cause, Finding
 
 Change = Callable[[dict[str, Any]], None]
+Changed = contextlib.AbstractContextManager[Any]
+"""Gives the changed model, for as long as it is changed."""
 
 
 def changed_model(probe: Probe) -> Iterator[Finding]:
-    """Another layout, schedule or start in a position encoding, or masks that are not made."""
+    """Another layout, schedule or start in a position encoding, masks that are not made, normalization as in training.
+
+    An artifact that cannot be read inside is told by its outputs alone.
+    """
     case = _telling_case(probe)
     if case is None or probe.reference.model is None:
         return
@@ -24,11 +31,11 @@ def changed_model(probe: Probe) -> Iterator[Finding]:
     error = max(distance(actual[name], expected[name]) for name in expected)
     if not 0 < error < np.inf:
         return
-    for cause, text, layer, change in _changes(probe.reference.model):
+    for cause, text, layer, changed in _changes(probe.reference.model):
         probe.budget.check()
         try:
-            with state_left_alone():
-                altered = probe.reference.predict(clone_with(probe.reference.model, change), inputs)  # type: ignore[attr-defined]
+            with state_left_alone(), changed as model:
+                altered = probe.reference.predict(model, inputs)  # type: ignore[attr-defined]
         except Exception:  # whatever a layer raises: this change is none that the model takes
             continue
         if any(name not in actual for name in altered):
@@ -39,8 +46,8 @@ def changed_model(probe: Probe) -> Iterator[Finding]:
             return
 
 
-def _changes(model: Any) -> Iterator[tuple[Cause, str, str | None, Change]]:
-    """Yields cause, text, layer and what to change about the configuration."""
+def _changes(model: Any) -> Iterator[tuple[Cause, str, str | None, Changed]]:
+    """Yields cause, text, layer and the changed model."""
     import keras_pe
 
     layers = [layer for layer in all_layers(model) if isinstance(layer, keras_pe.SinusoidalPositionEncoding)]
@@ -48,11 +55,37 @@ def _changes(model: Any) -> Iterator[tuple[Cause, str, str | None, Change]]:
         if isinstance(layer.start_index, int):
             for cause, change in _variants(layer):
                 said = ", ".join(f"{name}={value!r}" for name, value in change.items())
-                yield cause, f"With {said} Keras gives the artifact's numbers.", layer.name, _of(layer.name, change)
+                text = f"With {said} Keras gives the artifact's numbers."
+                yield cause, text, layer.name, _cloned(model, _of(layer.name, change))
     makes_masks = [layer.name for layer in all_layers(model) if getattr(layer, "mask_zero", False)]
     if makes_masks:
         text = f"Without the masks of {', '.join(map(repr, makes_masks))} Keras gives the artifact's numbers."
-        yield Cause.DROPPED_MASK, text, None, _without_masks
+        yield Cause.DROPPED_MASK, text, None, _cloned(model, _without_masks)
+    normalizations = [layer for layer in all_layers(model) if hasattr(layer, "moving_mean")]
+    together = [normalizations] if len(normalizations) > 1 else []
+    for chosen in (*together, *([layer] for layer in normalizations)):
+        names = ", ".join(repr(layer.name) for layer in chosen)
+        text = f"With {names} as in training, by the statistics of the batch, Keras gives the artifact's numbers."
+        yield Cause.TRAINING_MODE, text, chosen[0].name, _in_training(model, chosen)
+
+
+@contextlib.contextmanager
+def _cloned(model: Any, change: Change) -> Iterator[Any]:
+    """Gives a copy of a model whose configuration is changed."""
+    yield clone_with(model, change)
+
+
+@contextlib.contextmanager
+def _in_training(model: Any, layers: Sequence[Any]) -> Iterator[Any]:
+    """Gives a model some of whose layers compute as in training."""
+    with contextlib.ExitStack() as stack:
+        for layer in layers:
+            stack.enter_context(replaced_attributes(layer, {"call": partial(_trained, layer.call)}))
+        yield model
+
+
+def _trained(call: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    return call(*args, **{**keywords, "training": True})
 
 
 def _variants(layer: Any) -> Iterator[tuple[Cause, dict[str, Any]]]:
