@@ -10,7 +10,7 @@ from pathlib import Path
 
 import keras
 
-from keras_pe.demo.faults import FAULTS, Fault
+from keras_pe.demo.breaking import FAULTS, Fault
 from keras_pe.demo.forecaster import build_forecaster
 from keras_pe.export import Cause, check_parity
 from keras_pe.export.parity.presentation.remedies import REMEDIES

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 from keras_pe.conventions import from_convention, identify
 from keras_pe.lazy import lazy_names
-from keras_pe.masks import positions_from_mask
 from keras_pe.registration import register_with_keras
 from keras_pe.shifts import shift_matrix
 from keras_pe.signal.formula import timing_signal
 from keras_pe.signal.rope_scalings import rope_timescales
+from keras_pe.token_positions import positions_from_mask
 from keras_pe.version import __version__
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from keras_pe.export.comparison.references.reference import Expectation, Referen
 from keras_pe.export.comparison.references.stored import StoredReference
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.results import Array, CaseResult, CaseStatus, NameMatch, Recording, RunStatus, RuntimeResult
-from keras_pe.export.runtimes.names import Names
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec, as_dtype
+from keras_pe.export.runtimes.translated_names import Names
 
 # A fault that is this many times the tolerance is none of rounding, and no second look at the noise is taken.
 _FAR_OUT = 1e4

@@ -10,10 +10,10 @@ from keras_pe.export.graph.tracing import Trace
 from keras_pe.export.messages import first_line
 from keras_pe.export.onnx.handlers import all_handlers, opsets
 from keras_pe.export.onnx.inlining import inline
+from keras_pe.export.onnx.lookup_tables import lookup_handlers
+from keras_pe.export.onnx.missing_forms import refuse_complex_arguments, unsupported
 from keras_pe.export.onnx.precomputed import with_values
-from keras_pe.export.onnx.refusals import refuse_complex_arguments, unsupported
 from keras_pe.export.onnx.splitting import at_version, text_handlers
-from keras_pe.export.onnx.tables import lookup_handlers
 from keras_pe.export.onnx.tf2onnx_door import FailedError, convert_graph
 
 

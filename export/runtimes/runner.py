@@ -9,8 +9,8 @@ from typing import Any
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.closing import Closing
 from keras_pe.export.runtimes.lazy_arrays import LazyArrays
-from keras_pe.export.runtimes.names import Names
 from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec
+from keras_pe.export.runtimes.translated_names import Names
 
 
 class Runner(Closing):

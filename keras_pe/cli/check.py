@@ -8,7 +8,7 @@ import click
 from keras_pe.cli.check_data import check_data_usage, data_options, run_check_data
 from keras_pe.cli.errors import CouldNotBeTriedError
 from keras_pe.cli.model_file import check_model_file, model_options, prepare_keras
-from keras_pe.cli.sizes import parse_sizes
+from keras_pe.cli.size_options import parse_sizes
 
 if TYPE_CHECKING:
     from keras_pe.export.comparison.stopwatch import Stopwatch

@@ -10,10 +10,10 @@ from keras_pe.cli.quiet import start_keras
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from keras_pe.demo.run import Demonstration
+    from keras_pe.demo.demonstration import Demonstration
 
 
-# The names of keras_pe.demo.faults, which imports Keras.
+# The names of keras_pe.demo.breaking, which imports Keras.
 FAULTS = (
     "layout",
     "start",
@@ -52,7 +52,7 @@ def demo(folder: Path, fault: str | None) -> None:
     from keras_pe.export.progress import telling
 
     with telling(True) as tell:
-        from keras_pe.demo.run import timed_demo
+        from keras_pe.demo.demonstration import timed_demo
 
         found, seconds = timed_demo(folder, lambda stage, done, total: tell(done or 0, total, stage), fault)
     output = Console()

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_pe.cli.border import border_options
+from keras_pe.cli.border_options import border_options
 from keras_pe.cli.errors import CouldNotBeTriedError
 from keras_pe.cli.model_file import check_model_file, model_options, prepare_keras
-from keras_pe.cli.sizes import parse_sizes
+from keras_pe.cli.size_options import parse_sizes
 from keras_pe.shown import shown_bytes
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_pe.layers.relative import RelativeLayer
 from keras_pe.rotations.lookup import Table
-from keras_pe.signal.relative import SlopeRule, alibi_slopes
+from keras_pe.signal.distances import SlopeRule, alibi_slopes
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")

@@ -8,7 +8,7 @@ from keras import ops
 from keras_pe.layers.call_arguments import Shape
 from keras_pe.layers.relative import RelativeLayer
 from keras_pe.rotations.lookup import Table, take
-from keras_pe.signal.relative import BucketRule, relative_buckets
+from keras_pe.signal.distances import BucketRule, relative_buckets
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")

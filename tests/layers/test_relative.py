@@ -9,7 +9,7 @@ import pytest
 from keras import ops
 
 from keras_pe import AlibiBias, RelativePositionBias, RelativePositionEmbedding, positions_from_mask
-from keras_pe.signal.relative import alibi_slopes, relative_buckets
+from keras_pe.signal.distances import alibi_slopes, relative_buckets
 from tests.layers.configurations import run
 
 RNG = np.random.default_rng(3)

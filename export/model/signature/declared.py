@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from keras_pe.export.model.signature.names import path_name
+from keras_pe.export.model.signature.portable_names import path_name
 from keras_pe.export.model.signature.recorded import required_arguments
 from keras_pe.export.model.watch.keras_internals import functional_of
 from keras_pe.export.model.watch.nesting import LeafPath, align, leaves, map_leaves

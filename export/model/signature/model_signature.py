@@ -15,7 +15,7 @@ from keras_pe.export.model.signature.declared import (
 )
 from keras_pe.export.model.signature.given_values import checked_examples, checked_ranges
 from keras_pe.export.model.signature.lookups import find_vocabularies
-from keras_pe.export.model.signature.names import sanitize, unique
+from keras_pe.export.model.signature.portable_names import sanitize, unique
 from keras_pe.export.model.signature.recorded import recorded_signatures, remarks_on_arguments
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimension_search import unnamed_lengths

@@ -20,7 +20,7 @@ Specs = Mapping[str, tuple[StaticShape, str]]
 _MOST_TOLD = 2**20  # bytes of examples
 
 
-class Kind(StrEnum):
+class FillingKind(StrEnum):
     """Values that models take, the usual ones first."""
 
     ZEROS = "zeros"
@@ -39,7 +39,7 @@ class Filling:
         source: For sizes: the input and the axis whose size integers are, as lengths and counts are at most.
     """
 
-    kind: Kind = Kind.ZEROS
+    kind: FillingKind = FillingKind.ZEROS
     source: tuple[str, int] = ("", 0)
 
 
@@ -88,10 +88,10 @@ class KnownValues:
         """Yields what the inputs may be filled with, where no example tells it; the usual values first."""
         yield Filling()
         if not self.examples:
-            yield from (Filling(kind) for kind in (Kind.ONES, Kind.VARIED, Kind.IDENTITY))
+            yield from (Filling(kind) for kind in (FillingKind.ONES, FillingKind.VARIED, FillingKind.IDENTITY))
             if any(_is_integer(dtype) for _, dtype in specs.values()):
                 for name, (shape, _) in specs.items():
-                    yield from (Filling(Kind.SIZES, (name, axis)) for axis in range(1, len(shape)))
+                    yield from (Filling(FillingKind.SIZES, (name, axis)) for axis in range(1, len(shape)))
 
     def _filled(self, name: str, specs: Specs, filling: Filling, words: int) -> Any:
         shape, dtype = specs[name]
@@ -102,15 +102,15 @@ class KnownValues:
             return _tensor(np.full(shape, " ".join("a" * words), object), dtype)
         numbers = np.arange(math.prod(shape)).reshape(shape)
         values: Array = np.zeros(shape)
-        if filling.kind is Kind.ONES:
+        if filling.kind is FillingKind.ONES:
             values = np.ones(shape)
-        elif filling.kind is Kind.SIZES and _is_integer(dtype):
+        elif filling.kind is FillingKind.SIZES and _is_integer(dtype):
             values = np.full(shape, specs[filling.source[0]][0][filling.source[1]])
-        elif filling.kind is Kind.IDENTITY:
+        elif filling.kind is FillingKind.IDENTITY:
             is_matrix = "float" in dtype and len(shape) > 1
             rows, columns = shape[-2:] if is_matrix else (1, math.prod(shape[-1:]))
             values = np.broadcast_to(np.eye(rows, columns), shape) if is_matrix else numbers % max(1, columns)
-        elif filling.kind is not Kind.ZEROS:
+        elif filling.kind is not FillingKind.ZEROS:
             values = 0.55 + 0.45 * np.sin(1 + numbers) if "float" in dtype else numbers % 2
         low, high = self.ranges.get(name, (-math.inf, math.inf))
         is_fair = ((values >= low) & (values < high)).all()

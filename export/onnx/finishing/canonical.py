@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from keras_pe.export.model.signature.names import UniqueNames
+from keras_pe.export.model.signature.portable_names import UniqueNames
 
 
 def make_canonical(graph: Any, fixed: Iterable[str]) -> dict[str, str]:

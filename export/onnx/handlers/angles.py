@@ -3,7 +3,7 @@
 import math
 
 from keras_pe.export.onnx.handlers.bitwise import negative
-from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.handler_registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
 

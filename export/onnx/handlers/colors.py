@@ -3,7 +3,7 @@
 Source: tensorflow/core/kernels/image/colorspace_op.h.
 """
 
-from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.handler_registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
 

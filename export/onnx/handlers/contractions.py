@@ -7,7 +7,7 @@ and reads `A` and `a` in an equation as one letter.
 import math
 from collections.abc import Sequence
 
-from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.handler_registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
 

@@ -1,6 +1,6 @@
 """Bincount and ScatterNd add up what falls on one place, where tf2onnx keeps one of it."""
 
-from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.handler_registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
 

@@ -1,6 +1,6 @@
 """What tf2onnx converts to other numbers and ONNX has no form for: refused, so that it cannot be wrong in silence."""
 
-from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.handler_registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
 

@@ -1,6 +1,6 @@
 """FloorDiv and FloorMod: tf2onnx truncates those of integers and takes those of floats from a rounded quotient."""
 
-from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.handler_registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
 

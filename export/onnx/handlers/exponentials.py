@@ -1,6 +1,6 @@
 """Log in every precision; Expm1, Log1p and Erfc, accurate where exp(x) - 1 and log(1 + x) lose every digit."""
 
-from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.handler_registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from keras_pe.export.onnx.handlers import lstm_gru_rnn, normalizations
-from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.handler_registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
 FORMS: dict[str, Callable[[Replacement, dict[str, Any]], None]] = {

@@ -1,6 +1,6 @@
 """OneHot, of which ONNX's own counts negative indices from the end where TensorFlow returns no hot entry."""
 
-from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.handler_registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
 

@@ -1,6 +1,6 @@
 """ExtractImagePatches: tf2onnx's form of it takes no batch of any size, and no size that is found while it runs."""
 
-from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.handler_registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.handler_registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
 # TensorFlow's operator -> ONNX's way of combining what falls on one row.

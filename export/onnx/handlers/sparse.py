@@ -1,6 +1,6 @@
 """Sparse matrices, which TensorFlow holds as the indices, the values and the shape of what is not zero."""
 
-from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.handler_registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
 

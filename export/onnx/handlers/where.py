@@ -1,6 +1,6 @@
 """Select as ONNX Where: tf2onnx multiplies by the condition, and a NaN of the branch not taken comes through."""
 
-from keras_pe.export.onnx.handlers.registry import handler
+from keras_pe.export.onnx.handlers.handler_registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
 

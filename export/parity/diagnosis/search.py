@@ -15,19 +15,19 @@ from keras_pe.export.parity.diagnosis.layer_call import first_steps, shown
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
 from keras_pe.export.parity.diagnosis.sites.arguments import other_arguments
+from keras_pe.export.parity.diagnosis.sites.attention_masks import other_masks
 from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
 from keras_pe.export.parity.diagnosis.sites.buckets import other_buckets
 from keras_pe.export.parity.diagnosis.sites.directions import other_directions
 from keras_pe.export.parity.diagnosis.sites.inputs import altered_inputs, exchanged_inputs, other_inputs
-from keras_pe.export.parity.diagnosis.sites.masks import other_masks
+from keras_pe.export.parity.diagnosis.sites.layer_weights import other_weights, weights_together
 from keras_pe.export.parity.diagnosis.sites.normalization import other_normalizations
 from keras_pe.export.parity.diagnosis.sites.operations import added_operations, other_operations
 from keras_pe.export.parity.diagnosis.sites.padding import other_paddings
-from keras_pe.export.parity.diagnosis.sites.resizing import other_places
+from keras_pe.export.parity.diagnosis.sites.pixel_places import other_places
+from keras_pe.export.parity.diagnosis.sites.position_schedules import other_schedules
 from keras_pe.export.parity.diagnosis.sites.rotations import other_rotations
-from keras_pe.export.parity.diagnosis.sites.schedules import other_schedules
 from keras_pe.export.parity.diagnosis.sites.softmax import other_softmax
-from keras_pe.export.parity.diagnosis.sites.weights import other_weights, weights_together
 from keras_pe.export.results import Array, Cause, Finding
 
 EXPLAINS = 0.02

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.messages import sentence
-from keras_pe.export.parity.diagnosis.causes.sizes import (
+from keras_pe.export.parity.diagnosis.causes.agreeing_sizes import (
     agrees_at,
     first_sizes,
     frozen_candidates,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keras_pe.export.comparison.compare import compare_outputs
-from keras_pe.export.comparison.optimizations import guilty_optimizations
+from keras_pe.export.comparison.optimization_search import guilty_optimizations
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
 from keras_pe.export.results import Cause, Finding
 from keras_pe.export.runtimes.worker import Worker

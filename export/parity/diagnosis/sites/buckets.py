@@ -11,7 +11,7 @@ from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.layer_call import call, given
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.results import Array, Cause
-from keras_pe.signal.relative import relative_buckets
+from keras_pe.signal.distances import relative_buckets
 
 _MOST = 8  # distances in other buckets: more are another rule
 _SHOWN = 4

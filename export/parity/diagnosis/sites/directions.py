@@ -8,7 +8,7 @@ import numpy as np
 from keras_pe.export.parity.diagnosis.edits import Compute, Edit, Edits
 from keras_pe.export.parity.diagnosis.layer_call import call, given, with_attributes
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
-from keras_pe.export.parity.diagnosis.sites.weights import exchanged
+from keras_pe.export.parity.diagnosis.sites.layer_weights import exchanged
 from keras_pe.export.results import Array, Cause
 
 _MERGED: dict[str, Callable[[Array, Array], Array]] = {

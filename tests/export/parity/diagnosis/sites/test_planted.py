@@ -7,7 +7,7 @@ from keras import layers as L  # noqa: N812
 from keras import ops
 
 import keras_pe
-from keras_pe.signal.relative import relative_buckets
+from keras_pe.signal.distances import relative_buckets
 from tests.export.parity.diagnosis.changes import seeded
 from tests.export.parity.diagnosis.planted import findings, one_layer
 

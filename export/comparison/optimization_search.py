@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.runtimes.optimizations import RULES, RULES_TOGETHER, applied_optimizations
+from keras_pe.export.runtimes.optimization_names import RULES, RULES_TOGETHER, applied_optimizations
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_pe.signal.relative import alibi_slopes, relative_buckets
+from keras_pe.signal.distances import alibi_slopes, relative_buckets
 from tests.golden.relative_buckets import RETURNED
 
 
