@@ -141,7 +141,7 @@ def _collected_failures() -> Iterator[list[Failure]]:
     failures: list[Failure] = []
     thread = threading.get_ident()
 
-    class Collector(logging.Handler):
+    class FailureHandler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             arguments = record.args if isinstance(record.args, tuple) else ()
             if record.thread != thread:  # of somebody else who uses tf2onnx meanwhile
@@ -157,7 +157,7 @@ def _collected_failures() -> Iterator[list[Failure]]:
 
     logger = logging.getLogger("tf2onnx")
     before = logger.handlers, logger.propagate, logger.level
-    logger.handlers, logger.propagate, logger.level = [Collector()], False, logging.ERROR
+    logger.handlers, logger.propagate, logger.level = [FailureHandler()], False, logging.ERROR
     try:
         yield failures
     finally:

@@ -215,3 +215,11 @@ def test_tables_and_variables_of_tensorflow_are_written(tmp_path: Path) -> None:
     served = tf.saved_model.load(artifact.path).signatures["serving_default"]
     (prices,) = served(x=tf.constant([[1, 2, 3]], tf.int64)).values()
     np.testing.assert_array_equal(prices, [[15.0, 30.0, -1.5]])
+
+
+def test_a_model_that_was_trained_is_written(tmp_path: Path) -> None:
+    """Keras gives it a dictionary with its layers as keys, which have no order."""
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.ReLU()])
+    model.compile("sgd", "mse")
+    model.fit(np.ones((4, 3)), np.ones((4, 2)), verbose=0)
+    assert export_saved_model(model, tmp_path / "model").path.is_dir()

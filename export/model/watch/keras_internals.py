@@ -54,10 +54,19 @@ def held_resources(layers: Iterable[Any]) -> list[Any]:
         value
         for holder in holders
         for attribute in list(vars(holder).values())
-        for value in (keras.tree.flatten(attribute) if isinstance(attribute, list | tuple | dict) else [attribute])
+        for value in _leaves(attribute)
         if isinstance(value, kinds) and not isinstance(value, keras.Layer)
     ]
     return list({id(value): value for value in held}.values())
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yields what lists, tuples and dictionaries hold; Keras' own walk sorts keys, and layers as keys have no order."""
+    if isinstance(value, list | tuple | dict):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(part)
+    else:
+        yield value
 
 
 def compute_output_spec(function: Callable[..., Any], *arguments: Any) -> Any:
