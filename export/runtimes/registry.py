@@ -17,7 +17,7 @@ _HOME = "keras_pe.export.runtimes"
 _ELSEWHERE = (
     EntryPoint("in_javascript", f"{_HOME}.external.specs:IN_JAVASCRIPT", ENTRY_POINTS),
     EntryPoint("in_other_installation", f"{_HOME}.external.specs:in_other_installation", ENTRY_POINTS),
-    EntryPoint("served", f"{_HOME}.served.specs:at_address", ENTRY_POINTS),
+    EntryPoint("served", f"{_HOME}.served.addresses:at_address", ENTRY_POINTS),
 )
 _EXPORT = "pip install 'keras-pe[export]'"
 
