@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
+from keras_pe.export.model.watch.recording import layer_paths
+
 _RANDOM = re.compile(
     "(Stateless)?(Random|Multinomial|TruncatedNormal|Parameterized|Shuffle)|Stateful(Standard|Uniform|Truncated|Random)|Rng"
 )
@@ -96,13 +98,28 @@ class GraphView:
         names = (_layer_name(part, self._layer_names) for part in reversed(path.split("/")))
         return next(filter(None, names), None)
 
+    def layer_path(self, path: str) -> str:
+        """Returns the names that lead to the innermost layer on the path of an operator; the model's own is no part."""
+        found = ""
+        for scope in path.split("/")[:-1]:
+            inner = _layer_name(f"{found}/{scope}" if found else scope, self._layer_paths)
+            found = inner or found
+        return found
+
+    @cached_property
+    def _layer_paths(self) -> set[str]:
+        return {path for path, _ in layer_paths(self._model)}
+
     @cached_property
     def _layer_names(self) -> set[str]:
         return {layer.name for layer in self._layers}
 
 
 def _layer_name(scope: str, names: set[str]) -> str | None:
-    """TensorFlow numbers a scope that is opened again, and Keras opens each at least twice: `dense_1` is `dense`."""
+    """Returns the name, or the path, of the layer that a scope stands for.
+
+    TensorFlow numbers a scope that is opened again, and Keras opens each at least twice: `dense_1` is `dense`.
+    """
     plain = re.sub(r"_\d+$", "", scope)
     return plain if plain in names else scope if scope in names else None
 

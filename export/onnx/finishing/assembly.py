@@ -11,6 +11,7 @@ from keras_pe.export.graph.tracing import Trace, Weight
 from keras_pe.export.onnx.finishing.bias_before_split import add_biases_before_splits
 from keras_pe.export.onnx.finishing.canonical import all_nodes, bodies, make_canonical
 from keras_pe.export.onnx.finishing.dense_as_matmul import remove_flattening
+from keras_pe.export.onnx.finishing.naming import name_after_layers
 from keras_pe.export.onnx.finishing.pads import keep_pads
 from keras_pe.export.onnx.finishing.sparse_windows import keep_sparse_windows
 from keras_pe.export.onnx.finishing.weight_layouts import store_as_read
@@ -41,7 +42,12 @@ def assemble(proto: Any, trace: Trace) -> tuple[Any, list[Weight]]:
     add_biases_before_splits(graph, shapes)
     layouts = store_as_read(graph, shapes)
     weights |= {name: replace(weights[name], layout=layout) for name, layout in layouts.items()}
-    renamed = make_canonical(graph, [*(s.name for s in (*signature.inputs, *signature.outputs)), *weights])
+    merged = make_canonical(graph)
+    outputs = dict(zip(trace.outputs, (spec.name for spec in signature.outputs), strict=True))
+    traced = {outputs[output]: tensor for tensor, output in trace.returned.items()}
+    fixed = [*(spec.name for spec in signature.inputs), *outputs.values(), *weights]
+    names = name_after_layers(graph, fixed, lambda name: trace.view.layer_path(traced.get(name, name)))
+    renamed = {old: names[kept] for old, kept in merged.items() if old and kept in names}
     domains = {node.domain for node in all_nodes(graph)}
     imported = [opset for opset in proto.opset_import if opset.domain == ""]
     if opsets.ML_DOMAIN in domains:
@@ -49,7 +55,7 @@ def assemble(proto: Any, trace: Trace) -> tuple[Any, list[Weight]]:
     model = helper.make_model_gen_version(
         graph, opset_imports=imported, producer_name="keras_pe", producer_version=__version__
     )
-    texts = {LAYERS_KEY: json.dumps(_layer_tensors(graph, trace, renamed), sort_keys=True)}
+    texts = {LAYERS_KEY: json.dumps(_layer_tensors(graph, trace, outputs, renamed), sort_keys=True)}
     if layouts:
         texts[LAYOUTS_KEY] = layouts_to_json(layouts)
     set_metadata(model, texts)
@@ -70,10 +76,11 @@ def set_metadata(model: Any, texts: Mapping[str, str]) -> None:
     helper.set_model_props(model, dict(sorted({**{x.key: x.value for x in model.metadata_props}, **texts}.items())))
 
 
-def _layer_tensors(graph: Any, trace: Trace, renamed: Mapping[str, str]) -> dict[str, list[str | None]]:
+def _layer_tensors(
+    graph: Any, trace: Trace, outputs: Mapping[str, str], renamed: Mapping[str, str]
+) -> dict[str, list[str | None]]:
     """Returns the tensors that each call of a layer returns, by its path; None for one that the graph has not kept."""
     computed = {name for node in graph.node for name in node.output}
-    outputs = dict(zip(trace.outputs, (spec.name for spec in trace.signature.outputs), strict=True))
 
     def find(tensor: str) -> str | None:
         # What is an output and read within as well keeps its own name beside the output's.

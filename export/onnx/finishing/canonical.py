@@ -1,34 +1,23 @@
-"""One order and one set of names for a graph, so that two exports of a model agree in every byte.
+"""One order of a graph, in which nothing is computed twice, so that two exports of a model agree.
 
-tf2onnx numbers its names with a counter of the process, puts memory addresses into some of them, and orders nodes by
-hashes. Here nodes come in the order in which the outputs need them, named by the scope they came from.
+tf2onnx orders nodes by hashes. Here they come in the order in which the outputs need them.
 """
 
 import hashlib
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from keras_pe.export.model.signature.portable_names import UniqueNames
 
-
-def make_canonical(graph: Any, fixed: Iterable[str]) -> dict[str, str]:
-    """Orders and names the nodes and constants of an `onnx.GraphProto` in place; what no output needs is dropped.
-
-    Args:
-        graph: The graph.
-        fixed: Names that stay: inputs, outputs and weights.
+def make_canonical(graph: Any) -> dict[str, str]:
+    """Orders the nodes and constants of an `onnx.GraphProto` in place; what no output needs is dropped.
 
     Returns:
-        The new names of what the graph has computed, by the old ones, those of what was merged among them.
+        Which tensor stands for each that the graph computed or held; what was merged is another one.
     """
-    names = {name: name for name in fixed}
-    names[""] = ""
     _order(graph)
     merged = _merge(graph, {})
     _order(graph)
-    _rename(graph, names, UniqueNames(names))
-    return {old: names[kept] for old, kept in merged.items() if old and kept in names}
+    return merged
 
 
 def _order(graph: Any) -> None:
@@ -122,40 +111,3 @@ def all_nodes(graph: Any) -> Iterator[Any]:
         yield node
         for body in bodies(node):
             yield from all_nodes(body)
-
-
-def _rename(graph: Any, names: dict[str, str], free: UniqueNames) -> None:
-    def rename(old: str, base: str) -> str:
-        if old not in names:
-            names[old] = free.give(base)
-        return names[old]
-
-    for value in graph.input:
-        value.name = rename(value.name, "input")
-    for tensor in graph.initializer:
-        tensor.name = rename(tensor.name, "constant")
-        tensor.ClearField("doc_string")
-    for node in graph.node:
-        node.input[:] = [names.get(name, name) for name in node.input]
-        node.output[:] = [rename(name, _base(name, node.op_type)) for name in node.output]
-        node.name = next(name for name in node.output if name)
-        node.ClearField("doc_string")
-        attributes = sorted(node.attribute, key=lambda attribute: attribute.name)
-        copies = [type(item).FromString(item.SerializeToString(deterministic=True)) for item in attributes]
-        del node.attribute[:]
-        node.attribute.extend(copies)
-        for body in bodies(node):
-            for value in (*body.input, *body.output):
-                for dim in value.type.tensor_type.shape.dim:
-                    dim.ClearField("dim_param")  # numbered by tf2onnx, and only the model's own have a meaning
-            _rename(body, dict(names), free)
-            body.name = f"{node.name}_body"
-    for value in graph.output:
-        value.name = names.get(value.name, value.name)
-    graph.ClearField("doc_string")
-
-
-def _base(name: str, otherwise: str) -> str:
-    """Returns the layer scopes of a TensorFlow name without the counters of tf2onnx and of TensorFlow's functions."""
-    plain = re.sub(r"^\w+_(true|false|body|cond)_\d+_|__\d+|:\d+$", "", name)
-    return plain if "/" in plain and "__inference" not in plain else otherwise

@@ -73,7 +73,7 @@ class Surgery:
         self.graph.node.extend(make(f"{name}/right", name))
 
     def _nodes(self, layer: str) -> list[onnx.NodeProto]:
-        return [node for node in self.graph.node if f"/{layer}_1/" in node.name]
+        return [node for node in self.graph.node if f"/{layer}/" in f"/{node.name}"]
 
     def _insert(self, before: onnx.NodeProto, nodes: list[onnx.NodeProto]) -> None:
         index = list(self.graph.node).index(before)

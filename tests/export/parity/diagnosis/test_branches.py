@@ -17,7 +17,7 @@ from tests.export.parity.diagnosis.changes import seeded
 def _without_branch(source, path, joining):
     """Writes a file whose joining operator returns its first input; what nothing reads any more is taken out."""
     file = onnx.load(source)
-    (node,) = (node for node in file.graph.node if f"/{joining}_" in node.name and len(node.input) == 2)
+    (node,) = (node for node in file.graph.node if node.name.startswith(f"{joining}/") and len(node.input) == 2)
     node.op_type = "Identity"
     del node.input[1]
     while True:

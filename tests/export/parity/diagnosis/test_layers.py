@@ -64,7 +64,7 @@ def _twins() -> keras.Model:
 
 def _with_another_activation(source: Path, path: Path, layer: str) -> Path:
     file = onnx.load(source)
-    (node,) = [node for node in file.graph.node if node.op_type == "Tanh" and f"/{layer}_" in node.name]
+    (node,) = [node for node in file.graph.node if node.op_type == "Tanh" and node.name.startswith(f"{layer}/")]
     node.op_type = "Sigmoid"
     onnx.save(file, path)
     return path

@@ -1,0 +1,112 @@
+"""Names for the nodes and tensors of a graph, after the layers that they come from: `attention/query/MatMul`.
+
+tf2onnx numbers its names with a counter of the process, and puts memory addresses into some of them.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from keras_pe.export.model.signature.portable_names import UniqueNames
+from keras_pe.export.onnx.finishing.canonical import all_nodes, bodies
+
+# What TensorFlow puts before the names in a function's body, and tf2onnx and TensorFlow behind any name.
+_COUNTERS = re.compile(r"^\w+_(true|false|body|cond)_\d+_|__\d+|:\d+$")
+
+
+def name_after_layers(graph: Any, fixed: Iterable[str], path_of: Callable[[str], str]) -> dict[str, str]:
+    """Names the nodes of an `onnx.GraphProto`, what they return and the constants, in place.
+
+    A node is called after its layer and its operator, and what it returns as it is. A constant is called after the
+    argument of the node that reads it; one that several read after their layer.
+
+    Args:
+        graph: The graph, in its final order.
+        fixed: Names that stay: inputs, outputs and weights.
+        path_of: Returns the path of the layer that an operator of TensorFlow's belongs to, empty where none is known.
+
+    Returns:
+        The new names by the old ones, without those of branches and loops.
+    """
+    names = {name: name for name in fixed}
+    names[""] = ""
+    layers = dict(_layers(graph, path_of, ""))
+    _rename(graph, names, UniqueNames(names), layers, _constants(graph, layers))
+    return names
+
+
+def _layers(graph: Any, path_of: Callable[[str], str], outer: str) -> Iterator[tuple[str, str]]:
+    """Yields the first output of each node with the path of its layer; within a body, at least that of the body's."""
+    for node in graph.node:
+        result = _result(node)
+        path = path_of(_COUNTERS.sub("", result)) or outer
+        yield result, path
+        for body in bodies(node):
+            yield from _layers(body, path_of, path)
+
+
+def _constants(graph: Any, layers: dict[str, str]) -> dict[str, str]:
+    """Returns what each constant is called after, those of bodies too."""
+    readers: dict[str, list[tuple[str, str]]] = {}
+    for node in all_nodes(graph):
+        path = layers[_result(node)]
+        for index, name in enumerate(node.input):
+            readers.setdefault(name, []).append((path, f"{node.op_type}/{_argument(node, index)}"))
+    found = {}
+    for name, places in readers.items():
+        paths = {path for path, _ in places}
+        role = "constant" if len(places) > 1 else places[0][1]
+        found[name] = _joined(paths.pop() if len(paths) == 1 else "", role)
+    return found
+
+
+def _argument(node: Any, index: int) -> str:
+    """Returns what ONNX calls an input of an operator."""
+    from onnx import defs
+
+    inputs = defs.get_schema(node.op_type, domain=node.domain).inputs if defs.has(node.op_type, node.domain) else []
+    return str(inputs[min(index, len(inputs) - 1)].name) if inputs else "constant"
+
+
+def _rename(
+    graph: Any, names: dict[str, str], free: UniqueNames, layers: dict[str, str], constants: dict[str, str]
+) -> None:
+    def rename(old: str, base: str) -> str:
+        if old not in names:
+            names[old] = free.give(base)
+        return names[old]
+
+    for value in graph.input:
+        value.name = rename(value.name, "input")
+    for tensor in graph.initializer:
+        tensor.name = rename(tensor.name, constants.get(tensor.name, "constant"))
+        tensor.ClearField("doc_string")
+    for node in graph.node:
+        base = _joined(layers[_result(node)], node.op_type)
+        kept = _result(node) in names  # that of an output of the model
+        node.name = free.give(base) if kept else rename(_result(node), base)
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [rename(name, base) for name in node.output]
+        node.ClearField("doc_string")
+        attributes = sorted(node.attribute, key=lambda attribute: attribute.name)
+        copies = [type(item).FromString(item.SerializeToString(deterministic=True)) for item in attributes]
+        del node.attribute[:]
+        node.attribute.extend(copies)
+        for body in bodies(node):
+            for value in (*body.input, *body.output):
+                for dim in value.type.tensor_type.shape.dim:
+                    dim.ClearField("dim_param")  # numbered by tf2onnx, and only the model's own have a meaning
+            _rename(body, dict(names), free, layers, constants)
+            body.name = f"{node.name}_body"
+    for value in graph.output:
+        value.name = names.get(value.name, value.name)
+    graph.ClearField("doc_string")
+
+
+def _result(node: Any) -> str:
+    """Returns the first tensor that a node returns; some leave out what nobody reads."""
+    return str(next(name for name in node.output if name))
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}/{name}" if path else name

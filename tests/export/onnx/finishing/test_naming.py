@@ -1,0 +1,49 @@
+"""Nodes, tensors and constants of a file are called after the layers of the model."""
+
+from pathlib import Path
+
+import keras
+import onnx
+
+from keras_pe.export import export_onnx
+
+L = keras.layers
+
+
+class Block(L.Layer):
+    """Adds what it computes itself to what a layer in it returns, whose name is that of its operator."""
+
+    def __init__(self) -> None:
+        super().__init__(name="block")
+        self.inner = L.Dense(4, activation="softmax", name="add")
+
+    def call(self, x: object) -> object:
+        return keras.ops.add(self.inner(x), keras.ops.sum(x, axis=1, keepdims=True))
+
+
+def test_what_a_file_holds_is_called_after_its_layer(tmp_path: Path) -> None:
+    inputs = keras.Input((5, 4), name="x")
+    shared = L.Dense(4, name="shared", use_bias=False)
+    x = shared(shared(inputs)) + inputs
+    x = L.Permute((2, 1), name="turn")(L.LSTM(4, return_sequences=True, name="recurrent")(Block()(x)))
+    model = keras.Model(inputs, L.Dense(2, name="head")(x), name="model")
+    model.get_layer("head").bias.assign([1.0, 2.0])
+    graph = onnx.load(export_onnx(model, tmp_path / "model.onnx").path).graph
+    names = {node.name for node in graph.node}
+    assert {
+        "shared/MatMul",
+        "shared/MatMul_1",
+        "Add",  # between layers
+        "block/add/MatMul",
+        "block/add/Softmax",
+        "block/ReduceSum",
+        "block/Add",
+        "recurrent/LSTM",
+        "turn/Transpose",
+        "head/MatMul",
+        "head/Add",
+    } <= names
+    assert {name.partition("/")[0] for name in names} == {"shared", "Add", "block", "recurrent", "turn", "head"}
+    assert {node.output[0] for node in graph.node} - names == {"head"}  # the output keeps its own
+    constants = {tensor.name for tensor in graph.initializer}
+    assert {"shared/kernel", "recurrent/LSTM/W", "recurrent/LSTM/R", "recurrent/Concat/inputs"} <= constants
