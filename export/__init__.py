@@ -6,6 +6,7 @@ Everything public stands here; the modules below may change from one version to 
 from typing import TYPE_CHECKING
 
 from keras_pe.export.artifacts.artifact import Artifact, TensorInfo
+from keras_pe.export.artifacts.contents import LayerContents
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.errors import (
@@ -67,6 +68,7 @@ __all__ = [
     "Format",
     "InspectableRuntime",
     "InvalidArtifactError",
+    "LayerContents",
     "LayerResult",
     "ParityBatch",
     "ParityReport",

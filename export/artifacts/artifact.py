@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from keras_pe.export.artifacts.contents import LayerContents
 from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.onnx_contents import read_contents
 from keras_pe.shown import Shown, shown_bytes
 
 
@@ -53,6 +55,24 @@ class Artifact(Shown):
     opset_version: int | None = None
     notes: tuple[str, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def contents(self) -> tuple[LayerContents, ...]:
+        """What an ONNX file is made of, by layer, in the order in which they are computed; read when it is asked for.
+
+        Raises:
+            ValueError: If the format is another one, whose files do not say of which layer an operator is, or if the
+                file cannot be read any more.
+        """
+        if self.format is not Format.ONNX:
+            raise ValueError(
+                f"`contents` must be asked of an ONNX file: it alone says of which layer an operator is. "
+                f"Received: {str(self.path)!r}, a {self.format.label}. Export the model with `export_onnx` as well."
+            )
+        try:
+            return read_contents(self.path)
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{self.path} {error}") from error
 
     def _one_line(self) -> str:
         inputs, outputs = ("; ".join(map(str, each)) for each in (self.inputs, self.outputs))

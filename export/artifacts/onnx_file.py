@@ -1,24 +1,15 @@
-"""An ONNX file read without its weights: their place in the file is noted, their bytes stay on disk."""
+"""An ONNX file: what it takes and returns, what its exporter said about it, and the files of its weights."""
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import Artifact, TensorInfo
 from keras_pe.export.artifacts.formats import Format
-from keras_pe.export.artifacts.wire_format import (
-    GRAPH_INITIALIZER,
-    MODEL_GRAPH,
-    SMALL,
-    TENSOR_RAW_DATA,
-    WireFormatError,
-    fields,
-    read_slice,
-)
+from keras_pe.export.artifacts.onnx_model import read_without_weights
 from keras_pe.export.dependencies import require
 
 
@@ -112,61 +103,6 @@ def external_file(path: Path, location: str) -> Path:
     if place.is_absolute() or ".." in place.parts or ":" in place.parts[0]:
         raise ValueError(f"names a file of weights outside its folder, {location!r}, which ONNX does not allow.")
     return path.parent / location
-
-
-def read_without_weights(path: Path) -> Any:
-    """Returns the `onnx.ModelProto` with each large weight as a reference into the file itself.
-
-    ONNX takes such a reference as external data, so that a runtime which is given the result maps the weights from the
-    file instead of parsing them.
-
-    Raises:
-        ValueError: If the file ends early or is no protobuf message.
-    """
-    from google.protobuf.message import DecodeError
-    from onnx import ModelProto
-
-    with path.open("rb") as file:
-        end = os.fstat(file.fileno()).st_size
-        try:
-            model, parts = ModelProto(), bytearray()
-            for number, start, content, stop in fields(file, end):
-                if number == MODEL_GRAPH:
-                    _read_graph(file, content, stop, path.name, model.graph)
-                else:
-                    parts += read_slice(file, start, stop)
-            model.MergeFromString(bytes(parts))
-        except (DecodeError, WireFormatError) as error:
-            raise ValueError("is not a whole ONNX file.") from error
-    return model
-
-
-def _read_graph(file: BinaryIO, start: int, end: int, name: str, graph: Any) -> None:
-    parts = bytearray()
-    tensors = []
-    for number, begin, content, stop in fields(file, end, start):
-        if number == GRAPH_INITIALIZER:
-            tensors.append((content, stop))
-        else:
-            parts += read_slice(file, begin, stop)
-    graph.MergeFromString(bytes(parts))
-    for begin, stop in tensors:
-        _read_tensor(file, begin, stop, name, graph.initializer.add())
-
-
-def _read_tensor(file: BinaryIO, start: int, end: int, name: str, tensor: Any) -> None:
-    parts = bytearray()
-    place = None
-    for number, begin, content, stop in fields(file, end, start):
-        if number == TENSOR_RAW_DATA and stop - content >= SMALL:
-            place = (content, stop - content)
-        else:
-            parts += read_slice(file, begin, stop)
-    tensor.MergeFromString(bytes(parts))
-    if place:
-        tensor.data_location = tensor.EXTERNAL
-        for key, value in zip(("location", "offset", "length"), (name, *place), strict=True):
-            tensor.external_data.add(key=key, value=str(value))
 
 
 def _tensors(graph: Any) -> Iterator[Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from keras_pe.export.artifacts import litert_file, onnx_file, saved_model_folder
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.onnx_model import read_without_weights
 
 
 def read_artifact(path: str | os.PathLike[str]) -> Artifact:
@@ -58,4 +59,4 @@ def artifact_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
         return tuple(sorted(file for file in place.rglob("*") if file.is_file()))
     if Format.detect(place) is not Format.ONNX:
         return (place,)
-    return (place, *onnx_file.external_files(onnx_file.read_without_weights(place), place).values())
+    return (place, *onnx_file.external_files(read_without_weights(place), place).values())

@@ -22,6 +22,7 @@ from keras_pe.export.onnx.finishing.verification import check_file, check_graph
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.named_operations import named_operations
 from keras_pe.export.onnx.recurrences import traced_as_calls
+from keras_pe.export.onnx.unfused import Unfused
 from keras_pe.export.onnx.writing import write_model
 from keras_pe.export.request import Request
 from keras_pe.export.runtimes.lending import onnxruntime_process
@@ -109,14 +110,14 @@ class _Onnx:
         return onnxruntime_process()
 
     def trace(self, layers: Sequence[Any], signature: Signature) -> "_Traced":
-        name = layers[0].name
+        name, unfused = layers[0].name, Unfused()
         try:
-            with traced_as_calls(layers), named_operations():
+            with traced_as_calls(layers, unfused), named_operations(self.opset_version, unfused):
                 traced = trace(layers, signature)
         except Exception as error:  # a layer may raise anything where a size is not known
             raise untraceable(Format.ONNX, name, error) from error
         refuse_state_and_randomness(traced.view, traced.signature, traced.outputs, name, Format.ONNX, traced.updated)
-        return _Traced(self, layers, traced)
+        return _Traced(self, layers, traced, unfused)
 
 
 class _Traced:
@@ -124,15 +125,15 @@ class _Traced:
 
     notes = ()
 
-    def __init__(self, target: _Onnx, layers: Sequence[Any], traced: Trace) -> None:
-        self._target, self._layers, self._trace = target, layers, traced
+    def __init__(self, target: _Onnx, layers: Sequence[Any], traced: Trace, unfused: Unfused) -> None:
+        self._target, self._layers, self._trace, self._unfused = target, layers, traced, unfused
         self.signature = traced.signature
         self._proto: Any = None
         self._weights: list[Weight] = []
 
     def convert(self, file: Path, process: Worker) -> None:
         proto = convert(self._trace, self._target.opset_version, self._layers[0])
-        self._proto, self._weights = assemble(proto, self._trace)
+        self._proto, self._weights = assemble(proto, self._trace, self._unfused)
         check_graph(self._proto, self._weights, self._layers[0].name)
 
     def write(self, file: Path, artifact: Artifact) -> list[Path]:

@@ -4,24 +4,35 @@ TensorFlow traces a layer normalization as nine elementwise operators, which no 
 """
 
 import contextlib
-import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from keras_pe.export.model.watch.keras_internals import replaced_operations
 from keras_pe.export.onnx.attention import attention
 from keras_pe.export.onnx.operator_calls import call_operator
+from keras_pe.export.onnx.unfused import Unfused
+
+_SINCE = {"LayerNormalization": 17}  # the first operator set that has it
 
 
-def named_operations() -> contextlib.AbstractContextManager[None]:
-    """Lets `keras.ops`, and with it the layers, be traced so in this thread, where a runtime computes the same."""
+def named_operations(opset: int, unfused: Unfused) -> contextlib.AbstractContextManager[None]:
+    """Lets `keras.ops`, and with it the layers, be traced so in this thread, where a runtime computes the same.
+
+    Args:
+        opset: ONNX's operator set that the file is of.
+        unfused: Is told what stays several operators.
+    """
+    normalization = partial(_layer_normalization, opset, unfused)
     return replaced_operations(
         nn={"gelu": _gelu, "hard_silu": _hard_silu, "dot_product_attention": attention},
-        normalizations={"layer_normalization": _layer_normalization, "rms_normalization": _rms_normalization},
+        normalizations={"layer_normalization": normalization, "rms_normalization": _rms_normalization},
     )
 
 
 def _layer_normalization(
+    opset: int,
+    unfused: Unfused,
     usual: Callable[..., Any],
     x: Any,
     gamma: Any = None,
@@ -30,29 +41,34 @@ def _layer_normalization(
     epsilon: float | None = None,
     rms_scaling: bool = False,
 ) -> Any:
-    sizes = _normalized_sizes(x, axis)
-    if sizes is None or rms_scaling or not _are_of_rank([gamma, beta], len(sizes)):
+    operator, reason = "LayerNormalization", _obstacle(x, [gamma, beta], axis)
+    if rms_scaling:
         return usual(x, gamma, beta, axis, epsilon, rms_scaling)
-    return _normalization("LayerNormalization", usual, x, [gamma, beta], sizes, epsilon)
+    if reason:
+        unfused.note(operator, reason)
+        return usual(x, gamma, beta, axis, epsilon, rms_scaling)
+    if opset < _SINCE[operator]:
+        unfused.note(operator, f"operator set {opset} has none, {_SINCE[operator]} has")
+    return _normalization(operator, usual, x, [gamma, beta], axis, epsilon)
 
 
 def _rms_normalization(
     usual: Callable[..., Any], x: Any, scale: Any = None, axis: Any = -1, epsilon: float | None = None
 ) -> Any:
-    sizes = _normalized_sizes(x, axis)
-    if sizes is None or not _are_of_rank([scale], len(sizes)):
+    if _obstacle(x, [scale], axis):
         return usual(x, scale, axis, epsilon)
-    return _normalization("RMSNormalization", usual, x, [scale], sizes, epsilon)
+    return _normalization("RMSNormalization", usual, x, [scale], axis, epsilon)
 
 
 def _normalization(
-    operator: str, usual: Callable[..., Any], x: Any, parameters: list[Any], sizes: list[int], epsilon: float | None
+    operator: str, usual: Callable[..., Any], x: Any, parameters: list[Any], axis: Any, epsilon: float | None
 ) -> Any:
     """Returns the call of an operator that normalizes the last axes, each of which has a parameter's."""
     import keras
     import tensorflow as tf
 
     epsilon = keras.config.epsilon() if epsilon is None else float(epsilon)
+    sizes = [int(x.shape[each]) for each in _axes(x, axis)]
     defaults = [tf.ones(sizes), tf.zeros(sizes)]
     given = [
         default if parameter is None else keras.ops.convert_to_tensor(parameter, "float32")
@@ -103,19 +119,24 @@ def _differentiable(call: Callable[..., Any], usual: Callable[..., Any], *tensor
     return tf.custom_gradient(function)(*tensors)
 
 
-def _normalized_sizes(x: Any, axis: Any) -> list[int] | None:
-    """Returns the sizes of the axes that are normalized; None unless they are known, and the last of float32."""
+def _obstacle(x: Any, parameters: list[Any], axis: Any) -> str | None:
+    """Returns why no operator normalizes these axes; None where one does."""
     import keras
 
-    if keras.backend.standardize_dtype(x.dtype) != "float32" or x.shape is None or getattr(x.shape, "rank", 1) is None:
-        return None
-    rank = len(x.shape)
-    axes = sorted(each % rank for each in ([axis] if isinstance(axis, int) else axis)) if rank else []
-    sizes = list(x.shape[-len(axes) :]) if axes else []
-    if not axes or axes != list(range(rank - len(axes), rank)) or None in sizes or math.prod(sizes) == 0:
-        return None
-    return sizes
+    dtype = keras.backend.standardize_dtype(x.dtype)
+    if dtype != "float32":
+        return f"it computes in {dtype}"
+    if x.shape is None or getattr(x.shape, "rank", 1) is None:
+        return "the number of axes is not known"
+    rank, axes = len(x.shape), _axes(x, axis)
+    if not axes or axes != list(range(rank - len(axes), rank)):
+        return "its axes are not the last"
+    if any(not x.shape[each] for each in axes):
+        return "the sizes of its axes are not known, or zero"
+    if any(parameter is not None and len(parameter.shape) != len(axes) for parameter in parameters):
+        return "its weights have other axes"
+    return None
 
 
-def _are_of_rank(parameters: list[Any], rank: int) -> bool:
-    return all(parameter is None or len(parameter.shape) == rank for parameter in parameters)
+def _axes(x: Any, axis: Any) -> list[int]:
+    return sorted(each % len(x.shape) for each in ([axis] if isinstance(axis, int) else axis)) if len(x.shape) else []

@@ -11,27 +11,50 @@ from typing import Any
 from keras_pe.export.model.recurrent_weights import OPERATORS, packed
 from keras_pe.export.model.watch.keras_internals import replaced_functions
 from keras_pe.export.onnx.operator_calls import call_operator
+from keras_pe.export.onnx.unfused import Unfused
 
 
-def traced_as_calls(layers: Iterable[Any]) -> contextlib.AbstractContextManager[None]:
-    """Lets the recurrent layers that ONNX has an operator for be traced as calls of it, unless masked."""
-    fusible = [layer for layer in layers if _is_fusible(layer)]
-    return replaced_functions((layer, "inner_loop", functools.partial(_inner_loop, _Call(layer))) for layer in fusible)
+def traced_as_calls(layers: Iterable[Any], unfused: Unfused) -> contextlib.AbstractContextManager[None]:
+    """Lets the recurrent layers that ONNX has an operator for be traced as calls of it, unless masked.
+
+    Args:
+        layers: The model and every layer in it.
+        unfused: Is told which of them stay loops.
+    """
+    return replaced_functions((layer, "inner_loop", _loop_of(layer, unfused)) for layer in layers if _is_known(layer))
 
 
-def _is_fusible(layer: Any) -> bool:
-    """Whether the layer computes what the operator does: a subclass, or a cell of one, may do anything else."""
+def _is_known(layer: Any) -> bool:
+    import keras
+
+    cells = tuple(getattr(keras.layers, name) for name in OPERATORS)
+    return isinstance(layer, keras.layers.RNN) and isinstance(layer.cell, cells)
+
+
+def _loop_of(layer: Any, unfused: Unfused) -> Callable[..., Any]:
+    obstacle = _obstacle(layer)
+    if obstacle:
+        return functools.partial(_loop, _operator(layer.cell), obstacle, unfused)
+    return functools.partial(_inner_loop, _Call(layer), unfused)
+
+
+def _operator(cell: Any) -> str:
+    return next(OPERATORS[kind.__name__] for kind in type(cell).__mro__ if kind.__name__ in OPERATORS)
+
+
+def _obstacle(layer: Any) -> str | None:
+    """Returns why the operator does not compute what the layer does; None where it does."""
     import keras
 
     kinds = (keras.layers.RNN, keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN)
     cells = tuple(getattr(keras.layers, name) for name in OPERATORS)
-    return (
-        type(layer) in kinds
-        and type(layer.cell) in cells
-        and layer.built
-        and layer.cell.compute_dtype == "float32"  # ONNX Runtime has these operators in no other
-        and None not in _activations(layer.cell)
-    )
+    if type(layer) not in kinds or type(layer.cell) not in cells or not layer.built:
+        return "the layer or its cell is a class of its own"  # which may do anything else
+    if layer.cell.compute_dtype != "float32":
+        return f"it computes in {layer.cell.compute_dtype}"  # ONNX Runtime has these operators in no other than float32
+    if None in _activations(layer.cell):
+        return "its activations are not tanh, sigmoid or relu"
+    return None
 
 
 def _activations(cell: Any) -> list[str | None]:
@@ -52,7 +75,7 @@ class _Call:
     def __init__(self, layer: Any) -> None:
         import tensorflow as tf
 
-        operator = OPERATORS[type(layer.cell).__name__]
+        operator = _operator(layer.cell)
         self.is_backwards = layer.go_backwards
         attributes: dict[str, Any] = {
             "hidden_size": layer.cell.units,
@@ -77,8 +100,14 @@ class _Call:
         return call_operator(self.operator, inputs, shapes, self.attributes)
 
 
+def _loop(operator: str, obstacle: str, unfused: Unfused, loop: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    unfused.note(operator, obstacle)
+    return loop(*args, **kwargs)
+
+
 def _inner_loop(
     call: _Call,
+    unfused: Unfused,
     loop: Callable[..., Any],
     sequences: Any,
     initial_state: Any,
@@ -89,7 +118,8 @@ def _inner_loop(
     import keras
     import tensorflow as tf
 
-    if any(each is not None for each in keras.tree.flatten(mask)):  # of a mask, the operators know a length only
+    if any(each is not None for each in keras.tree.flatten(mask)):
+        unfused.note(call.operator, "it is masked, and the operator knows a length only")
         return loop(sequences, initial_state, mask=mask, training=training)
     outputs, *states = call(sequences, keras.tree.flatten(initial_state))
     # The operator leaves each step in its place, Keras returns them in the order in which it came to them.

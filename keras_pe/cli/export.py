@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_pe.cli.border_options import border_options
+from keras_pe.cli.contents_table import contents_table
 from keras_pe.cli.errors import CouldNotBeTriedError
 from keras_pe.cli.model_file import check_model_file, model_options, prepare_keras
 from keras_pe.cli.size_options import parse_sizes
@@ -42,6 +43,7 @@ _FORMATS = ("onnx", "tf_saved_model", "litert")
 )
 @border_options
 @model_options
+@click.option("--explain", is_flag=True, help="Tell what the ONNX file is made of, by layer.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON, and nothing else.")
 def export(
     model: Path,
@@ -53,6 +55,7 @@ def export(
     border: dict[str, Any],
     modules: tuple[str, ...],
     unsafe: bool,
+    explain: bool,
     as_json: bool,
 ) -> None:
     """Export MODEL, a .keras or .h5 file, to OUT.
@@ -67,7 +70,7 @@ def export(
 
     given = parse_sizes(sizes)
     chosen = [Format(key) for key in dict.fromkeys(formats)] or [_format_of(out)]
-    options = {"--opset": opset is not None, "--external-data": external_data}
+    options = {"--opset": opset is not None, "--external-data": external_data, "--explain": explain}
     if Format.ONNX not in chosen and any(options.values()):
         names = " and ".join(name for name, is_given in options.items() if is_given)
         raise click.UsageError(f"{names} must go with the format onnx. Received: {', '.join(chosen)}.")
@@ -84,9 +87,9 @@ def export(
             except click.ClickException as error:
                 errors.append(error)
     if as_json:
-        click.echo(json.dumps([asdict(artifact) | {"path": str(artifact.path)} for artifact in artifacts], indent=2))
+        click.echo(json.dumps([_as_json(artifact, explain) for artifact in artifacts], indent=2))
     elif artifacts:
-        _show(artifacts)
+        _show(artifacts, explain)
     if errors:
         *others, last = sorted(errors, key=lambda each: each.exit_code)
         for other in others:
@@ -165,7 +168,13 @@ def _export(
         raise CouldNotBeTriedError(str(error)) from error
 
 
-def _show(artifacts: "list[Artifact]") -> None:
+def _as_json(artifact: "Artifact", explain: bool) -> dict[str, Any]:
+    is_explained = explain and artifact.format == "onnx"
+    contents = {"contents": [asdict(layer) for layer in artifact.contents]} if is_explained else {}
+    return asdict(artifact) | {"path": str(artifact.path)} | contents
+
+
+def _show(artifacts: "list[Artifact]", explain: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -185,6 +194,7 @@ def _show(artifacts: "list[Artifact]") -> None:
     for artifact in artifacts:
         size, seconds = shown_bytes(artifact.nbytes), f"{artifact.seconds:.1f} s"
         files.add_row(artifact.format, str(artifact.opset_version or ""), size, seconds, str(artifact.path))
-    console.print(tensors, *([dimensions] if known else []), files)
+    explained = [contents_table(artifact.contents) for artifact in artifacts if explain and artifact.format == "onnx"]
+    console.print(tensors, *([dimensions] if known else []), files, *explained)
     for note in dict.fromkeys(note for artifact in artifacts for note in artifact.notes):
         console.print(note, markup=False)

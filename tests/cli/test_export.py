@@ -26,17 +26,31 @@ def run(*arguments: object) -> Result:
 
 
 def test_one_format_is_written_where_it_was_asked_for(model: Path, tmp_path: Path) -> None:
-    result = run(model, tmp_path / "out.onnx", "--opset", 19)
+    result = run(model, tmp_path / "out.onnx", "--opset", 19, "--explain")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "out.onnx").is_file()
     assert "(batch, length, 4)" in result.output
     assert "19" in result.output
+    assert "MatMul" in result.output
+    assert "8·batch·length" in result.output
 
 
 def test_several_formats_share_the_beginning_of_their_names(model: Path, tmp_path: Path) -> None:
-    result = run(model, tmp_path / "out", "--format", "onnx", "--format", "tf_saved_model", "--external-data", "--json")
+    result = run(
+        model,
+        tmp_path / "out",
+        "--format",
+        "onnx",
+        "--format",
+        "tf_saved_model",
+        "--external-data",
+        "--json",
+        "--explain",
+    )
     assert result.exit_code == 0, result.output
     written = json.loads(result.stdout)
+    assert [each["layer"] for each in written[0]["contents"]] == ["out"]
+    assert "contents" not in written[1]
     assert [Path(entry["path"]).name for entry in written] == ["out.onnx", "out"]
     assert written[0]["inputs"] == [{"name": "values", "shape": ["batch", "length", 4], "dtype": "float32"}]
     assert (tmp_path / "out" / "saved_model.pb").is_file()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.artifacts.contents import UNFUSED_KEY
 from keras_pe.export.artifacts.layout import LAYOUTS_KEY, layouts_to_json
 from keras_pe.export.graph.tracing import Trace, Weight
 from keras_pe.export.onnx.finishing.bias_before_split import add_biases_before_splits
@@ -17,11 +18,12 @@ from keras_pe.export.onnx.finishing.sparse_windows import keep_sparse_windows
 from keras_pe.export.onnx.finishing.weight_layouts import store_as_read
 from keras_pe.export.onnx.finishing.zero_sizes import take_zero_sizes
 from keras_pe.export.onnx.handlers import opsets
+from keras_pe.export.onnx.unfused import Unfused
 from keras_pe.export.publishing.metadata import LAYERS_KEY
 from keras_pe.version import __version__
 
 
-def assemble(proto: Any, trace: Trace) -> tuple[Any, list[Weight]]:
+def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weight]]:
     """Returns the model, its inputs and outputs exactly the signature's, and the weights in the order of use."""
     import onnx
     from onnx import helper
@@ -56,6 +58,8 @@ def assemble(proto: Any, trace: Trace) -> tuple[Any, list[Weight]]:
         graph, opset_imports=imported, producer_name="keras_pe", producer_version=__version__
     )
     texts = {LAYERS_KEY: json.dumps(_layer_tensors(graph, trace, outputs, renamed), sort_keys=True)}
+    if reasons := unfused.to_json(trace.view.layer_path):
+        texts[UNFUSED_KEY] = reasons
     if layouts:
         texts[LAYOUTS_KEY] = layouts_to_json(layouts)
     set_metadata(model, texts)

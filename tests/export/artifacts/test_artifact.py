@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 from keras_pe.export import export_onnx, export_saved_model, read_artifact
-from keras_pe.export.artifacts.onnx_file import read_without_weights
+from keras_pe.export.artifacts.onnx_model import read_without_weights
 from keras_pe.export.artifacts.reading import artifact_files
 
 

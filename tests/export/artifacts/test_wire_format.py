@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
-from keras_pe.export.artifacts.onnx_file import read_without_weights
+from keras_pe.export.artifacts.onnx_model import read_without_weights
 from keras_pe.export.artifacts.wire_format import WireFormatError, fields, header, varint
 
 

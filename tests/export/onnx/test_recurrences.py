@@ -1,5 +1,6 @@
 """Recurrent layers arrive as one operator each, with the same numbers, or stay the loop that they are."""
 
+import collections
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,11 @@ def test_what_the_operator_does_not_compute_stays_a_loop(tmp_path: Path) -> None
     found = operators(artifact)
     assert found.count("Loop") == 7
     assert not FUSED & set(found)
+    assert collections.Counter(reason for each in artifact.contents for reason in each.unfused.values()) == {
+        "it is masked, and the operator knows a length only": 1,
+        "its activations are not tanh, sigmoid or relu": 2,
+        "the layer or its cell is a class of its own": 3,
+    }
     assert_agrees(model, artifact)
 
 

@@ -1,0 +1,79 @@
+"""What an ONNX file is made of, by layer: exporters call a node `path/of/its/layer/Operator`."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.artifacts.contents import UNFUSED_KEY, LayerContents, Term, added
+from keras_pe.export.artifacts.multiplications import count_multiplications
+from keras_pe.export.artifacts.onnx_model import read_without_weights
+
+
+@dataclass
+class _Found:
+    """What was found of one layer so far."""
+
+    operators: Counter[str] = field(default_factory=Counter)
+    terms: list[Term | None] = field(default_factory=list)
+    parameters: int = 0
+    nbytes: int = 0
+
+
+def read_contents(path: Path) -> tuple[LayerContents, ...]:
+    """Returns what a file holds of each layer, in the order in which they are computed.
+
+    Raises:
+        ValueError: With the end of a sentence about the file, if it cannot be read.
+    """
+    model = read_without_weights(path)
+    counts = count_multiplications(model)
+    stored = {tensor.name: tensor for tensor in _constants(model.graph)}
+    found: dict[str, _Found] = {}
+    for node in _nodes(model.graph):
+        layer = found.setdefault(node.name.strip("/").rpartition("/")[0], _Found())
+        layer.operators[node.op_type] += 1
+        layer.terms += [counts[name] for name in node.output[:1] if name in counts]
+        for tensor in [stored.pop(name) for name in dict.fromkeys(node.input) if name in stored]:
+            _add(layer, tensor)
+    texts = {each.key: each.value for each in model.metadata_props}
+    unfused: dict[str, dict[str, str]] = json.loads(texts.get(UNFUSED_KEY, "{}"))
+    return tuple(
+        LayerContents(
+            path, dict(layer.operators), layer.parameters, layer.nbytes, added(layer.terms), unfused.get(path, {})
+        )
+        for path, layer in found.items()
+    )
+
+
+def _add(layer: _Found, tensor: Any) -> None:
+    from onnx import TensorProto, helper
+
+    count = math.prod(tensor.dims)
+    if tensor.data_type not in (TensorProto.INT32, TensorProto.INT64):
+        layer.parameters += count
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    layer.nbytes += count * dtype.itemsize if dtype.kind != "O" else sum(map(len, tensor.string_data))
+
+
+def _nodes(graph: Any) -> Iterator[Any]:
+    """Yields the nodes of a graph, each before those of its branches or its loop."""
+    for node in graph.node:
+        yield node
+        for body in _bodies(node):
+            yield from _nodes(body)
+
+
+def _constants(graph: Any) -> Iterator[Any]:
+    yield from graph.initializer
+    for node in graph.node:
+        for body in _bodies(node):
+            yield from _constants(body)
+
+
+def _bodies(node: Any) -> Iterator[Any]:
+    for attribute in node.attribute:
+        yield from (attribute.g, *attribute.graphs)
