@@ -172,7 +172,7 @@ def test_no_logic_reads_a_sentence() -> None:
 
 # Where these words are names of dimensions, and where they are others': ONNX's of a file's part, JSON's of a row.
 DIMENSIONS = "keras_pe.export.model.sizes.dimensions"
-OTHERS = tuple(f"keras_pe.export.{name}" for name in ("artifacts.onnx_file", "onnx.writing", "parity.statistics"))
+OTHERS = tuple(f"keras_pe.export.{name}" for name in ("artifacts.onnx_model", "onnx.writing", "parity.statistics"))
 
 
 def test_names_of_dimensions_stand_in_one_place() -> None:
