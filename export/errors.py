@@ -1,9 +1,12 @@
 """The errors of an export and of a runtime, as classes that a program can tell apart."""
 
 import functools
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.results import Array, Cause
 
 
 class ExportError(Exception):
@@ -28,8 +31,8 @@ class ExportError(Exception):
         self.operator = operator
 
     def __reduce__(self) -> tuple[Any, ...]:
-        again = functools.partial(type(self), layer=self.layer, operator=self.operator)
-        return again, (self.format, self.model, self.reason)
+        given = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return functools.partial(type(self), **given), ()
 
 
 class TracingError(ExportError):
@@ -45,7 +48,33 @@ class InvalidArtifactError(ExportError):
 
 
 class DisagreementError(ExportError):
-    """What was made runs, and returns something else than Keras."""
+    """What was made runs, and returns something else than Keras.
+
+    The layer and the cause are those that `check_parity` would name. The operator is named where the layer computes
+    with one alone.
+
+    Attributes:
+        case: What it was run on, in words, such as "drawn, batch 2, length 7".
+        inputs: The same as arrays, by the names of the inputs.
+        cause: Why it differs, None where that was not looked for.
+    """
+
+    def __init__(
+        self,
+        format: Format,
+        model: str,
+        reason: str,
+        *,
+        layer: str | None = None,
+        operator: str | None = None,
+        case: str = "",
+        inputs: Mapping[str, Array] = MappingProxyType({}),
+        cause: Cause | None = None,
+    ) -> None:
+        super().__init__(format, model, reason, layer=layer, operator=operator)
+        self.case = case
+        self.inputs = dict(inputs)
+        self.cause = cause
 
 
 class UnknownSizesError(ValueError):

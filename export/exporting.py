@@ -16,7 +16,9 @@ from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.dependencies import require
-from keras_pe.export.errors import ExportError, TracingError
+from keras_pe.export.errors import DisagreementError, ExportError, TracingError
+from keras_pe.export.explanation import explained
+from keras_pe.export.graph.view import GraphView
 from keras_pe.export.handover import export_elsewhere, is_elsewhere
 from keras_pe.export.model.rebuild.precision import in_export_precision
 from keras_pe.export.model.signature.model_signature import written_signature
@@ -37,6 +39,7 @@ class TracedModel(Protocol):
     Attributes:
         signature: The model's, with what the trace has told of its sizes.
         notes: Sentences on what the format makes of the model.
+        view: The traced graph.
     """
 
     @property
@@ -44,6 +47,9 @@ class TracedModel(Protocol):
 
     @property
     def notes(self) -> Sequence[str]: ...
+
+    @property
+    def view(self) -> GraphView: ...
 
     def convert(self, file: Path, process: Worker) -> None:
         """Makes of the graph what the format is written from, in a folder that is empty.
@@ -145,7 +151,7 @@ def _export_here(target: TargetFormat, request: Request) -> Artifact:
             describe = partial(draft, target.format, destination, layers, target.makers)
             companions = traced.write(file, describe(signature, notes))
             request.tell("run")
-            found = traced.check(file, process, KerasReference(layers[0], signature))
+            found = _checked(traced, file, process, KerasReference(layers[0], signature))
             if found.notes or found.outputs != signature.outputs:
                 said = describe(replace(signature, outputs=found.outputs), [*notes, *found.notes])
                 companions = traced.write(file, said)
@@ -155,6 +161,35 @@ def _export_here(target: TargetFormat, request: Request) -> Artifact:
             else:
                 publish_file(file, companions, destination)
     return read_artifact(destination)
+
+
+def _checked(traced: TracedModel, file: Path, process: Worker, reference: KerasReference) -> Checked:
+    """Returns what the comparison found that an artifact should say.
+
+    Raises:
+        DisagreementError: If the artifact returns something else than Keras, with where and why.
+        ExportError: If it does not open or run.
+    """
+    try:
+        return traced.check(file, process, reference)
+    except DisagreementError as error:
+        found = None if error.cause else explained(process, file, reference, error.inputs)
+        if found is None:
+            raise
+        operators = () if found.layer is None else traced.view.computing_operators(found.layer)
+        operator = operators[0] if len(operators) == 1 else None
+        reason = f"{error.reason} {found.text}" + (f" Its operator is {operator!r}." if operator else "")
+        case, inputs = error.case, error.inputs
+        raise DisagreementError(
+            error.format,
+            error.model,
+            reason,
+            layer=found.layer,
+            operator=operator,
+            case=case,
+            inputs=inputs,
+            cause=found.cause,
+        ) from error
 
 
 def _traced(target: TargetFormat, layers: Sequence[Any], signature: Signature) -> TracedModel:

@@ -119,4 +119,4 @@ def _compare(model: Any, signature: Signature, samples: list[tuple[Case, Arrays]
         if not faults:
             return
     reason = f"loaded on the TensorFlow backend it is another: {describe_faults(faults, law, answers, outputs)}"
-    raise DisagreementError(format, model.name, reason)
+    raise DisagreementError(format, model.name, reason, case=case.name, inputs=case.inputs)

@@ -99,7 +99,8 @@ class _Traced:
     notes = ()
 
     def __init__(self, endpoint: Endpoint, name: str) -> None:
-        self._endpoint, self._name, self.signature = endpoint, name, endpoint.signature
+        self._endpoint, self._name = endpoint, name
+        self.signature, self.view = endpoint.signature, endpoint.view
         self._converted = b""
 
     def convert(self, file: Path, process: Worker) -> None:

@@ -93,7 +93,7 @@ class _Traced:
     """A model on its way to the folder, see `TracedModel`."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint, self.signature = endpoint, endpoint.signature
+        self._endpoint, self.signature, self.view = endpoint, endpoint.signature, endpoint.view
         self.notes = _state(endpoint.view)
 
     def convert(self, file: Path, process: Worker) -> None:

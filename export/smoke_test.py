@@ -51,6 +51,14 @@ class Checked:
     outputs: tuple[TensorInfo, ...]
 
 
+@dataclass(frozen=True)
+class _Fault:
+    """What an artifact and Keras differ by, and on what."""
+
+    text: str
+    case: Case
+
+
 class _KerasRefusesError(Exception):
     """Keras refuses all inputs of a size; the cause is its own error."""
 
@@ -143,7 +151,7 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> Chec
             notes.append(f"It was not compared with Keras at {where}, which Keras refuses ({refusal}).")
             continue
         if fault is not None:
-            raise DisagreementError(format, reference.name, fault)
+            raise _disagreement(format, reference.name, fault)
     return Checked(tuple(notes), confirmed_outputs(signature, runs))
 
 
@@ -167,7 +175,7 @@ def ask_keras(expect: Run, cases: Sequence[Case]) -> tuple[Case, Arrays]:
 
 def _find_fault(
     run: Run, reference: KerasReference, law: Law, sizes: Mapping[str, int], kinds: list[Draw]
-) -> str | None:
+) -> _Fault | None:
     """Returns what an artifact and Keras differ by at one size; None where that is rounding at most.
 
     A kind of inputs that tells nothing goes to the end of the list.
@@ -185,9 +193,10 @@ def _find_fault(
             faults = find_faults(reference, law, case, expected, actual)
             if not faults:
                 return None
-            fault = describe_faults(faults, law, expected, actual)
+            said = describe_faults(faults, law, expected, actual)
             if reference.no_rebuild:
-                fault += f" What rounding does was found without float64: {reference.no_rebuild}."
+                said += f" What rounding does was found without float64: {reference.no_rebuild}."
+            fault = _Fault(said, case)
             if not all(map(is_drowned, faults)):
                 break
             kinds.append(kinds.pop(0))
@@ -215,6 +224,12 @@ def _run_both(run: Run, expect: Run, cases: Sequence[Case]) -> tuple[Case, Array
             raise refusal
         break
     return case, actual, expected
+
+
+def _disagreement(format: Format, name: str, fault: _Fault) -> DisagreementError:
+    inputs = fault.case.inputs
+    where = ", ".join([fault.case.name, *(f"{dim} {count}" for dim, count in fault.case.sizes.items())])
+    return DisagreementError(format, name, fault.text, case=where, inputs=inputs)
 
 
 def _not_run(format: Format, name: str, error: RuntimeFailedError) -> InvalidArtifactError:

@@ -14,6 +14,11 @@ _RANDOM = re.compile(
     "(Stateless)?(Random|Multinomial|TruncatedNormal|Parameterized|Shuffle)|Stateful(Standard|Uniform|Truncated|Random)|Rng"
 )
 _ASSIGNS = re.compile("Assign|Resource(Apply|Scatter|SparseApply)|LookupTable(Insert|Import)")
+# What holds a value, tells its shape or gives it another: it computes no number.
+_HOLDS = re.compile(
+    "Cast|Const|ExpandDims|Identity|IdentityN|NoOp|Pack|(Stateful)?PartitionedCall|Placeholder|ReadVariableOp|Reshape|"
+    "Shape|Squeeze|StridedSlice"
+)
 _MOST_CALLS = 20  # functions within functions; a graph that calls itself has no end
 
 
@@ -105,6 +110,11 @@ class GraphView:
             inner = _layer_name(f"{found}/{scope}" if found else scope, self._layer_paths)
             found = inner or found
         return found
+
+    def computing_operators(self, layer: str) -> tuple[str, ...]:
+        """Returns the types of the operators that compute numbers in a layer, given by its path, each once."""
+        within = (op_type for path, op_type in self.operators() if f"{self.layer_path(path)}/".startswith(f"{layer}/"))
+        return tuple(dict.fromkeys(op_type for op_type in within if not _HOLDS.fullmatch(op_type)))
 
     @cached_property
     def _layer_paths(self) -> set[str]:

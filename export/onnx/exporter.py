@@ -127,7 +127,7 @@ class _Traced:
 
     def __init__(self, target: _Onnx, layers: Sequence[Any], traced: Trace, unfused: Unfused) -> None:
         self._target, self._layers, self._trace, self._unfused = target, layers, traced, unfused
-        self.signature = traced.signature
+        self.signature, self.view = traced.signature, traced.view
         self._proto: Any = None
         self._weights: list[Weight] = []
 

@@ -13,6 +13,7 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import DisagreementError, ExportError, InvalidArtifactError, UnsupportedError
 from keras_pe.export.graph.tracing import Weight
 from keras_pe.export.messages import first_line
+from keras_pe.export.results import Cause
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
@@ -83,8 +84,15 @@ def check_file(file: Path, runner: Worker, layers: Sequence[Any], reference: Ker
         found = _optimization_at_fault(mapped, reference)
         if found is None:
             raise
-        reason = f"{error.reason} {found}"
-        raise type(error)(error.format, error.model, reason) from error
+        raise _with_optimization(error, found) from error
+
+
+def _with_optimization(error: DisagreementError | InvalidArtifactError, found: str) -> ExportError:
+    reason = f"{error.reason} {found}"
+    if isinstance(error, InvalidArtifactError):
+        return InvalidArtifactError(error.format, error.model, reason)
+    cause = Cause.GRAPH_OPTIMIZATION
+    return DisagreementError(error.format, error.model, reason, case=error.case, inputs=error.inputs, cause=cause)
 
 
 def _optimization_at_fault(file: Path, reference: KerasReference) -> str | None:

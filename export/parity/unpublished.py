@@ -1,0 +1,44 @@
+"""The check of an artifact that an export has refused to publish: why it differs from the model, and in which layer."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.inputs.input_roles import given_roles
+from keras_pe.export.comparison.inputs.sweep import sweep
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.explanation import Explanation
+from keras_pe.export.parity.diagnosis.budget import DIAGNOSIS_SECONDS, Budget, OutOfTimeError
+from keras_pe.export.parity.diagnosis.diagnose import diagnose
+from keras_pe.export.parity.presentation.sentences import explain as sentence_on
+from keras_pe.export.results import Array
+from keras_pe.export.runtimes.runner import Runner
+
+_SEED = 0  # that of a check which is given none
+
+
+def explain(runner: Runner, path: Path, reference: KerasReference, inputs: Mapping[str, Array]) -> Explanation | None:
+    """See `Search`. The time of a diagnosis is all that it takes, the runs of the model included."""
+    budget = Budget(DIAGNOSIS_SECONDS)
+    reference.roles = given_roles(reference.signature.values.ranges, reference.roles)
+    expectations = list(_answers(reference, inputs, budget))
+    run = run_cases(runner, runner.spec, path, reference, expectations)
+    if run.result.passed:
+        return None
+    findings = diagnose(run, runner, reference, reference.roles, budget).findings
+    return Explanation(" ".join(map(sentence_on, findings)), findings[0].cause, findings[0].layer)
+
+
+def _answers(reference: KerasReference, inputs: Mapping[str, Array], budget: Budget) -> Iterator[Expectation]:
+    """Yields what the model answers to what it was found to differ on, and to the sweep as far as the time goes."""
+    drawn = sweep(reference.inputs, reference.roles, _SEED, reference.dimensions)
+    examples = reference.signature.values.examples
+    others = [] if examples else [case for case in drawn if case.repeats is None]
+    for case in [Case("refused", inputs, "what the export was refused on"), *others]:
+        yield from reference.answer((case,))
+        try:
+            budget.check()
+        except OutOfTimeError:
+            return
