@@ -24,7 +24,7 @@ _INTRODUCTION = """\
 <!-- Written by docs/gallery.py, which runs what it shows. -->
 # Gallery of causes
 
-For each cause a fault that makes it, what the report says and draws, and the usual remedy. On your machine
+For each cause a fault that makes it, what the report says and draws, and what to do now. On your machine
 `keras-pe demo --break layout` shows the same, with the page that `--report report.html` writes. The last digits of
 small differences are those of one machine. What each cause means is on [its own page](causes.md).
 
@@ -34,7 +34,7 @@ dashed line is what is allowed.
 _REST = """
 ## The others
 
-| cause | what to do |
+| cause | what to do now |
 | --- | --- |
 """
 
@@ -55,7 +55,7 @@ def parts() -> Iterator[tuple[str, Fault, Part]]:
 
 
 def section(name: str, fault: Fault, part: Part) -> str:
-    """Returns a cause with its fault, words, picture and remedy."""
+    """Returns a cause with its fault, words and picture."""
     lines = [f"\n## {fault.cause}\n", f"{fault.story} `keras-pe demo --break {name}`\n"]
     said = [f"- **{each.label}**: {_escaped(each.text)}" for each in part.statements]
     picture = [f"\n```{{raw}} html\n:file: gallery/{name}.svg\n```"] if _drawn(part) else []

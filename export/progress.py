@@ -36,10 +36,15 @@ def telling_stages(progress: Callable[[str], None] | bool | None) -> Iterator[Ca
 
 @contextmanager
 def _bar(unit: str) -> Iterator[Tell]:
-    """Shows a bar on the standard error, or in the notebook that this runs in."""
+    """Shows a bar on the standard error if that is a terminal, or in the notebook that this runs in."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
     from rich.text import Text
+
+    console = Console(stderr=True)
+    if not (console.is_terminal or console.is_jupyter):  # it would leave an empty line there
+        yield lambda done, total, what: None
+        return
 
     class Done(ProgressColumn):
         def render(self, task: Task) -> Text:
@@ -52,6 +57,6 @@ def _bar(unit: str) -> Iterator[Tell]:
 
     # What is said stands as it is: rich would take the brackets of "onnxruntime[all]" for markup.
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), Done(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("start", total=None)
         yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what or "running")

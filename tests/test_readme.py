@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from keras_pe.conventions import CONVENTIONS
 from tests.pages import blocks
 from tests.source_tree import ROOT
 
@@ -20,6 +21,11 @@ def test_the_first_two_sh_blocks_are_one_line_each_and_install_what_was_tried() 
     assert len(commands) == 2
     assert [command.count("\n") for command in commands] == [1, 1]
     assert all(command.startswith("python -m pip install -c constraints.txt ") for command in commands)
+
+
+def test_it_counts_the_conventions_that_there_are() -> None:
+    (count,) = re.findall(r"one of (\d+) that are known by name", README)
+    assert int(count) == len(CONVENTIONS)
 
 
 def test_every_script_and_file_that_is_named_is_there() -> None:

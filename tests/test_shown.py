@@ -9,6 +9,7 @@ import pytest
 from keras_pe import RotaryPositionEncoding, identify, rope_timescales, timing_signal
 from keras_pe.conventions import identify_rotary
 from keras_pe.export import Artifact, Format, TensorInfo
+from tests.export.parity.dataset.presentation import samples as of_data
 from tests.export.parity.presentation.samples import ALL, FAILING
 
 _METADATA = {"keras_pe.encodings": "{" + 1000 * "." + "}"}
@@ -33,6 +34,13 @@ RESULTS: dict[str, Any] = {
     "comparison": FAILING.results[0].cases[0].comparisons[0],
     "profile": FAILING.results[0].profile,
     **ALL,
+    "data": of_data.FAILING,
+    "data result": of_data.FAILING.results[0],
+    "data summary": of_data.FAILING.results[0].outputs[0],
+    "data statistics": of_data.FAILING.results[0].statistics,
+    "data output": of_data.FAILING.results[0].outputs[0].statistics,
+    "data histogram": of_data.FAILING.results[0].outputs[0].statistics.errors,
+    "data row": of_data.FAILING.results[0].statistics.worst[0],
 }
 
 

@@ -1,6 +1,7 @@
 """A file that Keras saved a model to: told by its name and content, and loaded."""
 
 import os
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ from keras_pe.export.model.watch.keras_internals import loads_python_code
 
 SUFFIXES = (".keras", ".h5", ".hdf5")
 """What the names of files that Keras loads end in."""
+
+_OLD = SUFFIXES[1:]
+_UNKNOWN = re.compile(r"(?:Could not locate|Unknown) \w+:? '[^']*'")
 
 
 def is_saved_model(path: Path) -> bool:
@@ -30,17 +34,28 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     try:
         return keras.saving.load_model(path, compile=False)
     except Exception as error:
-        raise ValueError(f"{path} could not be loaded: {first_line(error)}.{_way_out(Path(path))}") from error
+        raise ValueError(f"{path} could not be loaded: {_reason(error, Path(path))}") from error
 
 
-def _way_out(path: Path) -> str:
-    """Returns what allows a Lambda layer, where the file holds one and Keras' safe mode keeps it out."""
-    if loads_python_code() or not _holds_python_code(path):
-        return ""
-    return (
-        " The file holds Python code, of a Lambda layer. If you trust who made it, allow it with --unsafe on the"
-        " command line, or with keras.config.enable_unsafe_deserialization()."
-    )
+def _reason(error: Exception, path: Path) -> str:
+    """Returns what kept Keras from loading a file, and the way out where one is known."""
+    if _holds_python_code(path) and not loads_python_code():
+        return (
+            "it holds Python code, of a Lambda layer. If you trust who made it, allow it with --unsafe on the command "
+            "line, or with keras.config.enable_unsafe_deserialization()."
+        )
+    said = first_line(error)
+    if unknown := _UNKNOWN.match(said):  # what follows is a page of configuration
+        return (
+            f"{unknown[0]}. Import the module that defines it and registers it with Keras first, on the command line "
+            "with --import MODULE."
+        )
+    if path.suffix in _OLD:
+        return (
+            f"{said}. Keras cannot load all that it saves in the format .h5, such as a sum 'x + y' of two layers. Save "
+            "the model as .keras where it was made."
+        )
+    return f"{said}."
 
 
 def _holds_python_code(path: Path) -> bool:

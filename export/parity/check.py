@@ -93,6 +93,8 @@ def check_parity(
         FileNotFoundError: If a file is missing.
     """
     check_seconds(timeout, diagnosis_seconds)
+    if seed < 0:
+        raise ValueError(f"`seed` must be a whole number from 0. Received: seed={seed!r}.")
     watch = Stopwatch()
     targets: list[tuple[str, Path | None]] = [*locate_artifacts(artifacts)]
     if not targets and runtimes is None:

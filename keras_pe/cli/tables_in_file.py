@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from keras_pe.cli.table_file import read_table
 Named = Iterator[tuple[str, Any]]
 
 _LEAST_ROWS, _LEAST_CHANNELS = 4, 2  # what `identify` takes
+_OPTIMIZER = re.compile("optimizer(_weights)?/")  # its moments have the shapes of weights, and are none
 # Those of the format whose bits are a type of NumPy's; bfloat16 is widened by hand.
 _SAFETENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
 
@@ -23,10 +25,12 @@ def tables_in(path: Path) -> dict[str, Any]:
     Raises:
         CouldNotBeTriedError: If the file cannot be read, or holds none.
     """
+    if path.suffix not in (*READERS, ".npy"):
+        raise CouldNotBeTriedError(f"FILE must end in one of: {', '.join((*READERS, '.npy'))}. Received: {path}.")
     if path.suffix not in READERS:
         return {"": read_table(path)}
     try:
-        found = {name: _matrix(array) for name, array in READERS[path.suffix](path)}
+        found = {name: _matrix(array) for name, array in READERS[path.suffix](path) if not _OPTIMIZER.match(name)}
     except ImportError:
         raise
     except Exception as error:  # whatever a damaged file makes its reader raise
@@ -111,6 +115,7 @@ def _h5(file: Any) -> Named:
 
 READERS: Mapping[str, Callable[[Path], Named]] = {
     ".h5": _h5,
+    ".hdf5": _h5,
     ".keras": _keras,
     ".npz": _npz,
     ".onnx": _onnx,

@@ -205,6 +205,9 @@ def special(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_layers_of_ones_own_are_known_where_their_module_is_imported(special: Path) -> None:
     refused = in_a_fresh_process(special, "export", "own.keras", "own.onnx")
     assert refused.returncode == 2
+    assert "Could not locate class 'Doubled'. Import the module that" in refused.stderr
+    assert refused.stderr.endswith("with --import MODULE.\n")
+    assert refused.stderr.startswith("Error: "), "an empty line where a bar would have been"
     assert not (special / "own.onnx").exists()
     done = in_a_fresh_process(special, "export", "own.keras", "own.onnx", "--import", "own_layers")
     assert done.returncode == 0, done.stderr
@@ -219,6 +222,7 @@ def test_layers_of_ones_own_are_known_where_their_module_is_imported(special: Pa
 def test_a_lambda_is_loaded_only_where_that_is_allowed(special: Path) -> None:
     refused = in_a_fresh_process(special, "export", "lambda.keras", "lambda.onnx")
     assert refused.returncode == 2
+    assert "lambda.keras could not be loaded: it holds Python code, of a Lambda layer." in refused.stderr
     assert "allow it with --unsafe" in refused.stderr
     done = in_a_fresh_process(special, "export", "lambda.keras", "lambda.onnx", "--unsafe")
     assert done.returncode == 0, done.stderr

@@ -119,6 +119,23 @@ def test_the_tables_in_a_file_are_found_among_its_weights(name: str, tmp_path: P
     assert " to kernel, from position " in without.output
 
 
+def test_what_an_optimizer_keeps_is_no_table_of_the_model(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    table = timing_signal(np.arange(50), 32)
+    arrays = {"layers/dense/vars/0": random.normal(size=(32, 32)), "optimizer/vars/3": table}
+    keras_file(tmp_path / "model.keras", arrays)
+    result = CliRunner().invoke(main, ["identify", str(tmp_path / "model.keras")])
+    assert result.exit_code == 1
+    assert " to layers/dense/vars/0, from position " in result.output
+
+
+def test_a_file_of_another_kind_is_told_which_are_read(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no table")
+    result = CliRunner().invoke(main, ["identify", str(tmp_path / "notes.txt")])
+    assert result.exit_code == 2
+    assert "FILE must end in one of: .h5, .hdf5, .keras, .npz, .onnx, .safetensors, .npy. Received:" in result.output
+
+
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_damaged_file_is_exit_code_2(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"nothing of the kind")

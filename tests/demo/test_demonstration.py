@@ -26,8 +26,8 @@ def test_the_demo_leaves_a_model_two_exports_a_report_and_a_picture(tmp_path: Pa
         "broken.html", "broken.onnx", "forecast.png", "forecaster.keras", "forecaster.onnx", "forecaster_saved_model",
         "parity.html", "report.json",
     ]  # fmt: skip
-    assert "cause:   wrong layout in layer 'positions'" in done.stdout
-    assert "remedy:  Give the encoding the model's layout" in done.stdout
+    assert "cause:          wrong layout in layer 'positions'" in done.stdout
+    assert "what to do now: Give the encoding the model's layout" in done.stdout
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["passed"]
     assert report["parity"]["passed"]

@@ -40,6 +40,13 @@ def test_a_path_that_holds_no_model_is_told_apart_from_one_that_holds_nothing(tm
     assert [path.name for path in tmp_path.iterdir()] == ["broken.keras"]
 
 
+def test_of_the_old_format_the_way_out_is_the_new_one(tmp_path: Path) -> None:
+    x = keras.Input((4,))
+    keras.Model(x, keras.layers.Dense(4)(x + x)).save(tmp_path / "model.h5")  # which Keras 3.15 does not load again
+    with pytest.raises(ValueError, match=r"Save the model as \.keras"):
+        export_onnx(tmp_path / "model.h5", tmp_path / "m.onnx")
+
+
 def _inverting() -> keras.Model:
     """Takes no zeros: their inverse does not exist."""
     x = keras.Input((3, 3), name="x")

@@ -23,6 +23,14 @@ def test_nobody_is_told_unless_asked_for(nobody: bool | None, capsys: pytest.Cap
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_bar_leaves_nothing_in_a_log(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "0")
+    with telling(True) as tell, telling_stages(True) as tell_stage:
+        tell(1, 3, "onnxruntime")
+        tell_stage("trace")
+    assert capsys.readouterr() == ("", "")
+
+
 def test_a_bar_says_what_runs_as_it_stands_and_keeps_to_the_standard_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """What a check of a data set found: plain frozen records."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,13 +9,14 @@ from keras_pe.export.parity.statistics.confidence import rate, upper_bound
 from keras_pe.export.parity.statistics.output import OutputStatistics
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 from keras_pe.export.results import AnyResults
+from keras_pe.shown import Shown
 
 CONFIDENCE = 0.95
 _QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999)
 
 
-@dataclass(frozen=True)
-class OutputSummary:
+@dataclass(frozen=True, repr=False)
+class OutputSummary(Shown):
     """One output of one artifact in one runtime, over all rows.
 
     Attributes:
@@ -34,6 +36,11 @@ class OutputSummary:
     allowed: float | None
     statistics: OutputStatistics
 
+    def details(self) -> Mapping[str, str]:
+        """Returns what a notebook shows, by name."""
+        over = {} if self.factor is None else {"over floor": f"{self.factor:.2g}"}
+        return {"output": repr(self.output), **self.statistics.details(), **over}
+
     @property
     def factor(self) -> float | None:
         """The largest error in units of the noise floor; None for what is no float."""
@@ -49,8 +56,8 @@ class OutputSummary:
         return min(self.statistics.errors.quantile(share), self.statistics.max_abs_diff)
 
 
-@dataclass(frozen=True)
-class DatasetResult:
+@dataclass(frozen=True, repr=False)
+class DatasetResult(Shown):
     """One artifact in one runtime, over all rows.
 
     Attributes:
@@ -76,6 +83,13 @@ class DatasetResult:
     outputs: tuple[OutputSummary, ...] = ()
     error: str = ""
     rows_per_second: float | None = None
+
+    def details(self) -> Mapping[str, str]:
+        """Returns what a notebook shows, by name."""
+        return {"runtime": self.runtime, "artifact": self.artifact, "result": self._one_line()}
+
+    def _one_line(self) -> str:
+        return f"{self.runtime} on {self.artifact}: {'passed' if self.passed else 'FAILED'}, {self.verdict}"
 
     @property
     def passed(self) -> bool:

@@ -26,7 +26,7 @@ def statements(reference: str, group: Group) -> Iterator[Statement]:
         places = ", ".join(dict.fromkeys(repr(each.layer or each.output or str(each.cause)) for each in rest))
         yield Statement("cause", f"and {len(rest)} more: {places}.")
     for way_out in dict.fromkeys(remedy(finding.cause) for finding in shown):
-        yield Statement("remedy", way_out)
+        yield Statement("what to do now", way_out)
     if result.proof is not None:
         yield Statement("proof", prove(result.proof))
     said = " ".join(finding.evidence for finding in shown)

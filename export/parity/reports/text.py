@@ -60,8 +60,9 @@ def _joined(lines: Iterable[_Line]) -> str:
 def _part(part: Part, width: int) -> Iterator[_Line]:
     yield []
     yield from _heading(part.title, part.passed, width)
+    longest = max((len(statement.label) for statement in part.statements), default=0)
     for statement in part.statements:
-        yield from _wrapped(f"  {statement.label}: ".ljust(11), statement.text, width)
+        yield from _wrapped(f"  {statement.label}: ".ljust(longest + 4), statement.text, width)
     for table in part.tables:
         if table.short and not table.wide:
             for block in _narrowed([table.header, *table.short], width - 2):

@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from keras_pe.export.results import Array
+from keras_pe.shown import Shown
 
 _SHIFT = 49  # keeps the exponent of a float64 and three bits of its mantissa: steps of an eighth of an octave's width
 STEP = 2.0**-3
@@ -28,8 +29,8 @@ class Bin:
     count: int
 
 
-@dataclass(frozen=True)
-class Histogram:
+@dataclass(frozen=True, repr=False)
+class Histogram(Shown):
     """Counts of values that are 0 or more, infinity included.
 
     Attributes:
@@ -39,6 +40,11 @@ class Histogram:
     computed: ClassVar[tuple[str, ...]] = ("bins",)
 
     counts: Mapping[int, int] = field(default_factory=dict, metadata={"published": False})
+
+    def details(self) -> Mapping[str, str]:
+        """Returns what a notebook shows, by name."""
+        shares = {"median": 0.5, "largest": 1.0}
+        return {"values": f"{self.total:,}", **{name: f"{self.quantile(share):.2g}" for name, share in shares.items()}}
 
     @classmethod
     def of(cls, values: Array) -> Self:

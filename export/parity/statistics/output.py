@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
 from keras_pe.export.parity.statistics.histogram import Histogram
+from keras_pe.shown import Shown
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,8 @@ class ChangedClass:
     count: int
 
 
-@dataclass(frozen=True)
-class OutputStatistics:
+@dataclass(frozen=True, repr=False)
+class OutputStatistics(Shown):
     """One output over the rows of a shard, or of many.
 
     Attributes:
@@ -64,6 +65,13 @@ class OutputStatistics:
     ties: int = 0
     classes: Mapping[tuple[int, int], int] = field(default_factory=dict, metadata={"published": False})
     margins: Histogram = field(default_factory=Histogram)
+
+    def details(self) -> Mapping[str, str]:
+        """Returns what a notebook shows, by name."""
+        counts = {"rows": self.rows, "values": self.values, "out of tolerance": self.out_of_tolerance}
+        counts |= {"changed": self.changed} if self.decisions else {}
+        shown = {name: f"{count:,}" for name, count in counts.items()}
+        return shown | {"max |diff|": f"{self.max_abs_diff:.1e}"}
 
     @property
     def changed_classes(self) -> tuple[ChangedClass, ...]:

@@ -8,13 +8,14 @@ from typing import Self
 from keras_pe.export.parity.archive import read_archive, write_archive
 from keras_pe.export.parity.statistics.output import OutputStatistics
 from keras_pe.export.parity.statistics.worst import Severity, WorstRow, keep_worst
+from keras_pe.shown import Shown
 
 WORST = 8
 """How many rows are kept whole."""
 
 
-@dataclass(frozen=True)
-class RuntimeStatistics:
+@dataclass(frozen=True, repr=False)
+class RuntimeStatistics(Shown):
     """One artifact in one runtime over the rows of a shard, or of many.
 
     Attributes:
@@ -32,6 +33,10 @@ class RuntimeStatistics:
     outputs: Mapping[str, OutputStatistics] = field(default_factory=dict, metadata={"published": False})
     problems: Mapping[str, int] = field(default_factory=dict)
     worst: tuple[WorstRow, ...] = ()
+
+    def details(self) -> Mapping[str, str]:
+        """Returns what a notebook shows, by name."""
+        return {name: f"{count:,}" for name, count in vars(self).items() if isinstance(count, int)}
 
     def merge(self, other: Self) -> Self:
         """Returns the statistics of both, which must have no row in common."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from keras_pe.shown import Shown
+
 
 class Severity(IntEnum):
     """How bad a row is, before the size of its error counts."""
@@ -16,8 +18,8 @@ class Severity(IntEnum):
     NO_ANSWER = 3
 
 
-@dataclass(frozen=True)
-class WorstRow:
+@dataclass(frozen=True, repr=False)
+class WorstRow(Shown):
     """One row in one runtime.
 
     Attributes:
@@ -43,6 +45,11 @@ class WorstRow:
     expected: Mapping[str, Any]
     actual: Mapping[str, Any]
     message: str = ""
+
+    def details(self) -> Mapping[str, str]:
+        """Returns what a notebook shows, by name."""
+        what = self.severity.name.lower().replace("_", " ")
+        return {"row": f"{self.row:,}", "place": self.place, "what": what, "error / allowed": f"{self.error:.2g}"}
 
     @property
     def order(self) -> tuple[int, float, int]:

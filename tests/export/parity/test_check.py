@@ -88,6 +88,11 @@ def test_a_check_of_nothing_is_an_error_with_a_way_out(model, artifacts):
         check_parity(model, artifacts)
 
 
+def test_a_seed_below_zero_is_refused_by_its_name(model):
+    with pytest.raises(ValueError, match=r"`seed` must be a whole number from 0\. Received: seed=-1\."):
+        check_parity(model, seed=-1, runtimes="keras[graph]")
+
+
 @pytest.mark.slow
 def test_ids_stay_within_the_vocabulary_and_the_report_says_what_was_tried(model):
     report = check_parity(model, runtimes="keras")

@@ -44,7 +44,7 @@ def remarks(found: DatasetResults) -> Iterator[Statement]:
     for finding in findings:
         yield Statement("cause", explain(finding))
     for sentence in dict.fromkeys(remedy(finding.cause) for finding in findings):
-        yield Statement("remedy", sentence)
+        yield Statement("what to do now", sentence)
     if found.stopped_early:
         yield Statement("stopped", f"after {found.rows:,} rows: as many as stop_after says have failed")
     if found.reused_rows:

@@ -21,7 +21,7 @@ def test_an_error_that_is_the_evidence_of_a_cause_is_said_once() -> None:
     found = dataclasses.replace(DAMAGED, findings=(Finding(Cause.NOT_LOADED, sentence(ERROR)),))
     (cause, remedy) = said(found)
     assert cause == ("cause", f"not loaded. {ERROR}")
-    assert remedy == ("remedy", REMEDIES[Cause.NOT_LOADED])
+    assert remedy == ("what to do now", REMEDIES[Cause.NOT_LOADED])
     assert said(DAMAGED) == [("error", f"not loaded: {ERROR}")]
 
 
