@@ -42,6 +42,7 @@ default_role = "literal"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88  # a longer one has a line for each parameter
 napoleon_custom_sections = [
     ("Call arguments", "params_style"),
     "Input shape",
@@ -77,7 +78,11 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 
-_ARRAY_LIKE = re.compile(r"[\w.]*_?Buffer \| .*?_NestedSequence\[complex \| bytes \| str\]")
+# What NumPy's names for arrays stand for, and Python shows in a signature.
+_NAMES = {
+    r"[\w.]*_?Buffer \| .*?_NestedSequence\[complex \| bytes \| str\]": "ArrayLike",
+    r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.dtype\[(?:typing\.)?Any\]\]": "numpy.ndarray",
+}
 
 
 def _read_sections(app: Any, what: str, name: str, found: Any, options: Any, lines: list[str]) -> None:
@@ -86,8 +91,10 @@ def _read_sections(app: Any, what: str, name: str, found: Any, options: Any, lin
 
 
 def _name_arrays(app: Any, what: str, name: str, found: Any, options: Any, given: str, returned: str) -> Any:
-    """Writes NumPy's ArrayLike by its name: a signature would show all that it stands for."""
-    return (given and _ARRAY_LIKE.sub("ArrayLike", given)), returned
+    """Writes NumPy's types by the names that people know: a signature would show all that they stand for."""
+    for shown, known in _NAMES.items():
+        given, returned = (text and re.sub(shown, known, text) for text in (given, returned))
+    return given, returned
 
 
 def setup(app: Any) -> None:

@@ -2,6 +2,8 @@
 document.addEventListener("DOMContentLoaded", () => {
   for (const each of document.querySelectorAll("pre, .table-wrapper, .cell_output, p:has(> img)")) each.tabIndex = 0;
   const names = { ".sidebar-drawer": "Pages", ".toc-drawer": "On this page", ".mobile-header": "Top" };
+  const asked = document.querySelector(".search-field input");
+  if (asked) asked.value = new URLSearchParams(location.search).get("q");
   for (const [selector, name] of Object.entries(names))
     document.querySelector(selector)?.setAttribute("aria-label", name);
 });

@@ -36,7 +36,7 @@ def match_inputs(reference: Reference, inputs: Sequence[TensorInfo], path: Path 
     matched = None if _has_own_names(path) else _match("input", wanted, inputs)
     if matched is None:
         raise RuntimeRefusedError(
-            f"its inputs are not those of the model. The model takes {described(wanted)}; "
+            f"The artifact's inputs are not those of the model. The model takes {described(wanted)}; "
             f"the artifact takes {described(inputs)}. {WAY_OUT}"
         )
     return matched

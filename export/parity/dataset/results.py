@@ -43,8 +43,9 @@ class OutputSummary(Shown):
 
     @property
     def factor(self) -> float | None:
-        """The largest error in units of the noise floor; None for what is no float."""
-        return self.statistics.max_abs_diff / self.noise_floor if self.noise_floor else None
+        """The largest error in units of the noise floor; None for what is no float, and where no value was compared."""
+        found = self.statistics
+        return found.max_abs_diff / self.noise_floor if self.noise_floor and found.values else None
 
     @property
     def quantiles(self) -> dict[str, float]:
@@ -113,9 +114,11 @@ class DatasetResult(Shown):
             return "no row was run"
         decides = any(output.decision for output in self.outputs)
         said = f"{found.rows:,} rows: {self.changed:,} decisions changed" if decides else f"{found.rows:,} rows"
-        others = found.failed - (self.changed if decides else 0)
-        if others or not decides:
-            said += f", {max(others, 0):,} rows {'fail otherwise' if decides else 'out of tolerance'}"
+        if found.unanswered:
+            said += f", {found.unanswered:,} without an answer"
+        others = found.failed - found.unanswered - (self.changed if decides else 0)
+        if others or not (decides or found.unanswered):
+            said += f", {max(others, 0):,} {'fail otherwise' if decides else 'out of tolerance'}"
         if self.factor is not None:
             said += f", largest error {self.factor:.2g} times the floor"
         sure = f"fewer than {rate(self.upper_bound_95)} fail" if found.failed < found.rows else "nearly all fail"

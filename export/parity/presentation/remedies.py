@@ -19,8 +19,8 @@ _QUANTIZED = (
 )
 
 _NOT_LOADED = (
-    "Export again where the file is not whole; else for this runtime, with an older opset_version, or take a runtime "
-    "that knows the operator named."
+    "Make sure that the file is whole and of this model, and export it again; else for this runtime, with an older "
+    "opset_version, or take a runtime that knows the operator named."
 )
 
 REMEDIES: Mapping[Cause, str] = {

@@ -82,6 +82,7 @@ def _overview(result: DatasetResult) -> Row:
         why = " (not loaded)" if result.error else " (no rows)"
         return (result.runtime, name, Mark(outcome, why), "0", *("-",) * 5)
     decides = any(output.decision for output in result.outputs)
+    compared = [output for output in result.outputs if output.statistics.values]
     return (
         result.runtime,
         name,
@@ -89,8 +90,8 @@ def _overview(result: DatasetResult) -> Row:
         f"{found.rows:,}",
         f"{found.failed:,}",
         f"{result.changed:,}" if decides else "-",
-        number(max((output.statistics.max_abs_diff for output in result.outputs), default=0.0)),
-        number(max((output.quantile(0.999) for output in result.outputs), default=0.0)),
+        number(max(output.statistics.max_abs_diff for output in compared)) if compared else "-",
+        number(max(output.quantile(0.999) for output in compared)) if compared else "-",
         "-" if result.factor is None else f"{result.factor:.2g}",
     )
 
@@ -124,9 +125,9 @@ def _output(output: OutputSummary) -> Row:
         output.output,
         output.decision or "-",
         f"{found.rows:,}",
-        number(found.max_abs_diff),
+        number(found.max_abs_diff) if found.values else "-",
         "-" if output.factor is None else f"{output.factor:.2g}",
-        *(number(output.quantile(share)) for share in (0.5, 0.99, 0.999)),
+        *(number(output.quantile(share)) if found.values else "-" for share in (0.5, 0.99, 0.999)),
         f"{found.out_of_tolerance:,}" if output.allowed is not None else "-",
         f"{found.clashes:,}",
         f"{found.changed:,}" if decides else "-",

@@ -8,6 +8,8 @@ import pytest
 
 from keras_pe.export.parity.dataset.presentation.row_sentences import describe_row
 from keras_pe.export.parity.statistics.confidence import rate
+from keras_pe.export.parity.statistics.output import OutputStatistics
+from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 from tests.export.parity.dataset.presentation.samples import ALL, FAILING, PASSING
 from tests.export.parity.reports.pages import assert_colors_come_from_the_page
 
@@ -50,6 +52,18 @@ def test_the_summary_says_in_one_sentence_how_sure_one_can_be_and_the_overview_h
     found = PASSING.document()
     assert found.summary[1] == "With 95 % confidence fewer than 46 in a hundred of all rows like these fail."
     assert [row[0] for row in found.overview.rows] == [result.runtime for result in PASSING.results]
+
+
+def test_rows_without_an_answer_are_counted_as_such_and_their_reason_is_said_once() -> None:
+    reason = "InvalidArgument: idx=850 is out of bounds"
+    row = dataclasses.replace(FAILING.results[0].statistics.worst[0], message=reason)
+    none = dataclasses.replace(PASSING.results[0].outputs[0], statistics=OutputStatistics())
+    counts = RuntimeStatistics(3, failed=3, unanswered=3, problems={reason: 0}, worst=(row, row))
+    result = dataclasses.replace(PASSING.results[0], statistics=counts, outputs=(none,))
+    report = dataclasses.replace(PASSING, results=(result,))
+    assert result.verdict.startswith("3 rows: 0 decisions changed, 3 without an answer; with 95 %")
+    assert str(report).count("idx=850") == 1
+    assert [str(cell) for cell in report.document().overview.rows[0][-3:]] == ["-", "-", "-"]
 
 
 def test_errors_of_single_rows_have_their_unit() -> None:
