@@ -115,7 +115,8 @@ def test_inputs_that_cannot_be_matched_are_an_error_with_both_sides_and_the_way_
     (result,) = check_parity(model, tmp_path / "other.onnx", runtimes="onnxruntime[all]").results
     assert not result.passed
     assert result.error == (
-        "The artifact's inputs are not those of the model. The model takes 'x' float32 (batch, 3), 'y' float32 (batch, 3); "
+        "The artifact's inputs are not those of the model. "
+        "The model takes 'x' float32 (batch, 3), 'y' float32 (batch, 3); "
         "the artifact takes 'args_0' float32 (batch, 3), 'args_1' float32 (batch, 3), 'third' int64 (1). "
         "Other names are matched where number, types and shapes agree; else give the artifact the model's names."
     )
