@@ -50,15 +50,44 @@ def record_calls(model: Any, run: Callable[[], Any]) -> list[LayerCall]:
     calls: list[LayerCall] = []
     names = _Numbered()
 
-    def keep(path: str, call: _Seen) -> None:
+    def keep(path: str, call: _Seen) -> Any:
         given, returned = arrays_in((call.arguments, call.keywords)), arrays_in(call.result)
         if given is not None and returned:
             name = names.give(path)
             calls.append(LayerCall(name, call.layer, call.arguments, call.keywords, given, returned, call.depth))
+        return call.result
 
     with _watched(model, keep):
         run()
     return calls
+
+
+@contextlib.contextmanager
+def replaced_output(model: Any, path: str, index: int, array: Array) -> Iterator[None]:
+    """Lets one call of a layer in a model return another array, while this thread calls the model once.
+
+    Args:
+        model: The model.
+        path: The path of the call, as in `LayerCall`.
+        index: Which of its outputs is another one.
+        array: What it is, of the shape and dtype that it has.
+    """
+    import keras
+
+    names = _Numbered()
+
+    def put(own: str, call: _Seen) -> Any:
+        if own != path.partition("#")[0] or arrays_in((call.arguments, call.keywords)) is None:
+            return call.result
+        if names.give(own) != path:
+            return call.result
+        leaves = keras.tree.flatten(call.result)
+        tensors = [number for number, leaf in enumerate(leaves) if keras.ops.is_tensor(leaf)]
+        leaves[tensors[index]] = keras.ops.convert_to_tensor(array)
+        return keras.tree.pack_sequence_as(call.result, leaves)
+
+    with _watched(model, put):
+        yield
 
 
 @contextlib.contextmanager
@@ -74,10 +103,11 @@ def recorded_symbols(model: Any) -> Iterator[dict[str, list[Any]]]:
     symbols: dict[str, list[Any]] = {}
     names = _Numbered()
 
-    def keep(path: str, call: _Seen) -> None:
+    def keep(path: str, call: _Seen) -> Any:
         returned = [leaf for leaf in keras.tree.flatten(call.result) if keras.ops.is_tensor(leaf)]
         if returned and isinstance(call.layer, keras.Layer):
             symbols[names.give(path)] = returned
+        return call.result
 
     with _watched(model, keep):
         yield symbols
@@ -87,7 +117,12 @@ def recorded_symbols(model: Any) -> Iterator[dict[str, list[Any]]]:
 def recorded_arguments(model: Any) -> Iterator[list[tuple[Any, tuple[Any, ...]]]]:
     """Records what the layers of a model are given, by position, while it is called or traced."""
     given: list[tuple[Any, tuple[Any, ...]]] = []
-    with _watched(model, lambda path, call: given.append((call.layer, call.arguments))):
+
+    def keep(_: str, call: _Seen) -> Any:
+        given.append((call.layer, call.arguments))
+        return call.result
+
+    with _watched(model, keep):
         yield given
 
 
@@ -113,8 +148,11 @@ class _Seen:
     depth: int
 
 
-def _watched(model: Any, keep: Callable[[str, _Seen], None]) -> contextlib.AbstractContextManager[None]:
-    """Shows every call that this thread makes of a layer or operation of the model, with its path."""
+def _watched(model: Any, returned: Callable[[str, _Seen], Any]) -> contextlib.AbstractContextManager[None]:
+    """Lets every call that this thread makes of a layer or operation of the model return what a function makes of it.
+
+    The function is given the path of the layer and the call.
+    """
     depth = 0
 
     def show(path: str, layer: Any, usual: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
@@ -124,8 +162,7 @@ def _watched(model: Any, keep: Callable[[str, _Seen], None]) -> contextlib.Abstr
             result = usual(*arguments, **keywords)
         finally:
             depth -= 1
-        keep(path, _Seen(layer, arguments, keywords, result, depth))
-        return result
+        return returned(path, _Seen(layer, arguments, keywords, result, depth))
 
     shown = [
         (

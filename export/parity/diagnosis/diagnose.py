@@ -3,18 +3,17 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from keras_pe.export.comparison.inputs.input_roles import Role
-from keras_pe.export.comparison.references.reference import Expectation, Reference
+from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run
 from keras_pe.export.parity.diagnosis.budget import Budget
 from keras_pe.export.parity.diagnosis.causes import behavior, inside, structure, values
 from keras_pe.export.parity.diagnosis.causes.compiled import compiled_otherwise
 from keras_pe.export.parity.diagnosis.causes.optimizations import graph_optimization
-from keras_pe.export.parity.diagnosis.causes.whole_model import changed_model
+from keras_pe.export.parity.diagnosis.causes.whole_model import changed_layers
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
+from keras_pe.export.parity.diagnosis.other_cases import rank
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.weights import WeightComparison
 from keras_pe.export.results import Cause, Finding, Problem, RunStatus, RuntimeResult
@@ -34,14 +33,12 @@ _FIRST: tuple[tuple[Detector, ...], ...] = (
 _LAST: tuple[tuple[Detector, ...], ...] = (
     (graph_optimization,),
     (values.changed_outputs,),
-    (changed_model,),
+    (changed_layers,),
     (behavior.frozen_state, behavior.batch_dependence),
     (values.half_precision,),
     (behavior.clamped_size,),
     (compiled_otherwise,),
 )
-_TELLING = 5  # positions: at the first all encodings are alike
-_USUAL = 1e3  # values are below it, but for those that are drawn to be large
 _SAID = 3  # refusals: one brings others after it
 _TRIED = (
     "the weights one by one, the attributes of the layer, its masks, rounding, axes, rows and signs, state, frozen "
@@ -143,15 +140,5 @@ def _trace(probe: Probe) -> Iterable[LayerTrace]:
     from keras_pe.export.comparison.references.keras import KerasReference
 
     assert isinstance(probe.reference, KerasReference)
-    _, expectation, _ = min(failing, key=lambda row: _rank(row[1]))
+    _, expectation, _ = min(failing, key=lambda row: rank(row[1]))
     yield trace_faults(probe, probe.reference, expectation)
-
-
-def _rank(expectation: Expectation) -> tuple[bool, bool, int, int]:
-    """Orders cases: usual values first, then those with some positions to tell conventions apart, then the short."""
-    arrays = expectation.case.inputs.values()
-    longest = max((array.shape[1] for array in arrays if array.ndim > 1), default=0)
-    is_short = all(array.ndim < 2 or array.shape[1] < _TELLING for array in arrays)
-    numbers = [array for array in arrays if array.size and array.dtype.kind == "f"]
-    is_large = any(np.abs(array).max() > _USUAL for array in numbers)
-    return is_large, is_short, longest, sum(array.size for array in arrays)

@@ -19,17 +19,19 @@ class Edit:
         said: What is changed, as in "with epsilon=0.1 instead of 0.001"; of an output, what stands there instead.
         compute: What the call would return, in whatever case it was made.
         is_output: Whether it is the output that is changed, and the layer is not called.
+        of: What is called.
     """
 
     cause: Cause
     said: str
     compute: Compute
     is_output: bool = False
+    of: str = "the layer"
 
     def __str__(self) -> str:
         if self.is_output:
             return f"The artifact holds {self.said}."
-        return f"{self.said[:1].upper()}{self.said[1:]} the layer gives the artifact's numbers."
+        return f"{self.said[:1].upper()}{self.said[1:]} {self.of} gives the artifact's numbers."
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,19 @@ from keras_pe.export.results import Array, CaseStatus
 from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_CASES = 8
+_TELLING = 5  # positions: at the first all encodings are alike
+_USUAL = 1e3  # values are below it, but for those that are drawn to be large
+
+
+def other_cases(probe: Probe, first: Expectation) -> list[int]:
+    """Returns the numbers of the cases that tell, but for one of them: the smallest first, and not too many."""
+    usable = [
+        number
+        for number, (result, each) in enumerate(zip(probe.result.cases, probe.expectations, strict=False))
+        if result.status != CaseStatus.SKIPPED and each is not first and not each.case.repeats and _is_finite(each)
+    ]
+    usable.sort(key=lambda number: sum(array.size for array in probe.expectations[number].case.inputs.values()))
+    return usable[:_MOST_CASES]
 
 
 class OtherCases:
@@ -32,14 +45,7 @@ class OtherCases:
     def __init__(
         self, probe: Probe, reference: KerasReference, first: Expectation, faults: Sequence[LayerFault]
     ) -> None:
-        rows = zip(probe.result.cases, probe.expectations, strict=False)
-        usable = [
-            each
-            for result, each in rows
-            if result.status != CaseStatus.SKIPPED and each is not first and not each.case.repeats and _is_finite(each)
-        ]
-        usable.sort(key=lambda each: sum(array.size for array in each.case.inputs.values()))
-        self._cases = [_Case(probe, reference, each) for each in usable[:_MOST_CASES]]
+        self._cases = [_Case(probe, reference, probe.expectations[number]) for number in other_cases(probe, first)]
         self._faults = faults
 
     def of(self, fault: LayerFault) -> Iterator[LayerFault]:
@@ -136,3 +142,13 @@ def _is_finite(expectation: Expectation) -> bool:
     """Whether a case has numbers that tell: infinities and NaN are equal to too much."""
     arrays = [array for array in (expectation.outputs or {}).values() if array.dtype.kind == "f"]
     return expectation.outputs is not None and all(np.isfinite(array).all() for array in arrays)
+
+
+def rank(expectation: Expectation) -> tuple[bool, bool, int, int]:
+    """Orders cases: usual values first, then those with some positions to tell conventions apart, then the short."""
+    arrays = expectation.case.inputs.values()
+    longest = max((array.shape[1] for array in arrays if array.ndim > 1), default=0)
+    is_short = all(array.ndim < 2 or array.shape[1] < _TELLING for array in arrays)
+    numbers = [array for array in arrays if array.size and array.dtype.kind == "f"]
+    is_large = any(np.abs(array).max() > _USUAL for array in numbers)
+    return is_large, is_short, longest, sum(array.size for array in arrays)

@@ -1,124 +1,75 @@
-"""Causes that a changed model proves: made wrong on purpose, it gives the artifact's numbers."""
+"""Causes that a changed model proves: with one of its layers made wrong on purpose, it gives the artifact's numbers."""
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from keras_pe.export.model.rebuild.cloning import clone_with
-from keras_pe.export.model.watch.keras_internals import all_layers, replaced_attributes
-from keras_pe.export.model.watch.state import state_left_alone
-from keras_pe.export.parity.diagnosis.probe import Probe, distance
-from keras_pe.export.parity.diagnosis.search import EXPLAINS
-from keras_pe.export.results import Array, Cause, Finding
+from keras_pe.export.parity.diagnosis.other_cases import rank
+from keras_pe.export.parity.diagnosis.outside import OutsideView, is_answered
+from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.diagnosis.search import explain
+from keras_pe.export.parity.diagnosis.sites.arguments import other_arguments
+from keras_pe.export.parity.diagnosis.sites.attention_masks import other_masks
+from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
+from keras_pe.export.parity.diagnosis.sites.buckets import other_buckets
+from keras_pe.export.parity.diagnosis.sites.directions import other_directions
+from keras_pe.export.parity.diagnosis.sites.inputs import exchanged_inputs
+from keras_pe.export.parity.diagnosis.sites.normalization import other_normalizations
+from keras_pe.export.parity.diagnosis.sites.operations import other_operations
+from keras_pe.export.parity.diagnosis.sites.padding import other_paddings
+from keras_pe.export.parity.diagnosis.sites.pixel_places import other_places
+from keras_pe.export.parity.diagnosis.sites.rotations import other_rotations
+from keras_pe.export.parity.diagnosis.sites.softmax import other_softmax
+from keras_pe.export.parity.diagnosis.sites.whole_model import several_layers
+from keras_pe.export.results import CaseResult, CaseStatus, Finding
 
-Change = Callable[[dict[str, Any]], None]
-Changed = contextlib.AbstractContextManager[Any]
-"""Gives the changed model, for as long as it is changed."""
+_SITES = (
+    other_arguments,
+    other_masks,
+    exchanged_inputs,
+    other_directions,
+    other_rotations,
+    other_buckets,
+    other_normalizations,
+    other_softmax,
+    other_paddings,
+    other_places,
+    other_operations,
+    other_attributes,
+)
+"""Where outputs alone tell one layer from another: what is done to a weight of one may be done to that of the next."""
+_TELLING = 16  # values: numbers of a layer are not fitted to fewer
 
 
-def changed_model(probe: Probe) -> Iterator[Finding]:
-    """Another layout, schedule or start in a position encoding, masks that are not made, normalization as in training.
+def changed_layers(probe: Probe) -> Iterator[Finding]:
+    """A layer that became something else, or several, in an artifact of which the outputs alone tell."""
+    from keras_pe.export.comparison.references.keras import KerasReference
 
-    An artifact that cannot be read inside is told by its outputs alone.
-    """
-    case = _telling_case(probe)
-    if case is None or probe.reference.model is None:
+    number = _telling_case(probe)
+    if number is None or not isinstance(probe.reference, KerasReference):
         return
-    inputs, expected, actual = case
-    error = max(distance(actual[name], expected[name]) for name in expected)
-    if not 0 < error < np.inf:
-        return
-    for cause, text, layer, changed in _changes(probe.reference.model):
+    outside = OutsideView(probe, probe.reference, number)
+    probe = replace(probe, others=outside.others)
+    for fault in outside.faults():
         probe.budget.check()
-        try:
-            with state_left_alone(), changed as model:
-                altered = probe.reference.predict(model, inputs)  # type: ignore[attr-defined]
-        except Exception:  # whatever a layer raises: this change is none that the model takes
-            continue
-        if any(name not in actual for name in altered):
-            continue
-        left = max(distance(actual[name], altered[name]) for name in altered)
-        if left <= EXPLAINS * error:
-            yield Finding(cause, f"{text} The difference falls from {error:.1e} to {left:.1e}.", layer)
+        found = explain(probe, fault, (several_layers,) if fault.through is None else _SITES)
+        if found is not None and found.is_exact:
+            yield found.finding if fault.through is not None else replace(found.finding, layer=None)
             return
 
 
-def _changes(model: Any) -> Iterator[tuple[Cause, str, str | None, Changed]]:
-    """Yields cause, text, layer and the changed model."""
-    import keras_pe
-
-    layers = [layer for layer in all_layers(model) if isinstance(layer, keras_pe.SinusoidalPositionEncoding)]
-    for layer in layers:
-        if isinstance(layer.start_index, int):
-            for cause, change in _variants(layer):
-                said = ", ".join(f"{name}={value!r}" for name, value in change.items())
-                text = f"With {said} Keras gives the artifact's numbers."
-                yield cause, text, layer.name, _cloned(model, _of(layer.name, change))
-    makes_masks = [layer.name for layer in all_layers(model) if getattr(layer, "mask_zero", False)]
-    if makes_masks:
-        text = f"Without the masks of {', '.join(map(repr, makes_masks))} Keras gives the artifact's numbers."
-        yield Cause.DROPPED_MASK, text, None, _cloned(model, _without_masks)
-    normalizations = [layer for layer in all_layers(model) if hasattr(layer, "moving_mean")]
-    together = [normalizations] if len(normalizations) > 1 else []
-    for chosen in (*together, *([layer] for layer in normalizations)):
-        names = ", ".join(repr(layer.name) for layer in chosen)
-        text = f"With {names} as in training, by the statistics of the batch, Keras gives the artifact's numbers."
-        yield Cause.TRAINING_MODE, text, chosen[0].name, _in_training(model, chosen)
-
-
-@contextlib.contextmanager
-def _cloned(model: Any, change: Change) -> Iterator[Any]:
-    """Gives a copy of a model whose configuration is changed."""
-    yield clone_with(model, change)
-
-
-@contextlib.contextmanager
-def _in_training(model: Any, layers: Sequence[Any]) -> Iterator[Any]:
-    """Gives a model some of whose layers compute as in training."""
-    with contextlib.ExitStack() as stack:
-        for layer in layers:
-            stack.enter_context(replaced_attributes(layer, {"call": partial(_trained, layer.call)}))
-        yield model
-
-
-def _trained(call: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    return call(*args, **{**keywords, "training": True})
-
-
-def _variants(layer: Any) -> Iterator[tuple[Cause, dict[str, Any]]]:
-    layout = "interleaved" if layer.layout == "concatenated" else "concatenated"
-    yield Cause.WRONG_LAYOUT, {"layout": layout}
-    for k in [k for size in range(1, 5) for k in (size, -size)]:
-        yield Cause.START_INDEX_OFF, {"start_index": layer.start_index + k}
-    if layer.timescales is None:
-        yield Cause.OTHER_CONVENTION, {"endpoint": not layer.endpoint}
-        yield Cause.OTHER_CONVENTION, {"endpoint": not layer.endpoint, "layout": layout}
-
-
-def _of(name: str, change: dict[str, Any]) -> Change:
-    def edit(config: dict[str, Any]) -> None:
-        if config["config"] and config["config"].get("name") == name and "layout" in config["config"]:
-            config["config"].update(change)
-
-    return edit
-
-
-def _without_masks(config: dict[str, Any]) -> None:
-    inner = config["config"]
-    if isinstance(inner, dict) and inner.get("mask_zero"):
-        inner["mask_zero"] = False
-
-
-def _telling_case(probe: Probe) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]] | None:
-    """Returns inputs, expected and actual of the failing case that tells most: not the shortest, but a small one."""
+def _telling_case(probe: Probe) -> int | None:
+    """Returns the number of the failing case that tells most."""
     usable = [
-        (dict(expectation.case.inputs), dict(expectation.outputs or {}), dict(answer))
-        for _, expectation, answer in probe.failing()
-        if all(name in answer for name in expectation.outputs or {})
-        and all(np.isfinite(distance(answer[n], e)) for n, e in (expectation.outputs or {}).items())
+        number
+        for number, case in enumerate(probe.result.cases)
+        if case.status == CaseStatus.FAILED and is_answered(probe, number) and _is_finite(case)
     ]
-    by_size = sorted(usable, key=lambda row: sum(array.size for array in row[0].values()))
-    return by_size[len(by_size) // 2] if by_size else None
+    expected = [{} if each.outputs is None else each.outputs for each in probe.expectations]
+    values = [min(_TELLING, sum(array.size for array in outputs.values())) for outputs in expected]
+    return min(usable, key=lambda number: (-values[number], rank(probe.expectations[number])), default=None)
+
+
+def _is_finite(case: CaseResult) -> bool:
+    return all(np.isfinite(comparison.max_abs_diff) for comparison in case.comparisons)

@@ -36,8 +36,9 @@ def other_arguments(fault: LayerFault) -> Edits:
             yield with_arguments(Cause.DROPPED_INPUT, f"without `{name}`", without(name))
     if "training" in parameters:
         said = "as in training, by the statistics of the batch," if hasattr(fault.call.layer, "moving_mean") else ""
-        yield with_arguments(Cause.TRAINING_MODE, said or "as in training", _training)
+        yield with_arguments(Cause.TRAINING_MODE, said or "as in training", in_training)
 
 
-def _training(_: Mapping[str, Any]) -> dict[str, Any]:
+def in_training(_: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what lets a layer compute as in training."""
     return {"training": True}

@@ -2,7 +2,7 @@
 
 import inspect
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from keras_pe.export.parity.diagnosis.edits import Edits
 from keras_pe.export.parity.diagnosis.layer_call import as_array, as_tensor, given
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
-from keras_pe.export.parity.diagnosis.sites.arguments import with_arguments, without
+from keras_pe.export.parity.diagnosis.sites.arguments import with_arguments
 from keras_pe.export.results import Cause
 
 
@@ -32,7 +32,7 @@ def other_masks(fault: LayerFault) -> Edits:
     ]
     for dropped in [names, *([name] for name in names)] if len(names) > 1 else [names] if names else []:
         said = f"without {' and '.join(f'`{name}`' for name in dropped)}"
-        yield with_arguments(Cause.DROPPED_MASK, said, without(*dropped))
+        yield with_arguments(Cause.DROPPED_MASK, said, partial(without_masks, dropped))
     for name in names:
         yield with_arguments(Cause.INVERTED_MASK, f"with `{name}` inverted", partial(_inverted, name))
     yield from _shifted(arguments, names)
@@ -54,6 +54,16 @@ def _shifted(arguments: Mapping[str, Any], names: list[str]) -> Edits:
         for step in (-1, 1):
             said = f"with a causal mask shifted by {step}"
             yield with_arguments(Cause.SHIFTED_MASK, said, partial(_causal, step=step))
+
+
+def without_masks(names: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns arguments without some masks, nor those that Keras keeps on tensors, where layers inside find them."""
+    import keras
+
+    def plain(leaf: Any) -> Any:
+        return as_tensor(as_array(leaf)) if keras.ops.is_tensor(leaf) else leaf
+
+    return {**keras.tree.map_structure(plain, dict(arguments)), **dict.fromkeys(names)}
 
 
 def _inverted(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,14 @@
 """What is wrong within an artifact that shows its outputs alone is named where a changed model gives them."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
+import numpy as np
 import pytest
 from keras import layers as L  # noqa: N812
 
+import keras_pe
 from tests.export.parity.diagnosis.changes import seeded
 from tests.export.parity.diagnosis.planted import Closed, findings
 
@@ -23,5 +28,44 @@ def test_a_normalization_by_the_batch_is_named_with_its_layer(at_fault):
         return values
 
     (finding,) = findings(model, wrong, Closed)
-    assert (finding.cause, finding.layer) == ("training mode", at_fault[0])
-    assert f"With {', '.join(map(repr, at_fault))} as in training" in finding.evidence
+    assert (finding.cause, finding.layer) == ("training mode", at_fault[0] if len(at_fault) == 1 else None)
+    assert ", ".join(map(repr, at_fault)) in f"{finding.layer!r} {finding.evidence}"
+
+
+def _tokens(*, mask_zero: bool = True, start_index: int = 0, layout: str = "concatenated") -> keras.Model:
+    x = keras.Input((None,), dtype="int32", name="x")
+    y = L.Embedding(7, 6, mask_zero=mask_zero, name="words")(x)
+    y = keras_pe.SinusoidalPositionEncoding(start_index=start_index, layout=layout, name="positions")(y)
+    y = L.MultiHeadAttention(2, 3, name="attention")(y, y)
+    return keras.Model(x, L.Dense(3, name="y")(L.GlobalAveragePooling1D(name="mean")(y)))
+
+
+def _image(*, padding: str = "same", activation: str = "tanh", epsilon: float = 1e-3) -> keras.Model:
+    x = keras.Input((6, 6, 2), name="x")
+    y = L.Conv2D(4, 3, padding="same", activation=activation, name="edges")(x)
+    y = L.LayerNormalization(epsilon=epsilon, name="even")(y)
+    y = L.MaxPooling2D(2, padding=padding, strides=1, name="largest")(y)
+    y = L.GlobalAveragePooling2D(name="mean")(y)
+    return keras.Model(x, L.Dense(3, name="y")(y))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("build", "change", "cause", "layer"),
+    [
+        (_tokens, {"mask_zero": False}, "dropped mask", None),
+        (_tokens, {"start_index": 2}, "start index off", "positions"),
+        (_tokens, {"layout": "interleaved"}, "wrong layout", "positions"),
+        (_image, {"padding": "valid"}, "other padding", "largest"),
+        (_image, {"activation": "relu"}, "other activation", "edges"),
+        (_image, {"epsilon": 0.5}, "other epsilon", "even"),
+    ],
+    ids=str,
+)
+def test_what_one_layer_became_is_named_by_the_outputs_alone(
+    build: Callable[..., keras.Model], change: dict[str, Any], cause: str, layer: str | None
+) -> None:
+    model, changed = seeded(build()), build(**change)
+    changed.set_weights(model.get_weights())
+    (finding,) = findings(model, lambda inputs: np.asarray(changed(inputs["x"])), Closed)
+    assert (finding.cause, finding.layer) == (cause, layer), finding
