@@ -14,6 +14,8 @@ from keras_pe.export.onnx.finishing.canonical import all_nodes, bodies, make_can
 from keras_pe.export.onnx.finishing.dense_as_matmul import remove_flattening
 from keras_pe.export.onnx.finishing.naming import name_after_layers
 from keras_pe.export.onnx.finishing.pads import keep_pads
+from keras_pe.export.onnx.finishing.shared_sizes import share_sizes
+from keras_pe.export.onnx.finishing.sizes import KnownSizes
 from keras_pe.export.onnx.finishing.sparse_windows import keep_sparse_windows
 from keras_pe.export.onnx.finishing.weight_layouts import store_as_read
 from keras_pe.export.onnx.finishing.zero_sizes import take_zero_sizes
@@ -29,7 +31,10 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     from onnx import helper
 
     signature = trace.signature
-    remove_flattening(proto)
+    shapes = {weight.name: weight.shape for weight in trace.weights}
+    sizes = KnownSizes(proto, {**{spec.name: spec.shape for spec in signature.inputs}, **shapes})
+    remove_flattening(proto.graph, sizes)
+    share_sizes(proto.graph, sizes)
     graph = onnx.GraphProto()
     graph.CopyFrom(proto.graph)
     del graph.input[:], graph.output[:]
@@ -40,7 +45,6 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     keep_sparse_windows(graph)
     take_zero_sizes(graph)
     weights = {weight.name: weight for weight in trace.weights}
-    shapes = {name: weight.shape for name, weight in weights.items()}
     add_biases_before_splits(graph, shapes)
     layouts = store_as_read(graph, shapes)
     weights |= {name: replace(weights[name], layout=layout) for name, layout in layouts.items()}

@@ -1,0 +1,272 @@
+"""Which sizes in a graph are the same, told without running it: numbers, dimensions of the inputs, and what follows.
+
+ONNX's own inference knows names of dimensions too, and loses them where a table is cut to the length of an input.
+"""
+
+import contextlib
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Size = int | str | tuple[Any, ...]
+"""A number, the name of a dimension, `("least", size, number)`, or the tensor and axis that have it first."""
+Sizes = tuple[Size, ...]
+
+_MOST = 16  # entries of a vector that may say the sizes of a tensor
+_BOOL = 9
+# ONNX's int32, int64, bool, and float32, which Keras counts in: it has each size of a mask that any memory holds.
+_COUNTING = (6, 7, _BOOL, 1)
+_END = 2**31 - 1  # what a Slice up to the end is given, or more
+_AS_FIRST = (
+    *("Abs", "Cast", "Ceil", "Clip", "Cos", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish"),
+    *("Identity", "LayerNormalization", "LeakyRelu", "Log", "LogSoftmax", "Neg", "Not", "Reciprocal", "Relu"),
+    *("Round", "Selu", "Sigmoid", "Sign", "Sin", "Softmax", "Softplus", "Sqrt", "Tanh"),
+)
+_BROADCAST = (
+    *("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul"),
+    *("Or", "Pow", "Sub", "Where", "Xor"),
+)
+_REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
+
+
+class KnownSizes:
+    """The shapes of the tensors in the outermost graph of a model, and the vectors that say sizes."""
+
+    def __init__(self, model: Any, arguments: Mapping[str, Sequence[int | str]]) -> None:
+        """Follows the graph from its inputs on.
+
+        Args:
+            model: An `onnx.ModelProto` whose nodes stand in the order in which they are computed.
+            arguments: The shape of each input and weight.
+        """
+        from onnx import numpy_helper, shape_inference
+
+        self._shapes: dict[str, Sizes] = {}
+        self._vectors: dict[str, Sizes] = {}
+        inferred = shape_inference.infer_shapes(model).graph  # the weights are inputs: it costs little
+        self._inferred = {
+            value.name: [
+                dim.dim_value if dim.HasField("dim_value") else None for dim in value.type.tensor_type.shape.dim
+            ]
+            for value in (*inferred.value_info, *inferred.output)
+            if value.type.tensor_type.HasField("shape")
+        }
+        for tensor in model.graph.initializer:
+            self._shapes[tensor.name] = tuple(tensor.dims)
+            if tensor.data_type in _COUNTING and len(tensor.dims) < 2 and math.prod(tensor.dims) <= _MOST:
+                values = numpy_helper.to_array(tensor).reshape(-1)
+                if np.all(values == np.floor(values)) and np.all(np.abs(values) < 2**63):
+                    self._vectors[tensor.name] = tuple(map(int, values.tolist()))
+        self._shapes |= {name: tuple(shape) for name, shape in arguments.items()}
+        for node in model.graph.node:
+            self._follow(node)
+
+    def shape(self, tensor: str) -> Sizes | None:
+        """Returns the sizes of a tensor; None where not even their number is known."""
+        return self._shapes.get(tensor)
+
+    def vector(self, tensor: str) -> Sizes | None:
+        """Returns the entries of a vector, or of a scalar, of integers; None where they cannot be told."""
+        return self._vectors.get(tensor)
+
+    def _follow(self, node: Any) -> None:
+        shapes, vectors = [[known.get(name) for name in node.input] for known in (self._shapes, self._vectors)]
+        attributes = {each.name: each for each in node.attribute}
+        shape, vector = None, None
+        with contextlib.suppress(IndexError, KeyError, TypeError, ValueError):  # of a size that is not known
+            shape = _RULES[node.op_type](shapes, vectors, attributes)
+        with contextlib.suppress(IndexError, KeyError, TypeError, ValueError):
+            vector = _vector(node, shapes, vectors, attributes)
+        for index, name in enumerate(node.output):
+            numbers = self._inferred.get(name)
+            found = shape if index == 0 and shape is not None else numbers
+            if name and found is not None:
+                both = zip(numbers if numbers and len(numbers) == len(found) else found, found, strict=True)
+                self._shapes[name] = tuple(
+                    number if isinstance(number, int) else (name, axis) if size is None else size
+                    for axis, (number, size) in enumerate(both)
+                )
+        told = self._shapes.get(node.output[0])
+        if vector is not None and len(vector) <= _MOST and told is not None and len(told) < 2:
+            self._vectors[node.output[0]] = vector
+
+
+def _vector(node: Any, shapes: Any, vectors: Any, attributes: Any) -> Sizes | None:
+    """Returns what a node makes of vectors of sizes."""
+    kind = node.op_type
+    if kind == "Shape":
+        shape: Sizes | None = shapes[0] if not attributes else None
+        return shape
+    if any(vector is None for vector in vectors) or not vectors:
+        return None
+    first: Sizes = vectors[0]
+    if kind == "Cast":
+        is_kept = attributes["to"].i in _COUNTING and (attributes["to"].i != _BOOL or set(first) <= {0, 1})
+        return first if is_kept else None
+    if kind in ("Identity", "Squeeze", "Unsqueeze"):
+        return first
+    if kind == "Concat":
+        return tuple(entry for vector in vectors for entry in vector)
+    if kind == "Gather":
+        return tuple(first[index] for index in vectors[1]) if all(isinstance(i, int) for i in vectors[1]) else None
+    if kind == "Slice":
+        bounds = [vector[0] for vector in (*vectors[1:3], *vectors[4:])]
+        return first[slice(*bounds)] if all(isinstance(each, int) for each in bounds) else None
+    if kind in _ARITHMETIC and len(vectors) == 2:
+        return _elementwise(_ARITHMETIC[kind], *vectors)
+    return None
+
+
+def _elementwise(operation: Callable[[Size, Size], Size | None], left: Sizes, right: Sizes) -> Sizes | None:
+    length = max(len(left), len(right))
+    if not left or not right:
+        return None
+    pairs = zip(left * (length // len(left)), right * (length // len(right)), strict=True)
+    results = [operation(*pair) for pair in pairs]
+    return None if None in results else tuple(each for each in results if each is not None)
+
+
+def _sum(left: Size, right: Size) -> Size | None:
+    if isinstance(left, int) and isinstance(right, int):
+        return left + right
+    return right if left == 0 else left if right == 0 else None
+
+
+def _product(left: Size, right: Size) -> Size | None:
+    if isinstance(left, int) and isinstance(right, int):
+        return left * right
+    return 0 if 0 in (left, right) else right if left == 1 else left if right == 1 else None
+
+
+def _equality(left: Size, right: Size) -> Size | None:
+    if isinstance(left, int) and isinstance(right, int):
+        return int(left == right)
+    numbers = [each for each in (left, right) if isinstance(each, int)]
+    return 0 if numbers and numbers[0] < 0 else None  # no size is negative
+
+
+_ARITHMETIC = {"Add": _sum, "Mul": _product, "Equal": _equality}
+
+
+def _broadcast(shapes: Sequence[Sizes]) -> list[Size | None]:
+    rank = max(map(len, shapes), default=0)
+    columns = zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True)
+    return [_common(set(column) - {1}) for column in columns]
+
+
+def _common(sizes: set[Size]) -> Size | None:
+    """Returns the one size that sizes other than 1 must have where an operator takes them together."""
+    numbers = [size for size in sizes if isinstance(size, int)]
+    if numbers or not sizes:
+        return max(numbers, default=1)
+    # The least of a size and a number goes with that size only where it is no less, or where either is 1.
+    wider = sizes - {("least", size, number) for size in sizes for number in _numbers(sizes)}
+    return next(iter(wider)) if len(wider) == 1 else None
+
+
+def _numbers(sizes: set[Size]) -> list[int]:
+    return [size[2] for size in sizes if isinstance(size, tuple) and size[0] == "least"]
+
+
+def _matmul(shapes: Any, vectors: Any, attributes: Any) -> Any:
+    left, right = shapes
+    if len(left) < 2 or len(right) < 2:
+        return None
+    return [*_broadcast([left[:-2], right[:-2]]), left[-2], right[-1]]
+
+
+def _reshape(shapes: Any, vectors: Any, attributes: Any) -> Any:
+    wanted = [shapes[0][axis] if size == 0 else size for axis, size in enumerate(vectors[1])]
+    if "allowzero" in attributes and 0 in vectors[1]:
+        return None
+    if -1 not in wanted:
+        return wanted
+    given, rest = Counter(shapes[0]), Counter(size for size in wanted if size != -1)
+    left, over = given - rest, rest - given
+    symbols = [size for size in left.elements() if not isinstance(size, int)]
+    above, below = (math.prod(size for size in each.elements() if isinstance(size, int)) for each in (left, over))
+    is_told = all(isinstance(size, int) for size in over) and below > 0
+    missing: Size | None = None
+    if is_told and not symbols and above % below == 0:
+        missing = above // below
+    elif is_told and len(symbols) == 1 and above == below:
+        missing = symbols[0]
+    return [missing if size == -1 else size for size in wanted]
+
+
+def _slice(shapes: Any, vectors: Any, attributes: Any) -> Any:
+    result: list[Size | None] = list(shapes[0])
+    starts, ends = vectors[1:3]
+    axes = vectors[3] if len(vectors) > 3 else range(len(starts))
+    steps = vectors[4] if len(vectors) > 4 else [1] * len(starts)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        result[axis] = _cut(start, end, shapes[0][axis]) if step == 1 else None
+    return result
+
+
+def _cut(start: Size, end: Size, size: Size) -> Size | None:
+    if isinstance(start, int) and isinstance(end, int) and isinstance(size, int):
+        return len(range(size)[start:end])
+    if start != 0:
+        return None
+    if end == size or (isinstance(end, int) and end >= _END):
+        return size
+    return ("least", end, size) if isinstance(size, int) and not isinstance(end, int) else None
+
+
+def _axes(vectors: Any, attributes: Any) -> Any:
+    return list(attributes["axes"].ints) if "axes" in attributes else vectors[1]
+
+
+def _unsqueeze(shapes: Any, vectors: Any, attributes: Any) -> Any:
+    axes = _axes(vectors, attributes)
+    rank = len(shapes[0]) + len(axes)
+    added, rest = {axis % rank for axis in axes}, iter(shapes[0])
+    return [1 if axis in added else next(rest) for axis in range(rank)]
+
+
+def _squeeze(shapes: Any, vectors: Any, attributes: Any) -> Any:
+    dropped = {axis % len(shapes[0]) for axis in _axes(vectors, attributes)}
+    return [size for axis, size in enumerate(shapes[0]) if axis not in dropped]
+
+
+def _reduction(shapes: Any, vectors: Any, attributes: Any) -> Any:
+    axes = {axis % len(shapes[0]) for axis in _axes(vectors, attributes)}
+    keeps = "keepdims" not in attributes or attributes["keepdims"].i
+    return [1 if axis in axes else size for axis, size in enumerate(shapes[0]) if keeps or axis not in axes]
+
+
+def _gather(shapes: Any, vectors: Any, attributes: Any) -> Any:
+    axis = attributes["axis"].i if "axis" in attributes else 0
+    return [*shapes[0][:axis], *shapes[1], *shapes[0][axis:][1:]]
+
+
+def _concat(shapes: Any, vectors: Any, attributes: Any) -> Any:
+    result: list[Size | None] = _broadcast(shapes)
+    sizes = [shape[attributes["axis"].i] for shape in shapes]
+    result[attributes["axis"].i] = sum(sizes) if all(isinstance(size, int) for size in sizes) else None
+    return result
+
+
+def _range(shapes: Any, vectors: Any, attributes: Any) -> Any:
+    return [vectors[1][0]] if (vectors[0], vectors[2]) == ((0,), (1,)) else None
+
+
+_RULES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    **dict.fromkeys(_AS_FIRST, lambda shapes, vectors, attributes: shapes[0]),
+    **dict.fromkeys(_BROADCAST, lambda shapes, vectors, attributes: _broadcast(shapes)),
+    **dict.fromkeys(_REDUCTIONS, _reduction),
+    "Concat": _concat,
+    "Expand": lambda shapes, vectors, attributes: _broadcast([shapes[0], vectors[1]]),
+    "Gather": _gather,
+    "MatMul": _matmul,
+    "Range": _range,
+    "Reshape": _reshape,
+    "Slice": _slice,
+    "Squeeze": _squeeze,
+    "Transpose": lambda shapes, vectors, attributes: [shapes[0][axis] for axis in attributes["perm"].ints],
+    "Unsqueeze": _unsqueeze,
+}

@@ -1,0 +1,72 @@
+"""What is computed from sizes is computed once, wherever in the model the same sizes are asked for."""
+
+import collections
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from keras_pe.export.onnx.finishing.sizes import KnownSizes
+from tests.export.onnx.exported import expected, opened
+
+ops = keras.ops
+
+
+def _decode(x: Any) -> Any:
+    """Makes a causal mask in each layer, of the length of its own input, as decoders do."""
+    table = ops.convert_to_tensor(np.random.default_rng(0).normal(size=(7, 8)).astype("float32"))
+    x = x + table[: ops.shape(x)[1]]  # positions, cut to the length
+    for _ in range(3):
+        places = ops.arange(ops.shape(x)[1])
+        mask = ops.expand_dims(places, 1) >= places
+        scores = ops.where(mask, ops.matmul(x, ops.transpose(x, (0, 2, 1))), -1e9)
+        x = ops.layer_normalization(x + ops.matmul(ops.softmax(scores), x))
+    return x
+
+
+def test_each_layer_of_a_decoder_has_the_mask_of_the_first(tmp_path: Path) -> None:
+    run = opened(_decode, [keras.InputSpec(shape=(None, None, 8), dtype="float32")], tmp_path)
+    for shape in ((1, 2, 8), (2, 5, 8), (3, 7, 8)):
+        x = np.random.default_rng(1).normal(size=shape).astype("float32")
+        # Sums of at most eight products of normalized numbers, three times over: 2**-24 each.
+        np.testing.assert_allclose(run([x])[0], expected(_decode, [x])[0], rtol=0, atol=200 * 2**-24)
+    operators = collections.Counter(node.op_type for node in onnx.load(tmp_path / "calls.onnx").graph.node)
+    assert operators["Shape"] == operators["Range"] == operators["GreaterOrEqual"] == 1
+
+
+def test_sizes_are_told_as_far_as_the_inputs_determine_them() -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Slice", ["shape", "one", "two"], ["length"]),
+        helper.make_node("Equal", ["minus", "length"], ["whole"]),  # no length is -1
+        helper.make_node("Cast", ["whole"], ["added"], to=TensorProto.INT64),
+        helper.make_node("Mul", ["added", "two"], ["nothing"]),
+        helper.make_node("Add", ["length", "nothing"], ["end"]),
+        helper.make_node("Slice", ["table", "zero", "end", "zero"], ["cut"]),
+        helper.make_node("Add", ["x", "cut"], ["sum"]),
+        helper.make_node("Add", ["x", "y"], ["other"]),
+        helper.make_node("Reshape", ["sum", "heads"], ["split"]),
+        helper.make_node("Transpose", ["split"], ["turned"], perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", ["sum", "row"], ["joined"]),
+        helper.make_node("NonZero", ["x"], ["found"]),
+    ]
+    arrays = {"zero": [0], "one": [1], "two": [2], "minus": [-1], "row": [0, -1, 4], "heads": [0, 0, 2, 4]}
+    stored = [numpy_helper.from_array(np.array(value), name) for name, value in arrays.items()]
+    stored.append(numpy_helper.from_array(np.zeros((9, 8), "float32"), "table"))
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, None, 8]) for name in ("x", "y")]
+    graph = helper.make_graph(
+        nodes, "g", values, [helper.make_tensor_value_info("found", TensorProto.INT64, None)], stored
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    sizes = KnownSizes(model, {"x": ("batch", "length", 8), "y": ("batch", "other", 8)})
+    assert sizes.vector("end") == ("length",)
+    assert sizes.shape("cut") == (("least", "length", 9), 8)
+    assert sizes.shape("sum") == ("batch", "length", 8)
+    assert sizes.shape("turned") == ("batch", 2, "length", 4)
+    assert sizes.shape("joined") == ("batch", ("joined", 1), 4)  # twice the length has no name
+    assert sizes.shape("other") == ("batch", ("other", 1), 8)  # either may be 1
+    assert sizes.shape("found") == (3, ("found", 1))
+    assert sizes.vector("found") is None
