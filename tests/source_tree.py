@@ -22,6 +22,12 @@ def modules() -> dict[str, Path]:
 
 
 @cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Returns every node of a file's syntax tree."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
 def imports(path: Path) -> frozenset[str]:
     """Returns the modules that a file imports, also inside functions; those for type checkers aside.
 

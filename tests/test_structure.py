@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import keras_pe.export.runtimes
-from tests.source_tree import ROOT, imports, modules, own_imports, packages, siblings
+from tests.source_tree import ROOT, imports, modules, nodes, own_imports, packages, siblings
 
 
 def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
@@ -39,7 +39,7 @@ def test_the_files_and_folders_of_a_folder_import_in_one_direction() -> None:
 
 def test_imports_are_absolute_and_name_what_they_import() -> None:
     for name, path in modules().items():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.ImportFrom):
                 assert node.level == 0, name
                 assert [alias.name for alias in node.names] != ["*"], name
@@ -59,7 +59,7 @@ def test_runtimes_outside_this_python_use_what_a_stranger_may_use() -> None:
     edges = [f"keras_pe.export.runtimes.{name}" for name in ("external", "served")]
     for edge in edges:
         for name, path in modules().items():
-            for node in ast.walk(ast.parse(path.read_text())) if f"{name}.".startswith(f"{edge}.") else ():
+            for node in nodes(path) if f"{name}.".startswith(f"{edge}.") else ():
                 if isinstance(node, ast.ImportFrom) and str(node.module).startswith("keras_pe"):
                     own = f"{node.module}.".startswith(f"{edge}.")
                     assert own or {alias.name for alias in node.names} <= {*public.get(str(node.module), ())}, name
@@ -70,7 +70,7 @@ def test_the_name_of_a_runtime_is_taken_apart_in_one_module() -> None:
     found = {
         name
         for name, path in modules().items()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         if node.func.attr in ("partition", "rpartition", "split", "find", "index", "removesuffix", "startswith")
         if node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value in ("[", "]", "@")
@@ -105,7 +105,7 @@ def test_private_names_of_keras_and_tensorflow_stand_in_one_module_each() -> Non
         f"{name}:{node.lineno}: {ast.unparse(node)}"
         for name, path in modules().items()
         if name not in INTERNALS
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute)
         and node.attr.startswith("_")
         and not node.attr.startswith("__")
@@ -164,7 +164,7 @@ def test_no_logic_reads_a_sentence() -> None:
     found = [
         f"{name}:{node.lineno}: {ast.unparse(node)}"
         for name, path in modules().items()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.expr) and reads_a_sentence(node)
     ]
     assert not found
@@ -180,7 +180,7 @@ def test_names_of_dimensions_stand_in_one_place() -> None:
         f"{name}:{node.lineno}"
         for name, path in modules().items()
         if name.startswith("keras_pe.export") and not name.startswith((DIMENSIONS, *OTHERS))
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Constant) and node.value in ("batch", "length")
     ]
     assert not found
@@ -206,7 +206,7 @@ def test_connectors_use_the_public_interface_only() -> None:
     connectors = {name: path for name, path in modules().items() if name.startswith("keras_pe.export.connectors.")}
     assert {name.rpartition(".")[2] for name in connectors} >= {"batches", "dask", "hugging_face", "ray", "tfrecord"}
     for name, path in connectors.items():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             taken = {alias.name for alias in node.names} if isinstance(node, ast.Import | ast.ImportFrom) else set()
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("keras_pe"):
                 assert (node.module, taken - public) == ("keras_pe.export", set()), name
@@ -220,7 +220,7 @@ def test_only_the_command_line_prints_or_exits() -> None:
     for name, path in modules().items():
         if name.startswith(("keras_pe.cli", "keras_pe.__main__")):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.Call):
                 assert ast.unparse(node.func) not in ("print", "exit", "sys.exit", "quit"), f"{name}:{node.lineno}"
 

@@ -48,6 +48,7 @@ def test_exits_with_0_where_the_files_agree(files):
     assert "passed" in result.output
 
 
+@pytest.mark.slow
 def test_says_where_the_time_went_beside_the_report(files):
     result = CliRunner().invoke(main, ["check", str(files[0]), str(files[1]), *ONE, "--json", "--profile"])
     assert result.exit_code == 0, result.output
@@ -91,6 +92,7 @@ def test_exits_with_2_where_it_cannot_be_tried(files, arguments):
     assert "Error" in result.output
 
 
+@pytest.mark.slow
 def test_an_unreadable_file_exits_with_2(tmp_path, files):
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"not a model")
@@ -145,6 +147,7 @@ def test_a_failure_is_bundled_and_replayed_with_one_command(files, tmp_path):
     assert CliRunner().invoke(main, ["check", "--replay", str(bundle)]).exit_code == 1
 
 
+@pytest.mark.slow
 def test_a_check_that_passes_leaves_no_bundle(files, tmp_path):
     bundle = tmp_path / "failure.npz"
     assert CliRunner().invoke(main, ["check", *map(str, files[:2]), *ONE, "--bundle", str(bundle)]).exit_code == 0

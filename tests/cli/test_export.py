@@ -35,6 +35,7 @@ def test_one_format_is_written_where_it_was_asked_for(model: Path, tmp_path: Pat
     assert "8·batch·length" in result.output
 
 
+@pytest.mark.slow
 def test_several_formats_share_the_beginning_of_their_names(model: Path, tmp_path: Path) -> None:
     result = run(
         model,

@@ -168,6 +168,7 @@ def test_several_arrays_too_few_rows_and_a_missing_file_are_exit_code_2(tmp_path
     assert CliRunner().invoke(main, ["identify", str(tmp_path / "missing.npy")]).exit_code == 2
 
 
+@pytest.mark.slow
 def test_it_needs_neither_keras_nor_tensorflow(tmp_path: Path) -> None:
     path = saved(tmp_path, timing_signal(np.arange(9), 8))
     code = (

@@ -30,12 +30,14 @@ def test_a_convention_is_drawn(tmp_path: Path, kind: str, suffix: str, magic: by
     assert picture.read_bytes().startswith(magic)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["heatmap", "similarity", "error"])
 def test_a_table_is_drawn(tmp_path: Path, table: Path, kind: str) -> None:
     assert run(kind, tmp_path / "picture.svg", "--table", table)[0] == 0
     assert "position" in (tmp_path / "picture.svg").read_text()
 
 
+@pytest.mark.slow
 def test_several_conventions_share_one_picture_of_wavelengths(tmp_path: Path) -> None:
     two = ("--convention", "paper", "--convention", "one-based")
     assert run("wavelengths", tmp_path / "picture.svg", *two)[0] == 0
@@ -53,6 +55,7 @@ def test_a_table_of_no_convention_has_no_error_to_draw(tmp_path: Path) -> None:
     assert not (tmp_path / "picture.png").exists()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_drawn_is_exit_code_2(tmp_path: Path, table: Path) -> None:
     picture = tmp_path / "picture.png"
     assert run("heatmap", tmp_path / "picture.gif")[0] == 2

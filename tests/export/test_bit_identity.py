@@ -109,6 +109,7 @@ def test_an_input_longer_than_the_table_fails_in_every_artifact(
         served.signatures["serving_default"](tf.constant(x))
 
 
+@pytest.mark.slow
 def test_the_only_row_of_a_table_is_not_broadcast(tmp_path: Path) -> None:
     # Nothing is left to tell a length from a constant 1, so the model is given what export_onnx would have to find out.
     layer = SinusoidalPositionEncoding(max_length=1)

@@ -105,6 +105,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("layer", "message"), REFUSED)
 def test_what_the_interpreter_lacks_is_refused_with_the_way_around(layer: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=message):
@@ -126,6 +127,7 @@ def test_a_converter_that_ends_its_process_is_a_refusal(tmp_path: Path) -> None:
     export_litert(_apply(layers.Dense(2), length=3), tmp_path / "model.tflite")
 
 
+@pytest.mark.slow
 def test_a_dynamic_causal_mask_is_refused_with_the_way_around(tmp_path: Path) -> None:
     attention = layers.MultiHeadAttention(2, 4, name="attention")
     x = keras.Input((None, 4), name="x")
@@ -179,6 +181,7 @@ def _sums(x: Any) -> Any:
     return ops.scan(lambda total, row: (total + row, total), ops.zeros_like(x[0]), x)[1]
 
 
+@pytest.mark.slow
 def test_a_switch_takes_the_branch_of_its_index(tmp_path: Path) -> None:
     def chosen(x: Any) -> Any:
         return ops.switch(ops.cast(x[0, 0, 0], "int32"), [ops.relu, ops.square, ops.negative], x)
@@ -192,6 +195,7 @@ def test_a_switch_takes_the_branch_of_its_index(tmp_path: Path) -> None:
         np.testing.assert_array_equal(actual, model(x))
 
 
+@pytest.mark.slow
 def test_random_numbers_that_no_output_depends_on_are_not_refused(tmp_path: Path) -> None:
     x = keras.Input((6, 6, 3), name="x")
     model = keras.Model(x, layers.RandomGrayscale()(x))

@@ -79,6 +79,7 @@ def test_state_is_kept_and_mentioned(tmp_path: Path) -> None:
     assert np.diff(results).tolist() == [1.0, 1.0]
 
 
+@pytest.mark.slow
 def test_state_that_no_output_depends_on_is_not_mentioned(tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((4, 4, 3)), keras.layers.RandomGrayscale()])  # it only counts its draws
     assert export_saved_model(model, tmp_path / "model").notes == ()
@@ -114,6 +115,7 @@ def test_a_folder_that_returns_other_numbers_is_refused(tmp_path: Path) -> None:
         check(artifact.path, rectified)
 
 
+@pytest.mark.slow
 def test_an_interactive_session_is_told_nothing_of_the_folder_that_is_renamed(tmp_path: Path) -> None:
     said: list[logging.LogRecord] = []
     handler = logging.Handler()
@@ -131,6 +133,7 @@ def test_an_interactive_session_is_told_nothing_of_the_folder_that_is_renamed(tm
     assert not said
 
 
+@pytest.mark.slow
 def test_strings_beside_numbers_are_served(tmp_path: Path) -> None:
     age, city = keras.Input((1,), name="age"), keras.Input((1,), dtype="string", name="city of birth")
     lookup = keras.layers.StringLookup(vocabulary=["Bern", "Chur"], output_mode="one_hot")
@@ -142,6 +145,7 @@ def test_strings_beside_numbers_are_served(tmp_path: Path) -> None:
     assert result.numpy().tolist() == [[40, 0, 0, 1], [7, 1, 0, 0]]
 
 
+@pytest.mark.slow
 def test_a_text_is_split_and_looked_up_in_the_folder(tmp_path: Path) -> None:
     text = keras.Input((), dtype="string", name="text")
     split = keras.layers.TextVectorization(vocabulary=["cat", "sat"], output_sequence_length=3, name="ids")

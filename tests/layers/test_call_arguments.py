@@ -163,6 +163,7 @@ class TestErrors:
             with pytest.raises(ValueError, match=f"from 0 to {bound - 1} in layer"):
                 layer(keras.Input((length, 4)))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("start", [-1, 8])
     def test_a_start_that_leaves_the_table_is_refused(self, start: int) -> None:
         with pytest.raises(ValueError, match="from 0 to 9 in layer"):

@@ -49,16 +49,19 @@ def conform(layer: type, config: dict[str, Any], shape: tuple[int, ...], weights
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
 def test_every_configuration_passes_keras_own_test_of_a_layer(config: dict[str, Any]) -> None:
     conform(SinusoidalPositionEncoding, config, (2, 5, 6), weights=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(2, 3, 4, 8), (1, 2, 3, 2, 13)])
 def test_grids_pass_keras_own_test_of_a_layer(shape: tuple[int, ...]) -> None:
     conform(SinusoidalPositionEncoding, {}, shape, weights=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "config", [{}, {"combine": "concatenate"}, {"combine": "replace"}, {"initializer": "sinusoidal"}]
 )

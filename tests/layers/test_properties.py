@@ -60,6 +60,7 @@ def test_rows_are_unique(length: int, pairs: int, start: int) -> None:
     assert len(np.unique(signal, axis=0)) == length
 
 
+@pytest.mark.slow
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(st.integers(-2000, 2000), st.integers(1, 600), st.integers(0, 600), widths)
 def test_a_start_gives_a_slice_of_a_longer_signal(start: int, length: int, skip: int, channels: int) -> None:
@@ -68,6 +69,7 @@ def test_a_start_gives_a_slice_of_a_longer_signal(start: int, length: int, skip:
     assert np.abs(longer[skip:] - shifted).max() <= 2 * EXACT
 
 
+@pytest.mark.slow
 @settings(deadline=None, derandomize=True)
 @given(configurations())
 def test_a_configuration_survives_its_round_trip(config: dict) -> None:
@@ -90,6 +92,7 @@ invalid = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", invalid)
 @settings(deadline=None, derandomize=True)
 @given(data=st.data())
@@ -150,6 +153,7 @@ def assert_a_call_is_exact(
     assert np.abs(ops.convert_to_numpy(signal) - expected).max(initial=0) <= allowed
 
 
+@pytest.mark.slow
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(calls(), CALL_WIDTHS)
 def test_positions_and_starts_of_every_kind_are_exact(call: Any, channels: int) -> None:

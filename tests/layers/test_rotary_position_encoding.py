@@ -206,6 +206,7 @@ def test_narrow_types_are_rounded_once_and_last(dtype: str) -> None:
     assert (error <= half_a_unit * 2 * np.abs(expected) + EXACT).all()
 
 
+@pytest.mark.slow
 def test_a_layer_comes_back_from_its_file_with_everything(tmp_path: Path) -> None:
     queries, keys = keras.Input((None, 4, 8), name="queries"), keras.Input((None, 2, 8), name="keys")
     layer = RotaryPositionEncoding(

@@ -58,6 +58,7 @@ def test_a_table_for_several_axes_comes_back_with_its_axes(tmp_path: Path) -> No
     np.testing.assert_array_equal(loaded.predict(given, verbose=0), model.predict(given, verbose=0))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file:UserWarning")
 @pytest.mark.parametrize("combine", ["add", "concatenate", "replace"])
 def test_an_h5_file_comes_back(tmp_path: Path, combine: str) -> None:

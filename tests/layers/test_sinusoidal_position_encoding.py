@@ -201,6 +201,7 @@ class TestModels:
         assert spec.shape == (None, None, width)
         assert spec.dtype == "float32"
 
+    @pytest.mark.slow
     def test_a_functional_model_takes_positions_and_starts_as_inputs(self) -> None:
         inputs = keras.Input((None, 6), name="inputs")
         positions = keras.Input((None,), dtype="int32", name="positions")
@@ -239,6 +240,7 @@ class TestModels:
             assert losses[1] < losses[0]
             assert len(model.get_layer(index=0).weights) == 0
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("config", [{}, {"max_length": 5}, {"layout": "interleaved", "start_index": 3}])
     def test_it_can_be_compiled(self, config: dict[str, Any]) -> None:
         model = keras.Sequential([keras.Input((None, 6)), SinusoidalPositionEncoding(**config)])

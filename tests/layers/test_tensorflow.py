@@ -12,6 +12,7 @@ pytestmark = pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="
 SPEC = [None, None, 16]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_length", [None, 2000])
 @pytest.mark.parametrize("length", [1, 2, 511, 512, 513, 1500])
 def test_graphs_and_xla_take_any_length_at_run_time(max_length: int | None, length: int) -> None:

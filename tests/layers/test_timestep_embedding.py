@@ -44,6 +44,7 @@ def test_it_is_the_convention_of_that_name() -> None:
     np.testing.assert_allclose(run(embedding, np.arange(50)), run(encoding, np.zeros((1, 50, 16)))[0], atol=2 * EXACT)
 
 
+@pytest.mark.slow
 def test_a_model_comes_back_from_its_file(tmp_path: Path) -> None:
     times = keras.Input((), name="times")
     model = keras.Model(times, TimestepEmbedding(8, True, 0, 1000.0)(times))

@@ -23,6 +23,7 @@ def zeros(*shape: int) -> np.ndarray:
 
 
 @on_tensorflow
+@pytest.mark.slow
 @pytest.mark.parametrize("positions", [None, [np.arange(3), np.arange(3)]])
 @pytest.mark.parametrize("shape", [(1, 3, 8), (1, 3, 3, 8)])
 def test_tensorflows_checkpoints_and_saved_models_hold_the_trained_tables(
@@ -132,6 +133,7 @@ class TestFloatx:
         yield
         keras.config.set_floatx("float32")
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("floatx")
     @pytest.mark.parametrize("config", [{}, {"max_length": 800}, {"max_length": 9_000}])
     def test_it_does_not_decide_how_positions_are_computed(self, config: dict[str, Any]) -> None:
@@ -193,6 +195,7 @@ class Reversed(LearnedPositionEmbedding):
         return super().call(x, positions=ops.arange(x.shape[1] - 1, -1, -1, dtype="int32"))
 
 
+@pytest.mark.slow
 def test_a_subclass_may_have_fewer_call_arguments(tmp_path: Path) -> None:
     inputs = np.random.default_rng(0).normal(size=(2, 3, 8)).astype("float32")
     expected = inputs * 8 + timing_signal(np.arange(3), 8)
@@ -203,6 +206,7 @@ def test_a_subclass_may_have_fewer_call_arguments(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.predict(inputs, verbose=0), model.predict(inputs, verbose=0))
 
 
+@pytest.mark.slow
 def test_a_trained_layer_of_several_coordinates_is_loaded_with_a_table_for_each(tmp_path: Path) -> None:
     inputs, *coordinates = keras.Input((None, 8)), *(keras.Input((None,), dtype="int32") for _ in range(2))
     model = keras.Model([inputs, *coordinates], LearnedPositionEmbedding((5, 6))(inputs, positions=coordinates))

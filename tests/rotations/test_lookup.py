@@ -36,6 +36,7 @@ def test_what_reads_the_last_row_instead_reads_not_a_number() -> None:
     assert np.isnan(clamped).all()
 
 
+@pytest.mark.slow
 @on_tensorflow
 @pytest.mark.parametrize("max_length", [None, 200_000, 9_000, 600])
 def test_xla_does_not_check_positions_and_returns_not_a_number(max_length: int | None) -> None:

@@ -105,6 +105,7 @@ def check_confusion(every: list[Case]) -> None:
     assert unsure <= 0.02 * confusion.total()
 
 
+@pytest.mark.slow
 def test_an_odd_width_is_told_as_well_as_an_even_one() -> None:
     for name, channels in itertools.product([name for name in TABLES if TABLES[name].odd_channels], (5, 9, 31)):
         table = signal_of(name, channels, np.arange(20))

@@ -48,6 +48,7 @@ def test_another_longest_timescale_is_fitted_to_the_whole_table() -> None:
     assert match.max_abs_diff < 2.0**-12 + 1e-5  # half a unit of float16 below 1
 
 
+@pytest.mark.slow
 def test_zeroed_rows_anywhere_are_passed_over(table: np.ndarray) -> None:
     table = table.copy()
     table[[0, 1, 5, 3000, LENGTH - 1]] = 0

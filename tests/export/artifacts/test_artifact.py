@@ -92,6 +92,7 @@ def _with_external_data(folder: Path, location: str) -> Path:
     return folder / "m.onnx"
 
 
+@pytest.mark.slow
 def test_the_saved_model_of_another_exporter_is_read_without_running_it_and_refused_if_it_is_not_whole(
     tmp_path: Path,
 ) -> None:
@@ -105,6 +106,7 @@ def test_the_saved_model_of_another_exporter_is_read_without_running_it_and_refu
         read_artifact(tmp_path / "model")
 
 
+@pytest.mark.slow
 def test_a_broken_description_is_refused(tmp_path: Path) -> None:
     artifact = export_saved_model(_model(), tmp_path / "model")
     for content in ("", "[]", '{"inputs": [{}]}', "{"):

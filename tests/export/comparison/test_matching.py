@@ -66,6 +66,7 @@ def test_other_names_are_matched_and_every_report_says_which_was_taken_for_which
     assert {"kind": "output", "model": "tall", "artifact": "output_2", "by_order": False} in first["names"]
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_names_that_are_the_models(model: Path, tmp_path: Path) -> None:
     report = check_parity(model, write_model(tmp_path / "other.onnx", {}), runtimes="onnxruntime[all]")
     assert report.passed
@@ -73,6 +74,7 @@ def test_nothing_is_said_of_names_that_are_the_models(model: Path, tmp_path: Pat
     assert "other names" not in str(report)
 
 
+@pytest.mark.slow
 def test_equal_names_come_first_and_type_and_shape_before_order(model: Path, tmp_path: Path) -> None:
     names = {"total": "first", "tall": "second"}
     other = write_model(tmp_path / "other.onnx", names, outputs=("tall", "wide", "total"))
@@ -82,6 +84,7 @@ def test_equal_names_come_first_and_type_and_shape_before_order(model: Path, tmp
     assert not any(each.by_order for each in report.results[0].names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [OTHERS, MODEL], ids=["other names", "the model's names"])
 def test_swapped_outputs_are_found_under_any_names(model: Path, tmp_path: Path, names: dict[str, str]) -> None:
     swapped = {**names, "total": names["wide"], "wide": names["total"]}
@@ -91,6 +94,7 @@ def test_swapped_outputs_are_found_under_any_names(model: Path, tmp_path: Path, 
     assert [finding.cause for finding in report.findings] == ["swapped outputs"]
 
 
+@pytest.mark.slow
 def test_a_wrong_match_of_inputs_does_not_pass(tmp_path: Path) -> None:
     outputs = ("total", "tall")  # the second knows the inputs apart
     model = write_model(tmp_path / "model.onnx", outputs=outputs)
@@ -122,6 +126,7 @@ def test_inputs_that_cannot_be_matched_are_an_error_with_both_sides_and_the_way_
     )
 
 
+@pytest.mark.slow
 def test_an_output_of_another_type_under_another_name_is_not_matched(model: Path, tmp_path: Path) -> None:
     other = write_model(tmp_path / "other.onnx", {"total": "output_0"}, ("wide", "total"))
     (result,) = check_parity(model, other, runtimes="onnxruntime[all]").results

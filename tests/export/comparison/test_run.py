@@ -1,6 +1,7 @@
 """What came of a case where the reference refuses it."""
 
 import keras
+import pytest
 import tensorflow as tf
 
 from keras_pe.export import check_parity, export_onnx
@@ -16,6 +17,7 @@ class Careful(keras.layers.Layer):
         return 2.0 * inputs
 
 
+@pytest.mark.slow
 def test_a_case_that_the_model_refuses_only_when_it_is_called_is_left_out_with_its_reason(tmp_path):
     inputs = keras.Input((None, 4), name="x")
     model = keras.Model(inputs, keras.layers.Dense(3, name="y")(Careful()(inputs)))

@@ -75,7 +75,7 @@ def recurrence(first: Any, second: Any) -> Any:
     return first[0] * second[0], first[1] * second[0] + second[1]
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, 4, 7, 16])
+@pytest.mark.parametrize("length", [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3, 7, 16))])
 def test_an_associative_scan_is_traced_at_any_length(length: int) -> None:
     rng = np.random.default_rng(length)
     rows = tuple(rng.normal(size=(2, length, 3)).astype("float32") for _ in range(2))

@@ -19,7 +19,9 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind != "cells" else ()) for kind in LAYERS]
+)
 def test_a_recurrent_layer_returns_what_it_does_in_keras(kind: str) -> None:
     keras.utils.set_random_seed(0)
     layer = LAYERS[kind]()

@@ -157,6 +157,7 @@ def test_layers_that_only_train_with_state_or_noise_are_not_refused(tmp_path: Pa
     export_onnx(sequential(*layers), tmp_path / "m.onnx")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", ["RandomGrayscale", "RandomHue", "RandomSharpness", "MixUp"])
 def test_layers_that_throw_their_random_numbers_away_are_exported(tmp_path: Path, layer: str) -> None:
     options = {} if layer == "MixUp" else {"factor": 0.5}
@@ -174,6 +175,7 @@ def test_time_distributed_over_a_fixed_number_of_steps_is_exported(tmp_path: Pat
     np.testing.assert_allclose(next(iter(run(artifact.path, values=values).values())), model(values), atol=5e-6)
 
 
+@pytest.mark.slow
 def test_weights_past_the_threshold_go_to_a_file_beside_it(tmp_path: Path) -> None:
     model = sequential(keras.layers.Dense(300))
     inline = export_onnx(model, tmp_path / "inline.onnx")

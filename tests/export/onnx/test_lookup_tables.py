@@ -65,6 +65,7 @@ def test_an_embedding_of_words_arrives(tmp_path: Path) -> None:
     _run(_model(lambda x: layers.Embedding(5, 4)(table(x)), "string"), TEXTS, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The structure of `inputs`")  # Keras compares its own dictionary with ours
 def test_the_columns_of_a_table_arrive(tmp_path: Path) -> None:
     """`FeatureSpace` counts in tensors whose shape TensorFlow forgets where it reads a graph back."""

@@ -92,6 +92,7 @@ def test_a_derivative_is_exported_as_keras_computes_it(tmp_path):
     assert _operators(keras.Model(x, Slope()(x)), tmp_path)["Erf"] == 1
 
 
+@pytest.mark.slow
 def test_a_normalization_in_half_precision_computes_in_float32(tmp_path):
     model = _model(L.LayerNormalization(dtype="mixed_float16"), L.Dense(3, dtype="mixed_float16"))
     assert _operators(model, tmp_path, half_precision=True)["Cast"]
@@ -108,6 +109,7 @@ def test_a_convolutional_network_is_transposed_at_its_ends_alone(activation, tmp
     assert operators["Transpose"] == 1
 
 
+@pytest.mark.slow
 def test_masked_attention_adds_a_mask_that_is_made_once_and_answers_as_keras_does(tmp_path):
     def attend(x, mask):
         for is_causal in (False, False, True, True):
@@ -126,6 +128,7 @@ def test_masked_attention_adds_a_mask_that_is_made_once_and_answers_as_keras_doe
     assert operators["And"] <= 1
 
 
+@pytest.mark.slow
 def test_the_bias_of_a_projection_is_added_before_its_result_is_split(tmp_path):
     inputs = keras.Input((None, 8))
     x = L.MultiHeadAttention(2, 4)(inputs, inputs)

@@ -42,6 +42,7 @@ def _check(path: Path, **options: Any) -> None:
         np.testing.assert_array_equal(actual, np.asarray(model(tf.constant(rows))), strict=True)
 
 
+@pytest.mark.slow
 def test_texts_become_words_in_lower_case(tmp_path: Path) -> None:
     _check(tmp_path / "m.onnx", standardize="lower", output_sequence_length=4)
 
@@ -74,6 +75,7 @@ def test_a_standardization_of_ones_own_arrives(tmp_path: Path) -> None:
     _check(tmp_path / "m.onnx", standardize=without_breaks)
 
 
+@pytest.mark.slow
 def test_the_number_of_words_is_no_dimension_of_the_input(tmp_path: Path) -> None:
     _export(tmp_path / "m.onnx", standardize=None)
     assert read_artifact(tmp_path / "m.onnx").outputs[0].shape == ("batch", "words_axis_1")
@@ -95,6 +97,7 @@ def test_what_has_no_form_is_refused_by_name(options: dict[str, Any], operator: 
     assert (caught.value.layer, caught.value.operator) == ("words", operator)
 
 
+@pytest.mark.slow
 def test_a_replacement_that_is_no_set_of_characters_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="Only a plain text or a set of ASCII characters"):
         _export(tmp_path / "m.onnx", standardize=lambda texts: tf.strings.regex_replace(texts, "a+", ""))

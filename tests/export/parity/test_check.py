@@ -100,6 +100,7 @@ def test_ids_stay_within_the_vocabulary_and_the_report_says_what_was_tried(model
     assert "all padding" in {case.name for case in report.cases}
 
 
+@pytest.mark.slow
 def test_an_input_that_the_model_refuses_everywhere_compares_nothing_and_fails(model):
     report = check_parity(model, inputs=[{"tokens": np.array([[50, 51]], np.int32)}], runtimes="keras[graph]")
     assert not report.passed

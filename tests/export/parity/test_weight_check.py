@@ -71,6 +71,7 @@ def test_damage_in_a_row_that_no_case_reads_fails_the_check_and_names_weight_and
         assert "nothing" not in report.render("junit")
 
 
+@pytest.mark.slow
 def test_a_weight_that_was_not_found_fails_the_check_where_coverage_is_required(model, file, tmp_path):
     ids = [{"ids": np.zeros((2, 1), np.int32)}]
     rounded = onnx.load(file)

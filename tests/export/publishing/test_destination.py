@@ -13,6 +13,7 @@ def _model() -> keras.Model:
     return keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
 
 
+@pytest.mark.slow
 def test_an_artifact_of_the_same_format_is_replaced(tmp_path: Path) -> None:
     for format, path in (
         (Format.ONNX, export_onnx(_model(), tmp_path / "m.onnx").path),
@@ -23,6 +24,7 @@ def test_an_artifact_of_the_same_format_is_replaced(tmp_path: Path) -> None:
     assert check_destination(tmp_path / "empty", Format.SAVED_MODEL) == tmp_path / "empty"
 
 
+@pytest.mark.slow
 def test_a_file_of_another_format_is_not(tmp_path: Path) -> None:
     folder = export_saved_model(_model(), tmp_path / "model").path
     for path, format in (
@@ -36,6 +38,7 @@ def test_a_file_of_another_format_is_not(tmp_path: Path) -> None:
             check_destination(path, format)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["notes.txt", "assets.extra/mine.json", "variables/mine.npz", "data/train.csv"])
 def test_a_folder_with_anything_but_a_saved_model_is_not(tmp_path: Path, name: str) -> None:
     folder = export_saved_model(_model(), tmp_path / "model").path

@@ -35,6 +35,7 @@ def test_no_reader_follows_it(path: Path) -> None:
             read(path)
 
 
+@pytest.mark.slow
 def test_no_other_installation_is_handed_it(path: Path) -> None:
     (spec,) = find_runtimes(f"onnxruntime@{sys.executable}")
     with Worker(spec, timeout=60) as worker, pytest.raises(RuntimeRefusedError, match="outside its folder"):

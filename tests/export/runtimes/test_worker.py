@@ -142,6 +142,7 @@ def test_a_runtime_that_cannot_be_imported_is_a_refusal():
         worker.load("here")
 
 
+@pytest.mark.slow
 def test_a_file_of_the_current_folder_that_is_called_like_a_package_is_not_run(tmp_path, monkeypatch):
     (tmp_path / "numpy.py").write_text("raise SystemExit('the current folder was run')")
     monkeypatch.chdir(tmp_path)

@@ -22,6 +22,7 @@ def test_the_vocabulary_of_each_input_is_that_of_its_own_embedding():
     assert reference.roles == {"tokens": Role("ids", 0, 50), "kinds": Role("ids", 0, 2)}
 
 
+@pytest.mark.slow
 def test_positions_and_starts_are_told_from_other_integers():
     x, p, s, n = (
         keras.Input((None, 8), name="x"),

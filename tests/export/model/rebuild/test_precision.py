@@ -98,6 +98,7 @@ def global_policy(request: pytest.FixtureRequest) -> Iterator[str]:
     keras.config.set_dtype_policy(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half_precision", [False, True])
 def test_a_global_policy_is_no_hindrance(tmp_path: Path, global_policy: str, half_precision: bool) -> None:
     inputs = keras.Input((None, 8), name="values", dtype="float32")

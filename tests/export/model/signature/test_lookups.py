@@ -22,6 +22,7 @@ def closed(vocabulary: Any = MOVIES) -> Any:
     return kind(vocabulary=list(vocabulary), num_oov_indices=0, mask_token=None)
 
 
+@pytest.mark.slow
 def test_each_input_has_the_vocabulary_of_its_own_lookup() -> None:
     movie, user, title = (keras.Input((1,), dtype="string", name=name) for name in ("movie", "user", "title"))
     outputs = [
@@ -85,6 +86,7 @@ def test_a_check_draws_words_that_the_model_knows() -> None:
     assert (roles["count"].role, roles["count"].high) == ("ids", 9)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_followed_to_its_lookup_is_noted() -> None:
     class OfKnownLength(layers.Layer):
         def call(self, x: Any) -> Any:

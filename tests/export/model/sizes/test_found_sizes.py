@@ -30,6 +30,7 @@ def u_net() -> keras.Model:
     return keras.Model(inputs, layers.Conv2D(1, 1, name="mask")(x))
 
 
+@pytest.mark.slow
 def test_a_u_net_takes_multiples_of_four() -> None:
     signature = model_signature(u_net())
     assert signature.outputs[0].shape == ("batch", "height", "width", 1)
@@ -151,11 +152,13 @@ def test_sizes_of_the_caller_are_those_that_are_used() -> None:
     assert signature.other_sizes()["height"] == 64
 
 
+@pytest.mark.slow
 def test_sizes_of_no_dimension_are_refused() -> None:
     with pytest.raises(ValueError, match=r"must be of the dynamic dimensions batch, height, width\. Received: length"):
         model_signature(u_net(), sizes={"length": (64,)})
 
 
+@pytest.mark.slow
 def test_a_signature_that_was_made_is_returned_as_it_is() -> None:
     model = u_net()
     signature = model_signature(model)

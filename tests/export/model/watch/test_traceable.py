@@ -45,6 +45,7 @@ def _model(layer: Any, shape: tuple[int | None, ...]) -> Any:
     return keras.Model(x, layer(x))
 
 
+@pytest.mark.slow
 def test_a_loop_and_a_branch_over_the_length_arrive(tmp_path: Path) -> None:
     layer = Steps()
     model = _model(layer, (None, 3))

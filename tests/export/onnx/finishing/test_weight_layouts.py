@@ -59,6 +59,7 @@ def test_no_operator_turns_a_weight_and_reading_gives_it_as_keras_has_it(build, 
         np.testing.assert_array_equal(stored[path], weights[path])
 
 
+@pytest.mark.slow
 def test_a_weight_that_is_read_in_two_ways_is_stored_once_as_keras_has_it(tmp_path):
     keras.utils.set_random_seed(0)
     embedding = keras.layers.ReversibleEmbedding(11, 4)

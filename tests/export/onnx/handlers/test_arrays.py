@@ -30,12 +30,14 @@ def test_the_cross_product_agrees(tmp_path: Path) -> None:
     np.testing.assert_allclose(actual, np.cross(*inputs), rtol=1e-6, atol=4 * np.finfo("float32").eps)  # two products
 
 
+@pytest.mark.slow
 def test_the_ends_of_a_linear_space_broadcast(tmp_path: Path) -> None:
     inputs = [RANDOM.normal(size=shape).astype("float32") for shape in ((4, 1), (4, 3))]
     (actual,) = exported(lambda a, b: ops.linspace(a, b, 5), inputs, tmp_path)
     np.testing.assert_allclose(actual, np.linspace(*inputs, 5), rtol=1e-6, atol=1e-6)  # a product and a sum of order 1
 
 
+@pytest.mark.slow
 def test_a_running_product_takes_any_axis(tmp_path: Path) -> None:
     dtypes = ("float32", "int32", "int64")
     arrays = [RANDOM.integers(-3, 4, (4, 3, 5)).astype(dtype) for dtype in dtypes]  # below 2**24: exact in float32 too

@@ -54,6 +54,7 @@ def test_every_kernel_and_stride_agree_at_sizes_never_traced(tmp_path: Path) -> 
     assert_agrees(made(every, (None, None)), tmp_path, [(2, 7, 8), (3, 5, 4)])
 
 
+@pytest.mark.slow
 def test_a_fixed_size_is_one_operator(tmp_path: Path) -> None:
     every = [layers.Conv2DTranspose(3, kernel, strides=stride, padding=padding) for kernel, stride, padding in KERNELS]
     artifact = assert_agrees(made(every, (7, 8)), tmp_path, [(2, 7, 8)])
@@ -62,6 +63,7 @@ def test_a_fixed_size_is_one_operator(tmp_path: Path) -> None:
     assert kinds.count("ConvTranspose") == len(KERNELS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(7, 8), (None, None)])
 def test_what_stands_before_it_does_not_matter(shape: tuple[int | None, ...], tmp_path: Path) -> None:
     layer = layers.Conv2DTranspose(3, 3, strides=2, padding="same")
@@ -79,6 +81,7 @@ def test_one_to_three_axes_agree_at_every_opset(rank: int, opset: int, tmp_path:
     assert_agrees(made([layer], (None,) * rank), tmp_path, [(2, *(5, 6, 4)[:rank])], opset)
 
 
+@pytest.mark.slow
 def test_each_axis_has_its_own_kernel_and_stride(tmp_path: Path) -> None:
     layer = layers.Conv2DTranspose(3, (1, 4), strides=(3, 2), padding="same", use_bias=False)
     for name, shape in (("dynamic", (None, None)), ("fixed", (7, 8))):

@@ -101,6 +101,7 @@ def test_a_single_signal_needs_no_batch(tmp_path: Path) -> None:
     _agrees(lambda x: ops.rfft(x), [(None,)], [(7,), (100,)], tmp_path)
 
 
+@pytest.mark.slow
 def test_double_precision_stays_double(tmp_path: Path) -> None:
     def call(x: Any) -> Any:
         return ops.rfft(ops.cast(x, "float64"))  # a layer casts its inputs to float32

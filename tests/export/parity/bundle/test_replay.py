@@ -40,6 +40,7 @@ def failed(tmp_path):
     return tmp_path, report
 
 
+@pytest.mark.slow
 def test_a_failure_comes_back_in_a_fresh_process_without_the_model_tensorflow_or_keras(failed):
     folder, report = failed
     (folder / "right.onnx").unlink()
@@ -119,6 +120,7 @@ def test_a_difference_that_only_the_float64_truth_shows_comes_back(tmp_path):
     assert replay_bundle(tmp_path / "failure.npz").passed
 
 
+@pytest.mark.slow
 def test_a_failure_of_the_third_question_comes_back_because_the_first_two_are_asked_again(tmp_path):
     artifact = write_scale(tmp_path / "artifact.onnx", 1.0)
     cases = [{"x": np.full((2, 3), value, np.float32)} for value in (1, 2, 3)]
@@ -147,6 +149,7 @@ def test_a_runtime_of_another_python_comes_back_once_the_caller_names_it(tmp_pat
     assert done.exit_code == 1, done.output
 
 
+@pytest.mark.slow
 def test_a_runtime_that_is_not_installed_is_skipped_and_nothing_passes(failed, monkeypatch):
     absent = dataclasses.replace(FORGETFUL, name="onnxruntime[all]", package="no_such_package")
     monkeypatch.setattr(replay_module, "known_runtimes", lambda: (absent,))
@@ -224,6 +227,7 @@ def test_an_onnx_file_is_hashed_without_its_weights_in_memory(tmp_path):
     assert peak < weights.nbytes / 8  # read in blocks, of the file as of the message
 
 
+@pytest.mark.slow
 def test_what_is_no_bundle_or_needs_none_is_refused(tmp_path, failed):
     Path(tmp_path / "text.npz").write_text("no bundle")
     np.savez(tmp_path / "arrays.npz", x=np.ones(2))

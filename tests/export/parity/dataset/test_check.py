@@ -39,6 +39,7 @@ def test_a_sound_artifact_changes_no_decision(files: Files, pool: ProcessPool, t
     assert report.diagnosis is None
 
 
+@pytest.mark.slow
 def test_one_wrong_row_is_found_named_and_looked_into(
     files: Files, pool: ProcessPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +104,7 @@ def test_it_stops_where_enough_rows_fail_and_keeps_what_was_done(
     assert "stopped: after" in str(report)
 
 
+@pytest.mark.slow
 def test_a_model_of_this_process_is_run_in_it(files: Files) -> None:
     import keras
 
@@ -163,6 +165,7 @@ def test_an_output_that_the_model_has_not_is_no_part_of_the_report(tmp_path: Pat
     assert "output 'p' is missing" in str(report)
 
 
+@pytest.mark.slow
 def test_this_process_is_enough_where_processors_are_not_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,11 +190,13 @@ def test_an_option_that_makes_no_sense_is_refused_before_anything_runs(make: Cal
         make()
 
 
+@pytest.mark.slow
 def test_options_about_what_is_no_output_are_refused(files: Files) -> None:
     with pytest.raises(ValueError, match=r"`atol` must be of outputs: p\. Received: q"):
         check_dataset(files.model, files.onnx, {"x": draw(3)}, workers=0, acceptance=Acceptance(atol={"q": 1.0}))
 
 
+@pytest.mark.slow
 def test_a_check_in_this_process_leaves_the_environment_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

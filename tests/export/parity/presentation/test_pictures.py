@@ -16,6 +16,7 @@ def texts(svg: str) -> str:
     return "\n".join(re.findall(">([^<>]+)</text>", svg))
 
 
+@pytest.mark.slow
 def test_the_axes_have_labels_with_units_and_the_lines_have_names():
     result = FAILING.results[0]
     shown = texts(draw(by_position(result.profile, result.worst[1])))
@@ -55,6 +56,7 @@ def test_how_many_values_differ_is_said_as_one_would_say_it(equal, said):
     assert by_size(dataclasses.replace(result.profile, equal=equal), result.worst[1]).description == said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("errors", [(0.0,), (float("inf"),), (1e-300,), (1e300, 0.0)])
 @pytest.mark.parametrize("allowed", [0.0, 1e-6])
 def test_extreme_errors_can_be_drawn(errors, allowed):

@@ -12,6 +12,7 @@ NUMBERS = arrays(np.float64, (4, 5), elements=st.floats(-10, 10, width=32), uniq
 KINDS = [Decision("argmax"), Decision("top_k", k=2), Decision("threshold", threshold=0.5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decision", KINDS, ids=str)
 @settings(max_examples=30, deadline=None)
 @given(expected=NUMBERS, error=arrays(np.float64, (4, 5), elements=st.floats(-5, 5, width=32)))

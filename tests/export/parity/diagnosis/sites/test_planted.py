@@ -207,19 +207,18 @@ def _transposed_2d():
     return _cut_on_the_other_side(L.Conv2DTranspose, 4, 3, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "cause", "said"),
     [
         (_both_statistics, "missing values", "moving_mean' at zero and"),
         (_exchanged_statistics, "another weight", "moving_mean' and 'y/moving_variance' exchanged"),
-        pytest.param(
-            _exchanged_directions, "another weight", "weights of both directions exchanged", marks=pytest.mark.slow
-        ),
+        (_exchanged_directions, "another weight", "weights of both directions exchanged"),
         (_batch_statistics, "training mode", "statistics of the batch"),
         (_twice, "operation added", "its own activation once more"),
         (_not_at_all, "other activation", "'linear' instead of 'tanh'"),
         (_first_row, "repeated row", "the first row of"),
-        pytest.param(_exchanged_states, "exchanged inputs", "inputs 1 and 2", marks=pytest.mark.slow),
+        (_exchanged_states, "exchanged inputs", "inputs 1 and 2"),
         (_ignored_start, "dropped input", "without `start_index`"),
         (_frozen_start, "start index off", "from position 7, whatever start"),
         (
@@ -238,7 +237,7 @@ def _transposed_2d():
         (_softmax_of_queries, "other axis", "softmax over axis=2"),
         (_transposed_1d, "other padding", "the larger half before"),
         (_transposed_2d, "other padding", "the larger half before"),
-        pytest.param(_run_forwards, "other go_backwards", "go_backwards=False", marks=pytest.mark.slow),
+        (_run_forwards, "other go_backwards", "go_backwards=False"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -248,6 +247,7 @@ def test_what_has_become_of_a_call_is_named_with_the_layer(plant, cause, said):
     assert said.casefold() in finding.evidence.casefold()
 
 
+@pytest.mark.slow
 def test_of_a_shared_layer_the_call_at_fault_is_named():
     x = keras.Input((4,), name="x")
     shared = L.Dense(4, "tanh", name="shared")
