@@ -1,4 +1,4 @@
-"""How a file stores a weight whose axes an operator wants in another order or number than Keras has them."""
+"""How a file stores a weight that an operator wants otherwise than Keras has it: other axes, or unsigned numbers."""
 
 import itertools
 import json
@@ -13,7 +13,12 @@ LAYOUTS_KEY = "keras_pe.layouts"
 """Where a file says how it stores weights that it does not store as Keras does: JSON, a layout by the weight's name."""
 
 Step = tuple[str, tuple[int, ...]]
-"""The name of a function of NumPy's, "reshape" or "transpose", and the shape or the axes that it is given."""
+"""The name of a function of NumPy's, "reshape" or "transpose", and the shape or the axes that it is given.
+
+"unsigned" and nothing: an int8 as the uint8 that is 128 more.
+"""
+
+_SIGN = np.uint8(128)
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,11 @@ class Layout:
         """The shapes before the first step, between two, and after the last."""
         return list(itertools.accumulate(self.steps, _shape_after, initial=self.keras))
 
+    @property
+    def is_unsigned(self) -> bool:
+        """Whether the weight is an int8 that the file stores as uint8."""
+        return any(function == "unsigned" for function, _ in self.steps)
+
     def then(self, function: str, argument: Sequence[int]) -> "Layout":
         """Returns the layout with one step more."""
         return Layout(self.keras, (*self.steps, (function, tuple(int(number) for number in argument))))
@@ -40,7 +50,9 @@ class Layout:
     def store(self, weight: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Returns a Keras weight as the file stores it."""
         for function, argument in self.steps:
-            weight = getattr(np, function)(weight, argument)
+            weight = (
+                weight.view(np.uint8) ^ _SIGN if function == "unsigned" else getattr(np, function)(weight, argument)
+            )
         return np.ascontiguousarray(weight)
 
     def restore(self, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -52,7 +64,10 @@ class Layout:
         shapes = self.shapes
         array = stored.reshape(shapes[-1])
         for (function, argument), before in zip(reversed(self.steps), reversed(shapes[:-1]), strict=True):
-            array = array.transpose(np.argsort(argument)) if function == "transpose" else array.reshape(before)
+            if function == "unsigned":
+                array = (array ^ _SIGN).view(np.int8)
+            else:
+                array = array.transpose(np.argsort(argument)) if function == "transpose" else array.reshape(before)
         return array
 
 
@@ -77,4 +92,6 @@ def layouts_from_json(text: str) -> dict[str, Layout]:
 
 def _shape_after(shape: tuple[int, ...], step: Step) -> tuple[int, ...]:
     function, argument = step
+    if function == "unsigned":
+        return shape
     return tuple(shape[axis] for axis in argument) if function == "transpose" else argument

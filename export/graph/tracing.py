@@ -44,9 +44,11 @@ class Weight:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """NumPy's type of its elements."""
+        """NumPy's type of its elements in the file."""
         import ml_dtypes  # noqa: F401  # gives NumPy the names bfloat16, float8_e4m3fn, ...
 
+        if self.layout and self.layout.is_unsigned:
+            return np.dtype(np.uint8)
         dtype = self.value.dtype
         known: np.dtype[Any] = np.dtype(getattr(dtype, "as_numpy_dtype", dtype))
         return known

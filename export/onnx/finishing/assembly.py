@@ -17,6 +17,7 @@ from keras_pe.export.onnx.finishing.pads import keep_pads
 from keras_pe.export.onnx.finishing.shared_sizes import share_sizes
 from keras_pe.export.onnx.finishing.sizes import KnownSizes
 from keras_pe.export.onnx.finishing.sparse_windows import keep_sparse_windows
+from keras_pe.export.onnx.finishing.unsigned_products import multiply_unsigned
 from keras_pe.export.onnx.finishing.weight_layouts import store_as_read
 from keras_pe.export.onnx.finishing.zero_sizes import take_zero_sizes
 from keras_pe.export.onnx.handlers import opsets
@@ -46,7 +47,7 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     take_zero_sizes(graph)
     weights = {weight.name: weight for weight in trace.weights}
     add_biases_before_splits(graph, shapes)
-    layouts = store_as_read(graph, shapes)
+    layouts = multiply_unsigned(graph, weights, store_as_read(graph, shapes))
     weights |= {name: replace(weights[name], layout=layout) for name, layout in layouts.items()}
     merged = make_canonical(graph)
     outputs = dict(zip(trace.outputs, (spec.name for spec in signature.outputs), strict=True))

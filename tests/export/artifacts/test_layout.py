@@ -22,6 +22,16 @@ def test_what_is_stored_is_restored_whatever_was_done_to_it():
         np.testing.assert_array_equal(layout.restore(stored), weight)
 
 
+def test_an_int8_is_stored_as_the_uint8_that_is_128_more():
+    weight = np.array([[-128, -127, -1], [0, 1, 127]], np.int8)
+    layout = Layout((2, 3)).then("transpose", (1, 0)).then("unsigned", ())
+    stored = layout.store(weight)
+    assert (stored.dtype, stored.tolist()) == (np.uint8, [[0, 128], [1, 129], [127, 255]])
+    assert layout.restore(stored).dtype == np.int8
+    np.testing.assert_array_equal(layout.restore(stored), weight)
+    assert layouts_from_json(layouts_to_json({"kernel": layout})) == {"kernel": layout}
+
+
 def test_a_layout_survives_the_metadata_of_a_file():
     layouts = {"conv/kernel": DEPTHWISE, "dense/kernel": Layout((2, 3)).then("transpose", (1, 0))}
     assert layouts_from_json(layouts_to_json(layouts)) == layouts
