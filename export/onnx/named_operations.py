@@ -63,10 +63,14 @@ def _rms_normalization(
 def _normalization(
     operator: str, usual: Callable[..., Any], x: Any, parameters: list[Any], axis: Any, epsilon: float | None
 ) -> Any:
-    """Returns the call of an operator that normalizes the last axes, each of which has a parameter's."""
+    """Returns the call of an operator that normalizes the last axes, each of which has a parameter's.
+
+    It computes in float32 whatever it takes, as Keras does, and is rounded once.
+    """
     import keras
     import tensorflow as tf
 
+    values = keras.ops.convert_to_tensor(x)
     epsilon = keras.config.epsilon() if epsilon is None else float(epsilon)
     sizes = [int(x.shape[each]) for each in _axes(x, axis)]
     defaults = [tf.ones(sizes), tf.zeros(sizes)]
@@ -76,12 +80,13 @@ def _normalization(
     ]
     axes = tuple(range(-len(sizes), 0))
     attributes = {"axis": axes[0], "epsilon": epsilon}
-    return _differentiable(
+    result = _differentiable(
         lambda *tensors: call_operator(operator, tensors, [x.shape], attributes)[0],
         lambda values, *tensors: usual(values, *tensors, axis=axes, epsilon=epsilon),
-        keras.ops.convert_to_tensor(x),
+        keras.ops.cast(values, "float32"),
         *given,
     )
+    return keras.ops.cast(result, values.dtype)
 
 
 def _gelu(usual: Callable[..., Any], x: Any, approximate: bool = True) -> Any:
@@ -124,7 +129,7 @@ def _obstacle(x: Any, parameters: list[Any], axis: Any) -> str | None:
     import keras
 
     dtype = keras.backend.standardize_dtype(x.dtype)
-    if dtype != "float32":
+    if dtype not in ("float32", "float16", "bfloat16"):
         return f"it computes in {dtype}"
     if x.shape is None or getattr(x.shape, "rank", 1) is None:
         return "the number of axes is not known"
