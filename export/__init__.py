@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from keras_pe.export.parity.pytest_plugin import assert_parity
     from keras_pe.export.parity.reports.report import write_report
     from keras_pe.export.parity.work.job import Acceptance
+    from keras_pe.export.results.allowance import Allowance
     from keras_pe.export.results.check_results import CaseInfo, Stage
     from keras_pe.export.results.comparison import Comparison, ErrorProfile
     from keras_pe.export.results.diagnosis import Cause, Finding, LayerResult, Proof
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Acceptance",
+    "Allowance",
     "Artifact",
     "Batching",
     "Border",
@@ -105,6 +107,7 @@ __all__ = [
 # Those that are imported when they are first asked for, and the module each comes from.
 _LAZY = {
     "Acceptance": "keras_pe.export.parity.work.job",
+    "Allowance": "keras_pe.export.results.allowance",
     "Batching": "keras_pe.export.parity.data.batching",
     "Border": "keras_pe.export.model.border",
     "CaseInfo": "keras_pe.export.results.check_results",

@@ -1,15 +1,16 @@
 """How far a runtime may be from Keras: the noise floor of Keras itself, what it allows, and what is allowed without it.
 
-There is one law in two strictnesses: `STRICT`, that of a parity check, and that of an export, which `coarse` gives. It
-forgives whatever rounding may do, and refuses faults of conversion.
+There is one law in three strictnesses: `STRICT`, that of a parity check; that of a check whose user accepts more, which
+`accepting` gives; and that of an export, which `coarse` gives. It forgives whatever rounding may do, and refuses faults
+of conversion.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from keras_pe.export.results import Array
+from keras_pe.export.results import Allowance, Array
 
 MAX_FACTOR = 8.0
 """A runtime passes while its error is at most this many times the noise floor.
@@ -27,6 +28,11 @@ SHARES = {"float64": 1e-12, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
 float32: a hundred roundings' worth; float16 and bfloat16: four units in the last place. Integers, booleans and texts
 must be equal.
 """
+
+_STEPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "int8": 1 / 127}
+"""The step of each precision that may be accepted: of floats as a share of each value, of integers of the largest."""
+
+_STEPS_ALLOWED = 4  # where the noise floor is not known
 
 _COARSE_SHARE = 1e-3  # a fault of conversion is off by more, rounding by less, even through a hundred layers
 _SHORT_SHARE = 5e-2  # where a model computes in short numbers: a rounding on the way weighs 2**-11 or 2**-8 each time
@@ -52,6 +58,7 @@ class Law:
             all but equal.
         is_coarse: Whether fill values are measured apart from what is beside them, and types and what is not finite in
             Keras are left aside.
+        allowance: What a user accepts beside it.
     """
 
     shares: Mapping[str, float]
@@ -59,6 +66,15 @@ class Law:
     limit: float = np.inf
     compares_integers: bool = True
     is_coarse: bool = False
+    allowance: Allowance = field(default_factory=Allowance)
+
+    def serves(self, expected: np.dtype, actual: np.dtype) -> bool:
+        """Whether a type may stand for another: itself, or a wider float (half precision exports through float32)."""
+        if self.is_coarse or expected == actual:
+            return True
+        if not (is_float(expected) and is_float(actual)) or actual == np.float64:
+            return False
+        return epsilon(actual) < epsilon(expected) or actual.name == self.allowance.precision
 
     def floor(self, expected: Array, floors: Array) -> float | Array:
         """Returns the noise floor of all values, or of each.
@@ -69,21 +85,31 @@ class Law:
         """
         return np.where(_is_fill(expected), floors[1], floors[0]) if self.is_coarse else float(floors.max())
 
-    def allowed(self, expected: Array, truth: Array | None, floor: float | Array) -> float | Array:
+    def allowed(self, output: str, expected: Array, truth: Array | None, floor: float | Array) -> float | Array:
         """Returns the absolute difference that is allowed, for all values or for each.
 
         Args:
+            output: The output's name.
             expected: The reference's array of floats.
             truth: The float64 rebuild's, if there is one.
             floor: As `floor` returns it.
         """
         share, rounding = self.shares[expected.dtype.name], MAX_FACTOR * floor
         if not self.is_coarse:
-            return rounding if truth is not None else max(share * largest(expected, self.least), rounding)
+            strict = rounding if truth is not None else max(share * largest(expected, self.least), rounding)
+            return self._accepted(output, expected if truth is None else truth, strict)
         is_fill = _is_fill(expected)
         usual, fills = (largest(expected[which], self.least) for which in (~is_fill, is_fill))
         flat = share * np.where(is_fill, np.abs(expected.astype(np.float64)), usual)
         return np.maximum(flat, np.minimum(rounding, self.limit * np.where(is_fill, fills, usual)))
+
+    def _accepted(self, output: str, target: Array, strict: float | Array) -> float | Array:
+        """Returns the difference that either the strict law or the user allows."""
+        atol, rtol = self.allowance.atol_of(output), self.allowance.rtol
+        if not rtol:
+            return np.maximum(strict, atol) if isinstance(strict, np.ndarray) else max(strict, atol)
+        magnitude = np.abs(target.astype(np.float64))
+        return np.maximum(strict, atol + rtol * np.where(np.isfinite(magnitude), magnitude, 0.0))
 
     def largest_beside(self, expected: Array, place: tuple[int, ...]) -> float:
         """Returns the largest magnitude of the values that are measured together with the one at a place."""
@@ -92,6 +118,33 @@ class Law:
 
 
 STRICT = Law(SHARES, least=1.0)
+
+
+def accepting(allowance: Allowance) -> Law:
+    """Returns the law of a check whose user accepts more than rounding in the model's own precision explains."""
+    least = 0.0 if allowance.precision is None else _STEPS_ALLOWED * _STEPS[allowance.precision]
+    return replace(STRICT, shares={name: max(share, least) for name, share in SHARES.items()}, allowance=allowance)
+
+
+def rounding_noise(array: Array, precision: str | None, rng: np.random.Generator) -> Array:
+    """Returns random errors like those of rounding: half a step of a precision, a unit of float32 where none is given.
+
+    Args:
+        array: Floats.
+        precision: One of `PRECISIONS`; steps of integers are as large for every value of an array.
+        rng: The random numbers.
+    """
+    drawn = rng.uniform(-1, 1, array.shape)
+    if precision is None:
+        return array * (EPSILON["float32"] * drawn)
+    of = largest(array, 0.0) if precision == "int8" else array
+    return of * (_STEPS[precision] / 2 * drawn)
+
+
+def is_held(array: Array, precision: str) -> bool:
+    """Whether a precision that may be accepted has numbers as large as those of an array."""
+    beyond = _BEYOND.get(precision, np.inf)
+    return array.dtype.kind != "f" or bool((np.abs(array.astype(np.float64)) < beyond).all())
 
 
 def coarse(*, is_short: bool, compares_integers: bool) -> Law:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.reading import read_artifact
-from keras_pe.export.comparison.compare import dtype_serves
+from keras_pe.export.comparison.law import STRICT
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.publishing.metadata import VERSION_KEY
@@ -96,7 +96,7 @@ def _fits(wanted: TensorInfo, found: TensorInfo) -> bool:
     pairs = zip(wanted.shape, found.shape, strict=False)
     return (
         len(wanted.shape) == len(found.shape)
-        and dtype_serves(as_dtype(wanted.dtype), as_dtype(found.dtype))
+        and STRICT.serves(as_dtype(wanted.dtype), as_dtype(found.dtype))
         and all(one == other or isinstance(one, str) or isinstance(other, str) for one, other in pairs)
     )
 

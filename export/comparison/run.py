@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.inputs.cases import Case, cast_where_exact
+from keras_pe.export.comparison.law import STRICT, Law, is_float
 from keras_pe.export.comparison.matching import match_inputs, match_outputs
 from keras_pe.export.comparison.profile import profile_longest
 from keras_pe.export.comparison.references.reference import Expectation, Reference
@@ -36,14 +39,28 @@ class Run:
 
 
 def run_cases(
-    runner: Runner, spec: RuntimeSpec, path: Path | None, reference: Reference, expectations: Sequence[Expectation]
+    runner: Runner,
+    spec: RuntimeSpec,
+    path: Path | None,
+    reference: Reference,
+    expectations: Sequence[Expectation],
+    precision: str | None = None,
 ) -> Run:
-    """Loads the artifact, runs every case in order, and compares. The runtime stays loaded."""
+    """Loads the artifact, runs every case in order, and compares by the strict law. The runtime stays loaded.
+
+    Args:
+        runner: Runs it.
+        spec: The runtime.
+        path: The artifact, None where there is none.
+        reference: What it is measured against.
+        expectations: What that answers.
+        precision: In which the artifact may take floats, as its user accepts.
+    """
     failed = RuntimeResult(str(path or ""), spec.format, spec.name, passed=False, status=RunStatus.COMPARED)
     try:
         names = _load(runner, spec, path, reference)
         expectations = _in_its_precision(runner, expectations)
-        expectations = [_in_its_types(runner, reference, each) for each in expectations]
+        expectations = [_in_its_types(runner, reference, each, precision) for each in expectations]
     except RuntimeRefusedError as error:
         failed = replace(failed, status=RunStatus.NOT_LOADED, error=str(error))
         return Run(replace(failed, recording=_record(failed, expectations, [])), expectations, [])
@@ -103,14 +120,19 @@ def _in_its_precision(runner: Runner, expectations: Sequence[Expectation]) -> Se
     return expectations
 
 
-def _in_its_types(runner: Runner, reference: Reference, expectation: Expectation) -> Expectation:
-    """Returns a stored case in the types that the artifact takes, as far as they hold it: NumPy's own are others."""
-    if not isinstance(reference, StoredReference):
-        return expectation
+def _in_its_types(runner: Runner, reference: Reference, expectation: Expectation, precision: str | None) -> Expectation:
+    """Returns a case in the types that the artifact takes: a stored one as far as they hold it, and accepted floats."""
     ours = {theirs: name for name, theirs in runner.names.inputs.items()}
     dtypes = {ours.get(spec.name, spec.name): as_dtype(spec.dtype) for spec in runner.inputs}
-    case = expectation.case
-    return replace(expectation, case=replace(case, inputs=cast_where_exact(case.inputs, dtypes)))
+    inputs = expectation.case.inputs
+    if isinstance(reference, StoredReference):
+        inputs = cast_where_exact(inputs, dtypes)
+    accepted = {name: dtypes[name] for name in inputs if name in dtypes and dtypes[name].name == precision}
+    with np.errstate(over="ignore"):
+        rounded = {n: inputs[n].astype(dtype) for n, dtype in accepted.items() if is_float(inputs[n].dtype)}
+    if inputs is expectation.case.inputs and not rounded:
+        return expectation
+    return replace(expectation, case=replace(expectation.case, inputs={**inputs, **rounded}))
 
 
 def _in_types_of(answer: Arrays, reference: Reference, expectation: Expectation) -> Expectation:
@@ -137,7 +159,7 @@ def _compare(reference: Reference, expectation: Expectation, answer: Arrays, ref
         return CaseResult(name, CaseStatus.FAILED, f"it answers what the reference refuses ({expectation.error})")
     if refusal is not None:
         return CaseResult(name, CaseStatus.FAILED, refusal)
-    return _case_result(expectation, answer)
+    return compare_case(expectation, answer)
 
 
 def _answers_compiled(reference: Reference, case: Case) -> bool:
@@ -148,12 +170,19 @@ def _answers_compiled(reference: Reference, case: Case) -> bool:
         return False
 
 
-def _case_result(expectation: Expectation, answer: Arrays, noise: Mapping[str, Array] | None = None) -> CaseResult:
-    """Returns the result of one case that both have answered."""
+def compare_case(
+    expectation: Expectation, answer: Arrays, noise: Mapping[str, Array] | None = None, law: Law = STRICT
+) -> CaseResult:
+    """Returns the result of one case that both have answered.
+
+    Where a precision is accepted and what rounding to it does is not known, the floor of the model's own is none.
+    """
     expected, own = expectation.outputs or {}, None
     if expectation.in_float32 is not None:
         expected, own = expectation.in_float32, expectation.outputs
-    comparisons = compare_outputs(expected, answer, expectation.truth, own=own, noise=noise)
+    is_unknown = law.allowance.precision is not None and not noise
+    truth = None if is_unknown else expectation.truth
+    comparisons = compare_outputs(expected, answer, truth, own=own, noise=noise, law=law)
     passed = all(each.passed for each in comparisons)
     return CaseResult(expectation.case.name, CaseStatus.PASSED if passed else CaseStatus.FAILED, "", comparisons)
 
@@ -169,7 +198,7 @@ def _with_noise(
     noises = reference.noise([expectations[number].case for number in near]) if near else []
     results = list(cases)
     for number, noise in zip(near, noises, strict=True):
-        results[number] = _case_result(expectations[number], answers[number] or {}, noise)
+        results[number] = compare_case(expectations[number], answers[number] or {}, noise)
     return tuple(results)
 
 

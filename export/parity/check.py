@@ -8,7 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from keras_pe.export.comparison.acceptance import judged
 from keras_pe.export.comparison.inputs.cases import GivenInputs
+from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.comparison.references.opening import (
     Source,
     choose_cases,
@@ -19,7 +21,7 @@ from keras_pe.export.comparison.references.opening import (
     study,
     told_values,
 )
-from keras_pe.export.comparison.references.reference import Expectation, Reference
+from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run, run_cases
 from keras_pe.export.comparison.stopwatch import Stopwatch
 from keras_pe.export.parity.diagnosis.budget import Budget
@@ -29,7 +31,7 @@ from keras_pe.export.parity.parity_report import ParityReport, make_report
 from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
 from keras_pe.export.parity.weight_check import with_coverage_required, with_weights
 from keras_pe.export.progress import Tell, telling
-from keras_pe.export.results import RunStatus, RuntimeResult
+from keras_pe.export.results import Allowance, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
 from keras_pe.export.runtimes.runner import Runner
@@ -52,6 +54,10 @@ def check_parity(
     sizes: Mapping[str, Sequence[int]] | None = None,
     seed: int = 0,
     require_coverage: bool = False,
+    rtol: float = 0.0,
+    atol: float | Mapping[str, float] = 0.0,
+    precision: str | None = None,
+    allow_changed: float = 0.0,
     timeout: float = TIMEOUT,
     diagnosis_seconds: float = DIAGNOSIS_SECONDS,
     progress: Progress | bool | None = None,
@@ -78,6 +84,13 @@ def check_parity(
         require_coverage: Whether to fail unless every weight of the model, and with it every row of its tables, was
             found in what each artifact stores, and is the same there. Without it those that were not are counted, and
             only the outputs speak for them. A file that stores them in another way, such as quantized or folded, fails.
+        rtol: Accepted of an artifact that differs on purpose: the difference, as a share of the magnitude of the value.
+        atol: The absolute difference that is accepted, added to that of `rtol`; one, or one for an output by its name.
+        precision: "float16", "bfloat16" or "int8": accepts 8 times what rounding of the weights and inputs to it does
+            to the model's own answer.
+        allow_changed: The share of decisions that may change, in all cases together, from 0 to 1: of rows of
+            probabilities, and of integers. Each of these four accepts more than the strict law, none less; the report
+            says which judged, and where and why the artifact differs all the same.
         timeout: Seconds that a runtime may take to load, or to answer one case, before it counts as hung.
         diagnosis_seconds: Seconds that the search for a cause may take for each runtime that fails in a way of its own.
             What it did not get to is said where nothing explains the failure.
@@ -95,6 +108,7 @@ def check_parity(
     check_seconds(timeout, diagnosis_seconds)
     if seed < 0:
         raise ValueError(f"`seed` must be a whole number from 0. Received: seed={seed!r}.")
+    law = accepting(Allowance(rtol, atol, precision, allow_changed))
     watch = Stopwatch()
     targets: list[tuple[str, Path | None]] = [*locate_artifacts(artifacts)]
     if not targets and runtimes is None:
@@ -126,7 +140,8 @@ def check_parity(
         tell(0, total, reference.name)
         expectations = reference.answer(choose_cases(reference, inputs, seed, told.examples))
         watch.stage("run the reference")
-        results: list[RuntimeResult] = []
+        law.allowance.check_outputs(dict.fromkeys(name for each in expectations for name in each.outputs or {}))
+        strict, results = list[RuntimeResult](), list[RuntimeResult]()
         for group, worker in zip(groups, workers, strict=True):
             for spec, path in group:
                 tell(len(results) + 1, total, spec.name)
@@ -134,7 +149,9 @@ def check_parity(
                     runner = worker or own.enter_context(_in_process(spec, reference))
                     tell_search = partial(_tell_search, tell, len(results) + 1, total, spec.name)
                     search = partial(_diagnose, reference, diagnosis_seconds, tell_search)
-                    results.append(_check(runner, (spec, path), reference, expectations, search, results))
+                    run = run_cases(runner, spec, path, reference, expectations, precision)
+                    strict.append(_explained(run, runner, search, strict))
+                    results.append(_accepted(strict[-1], run, runner, reference, law, results))
                 watch.stage(f"{spec.name} {path.name if path else ''}".strip(), results[-1].seconds)
             if worker is not None:
                 worker.close()
@@ -144,22 +161,16 @@ def check_parity(
     found = compare_runtimes(results)
     if require_coverage:
         found = [with_coverage_required(each) for each in found]
-    return make_report(reference.name, basis, expectations, found, jobs, watch, seed, reference.version)
+    said = (reference.name, basis, law.allowance)
+    return make_report(*said, expectations, found, jobs, watch, seed, reference.version)
 
 
-def _check(
-    runner: Runner,
-    job: tuple[RuntimeSpec, Path | None],
-    reference: Reference,
-    expectations: Sequence[Expectation],
-    search: Callable[[Run, Runner], RuntimeResult],
-    before: Sequence[RuntimeResult],
+def _explained(
+    run: Run, runner: Runner, search: Callable[[Run, Runner], RuntimeResult], before: Sequence[RuntimeResult]
 ) -> RuntimeResult:
-    """Returns the result of one runtime; what another variant of it has shown already is not looked for again."""
-    spec, path = job
-    run = run_cases(runner, spec, path, reference, expectations)
+    """Returns the strict law's verdict with its causes; what another variant has shown already is not looked for."""
     if run.result.passed:
-        return with_weights(run.result, runner, reference, before)
+        return run.result
     for other in before:
         if (
             other.artifact == run.result.artifact
@@ -168,6 +179,15 @@ def _check(
         ):
             return replace(run.result, findings=other.findings, layers=other.layers, proof=other.proof)
     return search(run, runner)
+
+
+def _accepted(
+    strict: RuntimeResult, run: Run, runner: Runner, reference: Reference, law: Law, before: Sequence[RuntimeResult]
+) -> RuntimeResult:
+    """Returns the verdict with what the user accepts, and of one that passes how much of the weights was compared."""
+    is_settled = strict.passed or law.allowance.is_none
+    result = strict if is_settled else judged(strict, run, reference, law)
+    return with_weights(result, runner, reference, before) if result.passed else result
 
 
 def _diagnose(

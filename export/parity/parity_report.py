@@ -11,7 +11,7 @@ from keras_pe.export.parity.presentation.check_document import document
 from keras_pe.export.parity.reports.document import Document
 from keras_pe.export.parity.reports.json import Published
 from keras_pe.export.parity.reports.report import Report
-from keras_pe.export.results import CaseInfo, CheckResults, RuntimeResult, SkippedRuntime
+from keras_pe.export.results import Allowance, CaseInfo, CheckResults, RuntimeResult, SkippedRuntime
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.runtime_name import Version
 
@@ -33,6 +33,7 @@ class ParityReport(Report, CheckResults):
 def make_report(
     model: str,
     reference: str,
+    allowance: Allowance,
     expectations: Iterable[Expectation],
     results: Sequence[RuntimeResult],
     jobs: Iterable[tuple[RuntimeSpec, Path | None]],
@@ -45,6 +46,7 @@ def make_report(
     Args:
         model: What the reference is called.
         reference: What was measured against.
+        allowance: What the user accepts beside that.
         expectations: What it answered to each case.
         results: What was found.
         jobs: What was to be run; what is not installed was skipped.
@@ -56,6 +58,7 @@ def make_report(
     return ParityReport(
         model=model,
         reference=reference,
+        allowance=allowance,
         cases=tuple(map(_case_info, expectations)),
         results=tuple(results),
         skipped=skipped,

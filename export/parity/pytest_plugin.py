@@ -29,6 +29,10 @@ def assert_parity(
     sizes: Mapping[str, Sequence[int]] | None = None,
     seed: int = 0,
     require_coverage: bool = False,
+    rtol: float = 0.0,
+    atol: float | Mapping[str, float] = 0.0,
+    precision: str | None = None,
+    allow_changed: float = 0.0,
     timeout: float = TIMEOUT,
     diagnosis_seconds: float = DIAGNOSIS_SECONDS,
     progress: "Progress | bool | None" = None,
@@ -37,7 +41,8 @@ def assert_parity(
 
     Args:
         model, artifacts, inputs, ranges, runtimes, input_signature: As in `check_parity`.
-        sizes, seed, require_coverage, timeout, diagnosis_seconds, progress: As in `check_parity`.
+        sizes, seed, require_coverage, rtol, atol, precision: As in `check_parity`.
+        allow_changed, timeout, diagnosis_seconds, progress: As in `check_parity`.
 
     Returns:
         The report that passed.
@@ -54,6 +59,10 @@ def assert_parity(
         sizes=sizes,
         seed=seed,
         require_coverage=require_coverage,
+        rtol=rtol,
+        atol=atol,
+        precision=precision,
+        allow_changed=allow_changed,
         timeout=timeout,
         diagnosis_seconds=diagnosis_seconds,
         progress=progress,

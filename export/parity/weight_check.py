@@ -22,6 +22,8 @@ def with_weights(
 ) -> RuntimeResult:
     """Returns the result of a runtime that passed, with how much of the weights was compared; a damaged one fails it.
 
+    What was found of a difference that is accepted stays.
+
     Args:
         result: The result.
         runner: The runtime, still loaded.
@@ -41,7 +43,7 @@ def with_weights(
     except RuntimeFailedError:  # it ran every case, and does not show what it holds
         return result
     findings = tuple(replace(each.finding, evidence=f"{each.finding.evidence} {_UNSEEN}") for each in faults)
-    return replace(result, weights=weights, passed=not faults, findings=findings)
+    return replace(result, weights=weights, passed=not faults, findings=findings or result.findings)
 
 
 def with_coverage_required(result: RuntimeResult) -> RuntimeResult:

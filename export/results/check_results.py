@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from keras_pe.export.results.allowance import Allowance
 from keras_pe.export.results.diagnosis import Finding
 from keras_pe.export.results.runs import RuntimeResult, SkippedRuntime
 
@@ -51,6 +52,7 @@ class AnyResults:
     Attributes:
         model: The Keras model's name, an artifact's path, or that of the stored outputs.
         reference: What the differences are measured against and how much is allowed, in one sentence.
+        allowance: What the user accepts beside that; nothing where the strict law alone has judged.
         versions: The packages that took part.
         seconds: The whole check.
         date: When it was made, such as "2026-01-31T12:00:00+00:00".
@@ -59,6 +61,7 @@ class AnyResults:
 
     model: str
     reference: str
+    allowance: Allowance = field(default_factory=Allowance, kw_only=True)
     versions: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     seconds: float = field(default=0.0, kw_only=True)
     date: str = field(default="", kw_only=True)

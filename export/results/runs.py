@@ -132,10 +132,11 @@ class RuntimeResult(Shown):
         format: "onnx", "tf_saved_model", "litert", "keras" for the model itself, or "served" for one behind an address.
         runtime: The runtime's name, such as "onnxruntime[all]".
         passed: Whether every case passed, at least one output was compared, and no stored weight is damaged.
+        is_accepted: Whether the cases passed by what the user accepts alone: by the strict law they fail.
         status: Whether it could be compared.
         error: The error where it could not; else empty.
         cases: One for each case that was run.
-        findings: The causes of a failure; empty where it passed.
+        findings: The causes of a failure, or of a difference that is accepted; else empty.
         layers: Layer by layer, where a failure was traced through the model.
         proof: What replacing the layers at fault gives; None where none was found or it could not be tried.
         version: The runtime's package and version.
@@ -164,6 +165,7 @@ class RuntimeResult(Shown):
     seconds: float = 0.0
     profile: ErrorProfile | None = None
     weights: StoredWeights | None = None
+    is_accepted: bool = False
     recording: Recording | None = field(default=None, compare=False, repr=False, metadata={"published": False})
 
     def _one_line(self) -> str:

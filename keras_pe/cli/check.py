@@ -1,10 +1,12 @@
 """`keras-pe check`: does the artifact say what the model says?"""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from keras_pe.cli.allowance_options import allowance_options
 from keras_pe.cli.check_data import check_data_usage, data_options, run_check_data
 from keras_pe.cli.errors import CouldNotBeTriedError
 from keras_pe.cli.model_file import check_model_file, model_options, prepare_keras
@@ -64,6 +66,7 @@ def _check_bundle(context: click.Context, parameter: click.Parameter, bundle: Pa
 @click.option(
     "--require-coverage", is_flag=True, help="Fail unless every weight was found in each artifact, and is the same."
 )
+@allowance_options
 @model_options
 @data_options
 @click.option(
@@ -109,6 +112,10 @@ def check(
     sizes: tuple[str, ...],
     seed: int,
     require_coverage: bool,
+    rtol: float,
+    atol: float | Mapping[str, float],
+    precision: str | None,
+    allow_changed: float,
     modules: tuple[str, ...],
     unsafe: bool,
     timeout: float,
@@ -150,10 +157,11 @@ def check(
             prepare_keras(modules, unsafe)
             watch.stage("import Keras")
         report: ParityReport | DatasetReport
-        limits = {"timeout": timeout, "diagnosis_seconds": diagnosis_seconds}
+        accepted: dict[str, Any] = {"rtol": rtol, "atol": atol, "precision": precision, "allow_changed": allow_changed}
+        limits: dict[str, Any] = {"timeout": timeout, "diagnosis_seconds": diagnosis_seconds}
         if data_set["data"] is not None:
             assert model is not None  # or _check_usage has refused
-            report = run_check_data(model, artifacts, data_set, as_json, runtimes=runtimes or None, **limits)
+            report = run_check_data(model, artifacts, data_set, accepted, as_json, runtimes=runtimes or None, **limits)
         elif replay is not None:
             report = replay_bundle(replay, runtimes=runtimes, progress=not as_json, **limits)
         else:
@@ -168,6 +176,7 @@ def check(
                 seed=seed,
                 require_coverage=require_coverage,
                 progress=not as_json,
+                **accepted,
                 **limits,
             )
     except (ValueError, TypeError, ImportError, OSError) as error:

@@ -27,10 +27,6 @@ _OPTIONS = (
         multiple=True,
         help="OUTPUT RULE: how an output decides: argmax, top5, a threshold, or none.",
     ),
-    click.option("--atol", "atol", type=(str, float), multiple=True, help="OUTPUT VALUE: the difference allowed."),
-    click.option(
-        "--allow-changed", type=float, default=0.0, show_default=True, help="Share of the rows that may fail."
-    ),
     click.option("--stop-after", type=int, help="Stop when so many rows have failed."),
     click.option("--batch-size", type=int, default=1024, show_default=True, help="Rows fed together."),
     click.option(
@@ -49,8 +45,6 @@ NAMES = (
     "data",
     "columns",
     "decisions",
-    "atol",
-    "allow_changed",
     "stop_after",
     "batch_size",
     "length_buckets",
@@ -60,7 +54,7 @@ NAMES = (
     "checkpoint_dir",
 )
 
-_PAIRS = ("columns", "decisions", "atol", "pad_values")
+_PAIRS = ("columns", "decisions", "pad_values")
 _OF_THE_SWEEP = ("inputs", "ranges", "sizes", "seed", "require_coverage", "profile")
 
 
@@ -86,7 +80,12 @@ def check_data_usage(context: click.Context) -> None:
 
 
 def run_check_data(
-    model: Path, artifacts: tuple[Path, ...], options: Mapping[str, Any], quiet: bool, **others: Any
+    model: Path,
+    artifacts: tuple[Path, ...],
+    options: Mapping[str, Any],
+    accepted: Mapping[str, Any],
+    quiet: bool,
+    **others: Any,
 ) -> "DatasetReport":
     """Returns the report of `check_dataset`, whose progress is shown on the standard error.
 
@@ -94,6 +93,7 @@ def run_check_data(
         model: The reference.
         artifacts: What to check.
         options: Those of `data_options`.
+        accepted: Those of `allowance_options`.
         quiet: Whether nothing is shown.
         **others: The options that a sweep has as well.
     """
@@ -104,6 +104,7 @@ def run_check_data(
     from keras_pe.export.parity.work.schedule import WorkersDiedError
 
     given: dict[str, Any] = {name: dict(value) if name in _PAIRS else value for name, value in options.items()}
+    given.update(accepted)
     for argument, group in (("batching", Batching), ("acceptance", Acceptance)):
         given[argument] = group(**{each.name: given.pop(each.name) for each in fields(group)})
     cluster = given.pop("cluster")

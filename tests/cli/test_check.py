@@ -192,3 +192,27 @@ def test_a_number_that_cannot_be_is_refused_by_the_name_of_its_option(
     result = CliRunner().invoke(main, ["check", str(tmp_path / "model.keras"), *option])
     assert result.exit_code == 2
     assert f"Invalid value for '{said}'" in result.stderr
+
+
+def test_what_is_accepted_is_judged_by_the_numbers_that_were_given(files):
+    one, _, other = map(str, files)
+    for given, code in (("--rtol", "1e-2"), 0), (("--atol", "y=1e9"), 0), (("--atol", "1e-9"), 1):
+        result = CliRunner().invoke(main, ["check", one, other, *ONE, *given])
+        assert result.exit_code == code, result.output
+    assert "Accepted beside that: atol 1e-09." in result.output
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--rtol", "-1"), "`rtol` must be at least 0"),
+        (("--precision", "half"), "`precision` must be one of: float16, bfloat16, int8"),
+        (("--allow-changed", "nan"), "`allow_changed` must be a share"),
+        (("--atol", "y="), "It must be VALUE or OUTPUT=VALUE. Received: y=."),
+        (("--atol", "1", "--atol", "y=1"), "one VALUE, or OUTPUT=VALUE for each"),
+    ],
+)
+def test_what_cannot_be_accepted_exits_with_2_and_names_the_option(files, given, said):
+    result = CliRunner().invoke(main, ["check", *map(str, files[:2]), *given])
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.split())

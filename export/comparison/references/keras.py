@@ -61,7 +61,7 @@ class KerasReference(Reference):
         self.dimensions = self.signature.dimensions
         self.version = f"keras {keras.__version__}"
         self.no_rebuild = ""
-        self._noise: dict[Case, Mapping[str, Array]] = {}
+        self._noise: dict[str | None, dict[Case, Mapping[str, Array]]] = {}
         is_traced = compiled and keras.backend.backend() == "tensorflow"
         self._call = self._as_graph(for_all_sizes=True) if is_traced else self._call_model
 
@@ -134,24 +134,27 @@ class KerasReference(Reference):
         with state_left_alone():
             return self._truth(inputs, np.random.default_rng(0))
 
-    def noise(self, cases: Sequence[Case]) -> Sequence[Mapping[str, Array]]:
-        new = [case for case in cases if case not in self._noise]  # several runtimes ask for the same
+    def noise(self, cases: Sequence[Case], precision: str | None = None) -> Sequence[Mapping[str, Array]]:
+        known = self._noise.setdefault(precision, {})
+        new = [case for case in cases if case not in known]  # several runtimes ask for the same
         if new:
             try:
-                self._noise.update(zip(new, self._measured_noise(new), strict=True))
+                known.update(zip(new, self._measured_noise(new, precision), strict=True))
             except Exception:  # whatever a layer raises near one of them: the others have their noise all the same
-                self._noise |= {case: self._noise_of(case) for case in new}
-        return [self._noise[case] for case in cases]
+                known |= {case: self._noise_of(case, precision) for case in new}
+        return [known[case] for case in cases]
 
-    def _noise_of(self, case: Case) -> Mapping[str, Array]:
+    def _noise_of(self, case: Case, precision: str | None) -> Mapping[str, Array]:
         try:
-            return self._measured_noise([case])[0]
+            return self._measured_noise([case], precision)[0]
         except Exception:  # the model refuses what is next to it, whatever it raises
             return {}
 
-    def _measured_noise(self, cases: Sequence[Case]) -> list[dict[str, Array]]:
-        """Returns the noise floors; of outputs that have none in float64 how far they move."""
+    def _measured_noise(self, cases: Sequence[Case], precision: str | None) -> list[dict[str, Array]]:
+        """Returns the noise floors: of what has none in float64, and in another precision, how far it moves."""
         narrow, found = self.float32_model or self.model, [dict[str, Array]() for _ in cases]
+        if precision is not None:
+            return measure_spread(narrow, cases, self.predict, precision)
         if self.float64_model is not None:
             found = measure_noise(narrow, self.float64_model, cases, self.predict)
         floats = {spec.name for spec in self.signature.outputs if is_float(as_dtype(spec.dtype))}

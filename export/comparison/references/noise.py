@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.law import is_float, noise_floors
+from keras_pe.export.comparison.law import is_float, noise_floors, rounding_noise
 from keras_pe.export.model.rebuild.float64 import float64_allowed
 from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.results import Array
-from keras_pe.export.runtimes.runtime import Arrays
+from keras_pe.export.runtimes.runtime import Arrays, as_dtype
 
 _SAMPLES = 3  # where one run may have been lucky
 _AT_ONCE = 2**22  # values that are nudged together: what that takes is several times their own memory
@@ -51,22 +51,27 @@ def measure_noise(
 
 
 def measure_spread(
-    model: Any, cases: Sequence[Case], predict: Callable[[Any, Mapping[str, Array]], Arrays]
+    model: Any,
+    cases: Sequence[Case],
+    predict: Callable[[Any, Mapping[str, Array]], Arrays],
+    precision: str | None = None,
 ) -> list[dict[str, Array]]:
-    """Returns how far a model that has no rebuild moves where it is nudged, in each case, by output.
+    """Returns how far a model moves where it is nudged, in each case, by output.
 
     Args:
         model: The model as it computes. It is left as it is.
         cases: What the inputs are near.
         predict: Returns its outputs.
+        precision: That of the steps by which it is nudged; float32 where none is given.
     """
     floors: list[dict[str, Array]] = [{} for _ in cases]
-    own = [variable for variable, _ in _nudgeable((variable, variable) for variable in model.trainable_variables)]
+    chosen = model.trainable_variables if precision is None else _rounded(model, precision)
+    own = [variable for variable, _ in _nudgeable((variable, variable) for variable in chosen)]
     with state_left_alone():
         plain = [predict(model, case.inputs) for case in cases]
     for seed in range(_SAMPLES):
         rng = np.random.default_rng(seed)
-        inputs, weights = _nudged_together(cases, own, rng)
+        inputs, weights = _nudged_together(cases, own, rng, precision)
         with state_left_alone(zip(own, weights, strict=True)):
             moved = [predict(model, each) for each in inputs]
         for floor, answer, other in zip(floors, plain, moved, strict=True):
@@ -74,6 +79,12 @@ def measure_spread(
                 if is_float(array.dtype):
                     floor[name] = np.maximum(floor.get(name, 0.0), noise_floors(other[name], array.astype(np.float64)))
     return floors
+
+
+def _rounded(model: Any, precision: str) -> list[Any]:
+    """Returns the weights that a file of a precision has in it, frozen ones too: in integers kernels and tables."""
+    least = 2 if precision == "int8" else 0
+    return [each for each in model.weights if is_float(as_dtype(each.dtype)) and len(each.shape) >= least]
 
 
 def _nudgeable(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
@@ -88,21 +99,21 @@ def _nudgeable(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 
 
 def _nudged_together(
-    cases: Sequence[Case], variables: Iterable[Any], rng: np.random.Generator
+    cases: Sequence[Case], variables: Iterable[Any], rng: np.random.Generator, precision: str | None = None
 ) -> tuple[list[Arrays], list[Any]]:
     """Returns inputs near each case, and values near those of the weights."""
-    inputs = [{name: _nudged(array, rng) for name, array in case.inputs.items()} for case in cases]
-    return inputs, [_tensor(_nudged(_numpy(variable), rng), variable.dtype) for variable in variables]
+    inputs = [{name: _nudged(array, rng, precision) for name, array in case.inputs.items()} for case in cases]
+    return inputs, [_tensor(_nudged(_numpy(variable), rng, precision), variable.dtype) for variable in variables]
 
 
-def _nudged(array: Array, rng: np.random.Generator) -> Array:
-    """Returns floats that are off by up to a unit in the last place of float32; other values as they are."""
+def _nudged(array: Array, rng: np.random.Generator, precision: str | None) -> Array:
+    """Returns floats that are off as by rounding to a precision; other values as they are."""
     if array.dtype.kind != "f":
         return array
     nudged = array.flatten()
     for start in range(0, nudged.size, _AT_ONCE):
         part = nudged[start : start + _AT_ONCE]
-        part[...] = part * (1 + 2.0**-23 * rng.uniform(-1, 1, part.shape))
+        part[...] = part + rounding_noise(part, precision, rng)
     return nudged.reshape(array.shape)
 
 

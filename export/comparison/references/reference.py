@@ -102,10 +102,10 @@ class Reference(Closing):
         """
         return {}
 
-    def noise(self, cases: Sequence[Case]) -> Sequence[Mapping[str, Array]]:
+    def noise(self, cases: Sequence[Case], precision: str | None = None) -> Sequence[Mapping[str, Array]]:
         """Returns the noise floors of inputs and weights like those of each case, by output, as the law has them.
 
-        Empty where they are not known.
+        They are those of the model's own precision, or of another that is accepted. Empty where they are not known.
         """
         return [{} for _ in cases]
 

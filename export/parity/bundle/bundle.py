@@ -13,9 +13,9 @@ from typing import Any
 from keras_pe.export.artifacts.hashes import hash_files
 from keras_pe.export.parity.archive import MANIFEST, read_archive, write_archive
 from keras_pe.export.publishing.staging import staged_file
-from keras_pe.export.results import Cause, CheckResults, Finding, Recording, RuntimeResult
+from keras_pe.export.results import Allowance, Cause, CheckResults, Finding, Recording, RuntimeResult
 
-_VERSION = 2
+_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class Bundle:
     Attributes:
         model: The reference of the check.
         reference: What the differences were measured against.
+        allowance: What the user accepts beside that.
         seed: The seed of the sweep.
         versions: The packages that took part.
         failures: At least one.
@@ -51,6 +52,7 @@ class Bundle:
 
     model: str
     reference: str
+    allowance: Allowance
     seed: int
     versions: Mapping[str, str]
     failures: tuple[RecordedFailure, ...]
@@ -88,6 +90,7 @@ def write_bundle(report: CheckResults, path: str | os.PathLike[str]) -> None:
         "version": _VERSION,
         "model": report.model,
         "reference": report.reference,
+        "allowance": asdict(report.allowance),
         "seed": report.seed,
         "versions": dict(report.versions),
         "cases": cases,
@@ -112,7 +115,8 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
         if content["version"] != _VERSION:
             raise ValueError(f"it is of version {content['version']}, not {_VERSION}")
         failures = tuple(_read_failure(each, content["cases"], path.parent) for each in content["failures"])
-        return Bundle(content["model"], content["reference"], content["seed"], content["versions"], failures)
+        about = (content["model"], content["reference"], Allowance(**content["allowance"]))
+        return Bundle(*about, content["seed"], content["versions"], failures)
     except Exception as error:  # whatever a file that was cut or changed makes of the readers
         raise ValueError(
             f"A replay bundle must be an .npz file with {MANIFEST} in it. Received: {path} ({error})."

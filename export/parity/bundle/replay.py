@@ -9,7 +9,9 @@ from functools import cached_property
 from pathlib import Path
 
 from keras_pe.export.artifacts.hashes import hash_files
+from keras_pe.export.comparison.acceptance import judged
 from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.references.stored import StoredReference
 from keras_pe.export.comparison.run import run_cases
@@ -60,6 +62,7 @@ def replay_bundle(
     allowed = {spec.name: spec for spec in (*known_runtimes(), *_given(runtimes))}
     jobs = [_Job(failure, _find_spec(failure, allowed), _find_artifact(failure)) for failure in content.failures]
     changed = [job.path.name for job in jobs if job.has_changed]
+    law = accepting(content.allowance)
     results: list[RuntimeResult] = []
     expectations: dict[str, Expectation] = {}
     with telling(progress) as tell:
@@ -68,12 +71,14 @@ def replay_bundle(
             expectation = _expectation(job.failure)
             expectations[expectation.case.name] = expectation
             if job.spec.installed:
-                results.append(_run(job, expectation, timeout, diagnosis_seconds))
+                results.append(_run(job, expectation, law, timeout, diagnosis_seconds))
                 watch.stage(f"{job.spec.name} {job.path.name}", results[-1].seconds)
     reference = f"the answers recorded in {bundle} ({content.reference})"
     reference += f"; changed since: {', '.join(sorted(set(changed)))}" if changed else ""
     ran = [(job.spec, job.path) for job in jobs]
-    return make_report(content.model, reference, expectations.values(), results, ran, watch, content.seed)
+    return make_report(
+        content.model, reference, content.allowance, expectations.values(), results, ran, watch, content.seed
+    )
 
 
 def replay_command(report: ParityReport, bundle: Path) -> str:
@@ -118,15 +123,16 @@ class _PrimedWorker(Worker):
         return super().run(inputs)
 
 
-def _run(job: _Job, expectation: Expectation, timeout: float, diagnosis_seconds: float) -> RuntimeResult:
+def _run(job: _Job, expectation: Expectation, law: Law, timeout: float, diagnosis_seconds: float) -> RuntimeResult:
     with (
         StoredReference("the recorded answers", expectation.case, expectation.outputs or {}) as reference,
         _PrimedWorker(job.spec, timeout, job.failure.recording.before) as worker,
     ):
-        run = run_cases(worker, job.spec, job.path, reference, [expectation])
+        run = run_cases(worker, job.spec, job.path, reference, [expectation], law.allowance.precision)
         if run.result.passed:
             return run.result
         result = diagnose(run, worker, reference, reference.roles, Budget(diagnosis_seconds))
+        result = result if law.allowance.is_none else judged(result, run, reference, law)
     if job.has_changed:
         return result
     # The cause was found with the model at hand; recorded answers alone may not tell it.

@@ -132,6 +132,7 @@ def check_dataset(
     return DatasetReport(
         model=calibration.model,
         reference=calibration.basis,
+        allowance=acceptance.allowance,
         data=source.name,
         rows=schedule.rows,
         total=source.rows,

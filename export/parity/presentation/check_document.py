@@ -1,11 +1,19 @@
 """The document of a check."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from keras_pe.export.parity.presentation import tables
 from keras_pe.export.parity.presentation.groups import Group, group_results
 from keras_pe.export.parity.presentation.pictures import pictures
-from keras_pe.export.parity.presentation.sentences import coverage, describe, name_matches, remarks, statements
+from keras_pe.export.parity.presentation.sentences import (
+    accepted,
+    coverage,
+    describe,
+    name_matches,
+    remarks,
+    statements,
+)
 from keras_pe.export.parity.reports.document import CaseVerdict, Document, Outcome, Part, Suite
 from keras_pe.export.results import CaseResult, CheckResults, RuntimeResult
 
@@ -19,6 +27,7 @@ def document(found: CheckResults) -> Document:
         passed=found.passed,
         summary=(
             f"Measured against {found.reference}.",
+            *([] if found.allowance.is_none else [f"Accepted beside that: {found.allowance}."]),
             f"{found.compared:,} values compared in {found.seconds:.1f} s.",
             *coverage(found),
         ),
@@ -27,7 +36,7 @@ def document(found: CheckResults) -> Document:
         tables=(tables.matrix(groups),),
         remarks=tuple(remarks(found)),
         appendix=(tables.cases(found), *tables.appendix(found, ("seed of the inputs", str(found.seed)))),
-        suites=(*(_suite(found.model, result) for result in found.results), *_others(found)),
+        suites=(*(_suite(found, result) for result in found.results), *_others(found)),
         seconds=found.seconds,
     )
 
@@ -48,16 +57,18 @@ def _part(found: CheckResults, group: Group, is_shown: bool) -> Part:
     )
 
 
-def _suite(model: str, result: RuntimeResult) -> Suite:
+def _suite(found: CheckResults, result: RuntimeResult) -> Suite:
     """Returns a suite for an artifact in a runtime, with a verdict for each case."""
     name = f"{result.runtime} {result.artifact}".strip()
-    verdicts = [_verdict(model, result, case) for case in result.cases]
+    verdicts = [_verdict(found.model, result, case) for case in result.cases]
     if result.error:
         verdicts.append(CaseVerdict(result.status, Outcome.ERROR, result.status, result.error))
     elif not result.passed and all(each.outcome is not Outcome.FAILED for each in verdicts):
         verdicts.append(_of_findings(result) if result.findings else _nothing("compared"))
-    names = {"names": _names(result)} if result.names else {}
-    return Suite(name, tuple(verdicts), result.seconds, names)
+    properties = {"names": _names(result)} if result.names else {}
+    for each in accepted(replace(found, results=(result,))):
+        properties["accepted"] = each.text
+    return Suite(name, tuple(verdicts), result.seconds, properties)
 
 
 def _verdict(model: str, result: RuntimeResult, case: CaseResult) -> CaseVerdict:

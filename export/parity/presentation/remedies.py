@@ -14,8 +14,8 @@ _MASK = "Pass the mask on in the file as the model does, or export the model aga
 _REORDERED = "Look for a transposition or a reshape that was added or lost, such as between channels last and first."
 _OUTPUTS = "Give the outputs of the file the model's names, in the model's order: keras_pe.export keeps both."
 _QUANTIZED = (
-    "If that was meant, judge the file by its decisions on your data (keras-pe check --data); if not, take the file "
-    "in float32."
+    "If that was meant, accept its precision (--precision) or judge it by its decisions on your data (--data); if not, "
+    "take the file in float32."
 )
 
 _NOT_LOADED = (

@@ -50,6 +50,17 @@ def coverage(found: CheckResults) -> Iterator[str]:
         yield f"{Path(artifact).name}: {share} compared by content, {nbytes}."
 
 
+def accepted(found: CheckResults) -> Iterator[Statement]:
+    """Yields what differs by no more than the user accepts: by how much, where and why."""
+    for group in group_results([each for each in found.results if each.is_accepted]):
+        worst = group.worst
+        assert worst is not None  # what has passed was compared
+        by = f"max |difference| {number(worst[2].max_abs_diff)}, allowed {number(worst[2].tolerance)}"
+        causes = " ".join(explain(finding) for finding in group.first.findings[:_MOST_CAUSES])
+        said = f"{group.name} on {group.artifact} fails the strict law and is accepted ({found.allowance}): {by}."
+        yield Statement("accepted", f"{said} {causes}")
+
+
 def explain(finding: Finding) -> str:
     """Returns a cause, where it is and what speaks for it."""
     layer = f" in layer {finding.layer!r}" if finding.layer else ""
@@ -83,6 +94,7 @@ def describe(reference: str, runtime: str, case: str, comparison: Comparison) ->
 
 def remarks(found: CheckResults) -> Iterator[Statement]:
     """Yields what neither the failures nor the tables say."""
+    yield from accepted(found)
     for skipped in found.skipped:
         yield Statement("skipped", f"{skipped.runtime}. Install it with: {skipped.install}")
     groups = [group for group in group_results(found.results) if group.first.names]

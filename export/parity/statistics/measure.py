@@ -31,7 +31,13 @@ class RowVerdicts:
 
 
 def measure_output(
-    expected: Array, actual: Array, *, allowed: float | Array | None, decision: Decision | None, noise: float
+    expected: Array,
+    actual: Array,
+    *,
+    allowed: float | Array | None,
+    decision: Decision | None,
+    noise: float,
+    rtol: float = 0.0,
 ) -> tuple[OutputStatistics, RowVerdicts]:
     """Compares one output for the rows of a batch.
 
@@ -42,12 +48,17 @@ def measure_output(
             is not a float must be equal.
         decision: How the output decides, None where it does not.
         noise: A changed decision is a tie where its margin is no larger.
+        rtol: What is allowed beside, as a share of the magnitude of each value.
     """
     if expected.dtype.kind not in "fV" and expected.dtype.name != "bfloat16":
         return _measure_exact(expected, actual)
     difference, clash, nonfinite = _differences(expected, actual)
     largest = last_axis_max(difference)
-    out = clash if allowed is None else clash | (largest > allowed)
+    beyond = largest
+    if rtol:
+        magnitude = np.abs(expected.astype(np.float64).reshape(difference.shape))
+        beyond = last_axis_max(difference - rtol * np.where(np.isfinite(magnitude), magnitude, 0.0))
+    out = clash if allowed is None else clash | (beyond > allowed)
     failed = out
     decided: dict[str, Any] = {}
     if decision is not None:

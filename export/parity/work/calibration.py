@@ -1,6 +1,7 @@
 """What a sample of the rows tells before all of them are run: the noise floor, and how the outputs decide."""
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from keras_pe.export.comparison.law import MAX_FACTOR, flat_tolerance, is_float, noise_floor
 from keras_pe.export.errors import RuntimeFailedError
@@ -17,6 +18,15 @@ from keras_pe.export.runtimes.runtime import Arrays
 
 SAMPLE_ROWS = 64
 """Rows of the sample, from each of its shards."""
+
+
+@dataclass(frozen=True)
+class _Sampled:
+    """Some rows of the sample, what the model says to them and what its float64 rebuild does."""
+
+    inputs: Arrays
+    expected: Arrays
+    truth: Arrays
 
 
 def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
@@ -38,14 +48,15 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
         feed = Feed.match(reference.inputs, job.batching, job.source.columns, job.source.name)
         found = Calibration(reference.name, reference.version, "", feed, {}, unloaded, versions)
         sample = [batch for shard in shards for batch in _sample(session, job, found, shard)]
-        rules, has_floor = _rules(job, sample)
+        noises = session.noise([each.inputs for each in sample], job.acceptance.precision)
+        rules, has_floor = _rules(job, sample, noises)
     basis = f"{reference.name}, at most {MAX_FACTOR:g} times its own error against a float64 rebuild"
     if not has_floor:
         basis = f"{reference.name}, tolerance by dtype ({reference.no_rebuild or 'no output is a float'})"
     return replace(found, basis=basis, rules=rules)
 
 
-def _sample(session: Session, job: Job, calibration: Calibration, shard: Shard) -> list[tuple[Arrays, Arrays]]:
+def _sample(session: Session, job: Job, calibration: Calibration, shard: Shard) -> list[_Sampled]:
     """Returns what the model says to the first rows of a shard, and what its float64 rebuild says."""
     found = []
     left = SAMPLE_ROWS
@@ -60,27 +71,29 @@ def _sample(session: Session, job: Job, calibration: Calibration, shard: Shard) 
                 f"({first_line(error)})."
             ) from error
         try:
-            found.append((expected, session.truth(inputs)))
+            found.append(_Sampled(inputs, expected, session.truth(inputs)))
         except RuntimeFailedError as error:  # a layer that insists on its own precision
             session.reference.no_rebuild = f"the float64 rebuild does not run: {error}"
-            found.append((expected, {}))
+            found.append(_Sampled(inputs, expected, {}))
         left -= count(inputs)
         if left <= 0:
             break
     return found
 
 
-def _rules(job: Job, sample: list[tuple[Arrays, Arrays]]) -> tuple[dict[str, OutputRule], bool]:
-    names = list(sample[0][0])
-    decisions, atol = job.acceptance.decisions, job.acceptance.atol
-    for option, given in (("decisions", decisions), ("atol", atol)):
-        unknown = sorted(set(given) - set(names))
-        if unknown:
-            raise ValueError(f"`{option}` must be of outputs: {', '.join(names)}. Received: {', '.join(unknown)}.")
+def _rules(
+    job: Job, sample: list[_Sampled], noises: Sequence[Mapping[str, Array]]
+) -> tuple[dict[str, OutputRule], bool]:
+    names = list(sample[0].expected)
+    accepted, decisions = job.acceptance, job.acceptance.decisions
+    accepted.check_outputs(names)
+    unknown = sorted(set(decisions) - set(names))
+    if unknown:
+        raise ValueError(f"`decisions` must be of outputs: {', '.join(names)}. Received: {', '.join(unknown)}.")
     rules: dict[str, OutputRule] = {}
     has_floor = False
     for name in names:
-        pairs = [(outputs[name], truth.get(name)) for outputs, truth in sample]
+        pairs = [(each.expected[name], each.truth.get(name)) for each in sample]
         if any(array.ndim == 0 for array, _ in pairs):
             raise DataError(f"Output {name!r} must have a row for each row of the data. Received: a single value.")
         first = pairs[0][0]
@@ -90,11 +103,13 @@ def _rules(job: Job, sample: list[tuple[Arrays, Arrays]]) -> tuple[dict[str, Out
         unit = 0.0
         floors = [noise_floor(array, truth) for array, truth in pairs if truth is not None and is_float(array.dtype)]
         has_floor = has_floor or bool(floors)
+        floors += [float(noise[name].max()) for noise in noises if name in noise]
         if is_float(first.dtype):
             unit = max(floors) if floors else max(flat_tolerance(array) for array, _ in pairs) / MAX_FACTOR
-        allowed = atol.get(name, None if decision is not None else MAX_FACTOR * unit)
-        is_final = name in atol or decision is not None or not floors
-        rules[name] = OutputRule(unit, allowed, decision, is_final)
+        is_given = accepted.rtol > 0 or accepted.atol_of(name) > 0
+        allowed = max(MAX_FACTOR * unit, accepted.atol_of(name)) if is_given or decision is None else None
+        is_final = is_given or decision is not None or not floors
+        rules[name] = OutputRule(unit, allowed, decision, is_final, accepted.rtol)
     return rules, has_floor
 
 

@@ -8,19 +8,24 @@ from typing import Any
 from keras_pe.export.parity.data.batching import Batching, Feed
 from keras_pe.export.parity.data.source import DataSource
 from keras_pe.export.parity.statistics.decisions import Decision, parse_decision
+from keras_pe.export.results import Allowance
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 
-@dataclass(frozen=True)
-class Acceptance:
+@dataclass(frozen=True, kw_only=True)
+class Acceptance(Allowance):
     """What counts as a failed row, and how many of them are too many.
 
+    By default 8 times the noise floor is allowed in outputs that do not decide, and any difference in those that do. A
+    tolerance, as `check_parity` takes it, holds for the outputs that decide as well.
+
     Attributes:
+        rtol: The difference allowed, as a share of the magnitude of the value expected.
+        atol: The absolute difference allowed, added to that of `rtol`: in every output, or by the name of the output.
+        precision: "float16", "bfloat16" or "int8": the noise floor is what rounding to it does.
+        allow_changed: The share of the rows that may fail.
         decisions: How an output decides, by its name: "argmax", "top5", a threshold, or None where it does not. By
             default outputs that look like probabilities decide by the largest, or by 0.5.
-        atol: The absolute difference allowed for an output, by its name. By default 8 times the noise floor for outputs
-            that do not decide, and any for those that do.
-        allow_changed: The share of the rows that may fail.
         stop_after: Stop when so many rows have failed. The check has not passed then.
 
     Raises:
@@ -28,18 +33,13 @@ class Acceptance:
     """
 
     decisions: Mapping[str, str | float | None] = field(default_factory=dict)
-    atol: Mapping[str, float] = field(default_factory=dict)
-    allow_changed: float = 0.0
     stop_after: int | None = None
 
     def __post_init__(self) -> None:
         """Refuses what makes no sense."""
+        super().__post_init__()
         for given in self.decisions.values():
             parse_decision(given)
-        if not 0 <= self.allow_changed <= 1:
-            raise ValueError(
-                f"`allow_changed` must be a share of the rows, from 0 to 1. Received: {self.allow_changed!r}."
-            )
         if self.stop_after is not None and self.stop_after < 1:
             raise ValueError(f"`stop_after` must be at least 1 row. Received: stop_after={self.stop_after!r}.")
 
@@ -115,12 +115,14 @@ class OutputRule:
         decision: How the output decides, None where it does not.
         is_final: Whether `allowed` holds for every row. It does where it was given, where the output decides, and where
             no float64 rebuild has it; else a row beyond it is looked at again, with a floor of its own.
+        rtol: What is allowed beside, as a share of the magnitude of each value.
     """
 
     unit: float
     allowed: float | None
     decision: Decision | None
     is_final: bool = False
+    rtol: float = 0.0
 
 
 @dataclass(frozen=True)

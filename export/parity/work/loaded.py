@@ -10,6 +10,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.opening import open_reference, told_values
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.errors import RuntimeFailedError
@@ -61,6 +62,13 @@ class Session:
     def truth(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns what the reference's float64 rebuild says, after what it was asked before."""
         return self._caller.submit(in_whole_batches, self.reference.truth, self.reference.inputs, inputs).result()
+
+    def noise(self, samples: Sequence[Arrays], precision: str | None) -> Sequence[Mapping[str, Array]]:
+        """Returns the noise floors of some rows in an accepted precision, by output; nothing where none is accepted."""
+        if precision is None:
+            return []
+        cases = [Case(f"sample {number}", inputs, "rows of the data") for number, inputs in enumerate(samples)]
+        return self._caller.submit(self.reference.noise, cases, precision).result()
 
     def _run(self, inputs: Mapping[str, Array]) -> Arrays:
         return in_whole_batches(self.reference.expect, self.reference.inputs, inputs)

@@ -145,7 +145,7 @@ def _compare(
     The floor of a sample is not that of every row: where the model itself is less exact, more is allowed. The text says
     why they could not be measured again; it is empty where they could, or were not out.
     """
-    options: dict[str, Any] = {"decision": rule.decision, "noise": MAX_FACTOR * rule.unit}
+    options: dict[str, Any] = {"decision": rule.decision, "noise": MAX_FACTOR * rule.unit, "rtol": rule.rtol}
     statistics, rows = measure_output(expected, actual, allowed=rule.allowed, **options)
     suspects = np.flatnonzero(rows.failed & ~rows.clash)
     if rule.is_final or not suspects.size:

@@ -1,0 +1,107 @@
+"""A file that differs on purpose: the user says what is accepted, and the report still says where and why."""
+
+import json
+
+import keras
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from onnxruntime.quantization import QuantType, quantize_dynamic
+from onnxruntime.transformers.float16 import convert_float_to_float16
+
+from keras_pe.export import Acceptance, Cause, assert_parity, check_dataset, check_parity, export_onnx
+
+pytestmark = pytest.mark.slow
+ONE = {"runtimes": "onnxruntime[all]", "diagnosis_seconds": 10}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A classifier with a table and a normalization, and its file in float32, float16 and int8, sound and damaged."""
+    folder = tmp_path_factory.mktemp("accepted")
+    keras.utils.set_random_seed(5)
+    ids, x = keras.Input((None,), dtype="int32", name="ids"), keras.Input((8,), name="x")
+    rows = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(50, 8, name="table")(ids))
+    hidden = keras.layers.LayerNormalization()(keras.layers.Dense(16, "relu", name="hidden")(rows + x))
+    model = keras.Model([ids, x], keras.layers.Dense(5, "softmax", name="class")(hidden))
+    model.save(folder / "model.keras")
+    plain = onnx.load(export_onnx(model, folder / "m.onnx").path)
+    for name, keeps in (("half", True), ("narrow", False)):
+        onnx.save(convert_float_to_float16(plain, keep_io_types=keeps), folder / f"{name}.onnx")
+    quantize_dynamic(folder / "m.onnx", folder / "int8.onnx", weight_type=QuantType.QUInt8)
+    for name in ("half", "int8"):
+        stored = onnx.load(folder / f"{name}.onnx")
+        kernel = next(each for each in stored.graph.initializer if list(each.dims) == [8, 16])
+        array = numpy_helper.to_array(kernel).copy()
+        array[:4] = -array[:4]
+        kernel.CopyFrom(numpy_helper.from_array(array, kernel.name))
+        onnx.save(stored, folder / f"{name}_damaged.onnx")
+    return model, folder
+
+
+@pytest.mark.parametrize(("name", "precision"), [("half", "float16"), ("narrow", "float16"), ("int8", "int8")])
+def test_a_file_of_fewer_bits_fails_by_default_and_passes_where_its_precision_is_accepted(files, name, precision):
+    model, folder = files
+    assert not check_parity(model, folder / f"{name}.onnx", **ONE).passed
+    report = check_parity(model, folder / f"{name}.onnx", precision=precision, **ONE)
+    assert report.passed, str(report)
+    (result,) = report.results
+    assert result.is_accepted
+    assert result.findings
+    for rendered in (str(report), *(report.render(kind) for kind in ("html", "junit", "markdown"))):
+        said = " ".join(rendered.split())
+        assert f"rounding to {precision}" in said
+        assert "fails the strict law and is accepted" in said
+    plain = json.loads(report.render("json"))
+    assert plain["allowance"]["precision"] == precision
+    assert plain["results"][0]["is_accepted"]
+    left_out = [case.name for case in result.cases if "does not hold" in case.error]
+    assert left_out == (["large values"] if precision == "float16" else [])
+
+
+@pytest.mark.parametrize(("name", "precision"), [("half", "float16"), ("int8", "int8")])
+def test_a_damaged_file_of_fewer_bits_fails_though_its_precision_is_accepted(files, name, precision):
+    model, folder = files
+    report = check_parity(model, folder / f"{name}_damaged.onnx", precision=precision, **ONE)
+    assert not report.passed
+    assert not report.results[0].is_accepted
+
+
+def test_tolerances_and_a_share_of_decisions_are_accepted_as_the_user_says(files):
+    model, folder = files
+    half = folder / "half.onnx"
+    given = [{"ids": np.arange(12, dtype="int32").reshape(3, 4), "x": np.ones((3, 8), "float32")}]
+    for accepted in ({"rtol": 0.01}, {"atol": 0.01}, {"atol": {"class": 0.01}}, {"allow_changed": 0.1}):
+        report = assert_parity(model, half, inputs=given, **accepted, **ONE)
+        assert report.results[0].is_accepted
+        assert Cause.ROUNDED_VALUES in {finding.cause for finding in report.findings}
+    for too_little in ({"rtol": 1e-9}, {"atol": 1e-9}):
+        assert not check_parity(model, half, inputs=given, **too_little, **ONE).passed
+
+
+def test_what_no_law_needs_is_not_said_to_be_accepted(files):
+    model, folder = files
+    given = [{"ids": np.arange(12, dtype="int32").reshape(3, 4), "x": np.ones((3, 8), "float32")}]
+    report = check_parity(model, folder / "m.onnx", inputs=given, precision="float16", **ONE)
+    assert (report.passed, report.results[0].is_accepted, report.findings) == (True, False, ())
+
+
+def test_rows_of_a_data_set_are_accepted_as_a_sweep_is(files):
+    _, folder = files
+    rng = np.random.default_rng(2)
+    rows = {"ids": rng.integers(0, 50, (40, 6), np.int32), "x": rng.normal(size=(40, 8)).astype("float32")}
+
+    def found(name, **accepted):
+        acceptance = Acceptance(decisions={"class": None}, **accepted)
+        report = check_dataset(
+            folder / "model.keras", folder / f"{name}.onnx", rows, acceptance=acceptance, workers=0, **ONE
+        )
+        assert report.allowance == acceptance.allowance
+        return report.passed
+
+    assert not found("half")
+    assert found("half", precision="float16")
+    assert found("half", rtol=0.05)
+    assert found("half", atol=0.01)
+    assert not found("half_damaged", precision="float16")
