@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from keras_pe.export.results.allowance import Allowance
     from keras_pe.export.results.check_results import CaseInfo, Stage
     from keras_pe.export.results.comparison import Comparison, ErrorProfile
+    from keras_pe.export.results.coverage import Coverage, TableCoverage
     from keras_pe.export.results.diagnosis import Cause, Finding, LayerResult, Proof
     from keras_pe.export.results.runs import CaseResult, Recording, RuntimeResult, SkippedRuntime, StoredWeights
     from keras_pe.export.runtimes.runtime import InspectableRuntime, Runtime, RuntimeSpec
@@ -59,6 +60,7 @@ __all__ = [
     "CaseResult",
     "Cause",
     "Comparison",
+    "Coverage",
     "DataError",
     "DataPart",
     "DataSource",
@@ -87,6 +89,7 @@ __all__ = [
     "SkippedRuntime",
     "Stage",
     "StoredWeights",
+    "TableCoverage",
     "TensorInfo",
     "TracingError",
     "UnknownSizesError",
@@ -113,6 +116,7 @@ _LAZY = {
     "CaseInfo": "keras_pe.export.results.check_results",
     "CaseResult": "keras_pe.export.results.runs",
     "Comparison": "keras_pe.export.results.comparison",
+    "Coverage": "keras_pe.export.results.coverage",
     "DataError": "keras_pe.export.parity.data.source",
     "DataPart": "keras_pe.export.parity.data.source",
     "DataSource": "keras_pe.export.parity.data.source",
@@ -133,6 +137,7 @@ _LAZY = {
     "SkippedRuntime": "keras_pe.export.results.runs",
     "Stage": "keras_pe.export.results.check_results",
     "StoredWeights": "keras_pe.export.results.runs",
+    "TableCoverage": "keras_pe.export.results.coverage",
     "assert_parity": "keras_pe.export.parity.pytest_plugin",
     "check_dataset": "keras_pe.export.parity.dataset.check",
     "check_parity": "keras_pe.export.parity.check",

@@ -10,6 +10,7 @@ from typing import Any
 
 from keras_pe.export.comparison.acceptance import judged
 from keras_pe.export.comparison.inputs.cases import GivenInputs
+from keras_pe.export.comparison.inputs.coverage import covered
 from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.comparison.references.opening import (
     Source,
@@ -156,13 +157,15 @@ def check_parity(
             if worker is not None:
                 worker.close()
         basis = reference.basis
+        answered = (each.case.inputs for each in expectations if each.outputs is not None)
+        exercised = covered(reference.inputs, reference.roles, answered)
         tell(total, total, "done")
     results += _untried(targets, {path for _, path in ready})
     found = compare_runtimes(results)
     if require_coverage:
         found = [with_coverage_required(each) for each in found]
     said = (reference.name, basis, law.allowance)
-    return make_report(*said, expectations, found, jobs, watch, seed, reference.version)
+    return make_report(*said, expectations, found, jobs, watch, seed, reference.version, exercised)
 
 
 def _explained(

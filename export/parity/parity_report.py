@@ -11,7 +11,7 @@ from keras_pe.export.parity.presentation.check_document import document
 from keras_pe.export.parity.reports.document import Document
 from keras_pe.export.parity.reports.json import Published
 from keras_pe.export.parity.reports.report import Report
-from keras_pe.export.results import Allowance, CaseInfo, CheckResults, RuntimeResult, SkippedRuntime
+from keras_pe.export.results import Allowance, CaseInfo, CheckResults, Coverage, RuntimeResult, SkippedRuntime
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.runtime_name import Version
 
@@ -40,6 +40,7 @@ def make_report(
     watch: Stopwatch,
     seed: int,
     version: str = "",
+    coverage: Coverage | None = None,
 ) -> ParityReport:
     """Returns the report of a check.
 
@@ -53,6 +54,7 @@ def make_report(
         watch: Its stages.
         seed: Of the cases.
         version: The package and version of the reference.
+        coverage: What the cases have exercised, as far as that is known.
     """
     skipped = tuple(SkippedRuntime(s.name, str(path or ""), s.install) for s, path in jobs if not s.installed)
     return ParityReport(
@@ -66,6 +68,7 @@ def make_report(
         versions=versions_of([version, *(result.version for result in results)]),
         seconds=sum(stage.seconds for stage in watch.stages),
         stages=watch.stages,
+        coverage=coverage or Coverage(),
         date=date(),
         files=hash_artifacts(
             Path(place) for place in [*(r.artifact for r in results), *(s.artifact for s in skipped)] if place

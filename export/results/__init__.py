@@ -3,6 +3,7 @@
 from keras_pe.export.results.allowance import PRECISIONS, Allowance
 from keras_pe.export.results.check_results import AnyResults, CaseInfo, CheckResults, Stage
 from keras_pe.export.results.comparison import Comparison, ErrorProfile, Problem
+from keras_pe.export.results.coverage import Coverage, TableCoverage
 from keras_pe.export.results.diagnosis import Cause, Finding, LayerResult, Proof
 from keras_pe.export.results.runs import (
     Array,
@@ -27,6 +28,7 @@ __all__ = [
     "Cause",
     "CheckResults",
     "Comparison",
+    "Coverage",
     "ErrorProfile",
     "Finding",
     "LayerResult",
@@ -39,4 +41,5 @@ __all__ = [
     "SkippedRuntime",
     "Stage",
     "StoredWeights",
+    "TableCoverage",
 ]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from keras_pe.export.results.allowance import Allowance
+from keras_pe.export.results.coverage import Coverage
 from keras_pe.export.results.diagnosis import Finding
 from keras_pe.export.results.runs import RuntimeResult, SkippedRuntime
 
@@ -78,6 +79,7 @@ class CheckResults(AnyResults):
         skipped: Runtimes that are not installed.
         seed: The seed of the sweep.
         stages: The parts of the check, in their order.
+        coverage: What the cases have exercised.
     """
 
     computed: ClassVar[tuple[str, ...]] = ("passed", "compared")
@@ -88,6 +90,7 @@ class CheckResults(AnyResults):
     skipped: tuple[SkippedRuntime, ...] = ()
     seed: int = 0
     stages: tuple[Stage, ...] = ()
+    coverage: Coverage = field(default_factory=Coverage)
 
     @property
     def passed(self) -> bool:

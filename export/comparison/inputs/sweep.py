@@ -1,6 +1,7 @@
 """Inputs that can fail: a seeded sweep over shapes and values that were never traced."""
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,11 +17,11 @@ from keras_pe.export.runtimes.runtime import Arrays, as_dtype
 _SHAPES = (
     # batch, length, then other dynamic dimensions in turn; no two sizes of one row are equal
     ((2, 13, 5, 7, 3), "a prime length"),
-    ((3, 1, 5, 2, 7), "one step"),
-    ((3, 2, 7, 5, 11), "two steps, fewer than the batch"),
+    ((8, 1, 5, 2, 7), "one step, and a batch beyond the usual"),
+    ((8, 2, 7, 5, 11), "two steps, fewer than the batch"),
     ((1, 31, 6, 3, 13), "a batch of one"),
     ((2, 67, 9, 4, 17), "just past a power of two"),
-    ((2, 257, 8, 10, 5), "longer than what is usually traced"),
+    ((1, 521, 8, 10, 5), "longer than what is usually traced"),
 )
 
 _POSITIONS = (0, 1, 15, 16, 255, 256, 257, 2047, 2048, 2049, 10_000, 65_504, 65_505, 100_003, 2**24 - 1)
@@ -45,6 +46,7 @@ def sweep(
         rng = np.random.default_rng([seed, number])
         name = ", ".join(f"{dim} {count}" for dim, count in size.items()) or "static shapes"
         cases.append(Case(name, _draw(inputs, roles, size, rng, _usual), why, CaseKind.SIZES, size))
+    cases = _with_rows_dealt(cases, inputs, roles, np.random.default_rng([seed, len(_SHAPES) + 1]))
     size = sizes[0][0]
     extra: list[tuple[CaseKind, str, str, Callable[..., Array]]] = []
     if any(_is_mask(spec, roles) for spec in inputs):
@@ -68,12 +70,16 @@ def draw_case(inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], sizes: 
 
 
 def _counts(dimensions: Mapping[str, Dimension], row: tuple[int, ...]) -> dict[str, int]:
-    """Returns the count of a row for each dimension: the first batch has the first, the first length the second."""
-    firsts = [
-        next((n for n, own in dimensions.items() if own.kind is kind), None) for kind in (Kind.BATCH, Kind.LENGTH)
-    ]
-    ordered = [name for name in firsts if name] + [name for name in dimensions if name not in firsts]
-    offset = 1 if firsts[0] is None and firsts[1] is not None else 0  # a batch that is static
+    """Returns the count of a row for each dimension: the batch has the first, the first length the second.
+
+    Where first axes differ from input to input, as those of nodes and edges, none of them is the batch.
+    """
+    batches = [name for name, own in dimensions.items() if own.kind is Kind.BATCH]
+    batch = batches[0] if len(batches) == 1 else None
+    length = next((name for name, own in dimensions.items() if own.kind is Kind.LENGTH), None)
+    firsts = [name for name in (batch, length) if name]
+    ordered = firsts + [name for name in dimensions if name not in firsts]
+    offset = 1 if batch is None and (length or batches) else 0  # a batch that is static, or none
     more = [*row, *range(max(row) + 1, max(row) + 1 + len(dimensions))]
     return {name: more[offset + i] for i, name in enumerate(ordered)}
 
@@ -113,15 +119,41 @@ def _usual(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.
         least = 0 if kind == "u" or role.role == "ids" else -64
         low = least if role.low is None else role.low
         drawn = rng.integers(int(low), int(low + 128 if role.high is None else role.high), shape)
-        if role.role == "ids" and low == 0 and len(shape) > 1:
-            # Every second row ends in what many models take for padding.
-            drawn[1::2, -(shape[1] // 4) or shape[1] :] = 0
+        if role.role == "ids" and low == 0:
+            drawn[_is_padded(shape)] = 0
         return draw_numbers(role.vocabulary, drawn, rng)
     if role.low is not None and role.high is not None:
         return rng.uniform(role.low, role.high, shape)
     if role.role in ("positions", "start"):
         return rng.uniform(-64, 64, shape)
     return rng.standard_normal(shape)
+
+
+def _is_padded(shape: tuple[int, ...]) -> Array:
+    """Returns where ids are what many models take for padding: at the end of every second row."""
+    padded = np.zeros(shape, bool)
+    if len(shape) > 1:
+        padded[1::2, -(shape[1] // 4) or shape[1] :] = True
+    return padded
+
+
+def _with_rows_dealt(
+    cases: Sequence[Case], inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], rng: np.random.Generator
+) -> list[Case]:
+    """Returns the cases with ids of which none comes twice before each row of its table has come once."""
+    dealt = [dict(case.inputs) for case in cases]
+    for spec in inputs:
+        role = _role(spec, roles)
+        if role.role != "ids" or role.low is None or role.high is None or role.vocabulary.entries:
+            continue
+        free = [~_is_padded(each[spec.name].shape) for each in dealt]
+        rows, wanted = int(role.high - role.low), sum(int(each.sum()) for each in free)
+        ids = iter(int(role.low) + np.resize(rng.choice(rows, min(rows, wanted), replace=False), wanted))
+        for each, places in zip(dealt, free, strict=True):
+            array = each[spec.name].copy()
+            array[places] = list(itertools.islice(ids, int(places.sum())))
+            each[spec.name] = array
+    return [replace(case, inputs=each) for case, each in zip(cases, dealt, strict=True)]
 
 
 def _padding(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:

@@ -42,7 +42,11 @@ def statements(reference: str, group: Group) -> Iterator[Statement]:
 
 
 def coverage(found: CheckResults) -> Iterator[str]:
-    """Yields how much of the weights was compared with what each artifact stores, as far as that was looked at."""
+    """Yields what the cases have exercised, and how much of the weights was compared with what each artifact stores."""
+    sizes = [f"{name} {', '.join(map(str, each))}" for name, each in found.coverage.sizes.items() if each]
+    tables = [f"{each.read:,} of {each.rows:,} rows read by {each.input!r}" for each in found.coverage.tables]
+    if sizes or tables:
+        yield f"Exercised: {'; '.join([*sizes, *tables])}."
     read = {each.artifact: each.weights for each in found.results if each.weights is not None}
     for artifact, weights in read.items():
         share = f"{weights.compared} of {weights.count} weights"

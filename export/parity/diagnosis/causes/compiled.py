@@ -1,4 +1,8 @@
-"""A cause that is Keras' own: some layers return one thing where they are called, and another in a graph."""
+"""A cause that is Keras' own: some layers return one thing where they are called, and another in a graph.
+
+The graph is traced at the sizes of the case, and where that explains nothing with its sizes free: Keras may take one
+axis for another where two sizes are known to be the same.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,6 +16,8 @@ from keras_pe.export.parity.diagnosis.probe import Probe, distance
 from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import Arrays, plain
 
+_AS_PREDICT = "compiled, as `predict` compiles it"
+
 
 def compiled_otherwise(probe: Probe) -> Iterator[Finding]:
     """The artifact's numbers are those of the compiled model, which are not the called one's."""
@@ -19,17 +25,19 @@ def compiled_otherwise(probe: Probe) -> Iterator[Finding]:
     if not failing or probe.reference.model is None or not _is_compiled_by_tensorflow():
         return
     _, expectation, actual = failing[0]
-    try:
-        outputs, layers = _compiled(probe.reference, expectation.case.inputs)
-    except Exception as error:  # whatever a layer raises where values are not known
-        probe.note("the compiled model", error)
-        return
-    if any(not _alike(actual[name], array) for name, array in outputs.items() if name in actual):
-        return
-    where = _first_that_differs(probe.reference, expectation, layers)
-    said = "" if where is None else f" It begins in layer {where[0]!r}: {where[1]}."
-    text = f"Keras itself returns the artifact's numbers where the model is compiled, as `predict` compiles it.{said}"
-    yield Finding(Cause.KERAS_ITSELF, text, where[0] if where else None)
+    for is_free in (False, True):
+        try:
+            outputs, layers = _compiled(probe.reference, expectation.case.inputs, is_free=is_free)
+        except Exception as error:  # whatever a layer raises where values are not known
+            probe.note("the compiled model", error)
+            continue
+        if all(_alike(actual[name], array) for name, array in outputs.items() if name in actual):
+            where = _first_that_differs(probe.reference, expectation, layers)
+            said = "" if where is None else f" It begins in layer {where[0]!r}: {where[1]}."
+            how = f"compiled for all sizes, and others at {expectation.case.name}" if is_free else _AS_PREDICT
+            text = f"Keras itself returns the artifact's numbers where the model is {how}.{said}"
+            yield Finding(Cause.KERAS_ITSELF, text, where[0] if where else None)
+            return
 
 
 def _is_compiled_by_tensorflow() -> bool:
@@ -38,8 +46,8 @@ def _is_compiled_by_tensorflow() -> bool:
     return bool(keras.backend.backend() == "tensorflow")
 
 
-def _compiled(reference: Any, inputs: Mapping[str, Array]) -> tuple[Arrays, dict[str, list[Array]]]:
-    """Returns the outputs of the compiled model, and those of each call of a layer by its path."""
+def _compiled(reference: Any, inputs: Mapping[str, Array], *, is_free: bool) -> tuple[Arrays, dict[str, list[Array]]]:
+    """Returns the outputs of the model compiled, for all sizes or these, and those of each call of a layer by path."""
     import tensorflow as tf
 
     def trace(tensors: Mapping[str, Any]) -> Any:
@@ -47,8 +55,15 @@ def _compiled(reference: Any, inputs: Mapping[str, Array]) -> tuple[Arrays, dict
             outputs = reference.signature.call(reference.model, tensors)
         return outputs, symbols
 
+    given = {name: tf.constant(array) for name, array in inputs.items()}
+    free = {
+        spec.name: tf.TensorSpec(
+            [dim if isinstance(dim, int) else None for dim in spec.shape], given[spec.name].dtype, name=spec.name
+        )
+        for spec in reference.inputs
+    }
     with one_at_a_time, state_left_alone():
-        outputs, layers = tf.function(trace, autograph=False)({n: tf.constant(array) for n, array in inputs.items()})
+        outputs, layers = tf.function(trace, input_signature=[free] if is_free else None, autograph=False)(given)
     return (
         {name: plain(tensor.numpy()) for name, tensor in outputs.items()},
         {path: [tensor.numpy() for tensor in tensors] for path, tensors in layers.items()},

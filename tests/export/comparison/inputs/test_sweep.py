@@ -18,7 +18,7 @@ def test_batch_never_equals_length_and_the_lengths_promised_are_there():
     cases = sweep((VALUES,), {}, seed=0)
     shapes = {case.inputs["x"].shape for case in cases}
     assert all(batch != length for batch, length, _ in shapes)
-    assert {1, 2, 13, 31, 67, 257} <= {length for _, length, _ in shapes}
+    assert {1, 2, 13, 31, 67, 521} <= {length for _, length, _ in shapes}
 
 
 def test_equal_names_get_equal_sizes_and_other_names_other_sizes():
@@ -89,3 +89,27 @@ def test_sizes_that_were_given_are_the_only_ones():
     known = {"length": Dimension(Kind.LENGTH, "length", SizeRange(64, 0, given=(64, 224)))}
     cases = sweep((VALUES,), {}, seed=0, known=known)
     assert {case.inputs["x"].shape[1] for case in cases} == {64, 224}
+
+
+def test_one_batch_and_one_length_are_well_beyond_those_that_are_usual():
+    shapes = {case.inputs["x"].shape for case in sweep((VALUES,), {}, seed=0)}
+    assert max(batch for batch, _, _ in shapes) >= 8
+    assert max(length for _, length, _ in shapes) > 2 * 256
+
+
+def test_where_first_axes_differ_none_of_them_is_the_batch():
+    edges, nodes = TensorInfo("edges", ("batch", 2), "float32"), TensorInfo("nodes", ("batch_2", 8), "float32")
+    known = {name: Dimension(Kind.BATCH, name) for name in ("batch", "batch_2")}
+    cases = sweep((edges, nodes), {}, seed=0, known=known)
+    for name in ("edges", "nodes"):
+        counts = {case.inputs[name].shape[0] for case in cases}
+        assert len(counts) > 3
+        assert max(counts) > 8
+
+
+@pytest.mark.parametrize(("shape", "rows", "read"), [(("batch", "length"), 700, 700), (("batch", 1), 40, 11)])
+def test_no_row_of_a_table_is_read_twice_before_each_was_read_once(shape, rows, read):
+    cases = sweep((TensorInfo("ids", shape, "int32"),), {"ids": Role("ids", 0, rows)}, seed=0)
+    found = np.concatenate([case.inputs["ids"].ravel() for case in cases if case.kind == "sizes"])
+    assert len(np.unique(found)) == read
+    assert (found.min() >= 0, found.max() < rows) == (True, True)

@@ -50,7 +50,7 @@ def test_several_runtimes_that_ask_for_the_same_cases_are_told_what_was_measured
 def test_of_a_model_with_too_many_weights_the_smallest_are_nudged(reference, cases, monkeypatch):
     ran = []
     monkeypatch.setattr(noise, "_MOST", 200)  # the kernel of 16 by 32 is left as it is
-    monkeypatch.setattr(noise, "_nudged", lambda array, rng: ran.append(array.shape) or array)
+    monkeypatch.setattr(noise, "_nudged", lambda array, *_: ran.append(array.shape) or array)
     noise.measure_noise(reference.model, reference.float64_model, cases[:1], reference.predict)
     assert set(ran) == {(1, 16), (32,), (32, 4), (4,)}
 

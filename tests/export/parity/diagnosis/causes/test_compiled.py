@@ -54,3 +54,16 @@ def test_a_fault_of_the_file_is_not_put_on_keras(tmp_path):
     model.set_weights([np.random.default_rng(0).normal(size=weight.shape) for weight in model.get_weights()])
     report = check_parity(model, file, runtimes=["onnxruntime[all]"])
     assert "Keras differs from itself" not in {finding.cause for finding in report.results[0].findings}
+
+
+@pytest.mark.slow
+def test_an_axis_that_keras_takes_for_another_where_two_sizes_agree_is_put_on_keras_with_the_size(tmp_path):
+    keras.utils.set_random_seed(0)
+    x = keras.Input((None, 6), name="x")
+    split = keras.layers.EinsumDense("abc,cde->abde", (None, 2, 4), bias_axes="d", name="split")
+    model = keras.Model(x, keras.layers.Dense(3, name="head")(split(x)))
+    split.bias.assign([[1.0], [-2.0]])  # one for each of two heads: at two steps it is added along the length
+    report = check_parity(model, export_onnx(model, tmp_path / "model.onnx"), runtimes=["onnxruntime[all]"])
+    (finding,) = report.results[0].findings
+    assert (finding.cause, finding.layer) == ("Keras differs from itself", "split"), report
+    assert "length 2" in finding.evidence

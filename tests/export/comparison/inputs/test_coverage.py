@@ -1,0 +1,21 @@
+"""What cases have exercised is counted over all of them."""
+
+import numpy as np
+
+from keras_pe.export import Coverage, TableCoverage, TensorInfo
+from keras_pe.export.comparison.inputs.coverage import covered
+from keras_pe.export.comparison.inputs.input_roles import Role
+
+IDS, X = TensorInfo("ids", ("batch", "length"), "int32"), TensorInfo("x", ("batch", 3), "float32")
+
+
+def test_sizes_and_rows_are_counted_over_all_cases_and_ids_beyond_the_table_are_none():
+    cases = [
+        {"ids": np.array([[0, 1, 7]]), "x": np.zeros((1, 3))},
+        {"ids": np.array([[1], [-1]]), "x": np.zeros((2, 3))},
+        {"ids": np.array([[10]]), "x": np.zeros((1, 3))},
+    ]
+    found = covered((IDS, X), {"ids": Role("ids", 0, 10), "x": Role("values")}, cases)
+    assert found == Coverage({"batch": (1, 2), "length": (1, 3)}, (TableCoverage("ids", 10, 3),))
+    assert covered((IDS,), {}, cases).tables == ()
+    assert covered((IDS,), {"ids": Role("ids", 0, 10)}, []).tables == (TableCoverage("ids", 10, 0),)
