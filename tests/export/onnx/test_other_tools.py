@@ -54,6 +54,26 @@ def _optimized_offline(source, target):
     onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
+def _simplified(source, target):
+    import onnxsim
+
+    simplified, is_same = onnxsim.simplify(onnx.load(source))
+    assert is_same  # by its own comparison
+    onnx.save(simplified, target)
+
+
+def _slimmed(source, target):
+    import onnxslim
+
+    onnx.save(onnxslim.slim(onnx.load(source)), target)
+
+
+def _optimized_by_onnxscript(source, target):
+    import onnxscript.optimizer
+
+    onnx.save(onnxscript.optimizer.optimize(onnx.load(source)), target)
+
+
 def _run(path, x):
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     return session.run(None, {session.get_inputs()[0].name: x})[0]
@@ -79,7 +99,7 @@ def exported(request, tmp_path_factory):
     return path, x, _run(path, x)
 
 
-@pytest.mark.parametrize("change", [_raised, _optimized_offline])
+@pytest.mark.parametrize("change", [_raised, _optimized_offline, _simplified, _slimmed, _optimized_by_onnxscript])
 def test_a_file_that_another_tool_has_written_again_returns_the_same_numbers(exported, change, tmp_path):
     path, x, expected = exported
     change(path, tmp_path / "changed.onnx")
