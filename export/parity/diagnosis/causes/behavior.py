@@ -1,7 +1,7 @@
 """Causes that show when a runtime is asked again: the same, in another company, at another size."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from keras_pe.export.parity.diagnosis.causes.agreeing_sizes import (
     neighbors,
     sizes_taken,
 )
-from keras_pe.export.parity.diagnosis.probe import Probe, distance
-from keras_pe.export.results import CaseResult, Cause, Finding, RunStatus
+from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe, distance
+from keras_pe.export.results import Array, CaseResult, Cause, Finding, RunStatus
 from keras_pe.export.runtimes.runtime import Arrays
 
 
@@ -37,8 +37,26 @@ def non_determinism(probe: Probe) -> Iterator[Finding]:
         apart = max((distance(one[name], two[name]) for name in one if name in two), default=0.0)
         allowed = max((c.tolerance for c in result.comparisons), default=0.0)
         if apart > allowed:
-            yield Finding(Cause.NON_DETERMINISM, f"The same input twice gives outputs that are {apart:.1e} apart.")
+            text = f"The same input twice gives outputs that are {apart:.1e} apart."
+            yield Finding(Cause.NON_DETERMINISM, text, _first_that_shakes(probe, inputs))
         return
+
+
+def _first_that_shakes(probe: Probe, inputs: Mapping[str, Array]) -> str | None:
+    """Returns the first layer at fault that computes another output each time; None where that does not show."""
+    shown = [fault for fault in probe.faults if fault.tensor is not None]
+    if not shown:
+        return None
+    try:
+        one, two = (probe.runner.intermediates(inputs, {}) for _ in range(2))
+    except FAILURES as error:
+        probe.note("the inside of the artifact twice", error)
+        return None
+    for fault in shown:
+        name = str(fault.tensor)
+        if name in one and name in two and distance(one[name], two[name]) > fault.tolerance:
+            return fault.layer
+    return None
 
 
 def frozen_state(probe: Probe) -> Iterator[Finding]:

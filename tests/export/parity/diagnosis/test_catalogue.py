@@ -139,7 +139,7 @@ ONNX_FAULTS = [
     Fault("another dtype", _surgery(_other_dtype), "other dtype"),
     Fault("an output with its axes turned", _surgery(_turned_output), "transposed axes"),
     Fault("a normalization over the batch", _surgery(_batch_mean), "dependence on the batch", "norm"),
-    Fault("a random operator", _surgery(lambda s: s.inside("mix", noise)), "non-determinism"),
+    Fault("a random operator", _surgery(lambda s: s.inside("mix", noise)), "non-determinism", "mix"),
     Fault("an operator that no runtime has", _surgery(_foreign_operator), "not loaded"),
 ]  # fmt: skip
 
