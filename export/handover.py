@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from keras_pe.conventions.keras_hub_models import convert_keras_hub, is_converted
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.comparison.faults import describe_faults, find_faults
@@ -80,7 +81,9 @@ def export_elsewhere(export_here: Callable[[Request], Artifact], format: Format,
         given = Request(saved, Path(request.filepath).absolute(), signature)
         modules = registering_modules(saved)
         try:
-            artifact: Artifact = child.ask("export", export_here, format, given, modules, samples, told=request.tell)
+            artifact: Artifact = child.ask(
+                "export", export_here, format, given, modules, is_converted(model), samples, told=request.tell
+            )
         except ProcessDiedError as error:
             raise UnsupportedError(format, model.name, sentence(error)) from None
     return artifact
@@ -99,12 +102,15 @@ class Exporting:
         format: Format,
         request: Request,
         modules: Sequence[str],
+        converted: bool,
         samples: list[tuple[Case, Arrays]],
     ) -> Artifact:
         """Exports the model, if it returns what it returned."""
         for module in modules:
             importlib.import_module(module)
         request = replace(request, model=request.loaded(), progress=note)
+        if converted:
+            convert_keras_hub(request.model)
         _compare(request.model, request.input_signature, samples, format)
         return export_here(request)
 

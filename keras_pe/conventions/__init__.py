@@ -4,6 +4,7 @@ from keras_pe.conventions.catalogue import CONVENTIONS, convention, from_convent
 from keras_pe.conventions.definition import Convention
 from keras_pe.conventions.identification.match import Match, identify
 from keras_pe.conventions.keras_hub import rotary_from_keras_hub
+from keras_pe.conventions.keras_hub_models import convert_keras_hub
 from keras_pe.conventions.permutation import channel_permutation
 from keras_pe.conventions.rotary import RotaryMatch, identify_rotary, permute_rotary_weights
 
@@ -14,6 +15,7 @@ __all__ = [
     "RotaryMatch",
     "channel_permutation",
     "convention",
+    "convert_keras_hub",
     "from_convention",
     "identify",
     "identify_rotary",

@@ -1,9 +1,13 @@
-"""Reads the rotary layers of keras-hub."""
+"""Reads the rotary layers of keras-hub, and the relative biases of its T5."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from keras_pe.layers.relative_position_bias import RelativePositionBias
     from keras_pe.layers.rotary_position_encoding import RotaryPositionEncoding
+
+# Those of ESM and others are called with other arguments.
+_ROTARY = ("RotaryEmbedding", "LlamaRotaryEmbedding", "Phi3SuScaledRotaryEmbedding")
 
 
 def rotary_from_keras_hub(layer: Any, **kwargs: Any) -> "RotaryPositionEncoding":
@@ -28,8 +32,11 @@ def rotary_from_keras_hub(layer: Any, **kwargs: Any) -> "RotaryPositionEncoding"
     """
     from keras_pe.layers.rotary_position_encoding import RotaryPositionEncoding
 
-    if "RotaryEmbedding" not in {each.__name__ for each in type(layer).__mro__} or not hasattr(layer, "max_wavelength"):
-        raise TypeError(f"`layer` must be a RotaryEmbedding of keras-hub. Received: {type(layer).__name__}.")
+    if type(layer).__name__ not in _ROTARY or not hasattr(layer, "max_wavelength"):
+        raise TypeError(
+            "`layer` must be a RotaryEmbedding of keras-hub, or Llama's or Phi-3's own. "
+            f"Received: {type(layer).__name__}."
+        )
     if layer.denominator_dim is not None:
         raise ValueError(
             "`denominator_dim` must be None: its rates are those of a wider head, `max_wavelength ** (channels / "
@@ -43,6 +50,30 @@ def rotary_from_keras_hub(layer: Any, **kwargs: Any) -> "RotaryPositionEncoding"
         "dtype": layer.dtype_policy,
     }
     return RotaryPositionEncoding(**{**read, **kwargs})
+
+
+def bias_from_keras_hub(attention: Any) -> "RelativePositionBias":
+    """Returns the layer that gives the relative biases of T5's attention, from the very same weights.
+
+    Args:
+        attention: A built `T5MultiHeadAttention` of keras-hub that has biases of its own: the first of a stack.
+
+    Source:
+        keras-hub 0.32.0, models/t5/t5_multi_head_attention.py.
+    """
+    from keras_pe.layers.relative_position_bias import RelativePositionBias
+
+    class OfAttention(RelativePositionBias):
+        def build(self, queries_shape: Any) -> None:
+            self._table = attention.relative_attention_bias
+
+    return OfAttention(
+        attention.num_heads,
+        num_buckets=attention.relative_attention_buckets,
+        max_distance=attention.relative_attention_max_distance,
+        bidirectional=not attention.is_decoder,
+        dtype=attention.dtype_policy,
+    )
 
 
 def _scaling(layer: Any) -> dict[str, Any] | None:

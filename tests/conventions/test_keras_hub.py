@@ -1,6 +1,6 @@
 """The rotary layers of keras-hub's models, and the layer made of each: the same outputs where keras-hub is right."""
 
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -10,7 +10,8 @@ import pytest
 from keras import ops
 from keras_hub.layers import RotaryEmbedding
 
-from keras_pe.conventions import rotary_from_keras_hub
+from keras_pe import RelativePositionBias
+from keras_pe.conventions import convert_keras_hub, rotary_from_keras_hub
 
 SIZES = {"vocabulary_size": 20, "num_layers": 1, "hidden_dim": 32, "intermediate_dim": 16, "num_key_value_heads": 1}
 BACKBONES = {
@@ -34,21 +35,13 @@ BACKBONES = {
 }  # fmt: skip
 
 
-def rotary_layers(owner: Any, seen: set[int]) -> Iterator[Any]:
-    """Returns the rotary layers that a layer holds, its inner layers' too."""
-    for each in vars(owner).values():
-        if isinstance(each, keras.layers.Layer) and id(each) not in seen:
-            seen.add(id(each))
-            if isinstance(each, RotaryEmbedding):
-                yield each
-            else:
-                yield from rotary_layers(each, seen)
+def rotary_layers(model: Any) -> list[Any]:
+    return [each for each in model._flatten_layers() if isinstance(each, RotaryEmbedding)]
 
 
 @pytest.mark.parametrize("name", BACKBONES)
 def test_the_layer_made_of_a_models_own_turns_as_it_does(name: str) -> None:
-    model, seen = BACKBONES[name](keras_hub.models), set()
-    found = [each for layer in model.layers for each in rotary_layers(layer, seen)]
+    found = rotary_layers(BACKBONES[name](keras_hub.models))
     assert found
     x = np.random.default_rng(0).uniform(-1, 1, size=(2, 12, 3, 16)).astype("float32")
     for theirs in found:
@@ -72,3 +65,52 @@ def test_yarn_and_linear_are_read_and_what_is_wrong_there_is_refused() -> None:
         rotary_from_keras_hub(RotaryEmbedding(rope_type="dynamic", scaling_factor=2.0))
     with pytest.raises(TypeError, match="must be a RotaryEmbedding"):
         rotary_from_keras_hub(keras.layers.Dense(2))
+
+
+TOKENS = {"token_ids": np.arange(12).reshape(1, 12) % 20, "padding_mask": np.ones((1, 12), "int32")}
+
+
+@pytest.mark.parametrize("name", ["Llama", pytest.param("Phi-3 of long texts", marks=pytest.mark.slow)])
+def test_a_model_that_is_built_and_compiled_turns_by_this_packages_layers(name: str, tmp_path: Path) -> None:
+    model = BACKBONES[name](keras_hub.models)
+    expected = model.predict(TOKENS, verbose=0)
+    model.save_weights(tmp_path / "before.weights.h5")
+    (ours,) = convert_keras_hub(model)
+    assert convert_keras_hub(model) == []
+    np.testing.assert_allclose(model.predict(TOKENS, verbose=0), expected, atol=1e-5)
+    assert ours.built
+    assert ours in model._flatten_layers()
+    model.load_weights(tmp_path / "before.weights.h5")
+    # What Keras compiled of keras-hub's rotation is compiled anew.
+    ours.call = lambda inputs, **arguments: 0.0 * inputs
+    model.predict_function = None
+    assert np.abs(model.predict(TOKENS, verbose=0) - expected).max() > 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of masks that its attention does not pass on
+def test_biases_of_t5_stay_the_weights_of_its_attention() -> None:
+    model = keras_hub.models.T5Backbone(20, num_layers=1, num_heads=2, hidden_dim=16, intermediate_dim=16)
+    paths = [each.path for each in model.trainable_variables]
+    attention = model.decoder_transformer_layers[0].self_attention
+    expected = [attention.compute_bias(3, 200, start) for start in (0, 150)]
+    of_encoder, ours = convert_keras_hub(model)
+    assert isinstance(ours, RelativePositionBias)
+    assert (of_encoder.bidirectional, ours.bidirectional) == (True, False)
+    for start, theirs in zip((0, 150), expected, strict=True):
+        np.testing.assert_array_equal(attention.compute_bias(3, 200, start), theirs)
+    attention.relative_attention_bias.assign(np.ones((32, 2)))
+    assert ops.convert_to_numpy(attention.compute_bias(3, 4)).min() == 1.0
+    assert [each.path for each in model.trainable_variables] == paths
+
+
+def test_a_model_with_a_rotation_of_another_kind_is_refused_and_left_as_it_is() -> None:
+    class Other(RotaryEmbedding):
+        pass
+
+    inputs = keras.Input((4, 8))
+    right = RotaryEmbedding()
+    model = keras.Model(inputs, Other()(right(inputs)))
+    with pytest.raises(TypeError, match=r"or Phi-3's own\. Received: Other"):
+        convert_keras_hub(model)
+    assert not hasattr(right, "exact")

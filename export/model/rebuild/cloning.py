@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from keras_pe.conventions.keras_hub_models import convert_keras_hub, is_converted
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.watch.keras_internals import all_layers, named_functions
 
@@ -78,6 +79,8 @@ def clone_with(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
                 again = keras.saving.deserialize_keras_object(config)
             if not again.built:
                 again.build_from_config(model.get_build_config())
+            if is_converted(model):
+                convert_keras_hub(again)
     except Exception as error:  # any layer's constructor may refuse
         raise ValueError(f"{model.name!r} cannot be made again from its configuration: {first_line(error)}.") from error
     if [v.shape for v in again.variables] != [v.shape for v in model.variables]:
