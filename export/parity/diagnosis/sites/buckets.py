@@ -1,5 +1,6 @@
 """A relative bias that looks some distances up in other buckets: which ones is read off the artifact's numbers."""
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -25,7 +26,7 @@ def other_buckets(fault: LayerFault) -> Edits:
     if not isinstance(layer, keras_pe.RelativePositionBias) or fault.actual is None:
         return
     farthest = layer.max_distance
-    meant = relative_buckets(layer.rule, layer.num_buckets, farthest, bidirectional=layer.bidirectional)
+    meant = _buckets_of(layer)
     (weights,) = layer.get_weights()
     rows = _rows_of_distances(fault, len(meant))
     is_off = np.abs(fault.actual - fault.expected).max(axis=1) > fault.tolerance
@@ -35,8 +36,27 @@ def other_buckets(fault: LayerFault) -> Edits:
         found[row] = np.argmin(np.abs(weights - shown).max(axis=-1))
     moved = np.flatnonzero(found != meant)
     if 0 < len(moved) <= _MOST:
-        said = [f"distance {row - farthest} in bucket {found[row]} instead of {meant[row]}" for row in moved[:_SHOWN]]
+        said = [_said(row - farthest, found[row], meant[row]) for row in moved[:_SHOWN]]
         yield Edit(Cause.OTHER_BUCKET, f"with {', '.join(said)}", partial(_with, {"_buckets": _table(found)}))
+
+
+def neighboring_buckets(layer: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields what is said of one distance in the bucket before or after its own, and the table of a layer with it."""
+    meant = _buckets_of(layer)
+    for row in sorted(range(len(meant)), key=lambda row: abs(row - layer.max_distance)):
+        for bucket in (meant[row] - 1, meant[row] + 1):
+            if 0 <= bucket <= meant.max():
+                found = meant.copy()
+                found[row] = bucket
+                yield f"with {_said(row - layer.max_distance, bucket, meant[row])}", {"_buckets": _table(found)}
+
+
+def _said(distance: int, bucket: int, meant: int) -> str:
+    return f"distance {distance} in bucket {bucket} instead of {meant}"
+
+
+def _buckets_of(layer: Any) -> npt.NDArray[np.int32]:
+    return relative_buckets(layer.rule, layer.num_buckets, layer.max_distance, bidirectional=layer.bidirectional)
 
 
 def _rows_of_distances(fault: LayerFault, count: int) -> npt.NDArray[np.intp]:

@@ -1,6 +1,6 @@
 """A rotary encoding with other pairs, positions or rates: an offset, or a table's end, is read off the numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, get_args
 
@@ -24,43 +24,53 @@ def other_rotations(fault: LayerFault) -> Edits:
     layer = fault.call.layer
     if not isinstance(layer, keras_pe.RotaryPositionEncoding) or fault.actual is None:
         return
-    for layout in get_args(RotaryLayout):
-        said = f"with layout={layout!r} instead of {layer.layout!r}"
-        yield _changed(Cause.WRONG_LAYOUT, said, layout=layout)
-    scaling = layer.scaling
-    if scaling is not None:
-        factor = "" if scaling.get("factor") is None else f", factor {scaling['factor']:g},"
-        yield _changed(Cause.MISSING_SCALING, f"without its scaling {scaling['rope_type']!r}{factor}", scaling=None)
-    may_change = scaling is not None and scaling["rope_type"] == "longrope"  # its rates, from call to call
-    if len(layer.sequence_axis) == 1 and not layer.sections and not may_change:
-        yield from _of_one_axis(fault)
-
-
-def _of_one_axis(fault: LayerFault) -> Edits:
-    layer = fault.call.layer
-    channels = layer.rotary_dim or fault.expected.shape[layer.feature_axis]
-    meant = rope_timescales(
-        channels=channels, rope_theta=layer.base, **{"rope_type": "default", **(layer.scaling or {})}
-    )
-    if np.isfinite(meant.timescales).all() and meant.growth is None:
-        if meant.attention_factor != 1.0:
-            said = f"without the factor {meant.attention_factor:.6g} of its scaling"
-            plain = RopeScaling(meant.timescales)
-            yield _changed(Cause.MISSING_SCALING, said, scaling=plain.parameters(layer.base))
-        for dtype in ("bfloat16", "float16"):
-            rounded = RopeScaling(1.0 / _rounded(1.0 / meant.timescales, dtype), meant.attention_factor)
-            if np.isfinite(rounded.timescales).all():
-                said = f"with rates rounded to {dtype}"
-                yield _changed(Cause.ROUNDED_RATES, said, scaling=rounded.parameters(layer.base))
-    if offset := _offset(fault, 1.0 / meant.timescales):
+    for cause, said, change in other_rotary_arguments(layer):
+        yield Edit(cause, said, partial(with_attributes, change=change))
+    if not _is_of_one_axis(layer):
+        return
+    if offset := _offset(fault, 1.0 / _scaling_of(layer).timescales):
         yield Edit(Cause.START_INDEX_OFF, f"with positions offset by {offset}", partial(_moved, offset))
     if last := _last_of_table(fault):
         said = f"with each position beyond {last} taken for {last}"
         yield Edit(Cause.CLAMPED_TABLE, said, partial(_ended, last))
 
 
-def _changed(cause: Cause, said: str, **change: Any) -> Edit:
-    return Edit(cause, said, partial(with_attributes, change=change))
+def other_rotary_arguments(layer: Any) -> Iterator[tuple[Cause, str, dict[str, Any]]]:
+    """Yields a cause, what is said of it, and arguments that a rotary layer may have been exported with instead."""
+    for layout in get_args(RotaryLayout):
+        if layout != layer.layout:
+            yield Cause.WRONG_LAYOUT, f"with layout={layout!r} instead of {layer.layout!r}", {"layout": layout}
+    scaling = layer.scaling
+    if scaling is not None:
+        factor = "" if scaling.get("factor") is None else f", factor {scaling['factor']:g},"
+        said = f"without its scaling {scaling['rope_type']!r}{factor}"
+        yield Cause.MISSING_SCALING, said, {"scaling": None}
+    if not _is_of_one_axis(layer):
+        return
+    meant = _scaling_of(layer)
+    if not np.isfinite(meant.timescales).all() or meant.growth is not None:
+        return
+    if meant.attention_factor != 1.0:
+        said = f"without the factor {meant.attention_factor:.6g} of its scaling"
+        yield Cause.MISSING_SCALING, said, {"scaling": RopeScaling(meant.timescales).parameters(layer.base)}
+    for dtype in ("bfloat16", "float16"):
+        rounded = RopeScaling(1.0 / _rounded(1.0 / meant.timescales, dtype), meant.attention_factor)
+        if np.isfinite(rounded.timescales).all():
+            said = f"with rates rounded to {dtype}"
+            yield Cause.ROUNDED_RATES, said, {"scaling": rounded.parameters(layer.base)}
+
+
+def _is_of_one_axis(layer: Any) -> bool:
+    """Whether one sequence of positions turns all pairs, at rates that are the same in every call."""
+    may_change = layer.scaling is not None and layer.scaling["rope_type"] == "longrope"
+    return len(layer.sequence_axis) == 1 and not layer.sections and not may_change
+
+
+def _scaling_of(layer: Any) -> RopeScaling:
+    channels = layer.rotary_dim or layer.input_spec.axes[layer.feature_axis]
+    return rope_timescales(
+        channels=channels, rope_theta=layer.base, **{"rope_type": "default", **(layer.scaling or {})}
+    )
 
 
 def _rounded(values: npt.NDArray[np.float64], dtype: str) -> npt.NDArray[np.float64]:
