@@ -73,11 +73,16 @@ class HeadAxes(NamedTuple):
 
     def channels_last(self, x: Any) -> Any:
         """Returns inputs with their channels last."""
-        return x if self._has_channels_last(x) else ops.moveaxis(x, self.feature, -1)
+        return x if self._has_channels_last(x) else ops.moveaxis(x, *self._ends(x))
 
     def channels_back(self, x: Any) -> Any:
         """Returns what has its channels last as inputs have them."""
-        return x if self._has_channels_last(x) else ops.moveaxis(x, -1, self.feature)
+        return x if self._has_channels_last(x) else ops.moveaxis(x, *reversed(self._ends(x)))
+
+    def _ends(self, x: Any) -> tuple[int, int]:
+        """Returns the axis of the channels and the last one: PyTorch's exporter to ONNX writes a -1 into its file."""
+        rank = len(x.shape)
+        return self.feature % rank, rank - 1
 
     def _has_channels_last(self, x: Any) -> bool:
         return self.feature in (-1, len(x.shape) - 1)

@@ -80,4 +80,5 @@ class RelativePositionBias(RelativeLayer):
         rows = ops.clip(distances, -self.max_distance, self.max_distance) + self.max_distance
         # Few rows by many distances: the table is laid out by distance first, so that one lookup is left.
         table = take(ops.convert_to_tensor(self._table), self._buckets.tensor())
-        return ops.moveaxis(take(table, rows), -1, 1)
+        # Not by moveaxis(-1): PyTorch's exporter to ONNX writes the -1 into the file, which nothing loads.
+        return ops.transpose(take(table, rows), (0, 3, 1, 2))
