@@ -26,7 +26,7 @@ def other_rotations(fault: LayerFault) -> Edits:
         return
     for cause, said, change in other_rotary_arguments(layer):
         yield Edit(cause, said, partial(with_attributes, change=change))
-    if not _is_of_one_axis(layer):
+    if not is_of_one_axis(layer):
         return
     if offset := _offset(fault, 1.0 / _scaling_of(layer).timescales):
         yield Edit(Cause.START_INDEX_OFF, f"with positions offset by {offset}", partial(_moved, offset))
@@ -45,7 +45,7 @@ def other_rotary_arguments(layer: Any) -> Iterator[tuple[Cause, str, dict[str, A
         factor = "" if scaling.get("factor") is None else f", factor {scaling['factor']:g},"
         said = f"without its scaling {scaling['rope_type']!r}{factor}"
         yield Cause.MISSING_SCALING, said, {"scaling": None}
-    if not _is_of_one_axis(layer):
+    if not is_of_one_axis(layer):
         return
     meant = _scaling_of(layer)
     if not np.isfinite(meant.timescales).all() or meant.growth is not None:
@@ -60,7 +60,7 @@ def other_rotary_arguments(layer: Any) -> Iterator[tuple[Cause, str, dict[str, A
             yield Cause.ROUNDED_RATES, said, {"scaling": rounded.parameters(layer.base)}
 
 
-def _is_of_one_axis(layer: Any) -> bool:
+def is_of_one_axis(layer: Any) -> bool:
     """Whether one sequence of positions turns all pairs, at rates that are the same in every call."""
     may_change = layer.scaling is not None and layer.scaling["rope_type"] == "longrope"
     return len(layer.sequence_axis) == 1 and not layer.sections and not may_change
@@ -113,7 +113,11 @@ def _last_of_table(fault: LayerFault) -> int | None:
 
 def _positions(fault: LayerFault) -> npt.NDArray[np.int64]:
     """Returns the positions of a call, `(batch or 1, length)`."""
-    arguments, length = given(fault), fault.expected.shape[fault.call.layer.sequence_axis[0]]
+    return positions_of(given(fault), fault.expected.shape[fault.call.layer.sequence_axis[0]])
+
+
+def positions_of(arguments: Mapping[str, Any], length: int) -> npt.NDArray[np.int64]:
+    """Returns the positions that a rotary layer is called with by these arguments, `(batch or 1, length)`."""
     listed, start = (_array(arguments.get(name)) for name in ("positions", "start_index"))
     positions = np.arange(length) if listed is None else listed
     positions = positions if start is None else positions + start.reshape(-1, 1)
