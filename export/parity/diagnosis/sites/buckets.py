@@ -1,6 +1,5 @@
 """A relative bias that looks some distances up in other buckets: which ones is read off the artifact's numbers."""
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -23,7 +22,10 @@ def other_buckets(fault: LayerFault) -> Edits:
     import keras_pe
 
     layer = fault.call.layer
-    if not isinstance(layer, keras_pe.RelativePositionBias) or fault.actual is None:
+    if not isinstance(layer, keras_pe.RelativePositionBias):
+        return
+    if fault.actual is None:
+        yield from _neighboring_buckets(layer)
         return
     farthest = layer.max_distance
     meant = _buckets_of(layer)
@@ -40,15 +42,16 @@ def other_buckets(fault: LayerFault) -> Edits:
         yield Edit(Cause.OTHER_BUCKET, f"with {', '.join(said)}", partial(_with, {"_buckets": _table(found)}))
 
 
-def neighboring_buckets(layer: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields what is said of one distance in the bucket before or after its own, and the table of a layer with it."""
+def _neighboring_buckets(layer: Any) -> Edits:
+    """Yields the bias with one distance in the bucket before or after its own, near distances first."""
     meant = _buckets_of(layer)
     for row in sorted(range(len(meant)), key=lambda row: abs(row - layer.max_distance)):
         for bucket in (meant[row] - 1, meant[row] + 1):
             if 0 <= bucket <= meant.max():
                 found = meant.copy()
                 found[row] = bucket
-                yield f"with {_said(row - layer.max_distance, bucket, meant[row])}", {"_buckets": _table(found)}
+                said = f"with {_said(row - layer.max_distance, bucket, meant[row])}"
+                yield Edit(Cause.OTHER_BUCKET, said, partial(_with, {"_buckets": _table(found)}))
 
 
 def _said(distance: int, bucket: int, meant: int) -> str:

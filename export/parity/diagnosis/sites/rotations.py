@@ -14,7 +14,8 @@ from keras_pe.export.results import Array, Cause
 from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.rope_scalings import RopeScaling, rope_timescales
 
-_FARTHEST = 8192  # offset that is looked for
+_FARTHEST = 8192  # offset that is looked for where the rotated channels can be seen
+_NEAR = [k for size in range(1, 5) for k in (size, -size)]  # those that are tried elsewhere
 
 
 def other_rotations(fault: LayerFault) -> Edits:
@@ -22,20 +23,23 @@ def other_rotations(fault: LayerFault) -> Edits:
     import keras_pe
 
     layer = fault.call.layer
-    if not isinstance(layer, keras_pe.RotaryPositionEncoding) or fault.actual is None:
+    if not isinstance(layer, keras_pe.RotaryPositionEncoding):
         return
-    for cause, said, change in other_rotary_arguments(layer):
+    for cause, said, change in _other_arguments(layer):
         yield Edit(cause, said, partial(with_attributes, change=change))
-    if not is_of_one_axis(layer):
+    if not _is_of_one_axis(layer):
         return
-    if offset := _offset(fault, 1.0 / _scaling_of(layer).timescales):
-        yield Edit(Cause.START_INDEX_OFF, f"with positions offset by {offset}", partial(_moved, offset))
-    if last := _last_of_table(fault):
-        said = f"with each position beyond {last} taken for {last}"
-        yield Edit(Cause.CLAMPED_TABLE, said, partial(_ended, last))
+    is_shown = fault.actual is not None
+    for offset in [_offset(fault, 1.0 / _scaling_of(layer).timescales)] if is_shown else _NEAR:
+        if offset:
+            yield Edit(Cause.START_INDEX_OFF, f"with positions offset by {offset}", partial(_moved, offset))
+    for last in [_last_of_table(fault)] if is_shown else _lasts(fault):
+        if last:
+            said = f"with each position beyond {last} taken for {last}"
+            yield Edit(Cause.CLAMPED_TABLE, said, partial(_ended, last))
 
 
-def other_rotary_arguments(layer: Any) -> Iterator[tuple[Cause, str, dict[str, Any]]]:
+def _other_arguments(layer: Any) -> Iterator[tuple[Cause, str, dict[str, Any]]]:
     """Yields a cause, what is said of it, and arguments that a rotary layer may have been exported with instead."""
     for layout in get_args(RotaryLayout):
         if layout != layer.layout:
@@ -45,7 +49,7 @@ def other_rotary_arguments(layer: Any) -> Iterator[tuple[Cause, str, dict[str, A
         factor = "" if scaling.get("factor") is None else f", factor {scaling['factor']:g},"
         said = f"without its scaling {scaling['rope_type']!r}{factor}"
         yield Cause.MISSING_SCALING, said, {"scaling": None}
-    if not is_of_one_axis(layer):
+    if not _is_of_one_axis(layer):
         return
     meant = _scaling_of(layer)
     if not np.isfinite(meant.timescales).all() or meant.growth is not None:
@@ -60,7 +64,7 @@ def other_rotary_arguments(layer: Any) -> Iterator[tuple[Cause, str, dict[str, A
             yield Cause.ROUNDED_RATES, said, {"scaling": rounded.parameters(layer.base)}
 
 
-def is_of_one_axis(layer: Any) -> bool:
+def _is_of_one_axis(layer: Any) -> bool:
     """Whether one sequence of positions turns all pairs, at rates that are the same in every call."""
     may_change = layer.scaling is not None and layer.scaling["rope_type"] == "longrope"
     return len(layer.sequence_axis) == 1 and not layer.sections and not may_change
@@ -111,13 +115,15 @@ def _last_of_table(fault: LayerFault) -> int | None:
     return int(positions[is_wrong].min()) - 1 if is_wrong.any() else None
 
 
+def _lasts(fault: LayerFault) -> list[int]:
+    """Returns where a table may end: after few positions, or after a power of two."""
+    length = fault.expected.shape[fault.call.layer.sequence_axis[0]]
+    return [last for last in (*range(1, 16), *(2**k - 1 for k in range(5, 18))) if last < length - 1]
+
+
 def _positions(fault: LayerFault) -> npt.NDArray[np.int64]:
     """Returns the positions of a call, `(batch or 1, length)`."""
-    return positions_of(given(fault), fault.expected.shape[fault.call.layer.sequence_axis[0]])
-
-
-def positions_of(arguments: Mapping[str, Any], length: int) -> npt.NDArray[np.int64]:
-    """Returns the positions that a rotary layer is called with by these arguments, `(batch or 1, length)`."""
+    arguments, length = given(fault), fault.expected.shape[fault.call.layer.sequence_axis[0]]
     listed, start = (_array(arguments.get(name)) for name in ("positions", "start_index"))
     positions = np.arange(length) if listed is None else listed
     positions = positions if start is None else positions + start.reshape(-1, 1)
