@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 import urllib.error
 import urllib.request
 from typing import Any
@@ -78,10 +79,11 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 
-# What NumPy's names for arrays stand for, and Python shows in a signature.
+# What Python shows in a signature, and what people know it by.
 _NAMES = {
+    r"<factory>": "...",
     r"[\w.]*_?Buffer \| .*?_NestedSequence\[complex \| bytes \| str\]": "ArrayLike",
-    r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.dtype\[(?:typing\.)?Any\]\]": "numpy.ndarray",
+    r"~?numpy\.ndarray\[tuple\[~?typing\.Any, \.\.\.\], ~?numpy\.dtype\[[^]]*\]\]": "numpy.ndarray",
 }
 
 
@@ -90,14 +92,18 @@ def _read_sections(app: Any, what: str, name: str, found: Any, options: Any, lin
     lines[:] = ["Keyword Args:" if line == "Args (by name alone):" else line for line in lines]
 
 
-def _name_arrays(app: Any, what: str, name: str, found: Any, options: Any, given: str, returned: str) -> Any:
-    """Writes NumPy's types by the names that people know: a signature would show all that they stand for."""
+def _read_signature(app: Any, what: str, name: str, found: Any, options: Any, given: str, returned: str) -> Any:
+    """Writes types by the names that people know, and constants by their values."""
+
+    def value(constant: re.Match[str]) -> str:
+        return f"= {getattr(sys.modules[found.__module__], constant[1])!r}"
+
     for shown, known in _NAMES.items():
         given, returned = (text and re.sub(shown, known, text) for text in (given, returned))
-    return given, returned
+    return given and re.sub(r"= ([A-Z][A-Z_]+)\b", value, given), returned
 
 
 def setup(app: Any) -> None:
     """Registers what is above; sections are read before napoleon does."""
-    app.connect("autodoc-process-signature", _name_arrays)
+    app.connect("autodoc-process-signature", _read_signature)
     app.connect("autodoc-process-docstring", _read_sections, priority=400)

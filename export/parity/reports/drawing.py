@@ -59,8 +59,9 @@ def draw(picture: Picture) -> str:
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.add_subplot()
-        _set_scale(axes.xaxis, picture.x, axes.set_xlim, _values(picture, "x"))
-        _set_scale(axes.yaxis, picture.y, axes.set_ylim, _values(picture, "y"))
+        ticks = 4 if picture.y.names else 6  # names take the room of two
+        _set_scale(axes.xaxis, picture.x, axes.set_xlim, _values(picture, "x"), ticks)
+        _set_scale(axes.yaxis, picture.y, axes.set_ylim, _values(picture, "y"), ticks)
         for each in picture.content:
             _draw_steps(axes, each) if isinstance(each, Steps) else _draw_points(axes, each)
         for limit in picture.limits:
@@ -82,7 +83,7 @@ def _values(picture: Picture, axis: str) -> list[float]:
     return found
 
 
-def _set_scale(axis: Any, given: PictureAxis, set_limits: Any, values: list[float]) -> None:
+def _set_scale(axis: Any, given: PictureAxis, set_limits: Any, values: list[float], ticks: int) -> None:
     """Gives an axis its label, its ends and its ticks."""
     axis.set_label_text(given.label)
     shown = [min(max(value, _LEAST), _MOST) for value in values if 0 < value < math.inf]
@@ -91,13 +92,13 @@ def _set_scale(axis: Any, given: PictureAxis, set_limits: Any, values: list[floa
         set_limits(len(given.names) - 0.4, -0.6)
     elif given.scale == "linear":
         set_limits(min(values), max(values))
-        axis.set_major_locator(MaxNLocator(6, integer=True))
+        axis.set_major_locator(MaxNLocator(ticks, integer=True))
     else:
         counts = given.scale == "count"
         axis.axes.set(**{f"{axis.axis_name}scale": "log"})
         low, high = (min(shown), max(shown)) if shown else (1e-9, 1.0)
         set_limits(*((0.5, 2 * high) if counts else (low / 3, high * 3)))
-        axis.set_major_locator(LogLocator(numticks=6))
+        axis.set_major_locator(LogLocator(numticks=ticks))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if counts else f"{value:.0e}"))
         axis.set_minor_locator(NullLocator())
 

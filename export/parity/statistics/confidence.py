@@ -42,10 +42,10 @@ def upper_bound(events: int, trials: int, confidence: float = 0.95) -> float:
 def rate(value: float) -> str:
     """Returns a share as a count in a round number, such as "3 in a million": two digits, rounded up."""
     for size, name in ((100, "a hundred"), (10_000, "10,000"), (1_000_000, "a million"), (10**9, "a billion")):
-        count = value * size
-        if count >= 0.995:
-            step = 10.0 ** (math.floor(math.log10(count)) - 1)
-            return f"{math.ceil(count / step - 1e-9) * step:g} in {name}"
+        step = 10.0 ** (math.floor(math.log10(value * size)) - 1)
+        count = math.ceil(value * size / step - 1e-9) * step
+        if count > 0.999:  # one, and what the product makes of it
+            return f"{count:g} in {name}"
     return f"{value:.1e}"
 
 

@@ -38,6 +38,7 @@ def test_of_a_long_row_the_values_are_shown_that_differ() -> None:
 
 def test_a_rate_is_a_count_in_a_round_number_rounded_up() -> None:
     assert [rate(value) for value in (0.5, 2.996e-3, 3e-6)] == ["50 in a hundred", "30 in 10,000", "3 in a million"]
+    assert [rate(value) for value in (0.00994, 0.0099)] == ["1 in a hundred", "99 in 10,000"]
 
 
 def test_where_every_row_fails_no_bound_is_said() -> None:
