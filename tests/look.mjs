@@ -1,5 +1,6 @@
 // Looks at pages in Chromium, at 1280 and 400 pixels, light and dark: node look.mjs CHROMIUM MODULES PICTURES PAGE...
-// Prints a JSON list of what is wrong: what axe-core finds, pages that scroll sideways, letters below 9 pixels.
+// Prints a JSON list of what is wrong: what axe-core finds, pages that scroll sideways, letters below 9 pixels or over each
+// other.
 // PICTURES is a folder for a picture of each, or empty.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -19,6 +20,15 @@ function measure(smallest) {
     const { a, b } = text.getScreenCTM();
     const size = parseFloat(getComputedStyle(text).fontSize) * Math.hypot(a, b); // also of a text that is turned
     if (text.checkVisibility() && size < smallest) found.push(`letters of ${size.toFixed(1)} pixels: ${text.textContent}`);
+  }
+  for (const picture of document.querySelectorAll("svg")) {
+    const texts = [...picture.querySelectorAll("text")].filter((text) => text.checkVisibility());
+    const boxes = texts.map((text) => text.getBoundingClientRect());
+    boxes.forEach((one, i) => boxes.slice(0, i).forEach((other, j) => {
+      const across = Math.min(one.right, other.right) - Math.max(one.left, other.left);
+      const down = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
+      if (across > 1 && down > 4) found.push(`letters over each other: ${texts[i].textContent} and ${texts[j].textContent}`);
+    }));
   }
   return found.slice(0, 5);
 }

@@ -11,6 +11,7 @@ const page = createContext({
   DOCUMENTATION_OPTIONS: {},
   SPHINX_HIGHLIGHT_ENABLED: false,
   URLSearchParams,
+  _: (text) => text, // as the site does where it is in English
   _ready() {},
 });
 page.window = page;

@@ -19,6 +19,12 @@ from tests.source_tree import ROOT
 
 QUESTIONS = {
     "add positions to my model": "how-to/add-positions",
+    "which encoding to choose": "how-to/choose-an-encoding",
+    "long contexts": "how-to/long-contexts",
+    "RoPE scaling YaRN": "how-to/long-contexts",
+    "what is in the file": "how-to/what-a-file-is-made-of",
+    "operators of a file": "how-to/what-a-file-is-made-of",
+    "port rotary weights": "how-to/port-rotary-weights",
     "images or video": "how-to/images-and-video",
     "class token": "how-to/class-tokens",
     "decoder with a cache and a start": "how-to/decoder-with-a-cache",
@@ -85,6 +91,11 @@ class Links(HTMLParser):
         self.links += [given[name] or "" for name in ("href", "src") if name in given]
 
 
+def test_every_how_to_has_a_question_that_leads_to_it() -> None:
+    pages = {f"how-to/{path.stem}" for path in (ROOT / "docs" / "how-to").glob("*.md")}
+    assert set(QUESTIONS.values()) == pages - {"how-to/index"}
+
+
 @pytest.mark.slow
 def test_every_link_inside_the_site_leads_somewhere(site: Path) -> None:
     pages = {path: Links(path) for path in site.rglob("*.html") if "_static" not in path.parts}
@@ -141,6 +152,7 @@ def test_a_browser_finds_nothing_wrong_with_the_pages_that_differ_in_form(site: 
 
 
 @pytest.mark.exhaustive
+@pytest.mark.timeout(1800)
 def test_a_browser_finds_nothing_wrong_with_any_page(site: Path) -> None:
     assert look(path for path in sorted(site.rglob("*.html")) if "_static" not in path.parts) == []
 

@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+from keras_pe.export.parity.reports.document import Picture, PictureAxis, Points
+from keras_pe.export.parity.reports.drawing import draw
 from tests.export.parity.presentation.samples import ALL, HOSTILE, PASSING
 from tests.export.parity.reports.pages import assert_colors_come_from_the_page
 
@@ -102,3 +104,9 @@ def test_of_a_passing_report_it_is_the_artifact_that_is_open_and_not_the_model_i
     report = dataclasses.replace(PASSING, results=(model, *PASSING.results))
     details = [attributes for tag, attributes in Page(report.render("html")).elements if tag == "details"]
     assert ["open" in attributes for attributes in details] == [False, True, False]
+
+
+def test_beside_long_names_there_is_room_for_four_numbers() -> None:
+    far = Points("allowed", (1e-12, 1.0), (0, 1))
+    picture = Picture("Layers", "", PictureAxis("error", "log"), PictureAxis("", "names", ("a" * 28, "b")), (far,))
+    assert 2 <= len(re.findall(r">1e[+-]\d\d<", draw(picture))) <= 4
