@@ -1,6 +1,6 @@
 """The search for what has become of an array: the simplest relation that leaves nothing but rounding."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -60,7 +60,16 @@ def scaled(one: Array, other: Array, tolerance: float) -> Change | None:
 
 def scaled_by_index(one: Array, other: Array, tolerance: float) -> Change | None:
     """An array times a number for each index of one of its axes."""
-    for axis in range(one.ndim if one.ndim > 1 else 0):
+    return _scaled_along(range(one.ndim if one.ndim > 1 else 0), one, other, tolerance)
+
+
+def scaled_within_rows(one: Array, other: Array, tolerance: float) -> Change | None:
+    """The same of an output, whose first axis is the batch: a number for each of its rows would be no cause."""
+    return _scaled_along(range(1, one.ndim), one, other, tolerance)
+
+
+def _scaled_along(candidates: Iterable[int], one: Array, other: Array, tolerance: float) -> Change | None:
+    for axis in candidates:
         axes = tuple(i for i in range(one.ndim) if i != axis)
         weight = (one * one).sum(axis=axes, keepdims=True)
         factors = (one * other).sum(axis=axes, keepdims=True) / np.where(weight > 0, weight, 1.0)
@@ -152,7 +161,11 @@ OF_WEIGHTS: tuple[Relation, ...] = (
 )
 """Each is simpler than those after it."""
 
-OF_OUTPUTS: tuple[Relation, ...] = (ends_at_row, other_layout, *OF_WEIGHTS)
+OF_OUTPUTS: tuple[Relation, ...] = (
+    ends_at_row,
+    other_layout,
+    *(scaled_within_rows if each is scaled_by_index else each for each in OF_WEIGHTS),
+)
 
 
 def find_change(
