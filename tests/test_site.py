@@ -22,7 +22,6 @@ QUESTIONS = {
     "which encoding to choose": "how-to/choose-an-encoding",
     "long contexts": "how-to/long-contexts",
     "RoPE scaling YaRN": "how-to/long-contexts",
-    "what is in the file": "how-to/what-a-file-is-made-of",
     "operators of a file": "how-to/what-a-file-is-made-of",
     "port rotary weights": "how-to/port-rotary-weights",
     "images or video": "how-to/images-and-video",
