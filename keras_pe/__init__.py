@@ -6,6 +6,7 @@ from keras_pe.conventions import from_convention, identify
 from keras_pe.lazy import lazy_names
 from keras_pe.registration import register_with_keras
 from keras_pe.shifts import shift_matrix
+from keras_pe.signal.coordinates import Coordinates
 from keras_pe.signal.formula import timing_signal
 from keras_pe.signal.rope_scalings import rope_timescales
 from keras_pe.token_positions import positions_from_mask
@@ -14,6 +15,7 @@ from keras_pe.version import __version__
 if TYPE_CHECKING:
     from keras_pe import conventions, export, plots, tensor2tensor
     from keras_pe.layers.alibi_bias import AlibiBias
+    from keras_pe.layers.fourier_features import FourierFeatures
     from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding
     from keras_pe.layers.relative_position_bias import RelativePositionBias
     from keras_pe.layers.relative_position_embedding import RelativePositionEmbedding
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlibiBias",
+    "Coordinates",
+    "FourierFeatures",
     "LearnedPositionEmbedding",
     "RelativePositionBias",
     "RelativePositionEmbedding",
@@ -45,6 +49,7 @@ __all__ = [
 # Those that are imported when they are first asked for, and the module each comes from, or is.
 _LAZY = {
     "AlibiBias": "keras_pe.layers.alibi_bias",
+    "FourierFeatures": "keras_pe.layers.fourier_features",
     "LearnedPositionEmbedding": "keras_pe.layers.learned_position_embedding",
     "RelativePositionBias": "keras_pe.layers.relative_position_bias",
     "RelativePositionEmbedding": "keras_pe.layers.relative_position_embedding",

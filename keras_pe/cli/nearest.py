@@ -35,7 +35,7 @@ def nearest(table: Any) -> Nearest | None:
     values = np.asarray(table, np.float64)
     size = float(np.sqrt(np.mean(values**2)))
     found = []
-    rows = [each for each in CONVENTIONS.values() if each.axes == 1 and each.has(values.shape[1])]
+    rows = [each for each in CONVENTIONS.values() if each.axes == 1 and each.schedule and each.has(values.shape[1])]
     for each in rows if size else ():
         timescales = each.timescales(values.shape[1])
         for start in range(3):

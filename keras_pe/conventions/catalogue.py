@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_pe.conventions.definition import Convention
 from keras_pe.conventions.images import IMAGES
+from keras_pe.conventions.random_features import RANDOM_FEATURES
 from keras_pe.conventions.schedules import (
     last_is_longest,
     multiples_of_pi,
@@ -15,6 +16,7 @@ from keras_pe.conventions.schedules import (
 from keras_pe.conventions.timesteps import TIMESTEPS
 
 if TYPE_CHECKING:
+    from keras_pe.layers.fourier_features import FourierFeatures
     from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding
 
 _TENSOR2TENSOR = "tensor2tensor 1.15.7, layers/common_attention.py, get_timing_signal_1d"
@@ -101,6 +103,7 @@ CONVENTIONS: dict[str, Convention] = {
         ),
         *TIMESTEPS,
         *IMAGES,
+        *RANDOM_FEATURES,
     )
 }
 
@@ -116,22 +119,36 @@ def convention(name: str) -> Convention:
 
 def from_convention(
     name: str, channels: int, /, *, max_timescale: float | None = None, **kwargs: Any
-) -> "SinusoidalPositionEncoding":
+) -> "SinusoidalPositionEncoding | FourierFeatures":
     """Returns the layer that encodes positions as another codebase does.
+
+    It is a `SinusoidalPositionEncoding`, or `FourierFeatures` where the codebase draws a matrix at random: that is to
+    be given, in turns, as `matrix` (`Convention.schedule` is None there).
 
     Args:
         name: One of `keras_pe.conventions.CONVENTIONS`.
         channels: Width of the inputs. Some conventions depend on it in ways that only explicit timescales express.
         max_timescale: The codebase's 10,000, under whatever name it goes there; None for what it has by default.
-        **kwargs: Further arguments of `SinusoidalPositionEncoding`; they win over the convention's. fairseq with
-            another `padding_idx` is `start_index=padding_idx + 1`.
+        **kwargs: Further arguments of the layer; they win over the convention's. fairseq with another `padding_idx` is
+            `start_index=padding_idx + 1`; MAE's table with a row of zeros for its class token is
+            `grid_shape=(14, 14), class_tokens=1`.
 
     Raises:
         ValueError: If the name is unknown, or if the codebase has no signal of this width.
+        TypeError: If a matrix is missing, or given where there is none.
 
     >>> from_convention("fairseq", 512).start_index
     2
     """
+    from keras_pe.layers.fourier_features import FourierFeatures
     from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding
 
-    return SinusoidalPositionEncoding(**{**convention(name).layer_arguments(channels, max_timescale), **kwargs})
+    found = convention(name)
+    if (found.schedule is None) != ("matrix" in kwargs):
+        rule = "be given" if found.schedule is None else "not be given"
+        raise TypeError(
+            f"`matrix` must {rule} for the convention {name!r} ({found.source}). "
+            f"Received: {', '.join(kwargs) or 'no arguments'}."
+        )
+    arguments = {**found.layer_arguments(channels, max_timescale), **kwargs}
+    return SinusoidalPositionEncoding(**arguments) if found.schedule else FourierFeatures(**arguments)

@@ -19,21 +19,22 @@ class Convention:
         name: What `from_convention` and `identify` call it.
         source: Where the formula stands.
         layout: Order of the columns.
-        schedule: Returns the layer's arguments for the timescales of `(channels, max_timescale)`.
+        schedule: Returns the layer's arguments for the timescales of `(channels, max_timescale)`. None where a matrix
+            has their place, which is given: then the layer is `FourierFeatures`.
         start_index: Position of the first token.
         min_channels: Narrowest width for which the codebase returns numbers.
         odd_channels: Whether the codebase has an answer for odd widths.
         max_timescale: What the codebase has by default, the formula's 10,000.
         whole_positions: Whether its positions are those of tokens, so that a table of them can be told by its rows.
-        axes: How many the positions have: 2 for images, 3 for points in space.
-        grid: How the blocks of several axes stand: arguments of the layer.
+        axes: How many the positions have: 2 for images, 3 for points in space, 4 for boxes.
+        grid: Where the places of the axes are and how their blocks stand: arguments of the layer.
         scale: What the signal is multiplied by, of the width.
     """
 
     name: str
     source: str
     layout: Layout
-    schedule: Schedule
+    schedule: Schedule | None
     start_index: int = 0
     min_channels: int = 1
     odd_channels: bool = False
@@ -45,11 +46,15 @@ class Convention:
 
     def has(self, channels: int) -> bool:
         """Whether the codebase has a signal of this width."""
-        unit = 2 * self.axes if self.axes > 1 else 1 if self.odd_channels else 2
-        return channels >= self.min_channels and channels % unit == 0
+        return channels >= self.min_channels and channels % self._unit == 0
+
+    @property
+    def _unit(self) -> int:
+        """What the channels are a multiple of: directions of a matrix belong to all axes."""
+        return 1 if self.odd_channels else 2 if self.schedule is None else 2 * self.axes
 
     def layer_arguments(self, channels: int, max_timescale: float | None = None) -> dict[str, Any]:
-        """Returns the arguments of `SinusoidalPositionEncoding` that give this convention's signal.
+        """Returns the arguments of the layer that give this convention's signal.
 
         Raises:
             ValueError: If the codebase has no signal of this width, or if `max_timescale` is less than 1.
@@ -58,11 +63,13 @@ class Convention:
         longest = self.max_timescale if max_timescale is None else max_timescale
         check_range(1.0, longest)
         if not self.has(channels):
-            kind = f"a multiple of {2 * self.axes}, a" if self.axes > 1 else "any" if self.odd_channels else "an even"
+            kind = {1: "any", 2: "an even"}.get(self._unit, f"a multiple of {self._unit}, a")
             raise ValueError(
                 f"`channels` must be {kind} number of at least {self.min_channels} in the convention {self.name!r}: "
                 f"its source defines no other ({self.source}). Received: channels={channels}."
             )
+        if self.schedule is None:
+            return {"layout": self.layout, **self.grid}
         return {
             "start_index": self.start_index,
             "layout": self.layout,

@@ -52,6 +52,12 @@ def turns_up_to(channels: int, most: float) -> dict[str, Any]:
     return {"timescales": _powers(most, -np.arange(channels // 2) / steps, 1 / (2 * math.pi))}
 
 
+def growing(channels: int, fastest: float) -> dict[str, Any]:
+    """Rates that grow from 1 towards `fastest`, which would be the next."""
+    count = channels // 2
+    return {"timescales": _powers(fastest, -np.arange(count, dtype=np.float64) / count)}
+
+
 def doublings(channels: int, longest: float) -> dict[str, Any]:
     """Rates 1, 2, 4, ... radians: `longest` has no part in them."""
     return {"timescales": _powers(2.0, -np.arange(channels // 2, dtype=np.float64))}
@@ -60,6 +66,12 @@ def doublings(channels: int, longest: float) -> dict[str, Any]:
 def multiples_up_to_half(channels: int, resolution: float) -> dict[str, Any]:
     """From 1 to half of `resolution` half turns within 1, in equal steps."""
     return {"timescales": tuple((1 / (np.pi * np.linspace(1, resolution / 2, channels // 2))).tolist())}
+
+
+def half_turns_up_to_half(channels: int, resolution: float) -> dict[str, Any]:
+    """From 1 to half of `resolution` half turns within 1, geometrically."""
+    steps = max(channels // 2 - 1, 1)
+    return {"timescales": _powers(resolution / 2, -np.arange(channels // 2) / steps, 1 / math.pi)}
 
 
 def _powers(base: float, exponents: Float64Array, factor: float = 1.0) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""The conventions of diffusion models, which encode time steps, and of audio models."""
+"""The conventions of diffusion models, which encode time steps, of audio and video models."""
 
 import math
 
@@ -64,5 +64,18 @@ TIMESTEPS = (
     Convention(
         "whisper", "transformers 5.23.0, models/whisper/modeling_whisper.py, sinusoids", "concatenated",
         last_is_longest, min_channels=4,
+    ),
+    Convention(
+        "video-prism", "keras-hub 0.32.0, models/video_prism/video_prism_layers.py, SinusoidalPositionalEmbedding",
+        "concatenated", last_is_longest, min_channels=4, odd_channels=True,
+    ),
+    # Of distances, the farthest first: length - 1, ..., -length, which are given as positions.
+    Convention(
+        "transformer-xl", "keras-hub 0.32.0, models/xlnet/xlnet_encoder.py; transformers, modeling_xlnet.py",
+        "concatenated", paper, min_channels=2, whole_positions=False,
+    ),
+    Convention(
+        "gemma-audio", "keras-hub 0.32.0, models/gemma4/gemma4_audio_encoder.py, of distances", "concatenated",
+        last_is_longest, min_channels=4, whole_positions=False,
     ),
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """Layers, one a file."""
 
 from keras_pe.layers.alibi_bias import AlibiBias as AlibiBias
+from keras_pe.layers.fourier_features import FourierFeatures as FourierFeatures
 from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding as LearnedPositionEmbedding
 from keras_pe.layers.relative_position_bias import RelativePositionBias as RelativePositionBias
 from keras_pe.layers.relative_position_embedding import RelativePositionEmbedding as RelativePositionEmbedding

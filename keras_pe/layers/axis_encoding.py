@@ -4,13 +4,17 @@ import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
+from keras import ops
 
-from keras_pe.layers.call_arguments import Positions
+from keras_pe.layers.call_arguments import Positions, resolve_positions
 from keras_pe.rotations.composed import ComposedEncoding
+from keras_pe.rotations.concrete import count_up, known_length
 from keras_pe.rotations.digits import LIMIT
 from keras_pe.rotations.fractional import FractionalEncoding
-from keras_pe.rotations.lookup import MOST_ROWS, TabulatedEncoding
-from keras_pe.signal.layouts import Layout
+from keras_pe.rotations.lookup import MOST_ROWS, Table, TabulatedEncoding
+from keras_pe.signal.coordinates import Coordinates
+from keras_pe.signal.formula import sines_and_cosines
+from keras_pe.signal.layouts import Layout, assemble
 
 
 class Axis(NamedTuple):
@@ -47,6 +51,8 @@ class AxisEncoding:
             else ComposedEncoding(*arguments, low, high)
         )
         self._fractional = FractionalEncoding(*arguments, low, high)
+        self._axis = axis
+        self._rows_at: tuple[Any, Table] = None, Table(np.zeros((0, channels), dtype))
 
     def signal(self, length: Any, positions: Positions | None) -> Any:
         """Returns the signal of positions, or of a range: `(length, channels)`, or `(batch, length, channels)`."""
@@ -57,6 +63,25 @@ class AxisEncoding:
         if positions.fraction is None:
             return self._whole.at(positions.whole)
         return self._fractional.at(positions.whole, positions.nearest, positions.fraction)
+
+    def at_coordinates(self, coordinates: Coordinates, length: Any) -> Any:
+        """Returns the signal of all places of an axis: `(length, channels)`.
+
+        Where the length is known it is as exact as at whole positions; elsewhere the coordinates are rounded to the
+        signal's dtype, as whoever computes them does.
+        """
+        known, axis = known_length(length), self._axis
+        if known is None:
+            size = ops.cast(length, axis.dtype)
+            values = coordinates.of(ops.cast(count_up(length), axis.dtype), size, ops)
+            return self.signal(None, resolve_positions(values, None, None))
+        key, rows = self._rows_at  # another thread may put others in their place meanwhile
+        if key != (coordinates, known):
+            positions = coordinates.of(np.arange(known), known)
+            sin, cos = sines_and_cosines(positions, np.asarray(axis.timescales))
+            key, rows = (coordinates, known), Table(assemble(sin, cos, axis.channels, axis.layout).astype(axis.dtype))
+            self._rows_at = key, rows
+        return rows.tensor()
 
 
 # An entry lasts while some layer holds it.

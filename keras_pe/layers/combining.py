@@ -36,9 +36,17 @@ class CombiningLayer(PositionLayer):
         """Returns the signal along one of several axes: `(length, columns)`, or `(batch, length, columns)`."""
         raise NotImplementedError
 
-    def _join(self, signals: list[Any], inputs_shape: tuple[Any, ...]) -> Any:
-        """Returns one signal of those of all axes, each of the rank of the inputs and 1 long along the other axes."""
+    def _join(self, signals: list[Any], grid: tuple[Any, ...]) -> Any:
+        """Returns one signal of those of all axes, each of the rank of the grid and 1 long along the other axes."""
         raise NotImplementedError
+
+    def _grid(self, inputs_shape: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Returns the shape `(batch, d1, ..., dn, channels)` in which the axes of the positions lie."""
+        return inputs_shape
+
+    def _on_inputs(self, signal: Any, inputs_shape: tuple[Any, ...]) -> Any:
+        """Returns the signal of a grid as the inputs lie."""
+        return signal
 
     def build(self, inputs_shape: Shape) -> None:
         super().build(inputs_shape)
@@ -46,12 +54,14 @@ class CombiningLayer(PositionLayer):
         self.input_spec = keras.layers.InputSpec(ndim=len(inputs_shape), axes={-1: self._channels})
 
     def call(self, inputs: Any, positions: Any = None, start_index: Any = None) -> Any:
-        given = self._positions_of_axes(inputs, ops.shape(inputs), positions, start_index)
+        inputs_shape = ops.shape(inputs)
+        given, grid = self._positions_of_axes(inputs, inputs_shape, positions, start_index), self._grid(inputs_shape)
         axes, signals = len(given), []
         for axis, (length, values) in enumerate(given):
             signal = self._signal_of_axis(axis, axes, length, values)
-            signals.append(_place_on_grid(signal, axis, len(inputs.shape)))
-        return self._combine(inputs, signals[0] if axes == 1 else self._join(signals, ops.shape(inputs)))
+            signals.append(_place_on_grid(signal, axis, len(grid)))
+        signal = signals[0] if axes == 1 else self._join(signals, grid)
+        return self._combine(inputs, self._on_inputs(signal, inputs_shape))
 
     def compute_output_spec(self, inputs: Any, positions: Any = None, start_index: Any = None, **kwargs: Any) -> Any:
         """Returns shape and dtype of the outputs; what is known of the arguments is checked as in a call."""
@@ -82,12 +92,12 @@ class CombiningLayer(PositionLayer):
         return ops.concatenate([ops.cast(inputs, self.compute_dtype), signal], axis=-1)
 
 
-def _place_on_grid(signal: Any, axis: int, inputs_rank: int) -> Any:
-    """Returns the signal of one axis, `(length, columns)` or `(batch, length, columns)`, in the rank of the inputs."""
+def _place_on_grid(signal: Any, axis: int, rank: int) -> Any:
+    """Returns the signal of one axis, `(length, columns)` or `(batch, length, columns)`, in the rank of the grid."""
     if len(signal.shape) == 2:
         signal = ops.expand_dims(signal, 0)
-    if inputs_rank > 3:
+    if rank > 3:
         before = list(range(1, 1 + axis))
-        after = list(range(2 + axis, inputs_rank - 1))
+        after = list(range(2 + axis, rank - 1))
         signal = ops.expand_dims(signal, tuple(before + after))
     return signal

@@ -120,7 +120,7 @@ class LearnedPositionEmbedding(CombiningLayer):
             raise TypeError(f"`positions` must be integers in layer '{self.name}'. Received: floats.")
         return ops.cast(rows, self._signal_dtype)
 
-    def _join(self, signals: list[Any], inputs_shape: tuple[Any, ...]) -> Any:
+    def _join(self, signals: list[Any], grid: tuple[Any, ...]) -> Any:
         """Returns the sum of the vectors of all axes."""
         total, *others = signals
         for signal in others:

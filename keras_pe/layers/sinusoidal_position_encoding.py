@@ -1,18 +1,19 @@
 """The sinusoidal position encoding of tensor2tensor and the Transformer, exact at any position."""
 
-from collections.abc import Sequence
-from types import SimpleNamespace
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Never, get_args
 
 import keras
 from keras import ops
 
 from keras_pe.layers.axis_encoding import Axis, AxisEncoding, axis_encoding, reach
-from keras_pe.layers.call_arguments import Positions, Shape, per_axis
-from keras_pe.layers.combining import Combine, CombiningLayer
+from keras_pe.layers.call_arguments import Positions, per_axis
+from keras_pe.layers.combining import Combine
 from keras_pe.layers.configuration import check_start_index, plain
+from keras_pe.layers.grid import Flatten, GridLayer
 from keras_pe.rotations.concrete import outside_of_traces
 from keras_pe.rotations.digits import split
+from keras_pe.signal.coordinates import Coordinates
 from keras_pe.signal.layouts import Layout, check_layout
 from keras_pe.signal.timescales import check_number, check_range, check_timescales, resolve_timescales
 
@@ -20,7 +21,7 @@ Blocks = Literal["axis", "phase"]
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")
-class SinusoidalPositionEncoding(CombiningLayer):
+class SinusoidalPositionEncoding(GridLayer):
     """Combines its inputs with sines and cosines of their positions.
 
     Column `i` of the first half of the signal is `sin(position / timescale[i])`, of the second half the cosine, with
@@ -43,6 +44,12 @@ class SinusoidalPositionEncoding(CombiningLayer):
         reverse_axes: Whether the block of the last axis is the first (MAE and its heirs: columns before rows).
         blocks: With several axes "axis" puts the columns of an axis side by side; "phase" the sines of all axes before
             all cosines (timm), or before the cosines of the same timescale where these alternate (NeRF).
+        coordinates: `keras_pe.Coordinates` measure each axis in parts of its size, instead of counting from 0 (DETR).
+        grid_shape: Sizes of a grid that was made a sequence, inputs being `(batch, tokens, channels)`. None: they are
+            the grid, or a sequence.
+        class_tokens: With `grid_shape` the tokens before the grid, whose signal is zero (MAE).
+        flatten: In which order the grid is a sequence: "rows" one after the other, or "columns" (MoCo v3, D-FINE). The
+            signal of a grid is made in this order and read row after row.
         combine: "add" adds the signal to the inputs, "concatenate" appends it to their channels, "replace" returns it.
         max_length: None takes any length. An integer, or one per axis, bounds it and gives the fastest graph.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
@@ -83,6 +90,10 @@ class SinusoidalPositionEncoding(CombiningLayer):
         scale: float = 1.0,
         reverse_axes: bool = False,
         blocks: Blocks = "axis",
+        coordinates: Coordinates | Mapping[str, Any] | None = None,
+        grid_shape: Sequence[int] | None = None,
+        class_tokens: int = 0,
+        flatten: Flatten = "rows",
         combine: Combine = "add",
         max_length: int | Sequence[int] | None = None,
         **kwargs: Any,
@@ -99,18 +110,28 @@ class SinusoidalPositionEncoding(CombiningLayer):
             raise TypeError(f"`endpoint` must be True or False. Received: {endpoint=}.")
         if blocks not in get_args(Blocks):
             raise ValueError(f"`blocks` must be 'axis' or 'phase'. Received: {blocks=}.")
-        super().__init__(combine=combine, max_length=max_length, **kwargs)
+        super().__init__(
+            combine=combine,
+            max_length=max_length,
+            reverse_axes=reverse_axes,
+            coordinates=coordinates,
+            grid_shape=grid_shape,
+            class_tokens=class_tokens,
+            flatten=flatten,
+            **kwargs,
+        )
         self.min_timescale = float(min_timescale)
         self.max_timescale = float(max_timescale)
         self.start_index = check_start_index(start_index)
+        if self.coordinates is not None and self.start_index != 0:
+            raise ValueError(
+                f"`start_index` must be 0 with `coordinates`, which count nothing. Received: {start_index=}."
+            )
         self.layout = layout
         self.endpoint = endpoint
         self.scale = float(check_number("scale", scale))
-        self.reverse_axes = bool(reverse_axes)
         self.blocks = blocks
         self.timescales = None if timescales is None else tuple(check_timescales(timescales).tolist())
-        # Behind a namespace: TensorFlow wraps the containers of a layer, and refuses to save keys that are no strings.
-        self._held = SimpleNamespace(encodings={})
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor as plain values."""
@@ -122,22 +143,9 @@ class SinusoidalPositionEncoding(CombiningLayer):
             "layout": self.layout,
             "endpoint": self.endpoint,
             "scale": self.scale,
-            "reverse_axes": self.reverse_axes,
             "blocks": self.blocks,
             "timescales": plain(self.timescales),
         }
-
-    def build(self, inputs_shape: Shape) -> None:
-        super().build(inputs_shape)
-        self._encodings(self._axes)
-
-    def _encodings(self, axes: int) -> list[AxisEncoding]:
-        """Returns the encoding of each axis, made when a call first needs so many: no call decides for later ones."""
-        key = axes, self._signal_dtype
-        if key not in self._held.encodings:
-            self._held.encodings[key] = self._make_encodings(*key)
-        encodings: list[AxisEncoding] = self._held.encodings[key]
-        return encodings
 
     @outside_of_traces
     def _make_encodings(self, axes: int, dtype: str) -> list[AxisEncoding]:
@@ -158,21 +166,21 @@ class SinusoidalPositionEncoding(CombiningLayer):
         return [reach(*each) for each in self._starts_and_bounds(axes)]
 
     def _signal_of_axis(self, axis: int, axes: int, length: Any, positions: Positions | None) -> Any:
-        signal = self._encodings(axes)[axis].signal(length, positions)
+        signal = super()._signal_of_axis(axis, axes, length, positions)
         return signal if self.scale == 1.0 else signal * self.scale
 
-    def _join(self, signals: list[Any], inputs_shape: tuple[Any, ...]) -> Any:
+    def _join(self, signals: list[Any], grid: tuple[Any, ...]) -> Any:
         """Returns the blocks of columns of all axes side by side, zeros in columns left over."""
-        batch, *grid = inputs_shape[:-1]
+        batch, *sizes = grid[:-1]
         block = self._block_width(len(signals))
         left_over = self._channels - block * len(signals)
         if all(signal.shape[0] == 1 for signal in signals):
             batch = 1
-        signals = [ops.broadcast_to(each, (batch, *grid, block)) for each in signals]
+        signals = [ops.broadcast_to(each, (batch, *sizes, block)) for each in signals]
         if self.reverse_axes:
             signals = signals[::-1]
         if self.blocks == "phase" and self.layout.startswith("interleaved"):
-            joined = ops.reshape(ops.stack(signals, axis=-1), (batch, *grid, block * len(signals)))
+            joined = ops.reshape(ops.stack(signals, axis=-1), (batch, *sizes, block * len(signals)))
             return self._filled(joined, left_over)
         if self.blocks == "phase":
             signals = [half for halves in zip(*map(split, signals), strict=True) for half in halves]

@@ -30,7 +30,7 @@ class FractionalEncoding:
         self._channels, self._layout, self._start_index, self._dtype = channels, layout, start_index, dtype
         self._low, self._high = low, high
         rates = 1.0 / timescales
-        digits, most = 0, float(np.max(rates, initial=0.0)) / (2 * np.pi)
+        digits, most = 0, float(np.max(np.abs(rates), initial=0.0)) / (2 * np.pi)
         while most / 2 * 2.0 ** (-FRACTION_BITS * digits) > REST:
             digits += 1
         self._fraction_digits = digits

@@ -62,7 +62,8 @@ def timm(rows: np.ndarray, columns: np.ndarray, channels: int) -> np.ndarray:
 def perceiver(rows: np.ndarray, columns: np.ndarray, channels: int) -> np.ndarray:
     # deepmind-research, perceiver/position_encoding.py, generate_fourier_features: pi times a position times frequency
     frequencies = np.linspace(1.0, 224 / 2, channels // 4)
-    angles = np.pi * np.concatenate([np.outer(each, frequencies) for each in (rows, columns)], axis=1)
+    ends = [2 * each / each.max() - 1 for each in (rows, columns)]
+    angles = np.pi * np.concatenate([np.outer(each, frequencies) for each in ends], axis=1)
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
@@ -79,7 +80,10 @@ FORMULAS: dict[str, Formula] = {
     # The width rounded up to an even one, then cut.
     "positional-encodings": lambda t, d: alternating(t, lambda i: 10000 ** -(2 * i / (d + d % 2)), d),
     "one-based": lambda t, d: alternating(t, lambda i: 10000 ** -(2 * (i + 1) / d), d),
-    **dict.fromkeys(("ddpm", "score-sde", "diffusers", "edm-ddpmpp", "whisper"), log_spaced),
+    **dict.fromkeys(
+        ("ddpm", "score-sde", "diffusers", "edm-ddpmpp", "whisper", "video-prism", "gemma-audio"), log_spaced
+    ),
+    "transformer-xl": x_transformers,
     **dict.fromkeys(
         ("diffusers-unet", "openai-diffusion", "latent-diffusion", "dit", "stable-diffusion-3", "edm-adm"),
         lambda t, d: cosines_first(x_transformers(t, d)),
@@ -95,20 +99,33 @@ IMAGES = {
     "tensor2tensor-2d": lambda y, x, d: np.concatenate([log_spaced(y, d // 2), log_spaced(x, d // 2)], 1),
     "mae-2d": lambda y, x, d: np.concatenate([x_transformers(x, d // 2), x_transformers(y, d // 2)], 1),
     "dit-2d": lambda y, x, d: np.concatenate([x_transformers(x, d // 2), x_transformers(y, d // 2)], 1),
-    "moco-v3-2d": lambda y, x, d: np.concatenate([x_transformers(y, d // 2), x_transformers(x, d // 2)], 1),
+    "diffusers-2d": lambda y, x, d: np.concatenate(
+        [x_transformers(x * 16 / 7, d // 2), x_transformers(y * 16 / 5, d // 2)], 1
+    ),
     "rt-detr-2d": lambda y, x, d: np.concatenate([x_transformers(y, d // 2), x_transformers(x, d // 2)], 1),
     "big-vision-2d": lambda y, x, d: np.concatenate([log_spaced(x, d // 2), log_spaced(y, d // 2)], 1),
     "timm-2d": lambda y, x, d: timm(y, x, d),
     "perceiver-2d": lambda y, x, d: perceiver(y, x, d),
     "detr-2d": lambda y, x, d: np.concatenate([d2l(y + 1, d // 2), d2l(x + 1, d // 2)], 1),
+    "positional-encodings-2d": lambda y, x, d: np.concatenate([d2l(y, d // 2), d2l(x, d // 2)], 1),
 }
 STARTS = {"fairseq": 2, "opennmt-tf": 1}
+# Where a package forms angles in float32, the largest of them in radians: the rate and its exponent, the position and
+# the product are rounded.
+FLOAT32_ANGLES = {
+    **dict.fromkeys(("diffusers", "diffusers-unet", "whisper", "transformer-xl"), 40.0),
+    **{"flux": 1000.0, "timm-2d": 7.0, "timm-fourier-2d": 112 * np.pi, "diffusers-2d": 16.0, "gligen": 100.0},
+    **{"dab-detr-2d": 2 * np.pi, "sam-2d": 2 * np.pi * 4, "ncsnpp": 2 * np.pi * 16 * 4 * np.log(100)},
+}
+# test_grids.py has the arithmetic of these.
+TRANSPOSED = {"moco-v3-2d", "d-fine-2d"}
 
 
 def test_every_convention_is_checked() -> None:
-    images = {name for name, each in CONVENTIONS.items() if each.axes > 1}
-    assert images == {*IMAGES, "nerf"}
-    assert {*FORMULAS} == {*CONVENTIONS} - images
+    with np.load(RETURNED) as file:
+        assert {*FORMULAS, *IMAGES, *TRANSPOSED, *file.files, "nerf", "fourier-features", "edm-fourier"} >= {
+            *CONVENTIONS
+        }
 
 
 @pytest.mark.parametrize("channels", [4, 5, 6, 64, 127, 512])
@@ -152,14 +169,19 @@ def test_points_in_space_are_encoded_as_by_nerf() -> None:
 
 def test_signals_are_what_the_packages_themselves_returned() -> None:
     with np.load(RETURNED) as file:
-        assert len(file.files) == 7
-        for name in file.files:
-            table = file[name]
-            channels = table.shape[-1]
-            layer = keras_pe.from_convention(name, channels, combine="replace")
-            actual = np.asarray(layer(np.zeros((1, *table.shape), np.float32)))[0]
-            # Their rates and products are float32: 40 positions, a rate off by up to 10 units, 4e-5 in all.
-            np.testing.assert_allclose(actual, table, rtol=0, atol=4e-5, err_msg=name)
+        names = [name for name in file.files if "/" not in name]
+        assert len(names) >= 17
+        for name in names:
+            table, called, made = file[name], {}, {}
+            if f"{name}/positions" in file:
+                positions = file[f"{name}/positions"]
+                called = {"positions": list(positions) if positions.ndim == 2 else positions}
+            if f"{name}/matrix" in file:
+                made = {"matrix": file[f"{name}/matrix"]}
+            layer = keras_pe.from_convention(name, table.shape[-1], combine="replace", **made)
+            actual = np.asarray(layer(np.zeros((1, *table.shape), np.float32), **called))[0]
+            tolerance = 2.5e-7 + 4 * 2.0**-24 * FLOAT32_ANGLES.get(name, 0.0)
+            np.testing.assert_allclose(actual, table, rtol=0, atol=tolerance, err_msg=name)
 
 
 @pytest.mark.parametrize("channels", [2, 3, 6, 7, 64])

@@ -1,0 +1,65 @@
+"""Where the places of an axis lie that is measured in parts of its size."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+Place = Literal["edges", "centers", "starts", "ends"]
+
+# What is added to the index of a place, and to the size, before one is divided by the other.
+_SHIFTS: dict[str, tuple[float, int]] = {"edges": (0.0, -1), "centers": (0.5, 0), "starts": (0.0, 0), "ends": (1.0, 0)}
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Positions that depend on the size of an axis, from `low` to `high`, instead of 0, 1, 2, ...
+
+    Attributes:
+        low: Where the axis begins.
+        high: Where it ends.
+        at: Where place `k` of `size` lies: "centers" of pixels at `(k + 0.5) / size`, their "starts" at `k / size`,
+            their "ends" at `(k + 1) / size`; "edges" puts the first at `low` and the last at `high`, as
+            `numpy.linspace`.
+        epsilon: Added to the size, as some codebases do so as not to divide by zero.
+
+    Raises:
+        ValueError: If `at` is another word, or unless the numbers are finite, `low < high` and `epsilon >= 0`.
+
+    >>> Coordinates(0.0, 1.0).of(np.arange(4), 4).tolist()
+    [0.125, 0.375, 0.625, 0.875]
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+    at: Place = "centers"
+    epsilon: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.at not in get_args(Place):
+            raise ValueError(f"`at` must be one of {', '.join(map(repr, get_args(Place)))}. Received: at={self.at!r}.")
+        if not (np.isfinite([self.low, self.high, self.epsilon]).all() and self.low < self.high and self.epsilon >= 0):
+            raise ValueError(f"`low` must be less than `high`, and `epsilon` at least 0. Received: {self}.")
+
+    def of(self, index: Any, size: Any, xp: ModuleType = np) -> Any:
+        """Returns the positions of places.
+
+        Args:
+            index: Which, counted from 0.
+            size: How many there are, a number of the dtype that is wanted.
+            xp: NumPy, or `keras.ops`.
+        """
+        shift, more = _SHIFTS[self.at]
+        parts = (index + shift) / (xp.maximum(size + more, 1) + self.epsilon)
+        return parts * (self.high - self.low) + self.low
+
+
+def check_coordinates(value: Coordinates | Mapping[str, Any] | None) -> Coordinates | None:
+    """Returns what a layer was configured with; a mapping is what a configuration file holds."""
+    if isinstance(value, Mapping):
+        return Coordinates(**value)
+    if value is not None and not isinstance(value, Coordinates):
+        raise TypeError(f"`coordinates` must be Coordinates or None. Received: coordinates={value!r}.")
+    return value
