@@ -2,7 +2,8 @@
 
 from keras_pe.conventions.catalogue import CONVENTIONS, convention, from_convention
 from keras_pe.conventions.definition import Convention
-from keras_pe.conventions.identification.match import Match, identify
+from keras_pe.conventions.identification.identify import identify
+from keras_pe.conventions.identification.match import Grid, Match
 from keras_pe.conventions.keras_hub import rotary_from_keras_hub
 from keras_pe.conventions.keras_hub_models import convert_keras_hub
 from keras_pe.conventions.permutation import channel_permutation
@@ -11,6 +12,7 @@ from keras_pe.conventions.rotary import RotaryMatch, identify_rotary, permute_ro
 __all__ = [
     "CONVENTIONS",
     "Convention",
+    "Grid",
     "Match",
     "RotaryMatch",
     "channel_permutation",

@@ -1,7 +1,7 @@
 """The sinusoidal position encoding of tensor2tensor and the Transformer, exact at any position."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Never, get_args
+from typing import Any, Never, get_args
 
 import keras
 from keras import ops
@@ -12,12 +12,9 @@ from keras_pe.layers.combining import Combine
 from keras_pe.layers.configuration import check_start_index, plain
 from keras_pe.layers.grid import Flatten, GridLayer
 from keras_pe.rotations.concrete import outside_of_traces
-from keras_pe.rotations.digits import split
 from keras_pe.signal.coordinates import Coordinates
-from keras_pe.signal.layouts import Layout, check_layout
+from keras_pe.signal.layouts import Blocks, Layout, check_layout, join_axes
 from keras_pe.signal.timescales import check_number, check_range, check_timescales, resolve_timescales
-
-Blocks = Literal["axis", "phase"]
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")
@@ -179,13 +176,5 @@ class SinusoidalPositionEncoding(GridLayer):
         signals = [ops.broadcast_to(each, (batch, *sizes, block)) for each in signals]
         if self.reverse_axes:
             signals = signals[::-1]
-        if self.blocks == "phase" and self.layout.startswith("interleaved"):
-            joined = ops.reshape(ops.stack(signals, axis=-1), (batch, *sizes, block * len(signals)))
-            return self._filled(joined, left_over)
-        if self.blocks == "phase":
-            signals = [half for halves in zip(*map(split, signals), strict=True) for half in halves]
-        return self._filled(ops.concatenate(signals, axis=-1), left_over)
-
-    @staticmethod
-    def _filled(signal: Any, left_over: int) -> Any:
+        signal = join_axes(signals, self.layout, self.blocks, xp=ops)
         return ops.pad(signal, [(0, 0)] * (len(signal.shape) - 1) + [(0, left_over)]) if left_over else signal

@@ -1,10 +1,13 @@
 """How sines and cosines are laid out as the columns of a signal."""
 
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+
+Blocks = Literal["axis", "phase"]
 
 Layout = Literal["concatenated", "interleaved", "cosine_first", "interleaved_cosine_first"]
 
@@ -38,6 +41,28 @@ def assemble(sin: Any, cos: Any, channels: int, layout: Layout, xp: ModuleType =
         pad = [(0, 0)] * (len(signal.shape) - 1) + [(0, channels - 2 * count)]
         return xp.pad(signal, pad)
     return signal
+
+
+def join_axes(signals: Sequence[Any], layout: Layout, blocks: Blocks, xp: ModuleType = np) -> Any:
+    """Lays the signals of several axes out as one.
+
+    Args:
+        signals: One for each axis, of one shape `(..., columns)`.
+        layout: Of each of them, as in `assemble`.
+        blocks: "axis" puts the columns of an axis side by side; "phase" the sines of all axes before all cosines, or
+            before the cosines of the same timescale where these alternate.
+        xp: The module that has `concatenate`, `stack`, `reshape` and `shape`: NumPy or `keras.ops`.
+
+    Returns:
+        `(..., axes * columns)`.
+    """
+    if blocks == "phase" and layout.startswith("interleaved"):
+        columns = int(signals[0].shape[-1]) * len(signals)
+        return xp.reshape(xp.stack(signals, axis=-1), (*xp.shape(signals[0])[:-1], columns))
+    if blocks == "phase":
+        half = int(signals[0].shape[-1]) // 2
+        signals = [*(each[..., :half] for each in signals), *(each[..., half:] for each in signals)]
+    return xp.concatenate(signals, axis=-1)
 
 
 def column_order(count: int, channels: int, layout: Layout) -> npt.NDArray[np.intp]:

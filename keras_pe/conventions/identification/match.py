@@ -1,31 +1,48 @@
-"""Tells which convention made a table of encodings."""
+"""What is told of a table: one explanation of it."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
-import numpy.typing as npt
-
-from keras_pe.conventions.identification.candidates import USUAL, Candidate, candidates
-from keras_pe.conventions.identification.fit import Fit, fit, fits, largest_difference
-from keras_pe.conventions.identification.max_timescale import (
-    UNUSUAL_MAX_START,
-    by_chance,
-    fitted_longest,
-    of_the_same_numbers,
-    sharpened,
-    with_longest,
-    written,
-)
-from keras_pe.conventions.identification.rotation import Rotation, measure, storage_rounding
-from keras_pe.conventions.identification.rows import CheckedTable, Rows
 from keras_pe.shown import Shown
-from keras_pe.signal.layouts import Layout
-from keras_pe.signal.timescales import Float64Array
+from keras_pe.signal.coordinates import Coordinates
+from keras_pe.signal.layouts import Blocks, Layout
 
 _SHOWN_STARTS = 5
-# Of how many tables one may be named by chance; the estimate is a rough one.
-_RARELY = 1e-6
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How the rows of a table are the places of an image, or tokens after class tokens.
+
+    Attributes:
+        shape: Sizes of the image, `(height, width)`, or of the sequence. The last row of the image may be cut.
+        class_tokens: Rows of zeros before it.
+        flatten: "rows" or "columns": which of them follow each other.
+        reverse_axes: Whether the first block of columns is that of the width.
+        blocks: See `SinusoidalPositionEncoding`.
+        coordinates: Where the places are, None where they are counted.
+    """
+
+    shape: tuple[int, ...]
+    class_tokens: int
+    flatten: Literal["rows", "columns"] = "rows"
+    reverse_axes: bool = False
+    blocks: Blocks = "axis"
+    coordinates: Coordinates | None = None
+
+    def layer_arguments(self) -> dict[str, Any]:
+        """Returns what the grid is among the arguments of `SinusoidalPositionEncoding`."""
+        names = ("class_tokens", "flatten", "reverse_axes", "blocks", "coordinates")
+        return {"grid_shape": self.shape, **{name: getattr(self, name) for name in names}}
+
+    def __str__(self) -> str:
+        if len(self.shape) == 1:
+            said = f"{self.shape[0]} tokens"
+        else:
+            first = "width" if self.reverse_axes else "height"
+            said = f"{' x '.join(map(str, self.shape))} by {self.flatten}, columns of the {first} first"
+        return said + (f", after {self.class_tokens} class tokens" if self.class_tokens else "")
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,14 +53,16 @@ class Match(Shown):
         conventions: Every convention that makes these numbers, those first whose first row this is. Empty where the
             timescales are known but the layout is nobody's, and where the table is too small to tell.
         timescales_of: Every convention that has these timescales. Empty where the table is too small to tell.
-        start_index: Position of the first row.
+        start_index: Position of the first row, of a grid that of its first place.
         other_starts: Further first positions (below 2**17) that explain the table as well, given its precision.
-        layout: "concatenated" or "interleaved"; two columns are both.
+        layout: As in `SinusoidalPositionEncoding`; two columns are of two layouts.
         max_timescale: The 10,000 of the formula, or None where the table is too small to tell.
-        timescales: In positions; one more than `channels // 2` where the last column is a sine without its cosine.
+        timescales: In positions, of a grid those of each axis; one more than `channels // 2` where the last column
+            is a sine without its cosine.
         scale: What the signal was multiplied by.
         max_abs_diff: Largest difference that remains, in the table's own units. Rows of zeros are left out.
         undecided: Names of those attributes above that the table does not tell.
+        grid: How the table is that of an image, or of tokens after class tokens; None for one that is neither.
     """
 
     conventions: tuple[str, ...]
@@ -56,10 +75,12 @@ class Match(Shown):
     scale: float
     max_abs_diff: float
     undecided: tuple[str, ...]
+    grid: Grid | None = None
 
     def layer_arguments(self) -> dict[str, Any]:
         """Returns the arguments of `SinusoidalPositionEncoding` that make the table, but for its scale."""
-        return {"start_index": self.start_index, "layout": self.layout, "timescales": self.timescales}
+        arguments = {"start_index": self.start_index, "layout": self.layout, "timescales": self.timescales}
+        return arguments if self.grid is None else {**arguments, **self.grid.layer_arguments()}
 
     def _one_line(self) -> str:
         rows = self.details()
@@ -80,159 +101,10 @@ class Match(Shown):
             "timescales": f"{len(scales)}, from {scales[0]:.6g} to {scales[-1]:.6g} positions{longest}",
             "scale": f"{self.scale:.6g}",
             "largest difference": f"{self.max_abs_diff:.2g}",
+            **({} if self.grid is None else {"grid": str(self.grid)}),
         }
 
     def _names(self) -> str:
         if "conventions" in self.undecided:
             return "not to be told: so few columns are one convention's as well as another's"
         return ", ".join(self.conventions) or f"none: the timescales are of {', '.join(self.timescales_of)}"
-
-
-def identify(table: npt.ArrayLike) -> tuple[Match, ...]:
-    """Returns what made a table of encodings: one match, several that it cannot tell apart, or none.
-
-    The rows must be consecutive positions, from any first one in 0 to 2**17 - 1; they may be cut, scaled by a positive
-    factor, stored in float32, float16 or bfloat16, and some may be zeroed, as fairseq's padding row is. Tables of the
-    float32 formula are recognized unless its rounding scatters the first angles by 5e-3, at some 40,000 radians.
-
-    The convention is read off the first rows, as many as tell something; the others are then compared with it.
-
-    Args:
-        table: `(length, channels)`, or `(1, length, channels)`, with at least 4 rows and 2 channels.
-
-    Returns:
-        The matches, the closest first. Empty if no convention makes this table, with any longest timescale. Where so
-        little tells no convention, as a single sine and cosine do not (the month of a year), one match that names none.
-
-    Raises:
-        ValueError: If the table is of another shape, or has fewer than 4 rows that are not zero.
-        TypeError: If it holds no real numbers.
-
-    >>> from keras_pe import timing_signal
-    >>> [match] = identify(timing_signal(range(3, 20), 16, layout="interleaved", endpoint=False))
-    >>> match.conventions
-    ('paper', 'keras-hub', 'positional-encodings', 'd2l')
-    >>> match.start_index
-    3
-    """
-    checked = CheckedTable(table)
-    rows = checked.closely()
-    rounding = storage_rounding(rows.values)
-    seen = _rotating(rows)
-    # A single circle turns at one rate: 1 in half of the conventions, what the longest timescale makes it in others.
-    enough = checked.channels > 2
-    told = _closest([found for each in seen for found in fits(rows, rounding, *each)], rows)
-    if not checked.is_all(rows):
-        told = _on_the_whole(told, checked)
-    told += [replace(each, candidate=other) for each in told for other in of_the_same_numbers(each.candidate)]
-    if not told:
-        # Only then with another longest timescale, or else a table of few rows would have many.
-        told = _with_any_longest(seen, rows, rounding)
-        enough = enough and all(by_chance(each) < _RARELY for each in told)
-        whole = checked.is_all(rows)
-        known = rows if whole else checked.spread()
-        told = _refitted(told, rows, rounding, lambda each: written(*sharpened(each, known)))
-        if not whole:
-            told = _on_the_whole(told, checked)
-    matches = _matches(told)
-    return matches if enough else tuple(_unnamed(match) for match in matches[:1])
-
-
-def _rotating(rows: Rows) -> list[tuple[Candidate, Rotation]]:
-    """Returns the candidates in whose layout the columns rotate, each with the rotation."""
-    measured: dict[bytes, Rotation | None] = {}
-    seen = []
-    for candidate in candidates(rows.values.shape[1]):
-        layout = candidate.order.tobytes()
-        if layout not in measured:
-            measured[layout] = measure(rows, candidate.order, len(candidate.timescales))
-        rotation = measured[layout]
-        if rotation is not None:
-            seen.append((candidate, rotation))
-    return seen
-
-
-def _with_any_longest(seen: list[tuple[Candidate, Rotation]], rows: Rows, rounding: Float64Array) -> list[Fit]:
-    """Returns the closest fits of the candidates, each with the longest timescale that explains these rows best.
-
-    Two schedules can be one sequence of numbers under two longest timescales: the paper's to 500 is tensor2tensor's to
-    411.7. They are equally close only where each is at its own best.
-    """
-    tried = [(longest, rotation) for each, rotation in seen for longest in fitted_longest(each, rotation)]
-    rough = [found for each in tried for found in fits(rows, rounding, *each, UNUSUAL_MAX_START)]
-    least = min((each.misfit for each in rough), default=0.0)
-    near = [each for each in rough if each.misfit <= 3 * max(least, 1.0)]
-    return _closest(_refitted(near, rows, rounding, lambda each: sharpened(each, rows)[0]), rows)
-
-
-def _refitted(found: list[Fit], rows: Rows, rounding: Float64Array, longest: Callable[[Fit], float]) -> list[Fit]:
-    """Returns the fits with another longest timescale, which is told for each signal by the closest of its fits."""
-    candidates: dict[tuple[Any, ...], Candidate] = {}
-    again: dict[tuple[Any, ...], Fit] = {}
-    for candidate, same in _by_signal(found).items():
-        told = float(f"{longest(same[0]):.12g}")  # two estimates that have converged to one are one signal
-        key = candidate.timescales_of, candidate.layout, told
-        renewed = candidates.setdefault(key, with_longest(candidate, told))
-        for each in same:
-            fitted = fit(rows, rounding, renewed, each.rotation, each.start)
-            if fitted is not None:
-                again[*key, each.start] = fitted
-    return list(again.values())
-
-
-def _closest(fits: list[Fit], rows: Rows) -> list[Fit]:
-    """Returns the fit that explains the rows best, and those that the rows cannot tell from it."""
-    least = min((fit.misfit for fit in fits), default=0.0)
-    # A wrong signal adds the square of its distance. Less than 16 noise variances over all values is chance; and
-    # rounding spreads evenly over a unit, so the noise is no less than about a third, however small it happens to be.
-    tie = least**2 + 16 * max(least, 1 / 3) ** 2 / rows.values.size
-    return [fit for fit in fits if fit.misfit**2 <= tie]
-
-
-def _on_the_whole(fits: list[Fit], table: CheckedTable) -> list[Fit]:
-    """Returns the fits that explain all of the table."""
-    differences = ((fit, largest_difference(fit, table)) for fit in fits)
-    return [replace(fit, max_abs_diff=largest) for fit, largest in differences if largest is not None]
-
-
-def _by_signal(fits: list[Fit]) -> dict[Candidate, list[Fit]]:
-    """Returns the fits of each signal, the closest first."""
-    signals: dict[Candidate, list[Fit]] = {}
-    for each in sorted(fits, key=lambda each: each.misfit):
-        signals.setdefault(each.candidate, []).append(each)
-    return signals
-
-
-def _matches(fits: list[Fit]) -> tuple[Match, ...]:
-    """Returns one match for each signal, the closest first."""
-
-    # Two schedules can be one sequence under two longest timescales: first the usual one, then what somebody would
-    # write down.
-    def rank(same: list[Fit]) -> tuple[bool, int]:
-        longest = same[0].candidate.max_timescale
-        return longest != USUAL, len(f"{longest:.10g}")
-
-    told = sorted(_by_signal(fits).values(), key=rank)
-    return tuple(_match(sorted(same, key=lambda fit: fit.start)) for same in told)
-
-
-def _match(same: list[Fit]) -> Match:
-    first, candidate = same[0], same[0].candidate
-    return Match(
-        conventions=tuple(sorted(candidate.names, key=lambda name: candidate.first_position(name) != first.start)),
-        timescales_of=candidate.timescales_of,
-        start_index=first.start,
-        other_starts=tuple(fit.start for fit in same[1:]),
-        layout=candidate.layout,
-        max_timescale=candidate.max_timescale,
-        timescales=tuple(candidate.timescales.tolist()),
-        scale=first.scale,
-        max_abs_diff=first.max_abs_diff,
-        undecided=("start_index",) if same[1:] else (),
-    )
-
-
-def _unnamed(match: Match) -> Match:
-    """Returns the match without what so little cannot tell."""
-    undecided = ("conventions", "timescales_of", "layout", "max_timescale", *match.undecided)
-    return replace(match, conventions=(), timescales_of=(), max_timescale=None, undecided=undecided)

@@ -52,6 +52,26 @@ class CheckedTable:
                 f"Received: {len(self._index)} such rows."
             )
 
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def class_tokens(self) -> int:
+        """How many rows of zeros there are before all others."""
+        return int(self._index[0])
+
+    def without_class_tokens(self) -> "CheckedTable":
+        """Returns the table from its first row on that is not zero."""
+        return CheckedTable(self._rows[self.class_tokens :])
+
+    def is_cut_by_zeros(self) -> bool:
+        """Whether rows are zero after the first one that is not."""
+        return len(self._index) < len(self._rows) - self.class_tokens
+
+    def values(self) -> Float64Array:
+        """Returns all rows in float64."""
+        return self._rows.astype(np.float64)
+
     def closely(self) -> Rows:
         """Returns the first rows that count, all of them in a small table."""
         index = self._index[: max(_LEAST_ROWS, _CLOSELY // self.channels)]
