@@ -58,16 +58,21 @@ def costs(shared: bool) -> dict[str, Any]:
 
 
 def exporter(shared: bool) -> dict[str, Any]:
-    """Returns the exporter's figures, and those of Keras' own."""
+    """Returns the exporter's figures, and those of others."""
     from benchmarks.exporter import export_cost, onnx_speed  # with Keras, which nothing else here needs
 
-    seconds = {f"exported/{name}": each for name, each in onnx_speed.measure().items()}
+    found = onnx_speed.measure()
+    seconds = {f"exported/{name}": each for name, each in found["seconds"].items()}
     exports = export_cost.measure()
     seconds |= {f"export of BERT/{route}": [each["seconds"]] for route, each in exports.items()}
     return {
         "seconds": seconds,
         "bytes": {f"export of BERT, peak/{route}": int(each["peak"]) for route, each in exports.items()},
-        "beside": {"check relative to its runs": in_own_process("benchmarks.exporter.parity_cost")},
+        "beside": {
+            "check relative to its runs": in_own_process("benchmarks.exporter.parity_cost"),
+            "operators": found["operators"],
+            "left out": found["left out"],
+        },
     }
 
 

@@ -132,16 +132,20 @@ def costs(medians: Medians, beside: dict[str, Any]) -> str:
 
 
 def exporter(medians: Medians, beside: dict[str, Any]) -> str:
-    """The exporter and its files against Keras' own."""
-    runs = (name.split("/")[1] for name in medians if name.startswith("exported/") and name.endswith("/keras_pe"))
-    lines = [(f"a run of {each} in ONNX Runtime", _quotient(medians, f"exported/{each}")) for each in runs]
+    """The exporter and its files against those of others."""
+    others = {"keras": "Keras", "torch": "PyTorch", "torchscript": "PyTorch, TorchScript"}
+    runs = [name.split("/")[1] for name in medians if name.startswith("exported/") and name.endswith("/keras_pe")]
+    lines = [
+        (f"a run of {each} in ONNX Runtime", *(_quotient(medians, f"exported/{each}", other) for other in others))
+        for each in runs
+    ]
     lines += [
-        ("time of an export, BERT of 200 MiB", _quotient(medians, "export of BERT")),
-        ("highest memory of its process", _quotient(medians, "export of BERT, peak")),
+        ("time of an export, BERT of 200 MiB", _quotient(medians, "export of BERT", "keras"), "", ""),
+        ("highest memory of its process", _quotient(medians, "export of BERT, peak", "keras"), "", ""),
     ]
     check = median(beside["exporter"]["check relative to its runs"])
     return (
-        _table(('relative to `keras.Model.export(format="onnx")`', "keras_pe"), lines)
+        _table(("relative to the file of", *others.values()), lines)
         + f"\n\nA whole parity check takes {check:.2g} times as long as the bare runs that it makes."
     )
 
@@ -180,8 +184,8 @@ def _ratio(medians: Medians, case: str, contestant: str) -> str:
     return _two_digits(medians[name] / medians[base]) if name in medians and base in medians else "-"
 
 
-def _quotient(medians: Medians, name: str) -> str:
-    ours, theirs = (medians.get(f"{name}/{route}") for route in ("keras_pe", "keras"))
+def _quotient(medians: Medians, name: str, other: str) -> str:
+    ours, theirs = (medians.get(f"{name}/{route}") for route in ("keras_pe", other))
     return _two_digits(ours / theirs) if ours and theirs else "-"
 
 

@@ -1,71 +1,125 @@
-"""Whether an exported model is as fast in ONNX Runtime as Keras' own export of the same model.
+"""How fast an exported model runs in ONNX Runtime beside what the other exporters make of it.
 
-Each file is exported in a process of its own, so that neither exporter changes tf2onnx for the other; then the two take
-turns on one thread.
+These are Keras' own export of the same model and, where `transformers` has the architecture and is installed, both of
+PyTorch's exporters. Each file is written in a process of its own, so that no exporter changes another; then they take
+turns on one thread. Beside the time stands what the files are made of: operators, and transpositions among them.
 
-    python -m benchmarks.exporter.onnx_speed
+    python -m benchmarks.exporter.onnx_speed [model]...
 """
 
 import json
 import sys
 import tempfile
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-import numpy as np
-
-from benchmarks.exporter.models import BUILDERS, trained
+from benchmarks.exporter.models import BUILDERS, CASES, trained
 from benchmarks.measuring import in_own_process, interleaved
 
-ROUTES = ("keras_pe", "keras")
+_DTYPES = {"tensor(float)": "float32", "tensor(int32)": "int32", "tensor(int64)": "int64", "tensor(bool)": "bool"}
+ROUTES = ("keras_pe", "keras", "torch", "torchscript")
 
 
-def measure() -> dict[str, list[float]]:
-    """Returns the seconds of a run by `model/route`."""
-    found: dict[str, list[float]] = {}
-    for name in BUILDERS:
+def measure(names: list[str] | None = None) -> dict[str, Any]:
+    """Returns the seconds of each run by `model, batch x size/route`, and the counts of operators."""
+    seconds: dict[str, list[float]] = {}
+    operators: dict[str, dict[str, list[int]]] = {}
+    left_out: list[str] = []
+    for name in names or BUILDERS:
         with tempfile.TemporaryDirectory() as folder:
             for route in ROUTES:
-                in_own_process("benchmarks.exporter.onnx_speed", [name, route, folder])
-            found |= in_own_process("benchmarks.exporter.onnx_speed", [name, "run", folder], threads=1)
-    return found
+                backend = "torch" if route.startswith("torch") else "tensorflow"  # it dies with both in one process
+                try:
+                    in_own_process("benchmarks.exporter.onnx_speed", ["export", name, route, folder], backend=backend)
+                except RuntimeError as error:
+                    left_out.append(f"{name}, {route}: {str(error).splitlines()[-1]}")
+            found = in_own_process("benchmarks.exporter.onnx_speed", ["run", name, folder], threads=1)
+        seconds |= found["seconds"]
+        operators[name] = found["operators"]
+    return {"seconds": seconds, "operators": operators, "left out": left_out}
 
 
 def export(name: str, route: str, folder: Path) -> None:
-    """Writes the file of one route, and the values that it is run on."""
-    model, values = trained(name)
-    np.save(folder / "values.npy", values)
-    if route == "keras":
-        model.export(folder / "keras.onnx", format="onnx", verbose=False)
-        return
-    from keras_pe.export import export_onnx
+    """Writes the file of one route, where that has the model."""
+    path = folder / f"{route}.onnx"
+    if route.startswith("torch"):
+        if find_spec("transformers") is None:
+            return
+        from benchmarks.exporter import in_torch
 
-    export_onnx(model, folder / "keras_pe.onnx")
+        if name in in_torch.BUILDERS:
+            in_torch.export(name, route == "torch", path)
+    elif route == "keras":
+        trained(name).export(path, format="onnx", verbose=False)
+    else:
+        from keras_pe.export import export_onnx
+
+        export_onnx(trained(name), path)
 
 
-def run(name: str, folder: Path) -> dict[str, list[float]]:
-    """Returns the seconds of a run of each file."""
+def run(name: str, folder: Path) -> dict[str, Any]:
+    """Returns the seconds of a run of each file on each case, and the numbers of its operators and transpositions."""
     from benchmarks.speed.in_onnxruntime import session
 
-    values, runs = np.load(folder / "values.npy"), {}
-    for route in ROUTES:
-        loaded = session((folder / f"{route}.onnx").read_bytes())
-        runs[f"{name}/{route}"] = partial(loaded.run, None, {loaded.get_inputs()[0].name: values})
-    return interleaved(runs, rounds=51)
+    files = {route: folder / f"{route}.onnx" for route in ROUTES if (folder / f"{route}.onnx").is_file()}
+    sessions = {route: session(file.read_bytes()) for route, file in files.items()}
+    seconds: dict[str, list[float]] = {}
+    feeds = BUILDERS[name][1]
+    for case in CASES[feeds]:
+        given = feeds(*case)
+        label = f"{name}, {' x '.join(map(str, case))}"
+        runs = {f"{label}/{route}": partial(each.run, None, _feed(each, given)) for route, each in sessions.items()}
+        seconds |= interleaved(runs, rounds=31)
+    return {"seconds": seconds, "operators": {route: _operators(file) for route, file in files.items()}}
+
+
+def _feed(session: Any, given: Any) -> dict[str, Any]:
+    """Returns what a file takes, as it takes it: PyTorch has the channels of images, and of sound, first."""
+    feed = {}
+    for each in session.get_inputs():
+        value = given.get(each.name, given.get("images"))
+        if value.ndim == 4 and each.shape[1] == 3:
+            value = value.transpose(0, 3, 1, 2)
+        feed[each.name] = value.astype(_DTYPES[each.type])
+    return feed
+
+
+def _operators(file: Path) -> list[int]:
+    import onnx
+
+    def count(graph: Any) -> list[str]:
+        bodies = [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
+        return [node.op_type for node in graph.node] + [each for body in bodies for each in count(body)]
+
+    model = onnx.load(file, load_external_data=False)
+    found = [name for name in count(model.graph) if name != "Constant"]
+    return [len(found), found.count("Transpose")]
 
 
 def main() -> None:
-    """Prints a line for each model; with arguments does one process' part."""
-    if len(sys.argv) == 4:
-        name, route, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-        print(json.dumps(run(name, folder) if route == "run" else export(name, route, folder)))
+    """Prints a line for each model and case; within does one process' part."""
+    if sys.argv[1:2] == ["export"]:
+        name, route, folder = sys.argv[2:]
+        print(json.dumps(export(name, route, Path(folder))))
         return
-    found = {name: median(values) for name, values in measure().items()}
-    for name in BUILDERS:
-        ours, theirs = (found[f"{name}/{route}"] for route in ROUTES)
-        print(f"{name:14} keras_pe {ours * 1e3:7.2f} ms, keras {theirs * 1e3:7.2f} ms, ", end="")
-        print(f"ratio {ours / theirs:.2f} (wanted: at most 1.05)")
+    if sys.argv[1:2] == ["run"]:
+        name, folder = sys.argv[2:]
+        print(json.dumps(run(name, Path(folder))))
+        return
+    for name in sys.argv[1:] or BUILDERS:
+        found = measure([name])
+        medians = {key: median(values) for key, values in found["seconds"].items()}
+        for label in dict.fromkeys(key.rpartition("/")[0] for key in medians):
+            ours = medians[f"{label}/keras_pe"]
+            others = {route: medians.get(f"{label}/{route}") for route in ROUTES[1:]}
+            told = ", ".join(f"{route} {ours / other:.2f}" for route, other in others.items() if other)
+            print(f"{label:28} {ours * 1e3:8.2f} ms; over that of {told}")
+        print(
+            f"{'':28} operators, transpositions: {found['operators'][name]}", *found["left out"], sep="\n", flush=True
+        )
 
 
 if __name__ == "__main__":

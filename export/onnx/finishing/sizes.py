@@ -19,7 +19,7 @@ _MOST = 16  # entries of a vector that may say the sizes of a tensor
 _BOOL = 9
 # ONNX's int32, int64, bool, and float32, which Keras counts in: it has each size of a mask that any memory holds.
 _COUNTING = (6, 7, _BOOL, 1)
-_END = 2**31 - 1  # what a Slice up to the end is given, or more
+_END = 10**9  # what a Slice up to the end is given by tf2onnx, or more
 _AS_FIRST = (
     *("Abs", "Cast", "Ceil", "Clip", "Cos", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish"),
     *("Identity", "LayerNormalization", "LeakyRelu", "Log", "LogSoftmax", "Neg", "Not", "Reciprocal", "Relu"),
@@ -82,7 +82,7 @@ class KnownSizes:
             vector = _vector(node, shapes, vectors, attributes)
         for index, name in enumerate(node.output):
             numbers = self._inferred.get(name)
-            found = shape if index == 0 and shape is not None else numbers
+            found = shape if shape is not None and (index == 0 or node.op_type == "Split") else numbers
             if name and found is not None:
                 both = zip(numbers if numbers and len(numbers) == len(found) else found, found, strict=True)
                 self._shapes[name] = tuple(
@@ -251,6 +251,18 @@ def _concat(shapes: Any, vectors: Any, attributes: Any) -> Any:
     return result
 
 
+def _split(shapes: Any, vectors: Any, attributes: Any) -> Any:
+    axis = (attributes["axis"].i if "axis" in attributes else 0) % len(shapes[0])
+    return [None if place == axis else size for place, size in enumerate(shapes[0])]
+
+
+def _einsum(shapes: Any, vectors: Any, attributes: Any) -> Any:
+    operands, _, result = attributes["equation"].s.decode().replace(" ", "").partition("->")
+    terms = zip(operands.split(","), shapes, strict=True)
+    sizes = {label: size for term, shape in terms for label, size in zip(term, shape, strict=True)}
+    return [sizes[label] for label in result]
+
+
 def _range(shapes: Any, vectors: Any, attributes: Any) -> Any:
     return [vectors[1][0]] if (vectors[0], vectors[2]) == ((0,), (1,)) else None
 
@@ -260,12 +272,15 @@ _RULES: dict[str, Callable[[Any, Any, Any], Any]] = {
     **dict.fromkeys(_BROADCAST, lambda shapes, vectors, attributes: _broadcast(shapes)),
     **dict.fromkeys(_REDUCTIONS, _reduction),
     "Concat": _concat,
+    "ConstantOfShape": lambda shapes, vectors, attributes: vectors[0],
+    "Einsum": _einsum,
     "Expand": lambda shapes, vectors, attributes: _broadcast([shapes[0], vectors[1]]),
     "Gather": _gather,
     "MatMul": _matmul,
     "Range": _range,
     "Reshape": _reshape,
     "Slice": _slice,
+    "Split": _split,
     "Squeeze": _squeeze,
     "Transpose": lambda shapes, vectors, attributes: [shapes[0][axis] for axis in attributes["perm"].ints],
     "Unsqueeze": _unsqueeze,

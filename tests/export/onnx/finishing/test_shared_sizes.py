@@ -51,6 +51,9 @@ def test_sizes_are_told_as_far_as_the_inputs_determine_them() -> None:
         helper.make_node("Reshape", ["sum", "heads"], ["split"]),
         helper.make_node("Transpose", ["split"], ["turned"], perm=[0, 2, 1, 3]),
         helper.make_node("Reshape", ["sum", "row"], ["joined"]),
+        helper.make_node("Split", ["split"], ["first", "second"], axis=3, num_outputs=2),
+        helper.make_node("Einsum", ["x", "y"], ["scores"], equation="abc,adc->abd"),
+        helper.make_node("ConstantOfShape", ["shape"], ["zeros"]),
         helper.make_node("NonZero", ["x"], ["found"]),
     ]
     arrays = {"zero": [0], "one": [1], "two": [2], "minus": [-1], "row": [0, -1, 4], "heads": [0, 0, 2, 4]}
@@ -68,5 +71,8 @@ def test_sizes_are_told_as_far_as_the_inputs_determine_them() -> None:
     assert sizes.shape("turned") == ("batch", 2, "length", 4)
     assert sizes.shape("joined") == ("batch", ("joined", 1), 4)  # twice the length has no name
     assert sizes.shape("other") == ("batch", ("other", 1), 8)  # either may be 1
+    assert sizes.shape("second") == ("batch", "length", 2, 2)
+    assert sizes.shape("scores") == ("batch", "length", "other")
+    assert sizes.shape("zeros") == ("batch", "length", 8)
     assert sizes.shape("found") == (3, ("found", 1))
     assert sizes.vector("found") is None
