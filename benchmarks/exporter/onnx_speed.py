@@ -35,7 +35,8 @@ def measure(names: list[str] | None = None) -> dict[str, Any]:
                 try:
                     in_own_process("benchmarks.exporter.onnx_speed", ["export", name, route, folder], backend=backend)
                 except RuntimeError as error:
-                    left_out.append(f"{name}, {route}: {str(error).splitlines()[-1]}")
+                    reasons = [line for line in str(error).splitlines() if "Error" in line] or ["its process died"]
+                    left_out.append(f"{name}, {route}: {reasons[-1]}")
             found = in_own_process("benchmarks.exporter.onnx_speed", ["run", name, folder], threads=1)
         seconds |= found["seconds"]
         operators[name] = found["operators"]
