@@ -8,6 +8,8 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from keras_pe.export.model.recurrent_weights import OPERATORS, packed
 from keras_pe.export.model.watch.keras_internals import replaced_functions
 from keras_pe.export.onnx.operator_calls import call_operator
@@ -86,7 +88,11 @@ class _Call:
             attributes["linear_before_reset"] = int(layer.cell.reset_after)
         self.operator, self.attributes = operator, attributes
         self.scope = f"{layer.path}/"  # the slash at the end makes it absolute
-        self.weights = [tf.constant(value) for value in packed(layer.cell).values()]
+        kernel, *others = packed(layer.cell).values()
+        # Of no features ONNX Runtime's LSTM returns what was in memory, and its GRU ends the process: a zero does not.
+        self.has_features = kernel.shape[-1] > 0
+        kernel = kernel if self.has_features else np.zeros((*kernel.shape[:-1], 1), kernel.dtype)
+        self.weights = [tf.constant(value) for value in (kernel, *others)]
 
     def __call__(self, sequences: Any, states: list[Any]) -> list[Any]:
         """Returns the outputs of all steps, then the final states, as Keras has them: the batch first."""
@@ -95,7 +101,8 @@ class _Call:
         graph = tf.compat.v1.get_default_graph()
         with tf.name_scope(self.scope):
             weights = [graph.capture(value, name) for name, value in zip("WRB", self.weights, strict=True)]
-        inputs = [sequences, *weights, *states]
+        given = sequences if self.has_features else tf.zeros([*tf.unstack(tf.shape(sequences)[:2]), 1], sequences.dtype)
+        inputs = [given, *weights, *states]
         shapes = [(*sequences.shape[:2], states[0].shape[-1]), *(state.shape for state in states)]
         return call_operator(self.operator, inputs, shapes, self.attributes)
 

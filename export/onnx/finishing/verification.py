@@ -62,7 +62,10 @@ def mapped_session() -> RuntimeSpec:
     (spec,) = find_runtimes(["onnxruntime[all]"])
     options = {
         "disabled_optimizers": ["ConstantFolding"],  # copies each weight whose shape or order it changes
-        "config": {"session.disable_prepacking": "1"},  # a copy of the weights for speed
+        "config": {
+            "session.disable_prepacking": "1",  # a copy of the weights for speed
+            "session.strict_shape_type_inference": "1",  # a declared size that is not so is an error, and no warning
+        },
     }
     return replace(spec, options={**spec.options, **options})
 

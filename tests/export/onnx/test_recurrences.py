@@ -1,6 +1,9 @@
 """Recurrent layers arrive as one operator each, with the same numbers, or stay the loop that they are."""
 
 import collections
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +69,27 @@ def assert_agrees(model: keras.Model, artifact: Artifact) -> None:
         wanted = keras.tree.flatten(model(x))
         for found, each in zip(session.run(None, {"x": x}), wanted, strict=True):
             np.testing.assert_allclose(found, each, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.slow
+def test_sequences_of_no_features_are_computed_from_the_states_alone(tmp_path: Path) -> None:
+    """ONNX Runtime's LSTM returns what was in memory for them, and its GRU ends the process.
+
+    So does TensorFlow's product over no columns where oneDNN is on, hence a process without it.
+    """
+    code = f"""
+import sys, keras, numpy as np, onnx, onnxruntime
+from keras_pe.export import export_onnx
+inputs, x = keras.Input((None, 0), name="x"), np.zeros((3, 7, 0), "float32")
+for kind in (keras.layers.LSTM, keras.layers.GRU):
+    model = keras.Model(inputs, kind(6, return_sequences=True, bias_initializer="ones")(inputs))
+    artifact = export_onnx(model, sys.argv[1])
+    assert kind.__name__ in [node.op_type for node in onnx.load(artifact.path).graph.node]
+    session = onnxruntime.InferenceSession(artifact.path)
+    np.testing.assert_allclose(session.run(None, {{"x": x}})[0], model(x), rtol=0, atol={TOLERANCE})
+"""
+    environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0"}
+    subprocess.run([sys.executable, "-c", code, tmp_path / "model.onnx"], check=True, env=environment)
 
 
 @pytest.mark.slow

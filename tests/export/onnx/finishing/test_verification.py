@@ -48,6 +48,17 @@ def test_an_output_of_another_shape_is_refused(tmp_path: Path) -> None:
         check(file)
 
 
+def test_a_size_within_that_onnx_runtime_would_warn_of_is_refused(tmp_path: Path) -> None:
+    file = written(
+        tmp_path / "model.onnx", [helper.make_node("Relu", ["x"], ["z"]), helper.make_node("Relu", ["z"], ["y"])], []
+    )
+    model = onnx.load(file)
+    model.graph.value_info.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, ["batch", "length", 5]))
+    onnx.save(model, file)
+    with pytest.raises(ExportError, match=r"the runtime does not open it: .*shape"):
+        check(file)
+
+
 def test_an_output_of_other_numbers_is_refused(tmp_path: Path) -> None:
     file = written(tmp_path / "model.onnx", [helper.make_node("LeakyRelu", ["x"], ["y"])], [])
     with pytest.raises(ExportError, match=r"output 'y' differs from Keras' by 0\.\d+, where .* is 2\.\d"):
