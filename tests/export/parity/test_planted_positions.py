@@ -9,6 +9,7 @@ import keras
 import pytest
 
 from keras_pe.export import check_parity, export_litert, export_onnx
+from tests.export.parity.diagnosis.planted import AMPLE
 from tests.export.parity.planted_positions import FAULTS, attention
 from tests.samples import sampled
 
@@ -29,7 +30,7 @@ def of_torch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _check(model: keras.Model, path: Path, runtime: str, fault: str) -> None:
-    report = check_parity(model, path, runtimes=[runtime])
+    report = check_parity(model, path, runtimes=[runtime], diagnosis_seconds=AMPLE)
     _, layer, cause, said = FAULTS[fault]
     assert not report.passed
     assert {(finding.cause, finding.layer) for finding in report.findings} == {(cause, layer)}, str(report)
