@@ -6,24 +6,33 @@ import json
 from typing import Any
 
 from benchmarks.measuring import Run, interleaved
-from benchmarks.speed.contestants import CONTESTANTS, Contestant
-from benchmarks.speed.scenarios import SCENARIOS, Scenario
+from benchmarks.speed import contestants as sinusoids
+from benchmarks.speed import rotary, scenarios
+from benchmarks.speed.contestants import Contestant
+from benchmarks.speed.scenarios import Scenario
+
+ENCODINGS = {
+    "sinusoidal": (sinusoids.CONTESTANTS, scenarios.SCENARIOS),
+    "rotary": (rotary.CONTESTANTS, rotary.SCENARIOS),
+}
 
 
 def main() -> None:
     """Prints `{"seconds": {name: [...]}, "failed": {name: sentence}}`."""
     parser = argparse.ArgumentParser()
     parser.add_argument("runtime", help="module of this package")
+    parser.add_argument("--encoding", choices=ENCODINGS, default="sinusoidal")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--modes", nargs="*", help="some of the runtime's; default all")
     parser.add_argument("--cases", nargs="*", help="scenario:batch:length; default all")
     parser.add_argument("--contestants", nargs="*", help="some of them; default all")
     asked = parser.parse_args()
-    contestants = [each for each in CONTESTANTS if each.name in (asked.contestants or [each.name])]
+    everyone, ways = ENCODINGS[asked.encoding]
+    contestants = [each for each in everyone if each.name in (asked.contestants or [each.name])]
     runtime = importlib.import_module(f"benchmarks.speed.{asked.runtime}")
     found: dict[str, dict[str, Any]] = {"seconds": {}, "failed": {}}
     for mode in asked.modes or runtime.MODES:
-        for scenario in SCENARIOS.values():
+        for scenario in ways.values():
             for batch, length in scenario.shapes:
                 if asked.cases and f"{scenario.name}:{batch}:{length}" not in asked.cases:
                     continue
