@@ -30,7 +30,7 @@ def _jitted(rotate: Rotate) -> Rotate:
 def _compiled(rotate: Rotate) -> Rotate:
     import torch
 
-    return torch.compile(rotate, dynamic=True)
+    return torch.compile(rotate, dynamic=True, backend="aot_eager")
 
 
 def _exported(rotate: Rotate) -> Rotate:
