@@ -20,8 +20,8 @@ from keras_pe.export.parity.diagnosis.sites.operations import other_operations
 from keras_pe.export.parity.diagnosis.sites.padding import other_paddings
 from keras_pe.export.parity.diagnosis.sites.pixel_places import other_places
 from keras_pe.export.parity.diagnosis.sites.rotations import other_rotations
+from keras_pe.export.parity.diagnosis.sites.several_layers import several_layers
 from keras_pe.export.parity.diagnosis.sites.softmax import other_softmax
-from keras_pe.export.parity.diagnosis.sites.whole_model import several_layers
 from keras_pe.export.results import CaseResult, CaseStatus, Finding
 
 _SITES = (
