@@ -18,7 +18,7 @@ _SEARCH = "keras_pe.export.parity.unpublished:explain"
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Diagnosis:
     """What the search for a cause has found.
 
     Attributes:
@@ -37,10 +37,10 @@ class Search(Protocol):
 
     def __call__(
         self, runner: Runner, path: Path, reference: KerasReference, inputs: Mapping[str, Array]
-    ) -> Explanation | None: ...
+    ) -> Diagnosis | None: ...
 
 
-def explained(runner: Runner, path: Path, reference: KerasReference, inputs: Mapping[str, Array]) -> Explanation | None:
+def explained(runner: Runner, path: Path, reference: KerasReference, inputs: Mapping[str, Array]) -> Diagnosis | None:
     """Returns why an artifact differs from the model, as far as that is found within the time of a diagnosis.
 
     Args:

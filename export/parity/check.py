@@ -10,7 +10,7 @@ from typing import Any
 
 from keras_pe.export.comparison.acceptance import judged
 from keras_pe.export.comparison.inputs.cases import GivenInputs
-from keras_pe.export.comparison.inputs.coverage import covered
+from keras_pe.export.comparison.inputs.exercised import covered
 from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.comparison.references.opening import (
     Source,

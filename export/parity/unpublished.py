@@ -9,7 +9,7 @@ from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.run import run_cases
-from keras_pe.export.explanation import Explanation
+from keras_pe.export.explanation import Diagnosis
 from keras_pe.export.parity.diagnosis.budget import DIAGNOSIS_SECONDS, Budget, OutOfTimeError
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.presentation.sentences import explain as sentence_on
@@ -19,7 +19,7 @@ from keras_pe.export.runtimes.runner import Runner
 _SEED = 0  # that of a check which is given none
 
 
-def explain(runner: Runner, path: Path, reference: KerasReference, inputs: Mapping[str, Array]) -> Explanation | None:
+def explain(runner: Runner, path: Path, reference: KerasReference, inputs: Mapping[str, Array]) -> Diagnosis | None:
     """See `Search`. The time of a diagnosis is all that it takes, the runs of the model included."""
     budget = Budget(DIAGNOSIS_SECONDS)
     reference.roles = given_roles(reference.signature.values.ranges, reference.roles)
@@ -28,7 +28,7 @@ def explain(runner: Runner, path: Path, reference: KerasReference, inputs: Mappi
     if run.result.passed:
         return None
     findings = diagnose(run, runner, reference, reference.roles, budget).findings
-    return Explanation(" ".join(map(sentence_on, findings)), findings[0].cause, findings[0].layer)
+    return Diagnosis(" ".join(map(sentence_on, findings)), findings[0].cause, findings[0].layer)
 
 
 def _answers(reference: KerasReference, inputs: Mapping[str, Array], budget: Budget) -> Iterator[Expectation]:

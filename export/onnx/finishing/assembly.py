@@ -15,8 +15,8 @@ from keras_pe.export.onnx.finishing.dense_as_matmul import remove_flattening
 from keras_pe.export.onnx.finishing.naming import name_after_layers
 from keras_pe.export.onnx.finishing.pads import keep_pads
 from keras_pe.export.onnx.finishing.shared_sizes import share_sizes
-from keras_pe.export.onnx.finishing.sizes import KnownSizes
 from keras_pe.export.onnx.finishing.sparse_windows import keep_sparse_windows
+from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.finishing.unsigned_products import multiply_unsigned
 from keras_pe.export.onnx.finishing.weight_layouts import store_as_read
 from keras_pe.export.onnx.finishing.zero_sizes import take_zero_sizes

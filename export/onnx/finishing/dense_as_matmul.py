@@ -6,7 +6,7 @@ Reshapes and what computes their shapes can go, once it is proven that the secon
 
 from typing import Any
 
-from keras_pe.export.onnx.finishing.sizes import KnownSizes
+from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
 
 def remove_flattening(graph: Any, sizes: KnownSizes) -> None:

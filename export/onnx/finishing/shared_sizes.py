@@ -5,7 +5,7 @@ Each layer of a decoder makes a causal mask from the length of its own input, wh
 
 from typing import Any
 
-from keras_pe.export.onnx.finishing.sizes import KnownSizes, Sizes
+from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes, Sizes
 
 
 def share_sizes(graph: Any, sizes: KnownSizes) -> None:

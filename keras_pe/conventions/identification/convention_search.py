@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from keras_pe.conventions.identification.candidates import USUAL, Candidate, candidates
 from keras_pe.conventions.identification.fit import Fit, fit, fits, largest_difference
-from keras_pe.conventions.identification.images import image_matches
+from keras_pe.conventions.identification.image_tables import image_matches
 from keras_pe.conventions.identification.match import Grid, Match
 from keras_pe.conventions.identification.max_timescale import (
     UNUSUAL_MAX_START,
