@@ -58,7 +58,9 @@ class KnownSizes:
             self._shapes[tensor.name] = tuple(tensor.dims)
             if tensor.data_type in _COUNTING and len(tensor.dims) < 2 and math.prod(tensor.dims) <= _MOST:
                 values = numpy_helper.to_array(tensor).reshape(-1)
-                if np.all(values == np.floor(values)) and np.all(np.abs(values) < 2**63):
+                if values.dtype.kind != "f" or (
+                    (np.abs(values) < 2.0**63).all() and (values == np.floor(values)).all()
+                ):
                     self._vectors[tensor.name] = tuple(map(int, values.tolist()))
         self._shapes |= {name: tuple(shape) for name, shape in arguments.items()}
         for node in model.graph.node:

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 from keras_pe.export import check_parity, export_onnx
 from keras_pe.export.runtimes.runtime import RuntimeSpec, as_dtype
 from tests.export.parity.diagnosis.faults import CHANNELS, Surgery, build, half, minus_batch_mean, noise, unary
+from tests.export.parity.diagnosis.planted import AMPLE
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ def test_without_a_fault_the_model_passes(model, sound):
 ])  # fmt: skip
 def test_a_fault_in_the_file_is_found_and_named(model, sound, fault, tmp_path):
     artifact = fault.plant(sound, tmp_path / "faulty.onnx")
-    report = check_parity(model, artifact, runtimes=["onnxruntime[all]"])
+    report = check_parity(model, artifact, runtimes=["onnxruntime[all]"], diagnosis_seconds=AMPLE)
     assert not report.passed
     assert fault.cause in [finding.cause for finding in report.findings], str(report)
     assert len({finding.cause for finding in report.findings}) == 1, str(report)
@@ -243,7 +244,7 @@ def test_a_fault_in_the_file_is_found_and_named(model, sound, fault, tmp_path):
 @pytest.mark.parametrize("fault", RUNTIME_FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_of_a_runtime_is_found_and_named(model, sound, fault):
     spec = RuntimeSpec("faulty", "onnx", f"tests.export.parity.faulty_runtimes:{fault.plant}", "numpy", "-")
-    report = check_parity(model, sound, runtimes=[spec, "onnxruntime[all]"], timeout=5)
+    report = check_parity(model, sound, runtimes=[spec, "onnxruntime[all]"], timeout=5, diagnosis_seconds=AMPLE)
     assert not report.passed
     assert fault.cause in [finding.cause for finding in report.results[0].findings], str(report)
     assert report.results[1].passed, "the check goes on with the next runtime"
