@@ -60,7 +60,7 @@ def _image(*, padding: str = "same", activation: str = "tanh", epsilon: float = 
         (_image, {"activation": "relu"}, "other activation", "edges"),
         (_image, {"epsilon": 0.5}, "other epsilon", "even"),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_what_one_layer_became_is_named_by_the_outputs_alone(
     build: Callable[..., keras.Model], change: dict[str, Any], cause: str, layer: str | None
