@@ -19,8 +19,15 @@ def check_rotated(turned: np.ndarray, dtype: str = "float32") -> None:
     """Raises unless what they became is within 2.5e-7, and in a narrow type half a unit in the last place."""
     angles = POSITIONS[..., np.newaxis, np.newaxis] * 5e5 ** (-np.arange(CHANNELS // 2) / (CHANNELS // 2))
     exact = np.concatenate([np.cos(angles), np.sin(angles)], axis=-1)
-    allowed = np.full_like(exact, EXACT)
-    if BITS[dtype] is not None:
-        _, exponent = np.frexp(np.abs(exact) + EXACT)
-        allowed += 2.0 ** (np.maximum(exponent, -13) - 1 - BITS[dtype])  # float16 ends at 2**-14
+    allowed = EXACT + half_a_unit(np.abs(exact) + EXACT, dtype)
     assert (np.abs(turned - exact) <= allowed).all(), np.abs(turned - exact).max()
+
+
+def half_a_unit(numbers: np.ndarray, dtype: str) -> np.ndarray:
+    """Returns what positive numbers lose at most that are rounded to a narrow type, nothing in float32."""
+    bits = BITS[dtype]
+    if bits is None:
+        return np.zeros_like(numbers)
+    _, exponent = np.frexp(numbers)
+    lost = 2.0 ** (np.maximum(exponent, -13) - 1.0 - bits)  # float16 begins at 2**-14
+    return np.where((numbers > 65_504) & (dtype == "float16"), np.inf, lost)  # and ends there
