@@ -47,7 +47,7 @@ def export_saved_model(
     Args:
         model: A built `keras.Model`, or the path of a `.keras` or `.h5` file of one. On another backend than TensorFlow
             it is saved, and exported by a process of its own; its layers must be ones that another process can import.
-        filepath: The folder to write.
+        filepath: The folder to write. Any name will do but that of another format's file.
         input_signature: See `model_signature`; needed for most subclassed models.
         sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
             `{"height": (64, 224)}`.

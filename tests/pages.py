@@ -1,19 +1,26 @@
 """The pages that people read, and the code that stands on them."""
 
 import re
+import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.source_tree import ROOT
 
-_BLOCK = re.compile(r"^```(?:\{code-cell\} ?)?(\w+)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+# Whatever a page can fence with, so that no block is passed over: of any length, indented, without a language.
+_BLOCK = re.compile(
+    r"^(?P<indent> *)(?P<fence>`{3,}|~{3,}|:{3,})(?:\{code(?:-\w+)?\} *)?(?P<language>\S*)[^\n]*\n"
+    r"(?P<code>.*?)^(?P=indent)(?P=fence) *$",
+    re.DOTALL | re.MULTILINE,
+)
+_NUMBER = re.compile(r"\d[\d.,]*(e[+-]\d+)?")
 _NEEDS = re.compile(r"\A---\n(?:.*\n)*?needs: (\S+)\n", re.MULTILINE)
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 
 
 class Block(NamedTuple):
-    """A fenced block: its language, and what stands in it."""
+    """A fenced block: its language, or the directive in braces, and what stands in it."""
 
     language: str
     code: str
@@ -21,7 +28,7 @@ class Block(NamedTuple):
 
 def blocks(text: str, language: str = "") -> list[Block]:
     """Returns the fenced blocks of a text in order, all or those of a language."""
-    found = [Block(*match) for match in _BLOCK.findall(text)]
+    found = [Block(match["language"], textwrap.dedent(match["code"])) for match in _BLOCK.finditer(text)]
     return [block for block in found if language in ("", block.language)]
 
 
@@ -29,3 +36,8 @@ def needs(page: Path) -> str | None:
     """Returns the runtime outside this Python without which a page's code does not run; None for most pages."""
     match = _NEEDS.match(page.read_text("utf-8"))
     return match[1] if match else None
+
+
+def words(text: str) -> list[str]:
+    """Returns the words of what was printed, each figure as 0: what Keras rounds differs between processors."""
+    return _NUMBER.sub("0", text).split()

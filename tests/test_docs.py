@@ -11,7 +11,7 @@ import pytest
 from keras_pe.cli.demo import FAULTS
 from keras_pe.export import Cause
 from keras_pe.export.parity.presentation.remedies import REMEDIES
-from tests.pages import blocks
+from tests.pages import blocks, words
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
@@ -93,11 +93,6 @@ def test_every_cause_has_a_remedy_and_stands_in_the_gallery() -> None:
 
 @pytest.mark.slow
 def test_each_fault_of_the_demonstration_is_named_and_the_gallery_shows_what_is_said_of_it() -> None:
-    """The words are compared: what Keras itself rounds, and with it every small figure, differs between processors."""
-
-    def words(text: str) -> list[str]:
-        return re.sub(r"\d[\d.,]*(e[+-]\d+)?", "0", text).split()
-
     gallery = script("gallery")
     page = gallery.PAGE.read_text()
     sections = ["\n## " + each for each in page.partition("## The others")[0].split("\n## ")[1:]]

@@ -15,7 +15,7 @@ from keras_pe.export import assert_parity
 from keras_pe.export.runtimes.external.requirements import find_package
 from tests.export.runtimes.external.present import need
 from tests.page_commands import run_command, run_line
-from tests.pages import PAGES, blocks, needs
+from tests.pages import PAGES, blocks, needs, words
 from tests.source_tree import ROOT
 
 # Pages whose code another test runs, because it needs more than a folder.
@@ -25,7 +25,10 @@ ELSEWHERE = {
     "docs/upstream.md": "tests/test_upstream.py",
 }
 LANGUAGES = {"python", "pycon", "ipython3", "console", "sh", "yaml", "js"}  # which run here
-SHOWN = {"text"}  # what is printed
+SHOWN = {"text"}  # what the code before it prints
+MADE = {"{eval-rst}", "{raw}", "{toctree}"}  # of docstrings, pictures and pages
+FILES = {"toml"}  # of packages that the tests of ELSEWHERE make
+_REQUEST = re.compile(r"\.\. auto\w+:: \S+|\s*:[\w-]+:.*|[\w./-]*\*?|")
 HERE = [page for page in PAGES if page.relative_to(ROOT).as_posix() not in ELSEWHERE]
 RUNNING = [page for page in HERE if any(block.language in LANGUAGES for block in blocks(page.read_text("utf-8")))]
 
@@ -72,14 +75,19 @@ def node(code: str, folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # of others: a page shows what a user runs, whose warnings are no errors
 @pytest.mark.parametrize("page", RUNNING, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_of_a_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     if runtime := needs(page):
         need(runtime)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     names: dict[str, Any] = {"__name__": "page"}
     for language, code in blocks(page.read_text("utf-8")):
-        if language in ("python", "ipython3"):
+        printed = capsys.readouterr().out
+        if language == "text" and page.name != "README.md":  # whose text is that of another page
+            assert words(code) == words(printed)
+        elif language in ("python", "ipython3"):
             exec(compile(code, str(page), "exec"), names)
         elif language == "pycon":
             session(code, names)
@@ -99,9 +107,13 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
         names[name](assert_parity)  # which is what the fixture is
 
 
-def test_every_block_is_of_a_language_that_runs_or_is_only_shown() -> None:
-    found = {(page.name, block.language) for page in HERE for block in blocks(page.read_text("utf-8"))}
-    assert {each for each in found if each[1] not in LANGUAGES | SHOWN} == set()
+def test_every_block_runs_or_shows_what_was_printed_or_asks_for_what_is_made_of_code() -> None:
+    for page in PAGES:
+        name = page.relative_to(ROOT).as_posix()
+        for language, code in blocks(page.read_text("utf-8")):
+            assert language in LANGUAGES | SHOWN | MADE | (FILES if name in ELSEWHERE else set()), name
+            if language in MADE:
+                assert [line for line in code.splitlines() if not _REQUEST.fullmatch(line)] == [], name
     assert len(RUNNING) > 30
 
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from keras_pe.conventions import CONVENTIONS
-from tests.pages import blocks
+from tests.pages import blocks, words
 from tests.source_tree import ROOT
 
 README = (ROOT / "README.md").read_text()
@@ -26,6 +26,12 @@ def test_the_first_two_sh_blocks_are_one_line_each_and_install_what_was_tried() 
 def test_it_counts_the_conventions_that_there_are() -> None:
     (count,) = re.findall(r"one of (\d+) that are known by name", README)
     assert int(count) == len(CONVENTIONS)
+
+
+def test_the_refusal_that_is_shown_is_the_one_that_its_page_runs() -> None:
+    (shown,) = blocks(README, "text")
+    (printed,) = blocks((ROOT / "docs" / "how-to" / "read-a-refusal.md").read_text(), "text")
+    assert words(shown.code) == words(printed.code)
 
 
 def test_every_script_and_file_that_is_named_is_there() -> None:

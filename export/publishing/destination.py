@@ -6,6 +6,7 @@ from pathlib import Path
 
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.artifacts.saved_model_folder import SIDECAR
+from keras_pe.export.model.saved_file import is_saved_model
 
 # What TensorFlow and this package write into the folder of a SavedModel.
 _PARTS = ("*.pb", "variables/variables.*", "assets/*", SIDECAR.as_posix())
@@ -19,10 +20,17 @@ def check_destination(filepath: str | os.PathLike[str], format: Format) -> Path:
         format: The artifact's format.
 
     Raises:
+        ValueError: If the path ends like a file of another format. What ends like none, `encoder-1.5`, is a name.
         FileExistsError: If something else stands there, or a SavedModel's folder holds files of other origin as well.
         NotADirectoryError: If a part of the path is a file.
     """
     path = Path(filepath).absolute()
+    if named := _named_format(path, format):
+        right = f"a name that ends in {format.suffix}" if format.suffix else "the name of a folder"
+        raise ValueError(
+            f"`filepath` must not end like a file of another format than {format.value!r}. Received: {str(path)!r}, "
+            f"which is how {named} files are called. Choose {right}, or export the other format."
+        )
     for parent in path.parents:
         if parent.exists():
             if not parent.is_dir():
@@ -41,6 +49,14 @@ def check_destination(filepath: str | os.PathLike[str], format: Format) -> Path:
             f"{str(path)!r}, which also holds {', '.join(map(repr, foreign))}. Move that away, or choose another name."
         )
     return path
+
+
+def _named_format(path: Path, format: Format) -> str | None:
+    """Returns the other format whose files are called so."""
+    named = Format.of_suffix(path)
+    if named not in (None, format):
+        return named.label
+    return "Keras" if is_saved_model(path) else None
 
 
 def _is_replaceable(path: Path, format: Format) -> bool:

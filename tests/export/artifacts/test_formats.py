@@ -15,8 +15,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[Format, Path]:
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
     return {
         Format.ONNX: export_onnx(model, folder / "a").path,
-        Format.SAVED_MODEL: export_saved_model(model, folder / "b.onnx").path,
-        Format.LITERT: export_litert(model, folder / "c.keras").path,
+        Format.SAVED_MODEL: export_saved_model(model, folder / "b").path.rename(folder / "b.onnx"),
+        Format.LITERT: export_litert(model, folder / "c").path.rename(folder / "c.keras"),
     }
 
 

@@ -30,8 +30,8 @@ def test_a_file_of_another_format_is_not(tmp_path: Path) -> None:
     for path, format in (
         (folder / "saved_model.pb", Format.ONNX),  # begins like an ONNX file
         (folder, Format.ONNX),
-        (export_onnx(_model(), tmp_path / "m.onnx").path, Format.LITERT),
-        (tmp_path / "m.onnx", Format.SAVED_MODEL),
+        (export_onnx(_model(), tmp_path / "m").path, Format.LITERT),
+        (tmp_path / "m", Format.SAVED_MODEL),
         (tmp_path, Format.SAVED_MODEL),
     ):
         with pytest.raises(FileExistsError, match="which is something else"):
@@ -66,3 +66,26 @@ def test_what_is_no_artifact_is_never_overwritten(tmp_path: Path, format: Format
         place.write_bytes(content)
     with pytest.raises(FileExistsError, match="which is something else"):
         check_destination(place, format)
+
+
+@pytest.mark.parametrize(
+    ("name", "format", "named"),
+    [
+        ("m.tflite", Format.ONNX, "LiteRT"),
+        ("m.onnx", Format.LITERT, "ONNX"),
+        ("m.onnx", Format.SAVED_MODEL, "ONNX"),
+        ("m.keras", Format.ONNX, "Keras"),
+    ],
+)
+def test_a_name_that_says_another_format_is_refused(tmp_path: Path, name: str, format: Format, named: str) -> None:
+    with pytest.raises(
+        ValueError, match=rf"than '{format}'. Received: .*{name}', which is how {named} files are called"
+    ):
+        check_destination(tmp_path / name, format)
+
+
+@pytest.mark.parametrize("format", list(Format))
+@pytest.mark.parametrize("name", ["m", "m.pb", "encoder-1.5"])
+def test_a_name_that_says_no_format_is_taken(tmp_path: Path, name: str, format: Format) -> None:
+    """The export that is asked for says it already."""
+    assert check_destination(tmp_path / name, format) == tmp_path / name

@@ -1,18 +1,19 @@
 """A runtime that another package registers: the example of the documentation, installed."""
 
 import importlib.metadata
-import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import keras
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
+from keras_pe.export import export_onnx
 from keras_pe.export.runtimes import registry
 from keras_pe.export.runtimes.registry import ENTRY_POINTS, find_runtimes, known_runtimes
+from tests.pages import blocks
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "own-runtime.md").read_text()
 ROOT = Path(__file__).parents[3]
@@ -20,21 +21,24 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.slow
 def test_the_example_of_the_documentation_is_installed_and_checks_a_model(tmp_path: Path) -> None:
-    files = re.findall(r"^```(?:toml|python)\n# (\S+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    assert [name for name, _ in files] == ["pyproject.toml", "ort_format.py"]
-    assert len(files[1][1].splitlines()) <= 45
-    for name, content in files:
+    files = [block.code for language in ("toml", "python") for block in blocks(PAGE, language)]
+    names = [content.splitlines()[0].removeprefix("# ") for content in files]
+    assert names == ["pyproject.toml", "ort_format.py"]
+    assert len(files[1].splitlines()) <= 45
+    for name, content in zip(names, files, strict=True):
         (tmp_path / name).write_text(content)
+    (commands,) = blocks(PAGE, "sh")
+    install, check = map(shlex.split, commands.code.splitlines())
+    assert install == ["pip", "install", "."]
     place = tmp_path / "installed"
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", place]
-    subprocess.run([*command, tmp_path], check=True)
-    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in ("x", "y")]
-    graph = helper.make_graph([helper.make_node("Tanh", ["x"], ["y"])], "graph", tensors[:1], tensors[1:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    onnx.save(model, tmp_path / "model.onnx")
-    check = [sys.executable, "-m", "keras_pe", "check", "model.onnx", "model.onnx", "--runtime", "ort_format"]
+    options = ["-q", "--no-deps", "--no-build-isolation", "--target", place]
+    subprocess.run([sys.executable, "-m", *install, *options], cwd=tmp_path, check=True)
+    model = keras.Sequential([keras.Input((3,), name="x"), keras.layers.Activation("tanh", name="y")])
+    model.save(tmp_path / "model.keras")
+    export_onnx(model, tmp_path / "model.onnx")
+    command = [sys.executable, "-m", check[0].replace("-", "_"), *check[1:]]
     path = f"{place}:{ROOT}"
-    done = subprocess.run(check, cwd=tmp_path, env={"PYTHONPATH": path}, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": path}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ort_format" in done.stdout
 

@@ -5,7 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from keras_pe.export import DataSource
+from keras_pe.export.parity import plugins
+from keras_pe.export.parity.data.open_data import open_source
+from keras_pe.export.parity.plugins import DATA_SOURCES, EXECUTORS
 from tests.export.parity.dataset.conftest import Files, draw
 from tests.pages import blocks
 
@@ -22,10 +27,10 @@ PAGE = Path(__file__).parents[4] / "docs" / "engines.md"
 ROWS, WRONG = 5000, 4321
 
 
-def recipe(engine: str) -> str:
+def recipe(engine: str, language: str = "python") -> str:
     """Returns the code under a heading of the page."""
     section = PAGE.read_text().split(f"\n## {engine}\n")[1].split("\n## ")[0]
-    (script,) = blocks(section, "python")
+    (script,) = blocks(section, language)
     return script.code
 
 
@@ -62,6 +67,7 @@ def test_the_example_of_a_data_set_of_ones_own_reads_it(monkeypatch: pytest.Monk
     class DataFrame:
         """As much of polars' as the example uses."""
 
+        __module__ = "polars"
         columns, height = ["x"], 5
 
         def iter_slices(self, most: int) -> Iterator[dict[str, Any]]:
@@ -69,10 +75,16 @@ def test_the_example_of_a_data_set_of_ones_own_reads_it(monkeypatch: pytest.Monk
                 rows = range(start, min(start + most, self.height))
                 yield {"x": SimpleNamespace(to_arrow=lambda rows=rows: pa.array(rows))}
 
-    monkeypatch.setitem(sys.modules, "polars", SimpleNamespace(DataFrame=DataFrame))
     names: dict[str, Any] = {}
     exec(recipe("Data or a cluster of your own"), names)
+    groups = tomllib.loads(recipe("Data or a cluster of your own", "toml"))["project"]["entry-points"]
+    assert set(groups) == {DATA_SOURCES, EXECUTORS}
+    entries = [EntryPoint(*each, group) for group, named in groups.items() for each in named.items()]
+    module = entries[0].module
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [each for each in entries if each.group == group])
+    monkeypatch.setitem(sys.modules, "polars", SimpleNamespace(DataFrame=DataFrame))
+    monkeypatch.setitem(sys.modules, module, SimpleNamespace(**names))
     assert names["open_frame"](5) is None
-    source = names["open_frame"](DataFrame())
+    source = open_source(DataFrame())
     assert isinstance(source, DataSource)
     assert [len(part["x"]) for part in source.read(None, 2, ["x"])] == [2, 2, 1]
