@@ -62,6 +62,7 @@ def find_dimensions(
     others_apart: bool = True,
     table_sizes: Callable[[], Sequence[int]] = tuple,
     examples: Sequence[Sequence[StaticShape]] = (),
+    runs: tuple[Sequence[StaticShape], Takes] | None = None,
 ) -> NamedShapes:
     """Returns names and ranges: `batch`, `height`, `width`, `length`, `length_2`, ...
 
@@ -73,16 +74,18 @@ def find_dimensions(
         others_apart: The same of all other dimensions.
         table_sizes: Returns the sizes of tables, such as those of positions, that may end. Called after `takes`.
         examples: Shapes that the model is known to take, which are asked for where it takes no likely ones.
+        runs: Shapes at which the model runs, and whether it does at others: dimensions are then held to be independent
+            only if it runs with them apart.
 
     Raises:
         UnknownSizesError: If the model takes no sizes that were asked for.
     """
     try:
-        search = _Search(shapes, takes, given, examples, rank_one_has_batch=True)
+        search = _Search(shapes, takes, given, examples, runs, rank_one_has_batch=True)
     except UnknownSizesError:
         if not any(len(shape) == 1 and shape[0] is None for shape in shapes):
             raise
-        search = _Search(shapes, takes, given, examples, rank_one_has_batch=False)
+        search = _Search(shapes, takes, given, examples, runs, rank_one_has_batch=False)
     groups = search.groups(batches_apart, others_apart)
     names = {axis: name for name, (_, axes) in groups.items() for axis in axes}
     named = [
@@ -108,9 +111,10 @@ class _Search:
         takes: Takes,
         given: Mapping[str, Sequence[int]],
         examples: Sequence[Sequence[StaticShape]],
+        runs: tuple[Sequence[StaticShape], Takes] | None,
         rank_one_has_batch: bool,
     ) -> None:
-        self._shapes, self._takes, self._given, self._examples = shapes, takes, given, examples
+        self._shapes, self._takes, self._given = shapes, takes, given
         self._batches: list[Axis] = []
         self._others: list[Axis] = []
         self._named: dict[str, list[Axis]] = {}  # by the caller
@@ -121,7 +125,8 @@ class _Search:
                 elif dim is None:
                     is_batch = axis == 0 and (rank_one_has_batch or len(shape) > 1)
                     (self._batches if is_batch else self._others).append((i, axis))
-        self._base = self._first_that_works()
+        self._runs = runs[1] if runs else takes
+        self._base = self._at(runs[0]) if runs else self._first_that_works(examples)
 
     def groups(self, batches_apart: bool, others_apart: bool) -> dict[str, tuple[Kind, list[Axis]]]:
         """Returns the kind of each dimension and the axes that it is, by name."""
@@ -156,7 +161,7 @@ class _Search:
                 return False
         return True
 
-    def _first_that_works(self) -> dict[Axis, int]:
+    def _first_that_works(self, examples: Sequence[Sequence[StaticShape]]) -> dict[Axis, int]:
         """Returns a size for each dynamic axis."""
         names = {axis: name for name, axes in self._named.items() for axis in axes}
         names |= {axis: self._kind(axis).value for axis in self._others}
@@ -169,10 +174,14 @@ class _Search:
                 return base
             if base.keys() == fixed.keys() | batches:
                 break
-        for example in self._examples:
+        for example in examples:
             if self._takes(list(example)):
-                return {(i, axis): example[i][axis] for i, axis in (*batches, *others)}
+                return self._at(example)
         raise UnknownSizesError
+
+    def _at(self, static: Sequence[StaticShape]) -> dict[Axis, int]:
+        axes = itertools.chain(self._batches, self._others, *self._named.values())
+        return {(i, axis): static[i][axis] for i, axis in axes}
 
     def _kind(self, axis: Axis) -> Kind:
         return Kind.of_axis(self._shapes[axis[0]], axis[1])
@@ -189,16 +198,23 @@ class _Search:
             for i, shape in enumerate(self._shapes)
         ]
 
+    def _is_apart(self, axes: Sequence[Axis], size: int) -> bool:
+        changed = self._static(self._base | dict.fromkeys(axes, size))
+        return self._takes(changed) and self._runs(changed)
+
     def _parted(self, axes: Sequence[Axis]) -> Iterator[list[Axis]]:
         """Yields the smallest sets of axes that may change together while the others stay."""
         left = list(axes)
         if len(left) > 1:
             known = self._base[axes[0]]
+            if known == 1:  # which is broadcast to any other size: it tells nothing
+                yield left
+                return
             other = known + find_step(functools.partial(self._takes_size, axes), known)
         while left:
             first, *others = left
             counts = range(min(len(others), _MOST_TOGETHER))
             subsets = ([first, *more] for count in counts for more in itertools.combinations(others, count))
-            group = next((subset for subset in subsets if self._takes_size(subset, other)), left)
+            group = next((subset for subset in subsets if self._is_apart(subset, other)), left)
             yield group
             left = [axis for axis in left if axis not in group]

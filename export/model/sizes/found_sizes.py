@@ -16,10 +16,32 @@ from keras_pe.export.model.sizes.sizes import SizeRange
 from keras_pe.export.model.watch.calling import FlatModel, Shape, StaticShape
 from keras_pe.export.model.watch.known_values import Filling, KnownValues
 
-# Lengths at which a model is called, in this order, until it does not raise: kernels and layers may refuse what their
-# shapes allow. The second of each pair is what such a length then bounds.
-_STARTS = ((11, None), (67, "least"), (257, "least"), (2, "most"))
-_START_OF_SOUND = (4099, "least")  # of one length only: two could be those of an image, which memory would not hold
+
+@dataclass(frozen=True)
+class _Start:
+    """Sizes at which a model is called, until it does not raise: kernels and layers may refuse what shapes allow.
+
+    Attributes:
+        batch: Of batches. One alone is then all that the model takes.
+        length: Of the first other dimension.
+        bound: What such a length then bounds.
+        is_of_sound: Whether it is for one length only: two could be those of an image, which memory would not hold.
+    """
+
+    batch: int
+    length: int
+    bound: str | None = None
+    is_of_sound: bool = False
+
+
+_STARTS = (
+    _Start(3, 11),
+    _Start(3, 67, "least"),
+    _Start(3, 2, "most"),
+    _Start(1, 11),
+    _Start(3, 257, "least"),
+    _Start(3, 4099, "least", is_of_sound=True),
+)
 # Whether batches, and other dimensions, are independent of each other.
 _APART = ((True, True), (False, True), (False, False))
 _Called = tuple["NamedShapes", dict[str, int], Any]
@@ -69,7 +91,7 @@ def find_sizes(model: FlatModel, values: KnownValues, given: Mapping[str, Sequen
         attempts = (_called_on(oracle, named, examples) for named in candidates)
     else:
         fillings = values.fillings(dict(zip(model.names, zip(model.shapes, model.dtypes, strict=True), strict=True)))
-        attempts = _attempts(oracle, candidates, given, fillings)
+        attempts = _attempts(oracle, model.shapes, candidates, given, fillings)
     for attempt in attempts:
         if attempt:
             named, sizes, results = attempt
@@ -80,16 +102,51 @@ def find_sizes(model: FlatModel, values: KnownValues, given: Mapping[str, Sequen
 
 def _attempts(
     oracle: SizeOracle,
+    shapes: Sequence[Shape],
     candidates: Iterator[NamedShapes],
     given: Mapping[str, Sequence[int]],
     fillings: Iterable[Filling],
 ) -> Iterator[_Called | None]:
-    """Yields what calls of the model have come to: zeros of every size come before other values."""
+    """Yields what calls of the model have come to: zeros of every size come before other values.
+
+    After one that failed, sizes may be taken by chance, and those that agree need not: dimensions are taken apart as
+    far as calls allow, and the model is called at other sizes too.
+    """
+    is_first = True
     for filling in fillings:
-        for start, bound in (*_STARTS, _START_OF_SOUND):
+        for start in _STARTS:
             candidates, again = itertools.tee(candidates)
             for named in again:
-                yield _called(oracle, named, given, start, bound, filling)
+                called = _called(oracle, named, given, start, filling)
+                yield called if is_first or not called else _confirmed(oracle, shapes, called, given, start, filling)
+                is_first = False
+
+
+def _confirmed(
+    oracle: SizeOracle,
+    shapes: Sequence[Shape],
+    called: _Called,
+    given: Mapping[str, Sequence[int]],
+    start: _Start,
+    filling: Filling,
+) -> _Called | None:
+    """Returns sizes at which the model was called and what it returned, if it takes others next to them as well."""
+    named, sizes, _ = called
+    known = named.static(sizes)
+    beside = replace(start, batch=1 if start.batch == 1 else 5, length=1 if start.bound == "most" else start.length + 1)
+    if not _called(oracle, named, given, beside, filling):
+        return None
+    try:
+        apart = find_dimensions(
+            shapes,
+            oracle.takes,
+            given,
+            table_sizes=oracle.table_sizes,
+            runs=(known, lambda asked: oracle.runs(asked, filling)),
+        )
+    except UnknownSizesError:
+        return called
+    return _called(oracle, apart, given, start, filling) or called
 
 
 def _candidates(
@@ -147,32 +204,28 @@ def _sizes_of(known: Sequence[int]) -> SizeRange:
 
 
 def _called(
-    oracle: SizeOracle,
-    named: NamedShapes,
-    given: Mapping[str, Sequence[int]],
-    start: int,
-    bound: str | None,
-    filling: Filling,
+    oracle: SizeOracle, named: NamedShapes, given: Mapping[str, Sequence[int]], start: _Start, filling: Filling
 ) -> _Called | None:
     """Returns sizes at which the model does not raise, and what it returns; the ranges end there if need be."""
     dimensions = named.dimensions
     lengths = {name for name, own in dimensions.items() if own.kind is not Kind.BATCH and name not in given}
-    is_sound = sum(dim in lengths for shape in named.shapes for dim in shape) == 1
-    if (bound and not lengths) or ((start, bound) == _START_OF_SOUND and not is_sound):
+    is_of_one = sum(dim in lengths for shape in named.shapes for dim in shape) == 1
+    if (start.bound and not lengths) or (start.is_of_sound and not is_of_one):
         return None
-    sizes = spread(dimensions, 3, start)
+    sizes = spread(dimensions, start.batch, start.length)
     try:
         results = oracle.call(named.static(sizes), filling)
     except Exception as error:  # whatever the kernels raise
         if filling == Filling():
             oracle.cause = error
         return None
-    if bound:
-        dimensions = {
-            name: replace(own, sizes=own.sizes.bounded(bound, sizes[name])) if name in lengths else own
-            for name, own in dimensions.items()
-        }
-    return replace(named, dimensions=dimensions), sizes, results
+    bounded = {}
+    for name, own in dimensions.items():
+        if start.bound and name in lengths:
+            bounded[name] = replace(own, sizes=own.sizes.bounded(start.bound, sizes[name]))
+        elif start.batch == 1 and own.kind is Kind.BATCH and name not in given:
+            bounded[name] = replace(own, sizes=SizeRange(1, 0))
+    return replace(named, dimensions=dimensions | bounded), sizes, results
 
 
 def _outputs(

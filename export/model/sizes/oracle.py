@@ -60,6 +60,14 @@ class SizeOracle:
         self._values = values
         return results
 
+    def runs(self, shapes: Sequence[StaticShape], filling: Filling) -> bool:
+        """Returns whether the model runs on plain values of these shapes."""
+        try:
+            self.call(shapes, filling)
+        except Exception:  # whatever the kernels raise
+            return False
+        return True
+
     @property
     def filling(self) -> Filling:
         """What the inputs held when the model was last called."""

@@ -181,3 +181,46 @@ def test_two_sequences_that_are_read_step_by_step_have_lengths_of_their_own_and_
     assert [spec.shape for spec in signature.inputs] == [("batch", "length", 3), ("batch", "length_2", 2)]
     assert signature.outputs[0].shape == ("batch", "length_2", 4)
     assert describe_dimensions(signature.dimensions) == ["batch, length, length_2: any"]
+
+
+class Prompts(layers.Layer):
+    """Text beside boxes with labels, which are added where there are any: shapes do not tell that they must agree."""
+
+    def __init__(self, masks_by_row: bool = False) -> None:
+        super().__init__()
+        self.masks_by_row = masks_by_row
+
+    def call(self, text: Any, boxes: Any, labels: Any) -> Any:
+        labels = ops.cast(labels, "float32")[..., None]
+        marked = ops.cond(ops.shape(boxes)[1] > 0, lambda: boxes + labels, lambda: boxes)
+        places = ops.cond(ops.shape(boxes)[1] > 0, lambda: labels[..., 0], lambda: boxes[..., 0])
+        if self.masks_by_row:
+            marked *= places  # (batch, boxes) beside (batch, boxes, 1): one row, or as many boxes as rows
+        return ops.sum(text, axis=1) + ops.sum(marked, axis=(1, 2), keepdims=True)[:, 0]
+
+
+def prompts(masks_by_row: bool = False) -> keras.Model:
+    text, boxes = keras.Input((None, 1), name="text"), keras.Input((None, 1), name="boxes")
+    labels = keras.Input((None,), dtype="int32", name="labels")
+    return keras.Model([text, boxes, labels], Prompts(masks_by_row)(text, boxes, labels))
+
+
+def test_lengths_that_only_a_run_tells_to_be_equal_have_one_name_and_others_their_own() -> None:
+    signature = model_signature(prompts())
+    assert {spec.name: spec.shape[1] for spec in signature.inputs} == {
+        "text": "length",
+        "boxes": "length_2",
+        "labels": "length_2",
+    }
+    assert signature.sizes["length"] != signature.sizes["length_2"]
+
+
+def test_a_batch_that_is_taken_by_chance_is_no_batch_and_the_one_that_is_taken_is_named() -> None:
+    model = prompts(masks_by_row=True)
+    with pytest.raises(UnknownSizesError, match="takes no other size that was asked for than batch 1") as caught:
+        model_signature(model)
+    written = re.search(r"input_signature=(\[.*?\]), or", str(caught.value))
+    assert written
+    for remedy in ({"input_signature": eval(written[1])}, {"sizes": {"batch": (1,)}}):
+        shapes = [spec.shape for spec in model_signature(model, **remedy).inputs]
+        assert [shape[1] for shape in shapes] == ["length", "length_2", "length_2"]
