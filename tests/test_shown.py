@@ -8,7 +8,8 @@ import pytest
 
 from keras_pe import RotaryPositionEncoding, identify, rope_timescales, timing_signal
 from keras_pe.conventions import identify_rotary
-from keras_pe.export import Artifact, Format, TensorInfo
+from keras_pe.export import Artifact, Format, Signature, TensorInfo
+from keras_pe.export.model.sizes.dimensions import Dimension, Kind
 from tests.export.parity.dataset.presentation import samples as of_data
 from tests.export.parity.presentation.samples import ALL, FAILING
 
@@ -23,8 +24,10 @@ ARTIFACT = Artifact(
     opset_version=18,
     metadata=_METADATA,
 )
+_DIMENSIONS = {"batch": Dimension(Kind.BATCH, "batch")}
 RESULTS: dict[str, Any] = {
     "artifact": ARTIFACT,
+    "signature": Signature(ARTIFACT.inputs, ARTIFACT.outputs, ("x",), "<y>", {"batch": 3}, _DIMENSIONS),
     "match": identify(timing_signal(range(2, 42), 64))[0],
     "match that tells little": identify(timing_signal(range(20), 2))[0],
     "rotary match": identify_rotary(lambda x: np.asarray(RotaryPositionEncoding()(x)), 8),
@@ -57,6 +60,10 @@ def test_a_notebook_shows_an_artifact_as_a_table_that_is_escaped() -> None:
     assert "&lt;y&gt;: float32 (batch, 2)" in ARTIFACT._repr_html_()
     assert "| path | a\\|b.onnx |" in ARTIFACT._repr_markdown_()
     assert "4.0 KiB" in ARTIFACT._repr_html_()
+
+
+def test_a_notebook_shows_the_sizes_that_a_signature_takes() -> None:
+    assert "<th>sizes</th><td>batch: any</td>" in RESULTS["signature"]._repr_html_()
 
 
 def test_a_match_names_its_convention_first() -> None:

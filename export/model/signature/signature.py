@@ -5,16 +5,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.model.sizes.dimensions import Dimension, fitted, spread
+from keras_pe.export.model.sizes.dimensions import Dimension, describe_dimensions, fitted, spread
 from keras_pe.export.model.watch.known_values import KnownValues, StaticShape
 from keras_pe.export.model.watch.nesting import align, map_leaves
 from keras_pe.export.model.watch.vocabulary import Vocabulary
+from keras_pe.shown import Shown
 
 _NOT_TOLD = "The examples of its inputs are too large to be kept in the artifact: give them to a check as `inputs`."
 
 
-@dataclass(frozen=True)
-class Signature:
+@dataclass(frozen=True, repr=False)
+class Signature(Shown):
     """The inputs and outputs of a model under the names that every artifact of it carries.
 
     Attributes:
@@ -38,6 +39,14 @@ class Signature:
     renamed: Mapping[str, str] = field(default_factory=dict)
     values: KnownValues = field(default_factory=KnownValues)
     remarks: tuple[str, ...] = ()
+
+    def _one_line(self) -> str:
+        return f"{self.details()['inputs']} -> {self.details()['outputs']}"
+
+    def details(self) -> Mapping[str, str]:
+        """Returns what a notebook shows, by name."""
+        rows = {name: "; ".join(map(str, each)) for name, each in (("inputs", self.inputs), ("outputs", self.outputs))}
+        return rows | ({"sizes": "; ".join(describe_dimensions(self.dimensions))} if self.dimensions else {})
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:

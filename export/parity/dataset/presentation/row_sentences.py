@@ -16,13 +16,13 @@ _SHOWN = 6
 
 
 def summary(found: DatasetResults) -> tuple[str, ...]:
-    """Returns what was measured, and how sure one can be of what was found."""
+    """Returns what was measured, and how sure one can be of what was found where no verdict says so."""
     rows = f"{found.rows:,}" + (f" of {found.total:,}" if found.total not in (None, found.rows) else "")
     measured = f"{rows} rows of {found.data}, measured against {found.reference}, in {found.seconds:.1f} s."
     if not found.allowance.is_none:
         measured += f" Accepted beside that: {found.allowance}."
     bound = max((result.upper_bound_95 for result in found.results if result.statistics.rows), default=1.0)
-    if bound >= 0.5:
+    if bound >= 0.5 or not found.passed:
         return (measured,)
     return (measured, f"With 95 % confidence fewer than {rate(bound)} of all rows like these fail.")
 

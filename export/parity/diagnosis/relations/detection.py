@@ -74,9 +74,25 @@ def _scaled_along(candidates: Iterable[int], one: Array, other: Array, tolerance
         weight = (one * one).sum(axis=axes, keepdims=True)
         factors = (one * other).sum(axis=axes, keepdims=True) / np.where(weight > 0, weight, 1.0)
         if one.size >= _ON_ONE_FACTOR * factors.size and is_same(factors * one, other, tolerance):
-            text = "Each index of axis {axis} is multiplied by a number of its own, {least:.6g} to {most:.6g}."
-            return Change(Cause.SCALED_VALUES, text, {"axis": axis}, {"least": factors.min(), "most": factors.max()})
+            rows = np.flatnonzero(_out(one, other, tolerance).any(axis=axes))
+            own = factors.ravel()[rows]
+            numbers = "numbers of their own, {least:.6g} to {most:.6g}"
+            if len(rows) == factors.size:
+                text = f"All {{count:,}} indices of axis {{axis}} are multiplied by {numbers}."
+            elif len(rows) > 1:
+                text = f"{{rows}} are multiplied by {numbers}; the others agree."
+            else:
+                text = "{rows} is multiplied by {least:.6g}; the others agree."
+            facts = {"rows": said_rows(axis, rows, factors.size), "count": len(rows)}
+            facts |= {"least": own.min(), "most": own.max()}
+            return Change(Cause.SCALED_VALUES, text, {"axis": axis}, facts)
     return None
+
+
+def _out(one: Array, other: Array, tolerance: float) -> Array:
+    """Returns which values are others, by more than rounding."""
+    out: Array = np.abs(one - other) > max(tolerance, ROUNDING * np.abs(one).max(initial=0.0))
+    return out
 
 
 def offset(one: Array, other: Array, tolerance: float) -> Change | None:
@@ -92,7 +108,7 @@ def offset(one: Array, other: Array, tolerance: float) -> Change | None:
 
 def few_values(one: Array, other: Array, tolerance: float) -> Change | None:
     """A few values that are others."""
-    out = np.abs(one - other) > max(tolerance, ROUNDING * np.abs(one).max(initial=0.0))
+    out = _out(one, other, tolerance)
     places = np.argwhere(out)
     if not 1 <= len(places) <= max(1, _FEW * out.size):
         return None
@@ -106,7 +122,7 @@ def few_values(one: Array, other: Array, tolerance: float) -> Change | None:
 
 def few_rows(one: Array, other: Array, tolerance: float) -> Change | None:
     """The values at a few indices of an axis that are others: which these are, and what has become of them."""
-    out = np.abs(one - other) > max(tolerance, ROUNDING * np.abs(one).max(initial=0.0))
+    out = _out(one, other, tolerance)
     found = rows_of(out)
     if found is None:
         return None
@@ -117,7 +133,8 @@ def few_rows(one: Array, other: Array, tolerance: float) -> Change | None:
     found_there = (relation(one.take(rows, axis), other.take(rows, axis), tolerance) for relation in _OF_ROWS)
     change = next((each for each in found_there if each is not None), None)
     facts = {"rows": said_rows(axis, rows, one.shape[axis]), "error": np.abs(one - other).max()}
-    text = f"{{rows}} differ, by up to {{error:.1e}}; the others agree.{'' if change is None else f' There: {change}'}"
+    differ, there = "differs" if len(rows) == 1 else "differ", "" if change is None else f" There: {change}"
+    text = f"{{rows}} {differ}, by up to {{error:.1e}}; the others agree.{there}"
     return Change(Cause.CHANGED_VALUES, text, {"axis": axis, "at": rows.tolist()}, facts)
 
 

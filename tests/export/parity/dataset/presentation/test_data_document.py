@@ -55,6 +55,13 @@ def test_the_summary_says_in_one_sentence_how_sure_one_can_be_and_the_overview_h
     assert [row[0] for row in found.overview.rows] == [result.runtime for result in PASSING.results]
 
 
+def test_how_sure_one_can_be_of_a_failure_is_said_once() -> None:
+    result = FAILING.results[0]
+    many = dataclasses.replace(result, statistics=dataclasses.replace(result.statistics, rows=1000))
+    assert many.upper_bound_95 < 0.5
+    assert str(dataclasses.replace(FAILING, results=(many,))).count("95 %") == 1
+
+
 def test_rows_without_an_answer_are_counted_as_such_and_their_reason_is_said_once() -> None:
     reason = "InvalidArgument: idx=850 is out of bounds"
     row = dataclasses.replace(FAILING.results[0].statistics.worst[0], message=reason)
