@@ -20,7 +20,8 @@ def convert_keras_hub(model: Any) -> list[Any]:
         The layers that compute now, in the order of the model; none where the model has none to convert.
 
     Raises:
-        TypeError, ValueError: If a layer cannot be read (`rotary_from_keras_hub`). Nothing is changed then.
+        TypeError, ValueError: If a layer that is called a rotary embedding, as SmolLM3's own, cannot be read
+            (`rotary_from_keras_hub`). Nothing is changed then.
 
     Source:
         keras-hub 0.32.0.
@@ -68,7 +69,7 @@ def _bias(layer: Any) -> Any:
 
 
 def _is_rotary(layer: Any) -> bool:
-    return "RotaryEmbedding" in {each.__name__ for each in type(layer).__mro__}
+    return any(each.__name__.endswith("RotaryEmbedding") for each in type(layer).__mro__)
 
 
 def _has_bias(layer: Any) -> bool:

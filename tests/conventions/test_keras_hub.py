@@ -104,13 +104,19 @@ def test_biases_of_t5_stay_the_weights_of_its_attention() -> None:
     assert [each.path for each in model.trainable_variables] == paths
 
 
-def test_a_model_with_a_rotation_of_another_kind_is_refused_and_left_as_it_is() -> None:
-    class Other(RotaryEmbedding):
-        pass
+class OtherRotation(RotaryEmbedding):
+    pass
 
+
+class OwnRotaryEmbedding(keras.layers.Identity):
+    """As that of SmolLM3, which is none of keras-hub's."""
+
+
+@pytest.mark.parametrize("kind", [OtherRotation, OwnRotaryEmbedding])
+def test_a_model_with_a_rotation_of_another_kind_is_refused_and_left_as_it_is(kind: type) -> None:
     inputs = keras.Input((4, 8))
     right = RotaryEmbedding()
-    model = keras.Model(inputs, Other()(right(inputs)))
-    with pytest.raises(TypeError, match=r"or Phi-3's own\. Received: Other"):
+    model = keras.Model(inputs, kind()(right(inputs)))
+    with pytest.raises(TypeError, match=rf"or Phi-3's own\. Received: {kind.__name__}"):
         convert_keras_hub(model)
     assert not hasattr(right, "exact")
