@@ -34,14 +34,14 @@ class _Start:
     is_of_sound: bool = False
 
 
+_START = _Start(3, 11)
 _STARTS = (
-    _Start(3, 11),
     _Start(3, 67, "least"),
     _Start(3, 2, "most"),
-    _Start(1, 11),
     _Start(3, 257, "least"),
     _Start(3, 4099, "least", is_of_sound=True),
 )
+_START_ALONE = _Start(1, 11)  # one matrix of zeros is inverted, and three are not: other values come first
 # Whether batches, and other dimensions, are independent of each other.
 _APART = ((True, True), (False, True), (False, False))
 _Called = tuple["NamedShapes", dict[str, int], Any]
@@ -112,14 +112,18 @@ def _attempts(
     After one that failed, sizes may be taken by chance, and those that agree need not: dimensions are taken apart as
     far as calls allow, and the model is called at other sizes too.
     """
+    zeros, *others = fillings
+    trials = [(zeros, start) for start in (_START, *_STARTS)]
+    trials += [(filling, _START) for filling in others]
+    trials += [(filling, _START_ALONE) for filling in (zeros, *others)]
+    trials += [(filling, start) for filling in others for start in _STARTS]
     is_first = True
-    for filling in fillings:
-        for start in _STARTS:
-            candidates, again = itertools.tee(candidates)
-            for named in again:
-                called = _called(oracle, named, given, start, filling)
-                yield called if is_first or not called else _confirmed(oracle, shapes, called, given, start, filling)
-                is_first = False
+    for filling, start in trials:
+        candidates, again = itertools.tee(candidates)
+        for named in again:
+            called = _called(oracle, named, given, start, filling)
+            yield called if is_first or not called else _confirmed(oracle, shapes, called, given, start, filling)
+            is_first = False
 
 
 def _confirmed(
