@@ -27,12 +27,14 @@ class Role:
         low: The least fair value, None where there is no bound.
         high: The least value above that is not fair, None where there is no bound.
         vocabulary: What it is looked up in.
+        below: The dynamic dimension whose size is that value instead, as of an index into another input.
     """
 
     role: str
     low: float | None = None
     high: float | None = None
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    below: str | None = None
 
 
 def find_roles(model: Any, signature: Signature) -> tuple[dict[str, Role], str | None]:
@@ -65,37 +67,75 @@ def find_roles(model: Any, signature: Signature) -> tuple[dict[str, Role], str |
         if name is not None:
             roles[name] = _tighter(roles.get(name), role)
     unknown = {name: mark for name, mark in marks.items() if name not in roles and mark.dtype.kind in "iu"}
-    return roles | _fair_integers(unknown, lambda given: signature.call(model, plain | tensors | dict(given))), None
 
-
-def _fair_integers(marks: Mapping[str, Array], run: Callable[[Mapping[str, Any]], Any]) -> dict[str, Role]:
-    """Returns the roles of integers of which a model refuses some, with the widest range that it has taken.
-
-    Args:
-        marks: Zeros and ones for each, which it takes.
-        run: Calls the model with others in their place.
-    """
-    import keras
-
-    rng = np.random.default_rng(0)
-
-    def is_taken(low: int, high: int, end: int) -> bool:
-        given = {}
-        for name, mark in marks.items():
-            least = max(low, int(np.iinfo(mark.dtype).min))
-            drawn = rng.integers(least, high, mark.shape).astype(mark.dtype)
-            drawn.flat[:1] = max(least, end)  # a few that are drawn may miss it
-            given[name] = keras.ops.convert_to_tensor(drawn)
+    def is_taken(given: Mapping[str, Array], sizes: Mapping[str, int] | None = None) -> bool:
+        others = signature.example(sizes) if sizes else plain | tensors
+        arrays = {name: keras.ops.convert_to_tensor(array) for name, array in given.items()}
         try:
-            run(given)
+            signature.call(model, others | arrays)
         except Exception:  # whatever a layer raises at these values
             return False
         return True
 
+    return roles | _fair_integers(unknown, signature, is_taken), None
+
+
+def _fair_integers(marks: Mapping[str, Array], signature: Signature, is_taken: Callable[..., bool]) -> dict[str, Role]:
+    """Returns the roles of integers of which a model refuses some.
+
+    Args:
+        marks: Zeros and ones for each, which it takes.
+        signature: Of the model.
+        is_taken: Whether it runs with arrays in their place, and with others of certain sizes.
+    """
+    widest = _widest(marks, is_taken)
+    if widest is None:
+        return {}
+    found = {}
+    for name, mark in marks.items():
+        if (own := _widest({name: mark}, is_taken)) is not None:
+            below = _bounding_dimension(name, signature, is_taken)
+            found[name] = own if below is None else Role("values", 0, below=below)
+    # What is fair for each alone need not be fair for all.
+    rng = np.random.default_rng(0)
+    together = {
+        name: _between(0, int(found[name].high or 1) if name in found else _INTEGERS[0][1], mark, rng)
+        for name, mark in marks.items()
+    }
+    return found if is_taken(together) else dict.fromkeys(marks, widest)
+
+
+def _widest(marks: Mapping[str, Array], is_taken: Callable[..., bool]) -> Role | None:
+    """Returns the widest range of several integers that the model has taken, None where it is free."""
+    rng = np.random.default_rng(0)
     for low, high in _INTEGERS if marks else ():
-        if is_taken(low, high, low) and is_taken(low, high, high - 1):
-            return {} if low < 0 else {name: Role("values", low, high) for name in marks}
-    return {name: Role("values", 0, 2) for name in marks}
+        # A few that are drawn may miss an end.
+        ends = ({name: _between(low, high, mark, rng, end) for name, mark in marks.items()} for end in (low, high - 1))
+        if all(is_taken(given) for given in ends):
+            return None if low < 0 else Role("values", low, high)
+    return Role("values", 0, 2) if marks else None
+
+
+def _between(low: int, high: int, mark: Array, rng: np.random.Generator, first: int | None = None) -> Array:
+    """Returns integers from `low` and below `high` that look like `mark`, with `first` among them."""
+    least = max(low, int(np.iinfo(mark.dtype).min))
+    drawn: Array = rng.integers(least, high, mark.shape).astype(mark.dtype)
+    if first is not None:
+        drawn.flat[:1] = max(least, first)
+    return drawn
+
+
+def _bounding_dimension(name: str, signature: Signature, is_taken: Callable[..., bool]) -> str | None:
+    """Returns the dimension whose last index is the last value that the model takes, whatever its size is."""
+    import keras
+
+    def is_bound(dimension: str, sizes: Mapping[str, int]) -> bool:
+        like = keras.ops.convert_to_numpy(signature.example(sizes)[name])
+        last, beyond = ({name: np.full_like(like, end)} for end in (sizes[dimension] - 1, sizes[dimension]))
+        return is_taken(last, sizes) and not is_taken(beyond, sizes)
+
+    several = (signature.sizes, signature.other_sizes())
+    return next((each for each in signature.sizes if all(is_bound(each, sizes) for sizes in several)), None)
 
 
 def given_roles(ranges: Mapping[str, tuple[float, float]], found: Mapping[str, Role]) -> dict[str, Role]:

@@ -39,7 +39,7 @@ def sweep(
         known: What is known of dynamic dimensions, by name.
     """
     dimensions = all_dimensions([spec.shape for spec in inputs], known or {})
-    sizes = [(counted(dimensions, _counts(dimensions, row)), why) for row, why in _SHAPES]
+    sizes = [(counted(dimensions, _counts(dimensions, row, turn)), why) for turn, (row, why) in enumerate(_SHAPES)]
     distinct = {tuple(size.items()): (size, why) for size, why in reversed(sizes)}  # all the same for a static model
     cases = []
     for number, (size, why) in enumerate(reversed(distinct.values())):
@@ -69,15 +69,19 @@ def draw_case(inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], sizes: 
     return _draw(inputs, roles, sizes, np.random.default_rng(seed), _usual)
 
 
-def _counts(dimensions: Mapping[str, Dimension], row: tuple[int, ...]) -> dict[str, int]:
+def _counts(dimensions: Mapping[str, Dimension], row: tuple[int, ...], turn: int) -> dict[str, int]:
     """Returns the count of a row for each dimension: the batch has the first, the first length the second.
 
-    Where first axes differ from input to input, as those of nodes and edges, none of them is the batch.
+    Where first axes differ from input to input, as those of nodes and edges, none of them is the batch, and they take
+    turns with the first length.
     """
     batches = [name for name, own in dimensions.items() if own.kind is Kind.BATCH]
     batch = batches[0] if len(batches) == 1 else None
     length = next((name for name, own in dimensions.items() if own.kind is Kind.LENGTH), None)
     firsts = [name for name in (batch, length) if name]
+    if len(batches) > 1:
+        equal = [*firsts, *batches]
+        firsts = [*equal[turn % len(equal) :], *equal[: turn % len(equal)]]
     ordered = firsts + [name for name in dimensions if name not in firsts]
     offset = 1 if batch is None and (length or batches) else 0  # a batch that is static, or none
     more = [*row, *range(max(row) + 1, max(row) + 1 + len(dimensions))]
@@ -93,13 +97,31 @@ def _draw(
 ) -> Arrays:
     shapes = {spec.name: tuple(sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape) for spec in inputs}
     return {
-        spec.name: np.asarray(values(spec, _role(spec, roles), shapes[spec.name], rng)).astype(as_dtype(spec.dtype))
+        spec.name: np.asarray(values(spec, _bounded(spec, _role(spec, roles), sizes), shapes[spec.name], rng)).astype(
+            as_dtype(spec.dtype)
+        )
         for spec in inputs
     }
 
 
 def _role(spec: TensorInfo, roles: Mapping[str, Role]) -> Role:
     return roles.get(spec.name, Role("values"))
+
+
+def _bounded(spec: TensorInfo, role: Role, sizes: Mapping[str, int]) -> Role:
+    """Returns the role of an input among some sizes: places end where their dimension does, and integers of which
+    nothing is known reach the largest size, as they may be counts."""
+    if role.below is not None:
+        return replace(role, high=sizes[role.below])
+    if role.role != "values" or role.low is not None or role.high is not None or not _is_integer(spec):
+        return role
+    ends = np.iinfo(as_dtype(spec.dtype))
+    low = max(-64, int(ends.min))
+    return replace(role, low=low, high=min(max([low + 128, *(size + 1 for size in sizes.values())]), int(ends.max)))
+
+
+def _is_integer(spec: TensorInfo) -> bool:
+    return np.dtype(as_dtype(spec.dtype)).kind in "iu"
 
 
 def _is_mask(spec: TensorInfo, roles: Mapping[str, Role]) -> bool:
@@ -116,8 +138,7 @@ def _usual(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.
     if spec.dtype == "string":
         return draw_texts(role.vocabulary, shape, rng)
     if kind in "iu":
-        least = 0 if kind == "u" or role.role == "ids" else -64
-        low = least if role.low is None else role.low
+        low = (0 if kind == "u" or role.role == "ids" else -64) if role.low is None else role.low
         drawn = rng.integers(int(low), int(low + 128 if role.high is None else role.high), shape)
         if role.role == "ids" and low == 0:
             drawn[_is_padded(shape)] = 0

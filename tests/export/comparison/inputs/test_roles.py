@@ -69,6 +69,24 @@ def test_integers_that_the_model_refuses_are_not_drawn(function: Callable[..., A
     assert reference.roles.get("places") == role
 
 
+class Messages(keras.layers.Layer):
+    """Adds up along the edges of a graph what stands in its nodes."""
+
+    def call(self, nodes: Any, edges: Any) -> Any:
+        sent = ops.take(nodes, edges[:, 0], axis=0)
+        return ops.segment_sum(sent, edges[:, 1], num_segments=ops.shape(nodes)[0])
+
+    def compute_output_shape(self, nodes_shape: Any, edges_shape: Any) -> Any:
+        return nodes_shape
+
+
+def test_an_index_into_another_input_ends_with_it() -> None:
+    nodes, edges = keras.Input((4,), name="nodes"), keras.Input((2,), dtype="int32", name="edges")
+    reference = KerasReference(keras.Model([nodes, edges], Messages()(nodes, edges)))
+    dimension = next(spec.shape[0] for spec in reference.inputs if spec.name == "nodes")
+    assert reference.roles == {"edges": Role("values", 0, below=dimension)}
+
+
 def test_inputs_of_one_shape_are_told_apart_where_the_model_casts_them():
     x = keras.Input((None, 8), name="x")
     scalars = [keras.Input((), dtype="int32", name=f"number_{i}") for i in range(5)]

@@ -104,7 +104,25 @@ def test_where_first_axes_differ_none_of_them_is_the_batch():
     for name in ("edges", "nodes"):
         counts = {case.inputs[name].shape[0] for case in cases}
         assert len(counts) > 3
-        assert max(counts) > 8
+        assert max(counts) > 50
+
+
+def test_places_end_where_the_input_ends_that_they_point_into():
+    places = TensorInfo("places", ("batch", 3), "int32")
+    cases = sweep((VALUES, places), {"places": Role("values", 0, below="length")}, seed=0)
+    for case in cases:
+        drawn, length = case.inputs["places"], case.inputs["x"].shape[1]
+        assert (drawn.min() >= 0, drawn.max() < length) == (True, True)
+    assert max(case.inputs["places"].max() for case in cases) > 67
+
+
+def test_free_integers_reach_the_largest_size_as_they_may_be_counts():
+    counts = TensorInfo("counts", ("batch", 40), "int32")
+    cases = sweep((VALUES, counts), {}, seed=0)
+    longest = max(cases, key=lambda case: case.inputs["x"].shape[1])
+    assert 256 < longest.inputs["counts"].max() <= 521
+    small = TensorInfo("counts", ("batch", 40), "int8")
+    assert all(case.inputs["counts"].dtype == np.int8 for case in sweep((VALUES, small), {}, seed=0))
 
 
 @pytest.mark.parametrize(("shape", "rows", "read"), [(("batch", "length"), 700, 700), (("batch", 1), 40, 11)])
