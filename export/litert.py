@@ -80,7 +80,9 @@ class _LiteRT:
     precision: str | None = "float32"
     exporter: str = "export_litert"
     format: Format = Format.LITERT
-    extras: dict[str, str] = field(default_factory=lambda: {"tensorflow": "export", "ai_edge_litert": "export,litert"})
+    extras: dict[str, str] = field(
+        default_factory=lambda: {**dict.fromkeys(("keras", "tensorflow"), "export"), "ai_edge_litert": "export,litert"}
+    )
     makers: tuple[str, ...] = ("keras", "tensorflow")
 
     def process(self) -> AbstractContextManager[Worker]:

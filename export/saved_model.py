@@ -79,7 +79,7 @@ class _SavedModel:
     precision: str | None = None
     exporter: str = "export_saved_model"
     format: Format = Format.SAVED_MODEL
-    extras: dict[str, str] = field(default_factory=lambda: {"tensorflow": "export"})
+    extras: dict[str, str] = field(default_factory=lambda: {"keras": "export", "tensorflow": "export"})
     makers: tuple[str, ...] = ("keras", "tensorflow")
 
     def process(self) -> AbstractContextManager[Worker]:

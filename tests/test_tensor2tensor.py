@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_pe import tensor2tensor, timing_signal
 from tests import golden
+from tests.layers.configurations import none_in_lists
 
 
 @pytest.mark.parametrize("case", golden.cases(), ids=lambda case: case.name)
@@ -43,6 +44,7 @@ def test_names_order_and_defaults_are_tensor2tensors(function: str, signature: s
     assert ", ".join(ours) == signature
 
 
+@none_in_lists
 def test_features_are_looked_up_by_name_and_missing_ones_are_the_range() -> None:
     x, row = np.zeros((1, 3, 8), "float32"), np.array([[4, 5, 6]])
     result = ops.convert_to_numpy(tensor2tensor.add_timing_signals_from_features(x, {"row": row}, "row,"))

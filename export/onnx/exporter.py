@@ -102,7 +102,7 @@ class _Onnx:
     exporter: str = "export_onnx"
     format: Format = Format.ONNX
     extras: dict[str, str] = field(
-        default_factory=lambda: dict.fromkeys(("tensorflow", "tf2onnx", "onnx", "onnxruntime"), "export")
+        default_factory=lambda: dict.fromkeys(("keras", "tensorflow", "tf2onnx", "onnx", "onnxruntime"), "export")
     )
     makers: tuple[str, ...] = ("keras", "tensorflow", "tf2onnx", "onnx")
 

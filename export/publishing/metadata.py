@@ -1,6 +1,5 @@
 """What an artifact says about itself: versions, the encodings in it, the names that had to change."""
 
-import importlib.metadata
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.dependencies import installed_version
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import dimensions_to_json
 from keras_pe.export.model.watch.values_as_json import values_to_json
@@ -51,7 +51,7 @@ def describe(
         NOTES_KEY: json.dumps(list(notes)),
         SIZES_KEY: dimensions_to_json(signature.dimensions),
         VERSION_KEY: __version__,
-        **{f"version.{package}": importlib.metadata.version(package) for package in sorted(packages)},
+        **{f"version.{package}": installed_version(package) or "" for package in sorted(packages)},
     }
 
 

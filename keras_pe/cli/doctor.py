@@ -1,12 +1,11 @@
 """`keras-pe doctor`: the versions found, and what is known about their combination."""
 
-import importlib.metadata
 import platform
 import re
 
 import click
 
-from keras_pe.export.dependencies import keras_backend
+from keras_pe.export.dependencies import installed_version, keras_backend
 from keras_pe.tried_versions import TriedVersions, tried_versions
 
 _LAYERS = ("keras", "numpy")
@@ -39,12 +38,7 @@ def doctor() -> None:
 
 
 def _version(package: str) -> str | None:
-    if package == "python":
-        return platform.python_version()
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    return platform.python_version() if package == "python" else installed_version(package)
 
 
 def _remark(row: TriedVersions, version: str | None, *, is_needed: bool) -> str:

@@ -125,8 +125,21 @@ def check_before_conversion(inputs: Any, positions: Any, start_index: Any, name:
             f"`positions` must be an array or a tensor in layer '{name}', or a list of one per positional axis. "
             f"Received: a list of {len(positions)} numbers. numpy.asarray(positions) makes an array of it."
         )
+    listed = positions if isinstance(positions, (list, tuple)) else []
+    missing = [axis for axis, each in enumerate(listed) if each is None]
+    if missing and not _takes_none_in_lists():
+        raise ValueError(
+            f"`positions` must be given for every axis in layer '{name}' with Keras {keras.version()}. "
+            f"Received: None for axis {missing[0]}. Keras 3.13 takes it."
+        )
     check_far(positions, name)
     check_far(start_index, name)
+
+
+def _takes_none_in_lists() -> bool:
+    """Whether Keras lets `None` stand in a list of tensors that a layer is called with."""
+    major, minor = map(int, keras.version().split(".")[:2])
+    return (major, minor) >= (3, 13)
 
 
 def split_on_host(positions: Any) -> Any:

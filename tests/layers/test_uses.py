@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_pe import LearnedPositionEmbedding, SinusoidalPositionEncoding, tensor2tensor, timing_signal
 from keras_pe.rotations.digits import LIMIT
-from tests.layers.configurations import EXACT, run
+from tests.layers.configurations import EXACT, none_in_lists, run
 
 BACKEND = keras.config.backend()
 on_tensorflow = pytest.mark.skipif(BACKEND != "tensorflow", reason="TensorFlow's own graphs and files")
@@ -119,11 +119,24 @@ def test_float64_positions_keep_their_digits_on_every_backend() -> None:
     assert np.abs(run(layer, zeros(1, 205, 64), positions=positions) - exact).max() <= EXACT + 2.0**-25
     moved = run(layer, zeros(2, 205, 64), positions=positions[None], start_index=np.array([0, -9], "int32"))
     assert np.abs(moved - np.stack([exact, timing_signal(positions - 9, 64)])).max() <= EXACT + 2.0**-25
-    listed = run(SinusoidalPositionEncoding(), zeros(1, 205, 128), positions=[positions, None])
+    listed = run(SinusoidalPositionEncoding(), zeros(1, 205, 128), positions=[positions, positions])
     assert np.abs(listed[0, :, :64] - exact).max() <= EXACT + 2.0**-25
     for wrong in (np.nan, np.inf, 2.0**24, -1e300):
         with pytest.raises(ValueError, match=r"Received: position .* at index \[1\]"):
             layer(zeros(1, 2, 64), positions=np.array([0.5, wrong]))
+
+
+@none_in_lists
+def test_an_axis_may_have_no_positions_of_its_own() -> None:
+    listed = run(SinusoidalPositionEncoding(), zeros(1, 3, 16), positions=[np.array([7, 5, 6]), None])
+    assert np.abs(listed[0, :, :8] - timing_signal(np.array([7, 5, 6]), 8)).max() <= EXACT
+    assert np.abs(listed[0, :, 8:] - timing_signal(np.arange(3), 8)).max() <= EXACT
+
+
+def test_a_keras_that_takes_no_none_in_a_list_is_told_by_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keras, "version", lambda: "3.12.4")
+    with pytest.raises(ValueError, match=r"with Keras 3\.12\.4\. Received: None for axis 1\. Keras 3\.13 takes it"):
+        SinusoidalPositionEncoding()(zeros(1, 3, 16), positions=[np.arange(3), None])
 
 
 class TestFloatx:

@@ -6,7 +6,7 @@ from typing import Any
 
 from keras_pe.export.model.signature.portable_names import path_name
 from keras_pe.export.model.signature.recorded import required_arguments
-from keras_pe.export.model.watch.keras_internals import functional_of
+from keras_pe.export.model.watch.keras_internals import built_shapes, functional_of
 from keras_pe.export.model.watch.nesting import LeafPath, align, leaves, map_leaves
 
 
@@ -25,11 +25,15 @@ def declared_arguments(model: Any, input_signature: Any) -> tuple[tuple[Any, ...
     declared, names = _declared(model)
     if input_signature is None:
         if declared is None:
+            wanted = required_arguments(model)
+            shape = built_shapes(model)
+            is_one = isinstance(shape, tuple) and all(dim is None or isinstance(dim, int) for dim in shape)
+            met = f" Keras has noted of its call that {wanted[0]} had the shape {shape}." if wanted and is_one else ""
             raise ValueError(
                 f"`input_signature` must be given for the subclassed model {model.name!r}, which does not tell its "
                 f"inputs' shapes and dtypes: a keras.InputSpec(shape=..., dtype=...) for each of "
-                f"{', '.join(required_arguments(model))}, in a list. Or give an example of them: "
-                f"inputs={{{', '.join(f'{name!r}: ...' for name in required_arguments(model))}}}."
+                f"{', '.join(wanted)}, in a list.{met} Or give an example of them: "
+                f"inputs={{{', '.join(f'{name!r}: ...' for name in wanted)}}}."
             )
         return (declared,), names
     given = [spec for _, spec in leaves(input_signature)]

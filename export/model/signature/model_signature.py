@@ -133,13 +133,15 @@ def _recorded(
     """
     refusal = None
     for candidate in recorded_signatures(model, inputs):
+        remarks = remarks_on_arguments(model, len(candidate))
         try:
             found = model_signature(model, candidate, sizes=sizes, inputs=inputs, ranges=ranges)
-            return replace(found, remarks=(*remarks_on_arguments(model, len(candidate)), *found.remarks))
+            return replace(found, remarks=(*remarks, *found.remarks))
         except UnknownSizesError as error:
-            refusal = refusal or error
+            refusal = refusal or (" ".join([str(error), *remarks]), error.__cause__)
     if refusal is not None:
-        raise refusal
+        text, cause = refusal
+        raise UnknownSizesError(text) from cause
     return None
 
 

@@ -31,10 +31,20 @@ def recorded_signatures(model: Any, examples: Sequence[Mapping[str, Array]]) -> 
     def with_sizes(free: Callable[[_Met], tuple[int | None, ...]]) -> list[Any]:
         return [_mapped(argument, lambda met: keras.InputSpec(shape=free(met), dtype=met[1])) for argument in structure]
 
-    yield with_sizes(_free)
-    yield with_sizes(lambda met: (None, *met[0][1:]))
-    if all(None not in shape for shape, _ in _leaves(structure)):
-        yield with_sizes(lambda met: met[0])
+    met = list(_leaves(structure))
+    lengths = {size for each in met for size, free in zip(each[0][1:], _free(each)[1:], strict=True) if free is None}
+    candidates: list[Callable[[_Met], tuple[int | None, ...]]] = [
+        lambda each: tuple(None if size in lengths else size for size in _free(each)),  # (2, 5) beside (2, 5, 3)
+        _free,
+        lambda each: (None, *each[0][1:]),
+    ]
+    if all(None not in shape for shape, _ in met):
+        candidates.append(lambda each: each[0])
+    tried: list[list[Any]] = []
+    for free in candidates:
+        if (sizes := [*map(free, met)]) not in tried:
+            tried.append(sizes)
+            yield with_sizes(free)
 
 
 def required_arguments(model: Any) -> list[str]:

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import importlib.metadata
 import json
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.artifacts.hashes import hash_files
 from keras_pe.export.comparison.references.opening import Source, is_path, locate, locate_artifacts
+from keras_pe.export.dependencies import installed_version
 from keras_pe.export.model.rebuild.registered import registering_modules
 from keras_pe.export.parity.data.shards import fingerprint
 from keras_pe.export.parity.work.job import OpenedModel, Target
@@ -91,14 +91,7 @@ def _alone(spec: RuntimeSpec) -> RuntimeSpec:
 
 def _target_key(content: str, spec: RuntimeSpec) -> str:
     options = {name: str(value) for name, value in spec.options.items()}
-    return fingerprint(content, spec.name, spec.factory, options, _version(spec.package))
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package.replace("_", "-"))
-    except importlib.metadata.PackageNotFoundError:
-        return ""
+    return fingerprint(content, spec.name, spec.factory, options, installed_version(spec.package) or "")
 
 
 def open_model_file(model: Source) -> OpenedModel:

