@@ -18,11 +18,11 @@ _INTRODUCTION = """\
 <!-- Written by docs/versions.py from keras_pe/tried_versions.toml and pyproject.toml. -->
 # Versions
 
-Every test of this release ran on the versions that were tried. Lower bounds are the oldest with what is used here. Upper
-bounds stand where a package announces that it will change what is used. An export that a newer version breaks is
-refused by the run before it is published, so that a wide bound may cost an error, never a wrong file; a weekly run on the
-newest versions (`.ci/run --newest`) finds the break before most users do. The README's commands install what was tried,
-with all that it needs: `constraints.txt`, which `.ci/constraints` writes.
+Every test of this release ran on the versions that were tried. Lower bounds are the oldest with what is used here.
+Upper bounds stand where a package announces that it will change what is used. An export that a newer version breaks is
+refused by the run before it is published, so that a wide bound may cost an error, never a wrong file; a weekly run on
+the newest versions (`.ci/run --newest`) finds the break before most users do. The README's commands install what was
+tried, with all that it needs: `constraints.txt`, which `.ci/constraints` writes.
 
 | package | tried | allowed | why it stops there | which tests would notice |
 | --- | --- | --- | --- | --- |
@@ -31,10 +31,11 @@ with all that it needs: `constraints.txt`, which `.ci/constraints` writes.
 _OLDER = """
 ## Older versions
 
-The layers take Keras from 3.8 on, exports from 3.13 on. Here not every test ran, but those of the layers (`tests/layers`,
-`tests/test_tensor2tensor.py`) or those of exports (`tests/export/onnx/test_exporter.py`, `test_named_operations.py`,
-`test_lookup_tables.py`, `test_precomputed.py` and `handlers`, `tests/export/test_layers_arrive.py`, `test_saved_model.py` and
-`test_smoke_test.py`). `.ci/run` runs those of the layers on the oldest versions that are allowed.
+The layers take Keras from 3.8 on, exports from 3.13 on. Here not every test ran, but those of the layers
+(`tests/layers`, `tests/test_tensor2tensor.py`) or those of exports (`tests/export/onnx/test_exporter.py`,
+`test_named_operations.py`, `test_lookup_tables.py`, `test_precomputed.py` and `handlers`,
+`tests/export/test_layers_arrive.py`, `test_saved_model.py` and `test_smoke_test.py`). `.ci/run` runs those of the
+layers on the oldest versions that are allowed.
 
 | tests of | versions | result |
 | --- | --- | --- |
@@ -42,15 +43,15 @@ The layers take Keras from 3.8 on, exports from 3.13 on. Here not every test ran
 | layers | Keras 3.10.0, TensorFlow 2.19.1, NumPy 2.1.3 | all pass but two that need Keras 3.13 |
 | layers | Keras 3.12.0, TensorFlow 2.20.0, NumPy 2.4.6 | all pass but two that need Keras 3.13 |
 | layers | Keras 3.14.0, TensorFlow 2.20.0, NumPy 2.4.6 | all pass |
-| exports | Keras 3.13.2, TensorFlow 2.20.0, onnx 1.23.2, onnxruntime 1.31.1 | all pass but those of what Keras has not |
-| exports | Keras 3.14.0, TensorFlow 2.20.0, onnx 1.23.2, onnxruntime 1.31.1 | all pass but those of what Keras has not |
+| exports | Keras 3.13.2, TensorFlow 2.20.0, onnx 1.23.2, onnxruntime 1.31.1 | all pass but what Keras has not |
+| exports | Keras 3.14.0, TensorFlow 2.20.0, onnx 1.23.2, onnxruntime 1.31.1 | all pass but what Keras has not |
 | exports | Keras 3.15.1, TensorFlow 2.20.0, onnx 1.23.2, onnxruntime 1.30.0 | all pass |
 | exports | Keras 3.15.1, TensorFlow 2.21.0, onnx 1.23.2, onnxruntime 1.30.0 | all pass |
 | exports | Keras 3.15.1, TensorFlow 2.21.0, onnx 1.23.2, onnxruntime 1.31.1 | all pass |
 
-What an older version cannot do is refused with the version that can: `None` in a list of positions, for an axis that has
-none of its own, takes Keras 3.13, and so does an export. Keras 3.13 has no `keras.ops.i0`, and 3.14 no `keras.ops.erfc` and
-`keras.ops.segment_prod`. TensorFlow may be installed as `tensorflow-cpu` or `tf-nightly` as well.
+What an older version cannot do is refused with the version that can: `None` in a list of positions, for an axis that
+has none of its own, takes Keras 3.13, and so does an export. Keras 3.13 has no `keras.ops.i0`, and 3.14 no
+`keras.ops.erfc` and `keras.ops.segment_prod`. TensorFlow may be installed as `tensorflow-cpu` or `tf-nightly` as well.
 """
 
 _FINDINGS = """
