@@ -165,15 +165,25 @@ def read_variables(values: Any) -> Any:
     return ops.copy(ops.convert_to_tensor(values)) if hasattr(values, "assign") else values
 
 
-def resolve_positions(values: Any | None, start: Any | None, length: Any) -> Positions | None:
-    """Returns the positions of one axis, `start` added, or None for the plain `0, ..., length - 1`."""
+def resolve_positions(
+    values: Any | None, start: Any | None, length: Any, *, subtracted: bool = False
+) -> Positions | None:
+    """Returns the positions of one axis, `start` added, or None for the plain `0, ..., length - 1`.
+
+    Args:
+        values: As a layer was called.
+        start: As a layer was called.
+        length: Of the axis.
+        subtracted: Whether positions will be subtracted from each other, without a look at their reach.
+    """
+    may_overflow = subtracted or (values is not None and start is not None)
     if start is not None:
-        start = int(start) if is_integer(start) else _as_integers(start)
+        start = int(start) if is_integer(start) else _as_integers(start, may_overflow)
     if values is None:
         if start is None or isinstance(start, int) or not len(start.shape):
             return None if start is None else Positions(start=start)
         return Positions(whole=ops.expand_dims(start, -1) + count_up(length))
-    whole, nearest, fraction = _whole_and_fraction(values)
+    whole, nearest, fraction = _whole_and_fraction(values, may_overflow)
     if start is not None:
         column = start if isinstance(start, int) or not len(start.shape) else ops.expand_dims(start, -1)
         whole, nearest = ops.add(whole, column), None if nearest is None else ops.add(nearest, column)
@@ -182,20 +192,20 @@ def resolve_positions(values: Any | None, start: Any | None, length: Any) -> Pos
     return Positions(whole, nearest, fraction)
 
 
-def _whole_and_fraction(values: Any) -> tuple[Any, Any | None, Any | None]:
+def _whole_and_fraction(values: Any, may_overflow: bool) -> tuple[Any, Any | None, Any | None]:
     if isinstance(values, dict):
         return values["whole"], values["nearest"], values["fraction"]
     dtype = keras.backend.standardize_dtype(values.dtype)
     if "float" not in dtype:
-        return _as_integers(values), None, None
+        return _as_integers(values, may_overflow), None, None
     # The distance from the nearest integer is exact; from the one below it is not, for a small negative position.
     nearest = ops.round(values)
-    return _as_integers(ops.floor(values)), _as_integers(nearest), values - nearest
+    return _as_integers(ops.floor(values), True), _as_integers(nearest, True), values - nearest
 
 
-def _as_integers(values: Any) -> Any:
-    """Returns whole numbers as int32, those out of reach still out of reach, and far enough from an overflow."""
+def _as_integers(values: Any, may_overflow: bool) -> Any:
+    """Returns whole numbers as int32, those out of reach still out of reach, where that may overflow far from it."""
     dtype = keras.backend.standardize_dtype(values.dtype)
-    if dtype not in ("int8", "uint8", "int16", "uint16"):
+    if dtype not in ("int8", "uint8", "int16", "uint16") and (may_overflow or dtype != "int32"):
         values = ops.clip(values, 0 if dtype.startswith("u") else -OUT_OF_REACH, OUT_OF_REACH)
     return ops.cast(values, "int32")

@@ -54,10 +54,8 @@ class HeadAxes(NamedTuple):
 
     def along(self, axis: int, signal: Any, rank: int) -> Any:
         """Returns `(length, columns)` or `(batch, length, columns)` in the rank of the inputs, columns last."""
-        if len(signal.shape) == 2:
-            signal = ops.expand_dims(signal, 0)
         place = self._places(rank)[axis if len(self.sequence) > 1 else 0]
-        missing = [each for each in range(1, rank - 1) if each != place]
+        missing = [each for each in range(len(signal.shape) - 2, rank - 1) if each != place]
         return ops.expand_dims(signal, missing) if missing else signal
 
     def side_by_side(self, parts: list[Any], shape: tuple[Any, ...]) -> Any:

@@ -69,7 +69,7 @@ class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
         return bool(given)
 
     def _positions(self, values: Any, start: Any, length: Any) -> Any:
-        resolved = resolve_positions(values, start, length)
+        resolved = resolve_positions(values, start, length, subtracted=True)
         if resolved is None:
             return count_up(length)
         return resolved.start + count_up(length) if resolved.whole is None else resolved.whole

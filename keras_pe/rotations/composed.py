@@ -68,9 +68,10 @@ class ComposedEncoding:
 
     def at(self, positions: Any) -> Any:
         """Returns the signal at integer positions: `(*positions.shape, channels)`."""
-        inside = ops.logical_and(positions >= self._low, positions < self._high)
-        blocks, units = divide(ops.where(inside, positions, 0) + self._blocks.of_position_zero * UNITS, UNITS)
-        blocks = ops.where(inside, blocks, self._blocks.invalid)
+        reached = ops.clip(positions, self._low, self._high - 1)
+        blocks, units = divide(reached + self._blocks.of_position_zero * UNITS, UNITS)
+        blocks = ops.where(ops.equal(positions, reached), blocks, self._blocks.invalid)
+        of_one = all(size == 1 for size in positions.shape)
 
         def composed() -> Any:
             # The table is split, not the rows taken of it, which are most often more. Here, not before the condition:
@@ -78,13 +79,14 @@ class ComposedEncoding:
             shape = self._units.shape[0], self._units.shape[1] // 2
             halves = (ops.slice(self._units.tensor(), (0, column), shape) for column in (0, shape[1]))
             unit_sin, unit_cos = (take(half, units) for half in halves)
-            rotation = compose(self._blocks.at(blocks, may_skip=True), (unit_sin, unit_cos))
+            rotation = compose(self._blocks.at(blocks, may_skip=not of_one), (unit_sin, unit_cos))
             return assemble(*rotation, self._channels, self._layout, xp=ops)
 
         return choose(
             ops.all(blocks == self._blocks.of_position_zero),
             lambda: self._laid_out(take(self._units.tensor(), units)),
             composed,
+            of_one=of_one,
         )
 
     def _short(self, length: Any, start: Any) -> Any:
@@ -99,8 +101,8 @@ class ComposedEncoding:
 
     def _long_from_zero(self, length: Any) -> Any:
         blocks = quotient(ops.arange(0, length, UNITS, dtype="int32"), UNITS) + self._blocks.of_position_zero
-        blocks = ops.where(length <= self._high, blocks, self._blocks.invalid_from_zero)
-        return self._whole_blocks(self._blocks.at(blocks, from_zero=True), None, ops)[:length]
+        blocks = ops.where(length <= self._high, blocks, self._blocks.invalid)
+        return self._whole_blocks(self._blocks.at(blocks), None, ops)[:length]
 
     def _long_from(self, start: Any, length: Any) -> Any:
         count = -(-length // UNITS) if isinstance(length, int) else divide(length + (UNITS - 1), UNITS)[0]

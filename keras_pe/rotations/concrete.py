@@ -73,16 +73,16 @@ def outside_of_traces(function: Callable[..., _Result]) -> Callable[..., _Result
     return decorated
 
 
-def choose(condition: Any, special: Callable[[], Any], general: Callable[[], Any]) -> Any:
+def choose(condition: Any, special: Callable[[], Any], general: Callable[[], Any], *, of_one: bool = False) -> Any:
     """Returns what `special` does where the condition holds, and is cheaper than `general`, which holds everywhere.
 
-    Where the condition can be seen, one of them runs; a graph of TensorFlow decides when it runs; others take the
-    general one.
+    Where the condition can be seen, one of them runs; a graph of TensorFlow decides when it runs, unless for one
+    position, for which a decision costs more than it saves; others take the general one.
     """
     seen = visible(condition)
     if seen is not None:
         return special() if seen else general()
-    if keras.config.backend() == "tensorflow":
+    if keras.config.backend() == "tensorflow" and not of_one:
         return ops.cond(condition, special, general)
     return general()
 

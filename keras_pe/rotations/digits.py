@@ -45,15 +45,19 @@ def divide(numbers: Any, divisor: int) -> tuple[Any, Any]:
         quotients = jax.lax.div(numbers, jax.numpy.int32(divisor))
         return quotients, numbers - quotients * divisor
     rest = ops.mod(numbers, divisor)
-    return quotient(numbers - rest, divisor), rest
+    return quotient(numbers if keras.config.backend() == "tensorflow" else numbers - rest, divisor), rest
 
 
 def quotient(multiples: Any, divisor: int) -> Any:
-    """Returns the quotients of int32 multiples of a power of two.
+    """Returns the quotients of int32 multiples of a power of two; on TensorFlow any positive numbers may have a rest.
 
-    ONNX rounds the quotient of integers to zero, and rounding it down takes many operators. That of floats is exact:
-    a multiple has few digits.
+    ONNX rounds the quotient of integers to zero, as this does there: to round it down takes many operators. Elsewhere
+    that of floats is exact: a multiple has few digits.
     """
+    if keras.config.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.truncatediv(multiples, divisor)
     return ops.cast(ops.cast(multiples, "float32") * (1 / divisor), "int32")
 
 
@@ -61,63 +65,49 @@ class BlockRotations:
     """The rotation of the first position of each block of UNITS positions, from those of its middle and top digit.
 
     Blocks are numbered from the lowest one in reach, because divisions of negative integers differ between runtimes.
-    Where negative positions are in reach, the middle and the top digit may be negative. A sine is odd and a cosine
-    even, so the tables hold the rows of digits from 0 on only.
+    Where negative positions are in reach the digits may be negative, and the tables begin with the lowest.
 
     Attributes:
         of_position_zero: Number of the block that begins with position 0.
         invalid: Number of a block that stands for a position out of reach. Its row is one past the end of the sines,
             where a runtime that checks indices reports an error, and the row of NaN after the cosines, so that the
             result is NaN in a runtime that reads some other row of the sines instead.
-        invalid_from_zero: The same among blocks that hold no negative positions.
     """
 
     def __init__(self, timescales: Float64Array, low: int, high: int, dtype: str) -> None:
-        self._is_signed = low < 0
-        self._lowest_middle = -(MIDDLES // 2) if self._is_signed else 0
-        self._lowest_top, highest_top = ((edge // UNITS - self._lowest_middle) // MIDDLES for edge in (low, high - 1))
-        self.of_position_zero = -self._lowest_middle - self._lowest_top * MIDDLES
-        middles = np.arange(1 - self._lowest_middle if self._is_signed else min(MIDDLES, -(-high // UNITS)))
-        tops = np.arange(max(-self._lowest_top, highest_top) + 1)
-        self._has_tops, self._row_of_top_zero = len(tops) > 1, len(middles)
-        blocks = np.concatenate([middles, tops * MIDDLES]) if self._has_tops else middles
+        lowest_middle = -(MIDDLES // 2) if low < 0 else 0
+        lowest_top, highest_top = ((edge // UNITS - lowest_middle) // MIDDLES for edge in (low, high - 1))
+        self.of_position_zero = -lowest_middle - lowest_top * MIDDLES
+        tops = np.arange(lowest_top, highest_top + 1)
+        self._has_tops, self._top_of_zero = len(tops) > 1, -lowest_top
+        blocks = lowest_middle + np.arange(MIDDLES if self._has_tops or low < 0 else -(-high // UNITS))
+        self._row_of_lowest_top = len(blocks)
+        self.invalid = len(tops) * MIDDLES if self._has_tops else len(blocks)
+        blocks = np.concatenate([blocks, tops * MIDDLES]) if self._has_tops else blocks
         sin, cos = (np.ascontiguousarray(half) for half in split(exact_rotations(blocks * UNITS, timescales)))
         self._sin, self._cos = Table(sin.astype(dtype)), Table(guarded(cos.astype(dtype)))
-        self.invalid_from_zero = (len(tops) - self._lowest_top) * MIDDLES if self._has_tops else len(middles)
-        self.invalid = -(len(tops) + self._lowest_top) * MIDDLES if self._is_signed else self.invalid_from_zero
 
-    def at(self, blocks: Any, xp: ModuleType = ops, *, may_skip: bool = False, from_zero: bool = False) -> Rotation:
+    def at(self, blocks: Any, xp: ModuleType = ops, *, may_skip: bool = False) -> Rotation:
         """Returns the rotations of the first positions of blocks: `(*blocks.shape, timescales)`.
 
         Args:
             blocks: Their numbers.
             xp: NumPy, or `keras.ops`.
             may_skip: Whether a condition spares the top digit where it is 0: for few blocks it costs more.
-            from_zero: Whether none holds negative positions.
         """
         sin, cos = ((each.rows if xp is np else each.tensor()) for each in (self._sin, self._cos))
-        count = sin.shape[0]
-        # The sines of negative digits follow, with the other sign.
-        signed_sin = xp.concatenate([sin, -sin]) if self._is_signed else None
 
-        def unsigned(rows: Any) -> Rotation:
-            return take(sin, rows, xp), take(cos, rows, xp)
-
-        def signed(digits: Any, first_row: int = 0) -> Rotation:
-            rows = xp.abs(digits) + first_row if first_row else xp.abs(digits)
-            return take(signed_sin, xp.where(digits < 0, rows + count, rows), xp), take(cos, rows, xp)
+        def rows(numbers: Any) -> Rotation:
+            return take(sin, numbers, xp), take(cos, numbers, xp)
 
         if not self._has_tops:
-            return signed(blocks) if self._is_signed else unsigned(blocks)
+            return rows(blocks)
         tops, middles = divmod(blocks, MIDDLES) if xp is np else divide(blocks, MIDDLES)
-        rotation = signed(middles + self._lowest_middle) if self._is_signed else unsigned(middles)
 
         def composed() -> Rotation:
-            if from_zero or not self._is_signed:
-                return compose(unsigned(tops + (self._lowest_top + self._row_of_top_zero)), rotation)
-            return compose(signed(tops + self._lowest_top, self._row_of_top_zero), rotation)
+            return compose(rows(tops + self._row_of_lowest_top), rows(middles))
 
         if not may_skip:
             return composed()
-        chosen: Rotation = choose(xp.all(tops == -self._lowest_top), lambda: rotation, composed)
+        chosen: Rotation = choose(xp.all(tops == self._top_of_zero), lambda: rows(middles), composed)
         return chosen

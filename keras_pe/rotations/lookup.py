@@ -106,7 +106,7 @@ def take_rows(table: Any, rows: Any, count: int, zeros: Table | None = None) -> 
         count: How many there are.
         zeros: As many 0, of int32, where the table is guarded.
     """
-    rows = ops.where(ops.logical_and(rows >= 0, rows < count), rows, count)
+    rows = ops.where(rows >= 0, ops.minimum(rows, count), count)
     return take(table, rows if zeros is None else row_or_guard(rows, zeros))
 
 

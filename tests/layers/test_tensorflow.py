@@ -1,10 +1,12 @@
 """Where TensorFlow runs the layer: graphs, XLA and input pipelines give the numbers of the eager call."""
 
+from collections import Counter
+
 import keras
 import numpy as np
 import pytest
 
-from keras_pe import SinusoidalPositionEncoding, timing_signal
+from keras_pe import RotaryPositionEncoding, SinusoidalPositionEncoding, timing_signal
 
 tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="these are TensorFlow's own ways to run")
@@ -59,3 +61,13 @@ def test_a_traced_length_that_is_known_leaves_no_condition_in_the_graph() -> Non
     kinds = [{operation.type for operation in function.graph.get_operations()} for function in (known, unknown)]
     assert "StatelessIf" not in kinds[0]
     assert "StatelessIf" in kinds[1]
+
+
+def test_a_decoders_step_looks_its_angle_up_without_a_condition() -> None:
+    layer = RotaryPositionEncoding()
+    step = tf.function(lambda x, start: layer(x, start_index=start))
+    specs = tf.TensorSpec([1, 1, 2, 16]), tf.TensorSpec([], tf.int32)
+    kinds = Counter(operation.type for operation in step.get_concrete_function(*specs).graph.get_operations())
+    assert "StatelessIf" not in kinds
+    # Sines and cosines of the middle and the top digit, and both halves of the units.
+    assert (kinds["GatherV2"], kinds["FloorMod"]) == (6, 2)
