@@ -1,16 +1,18 @@
-"""Writes docs/gallery.md and its pictures: what a check says of each fault of the demonstration, made by running it.
+"""Writes docs/gallery.md and its pictures: what a check says of each fault, made by running it.
 
 Usage: python docs/gallery.py
 """
 
 import re
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import keras
+from edited_files import EDITED
+from fault_examples import Example
+from mistaken_models import MISTAKEN
 
-from keras_pe.demo.breaking import FAULTS, Fault
+from keras_pe.demo.breaking import FAULTS
 from keras_pe.demo.forecaster import build_forecaster
 from keras_pe.export import Cause, check_parity
 from keras_pe.export.parity.presentation.remedies import REMEDIES
@@ -24,15 +26,18 @@ _INTRODUCTION = """\
 <!-- Written by docs/gallery.py, which runs what it shows. -->
 # Gallery of causes
 
-For each cause a fault that makes it, what the report says and draws, and what to do now. On your machine
-`keras-pe demo --break layout` shows the same, with the page that `--report report.html` writes. The last digits of
-small differences are those of one machine. What each cause means is on [its own page](causes.md).
+For each cause a fault that makes it, what the report says and draws, and what to do now. Where a command stands beside
+the fault it shows the same on your machine, with the page that `--report report.html` writes; the other faults are made
+by `docs/edited_files.py` and `docs/mistaken_models.py`. The last digits of small differences are those of one machine.
+What each cause means is on [its own page](causes.md).
 
 In each picture the filled area is the error over the axis that tells most, the dotted line is Keras' own, and the
 dashed line is what is allowed.
 """
 _REST = """
 ## The others
+
+These are of a runtime, a server or Keras itself, and no file makes them.
 
 | cause | what to do now |
 | --- | --- |
@@ -41,32 +46,48 @@ _REST = """
 _FOLDER = re.compile(rf"{re.escape(tempfile.gettempdir())}/tmp\w+/")
 
 
-def parts() -> Iterator[tuple[str, Fault, Part]]:
-    """Yields each fault with its name and what the report says of the broken file."""
-    keras.utils.set_random_seed(0)
-    model = build_forecaster(blocks=1)
+def _demonstrated(name: str) -> Example:
+    """Returns a fault of the demonstration."""
+
+    def make(path: Path) -> keras.Model:
+        keras.utils.set_random_seed(0)
+        model = build_forecaster(blocks=1)
+        FAULTS[name].make(model, path)
+        return model
+
+    return Example(f"{FAULTS[name].story} `keras-pe demo --break {name}`", make)
+
+
+_ALL = {**EDITED, **MISTAKEN, **{fault.cause: _demonstrated(name) for name, fault in FAULTS.items()}}
+SHOWN = {cause: _ALL[cause] for cause in Cause if cause in _ALL}
+"""The fault of each cause that a file makes."""
+
+
+def report(cause: Cause) -> Part:
+    """Returns what the report says of the file that has the fault of a cause."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, fault in FAULTS.items():
-            path = Path(folder) / name / "forecaster.onnx"
-            path.parent.mkdir()
-            fault.make(model, path)
-            (part,) = check_parity(model, path, runtimes="onnxruntime[all]").document().parts
-            yield name, fault, part
+        path = Path(folder) / "model.onnx"
+        model = SHOWN[cause].make(path)
+        (part,) = check_parity(model, path, runtimes="onnxruntime[all]").document().parts
+    return part
 
 
-def section(name: str, fault: Fault, part: Part) -> str:
+def section(cause: Cause, part: Part) -> str:
     """Returns a cause with its fault, words and picture."""
-    lines = [f"\n## {fault.cause}\n", f"{fault.story} `keras-pe demo --break {name}`\n"]
+    lines = [f"\n## {cause}\n", f"{SHOWN[cause].story}\n"]
     said = [f"- **{each.label}**: {_escaped(each.text)}" for each in part.statements]
-    picture = [f"\n```{{raw}} html\n:file: gallery/{name}.svg\n```"] if _drawn(part) else []
+    picture = [f"\n```{{raw}} html\n:file: gallery/{_file(cause)}\n```"] if _drawn(part) else []
     return "\n".join([*lines, *said, *picture]) + "\n"
 
 
 def rest() -> str:
-    """Returns the causes that no fault of the demonstration makes, with their remedies."""
-    made = {fault.cause for fault in FAULTS.values()}
-    rows = [f"| {cause} | {remedy} |" for cause, remedy in REMEDIES.items() if cause not in made]
+    """Returns the causes that no file makes, with their remedies."""
+    rows = [f"| {cause} | {remedy} |" for cause, remedy in REMEDIES.items() if cause not in SHOWN]
     return _REST + "\n".join(rows) + "\n"
+
+
+def _file(cause: Cause) -> str:
+    return "-".join(re.findall(r"\w+", cause.lower())) + ".svg"
 
 
 def _drawn(part: Part) -> str:
@@ -82,9 +103,12 @@ def _escaped(text: str) -> str:
 if __name__ == "__main__":
     assert set(REMEDIES) == set(Cause)
     PICTURES.mkdir(exist_ok=True)
+    for picture in PICTURES.glob("*.svg"):
+        picture.unlink()
     text = _INTRODUCTION
-    for name, fault, part in parts():
-        text += section(name, fault, part)
+    for cause in SHOWN:
+        part = report(cause)
+        text += section(cause, part)
         if svg := _drawn(part):
-            (PICTURES / f"{name}.svg").write_text(svg + "\n")
+            (PICTURES / _file(cause)).write_text(svg + "\n")
     PAGE.write_text(text + rest())

@@ -13,7 +13,7 @@ _BLOCK = re.compile(
     r"(?P<code>.*?)^(?P=indent)(?P=fence) *$",
     re.DOTALL | re.MULTILINE,
 )
-_NUMBER = re.compile(r"\d[\d.,]*(e[+-]\d+)?")
+_NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[+-]\d+)?")
 _NEEDS = re.compile(r"\A---\n(?:.*\n)*?needs: (\S+)\n", re.MULTILINE)
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
