@@ -23,7 +23,6 @@ Takes = Callable[[list[StaticShape]], bool]
 _LIKELY = (24, 67, 96, 224, 256, 6, 4, 2, 512, 1024, 384, 299, 320, 336, 448, 640, 800, 1280, 257, 1500, 3000, 4096)
 _OTHERS = (16000, *range(3, 200), 225, 240, 288, 300, 331, 392, 400, 480, 518, 576, 577, 600, 768, 2048)
 _BATCH = 5  # no length that is asked for: else the two would be taken to agree
-_CANDIDATES = tuple(size for size in dict.fromkeys((*_LIKELY, *_OTHERS)) if size != _BATCH)
 _MOST_TOGETHER = 3  # axes besides the first of which all subsets are tried
 
 
@@ -63,6 +62,7 @@ def find_dimensions(
     table_sizes: Callable[[], Sequence[int]] = tuple,
     examples: Sequence[Sequence[StaticShape]] = (),
     runs: tuple[Sequence[StaticShape], Takes] | None = None,
+    weight_sizes: Sequence[int] = (),
 ) -> NamedShapes:
     """Returns names and ranges: `batch`, `height`, `width`, `length`, `length_2`, ...
 
@@ -76,16 +76,17 @@ def find_dimensions(
         examples: Shapes that the model is known to take, which are asked for where it takes no likely ones.
         runs: Shapes at which the model runs, and whether it does at others: dimensions are then held to be independent
             only if it runs with them apart.
+        weight_sizes: The sizes of the model's weights, one of which a dimension may be: they are asked for early.
 
     Raises:
         UnknownSizesError: If the model takes no sizes that were asked for.
     """
     try:
-        search = _Search(shapes, takes, given, examples, runs, rank_one_has_batch=True)
+        search = _Search(shapes, takes, given, examples, runs, weight_sizes, rank_one_has_batch=True)
     except UnknownSizesError:
         if not any(len(shape) == 1 and shape[0] is None for shape in shapes):
             raise
-        search = _Search(shapes, takes, given, examples, runs, rank_one_has_batch=False)
+        search = _Search(shapes, takes, given, examples, runs, weight_sizes, rank_one_has_batch=False)
     groups = search.groups(batches_apart, others_apart)
     names = {axis: name for name, (_, axes) in groups.items() for axis in axes}
     named = [
@@ -112,6 +113,7 @@ class _Search:
         given: Mapping[str, Sequence[int]],
         examples: Sequence[Sequence[StaticShape]],
         runs: tuple[Sequence[StaticShape], Takes] | None,
+        weight_sizes: Sequence[int],
         rank_one_has_batch: bool,
     ) -> None:
         self._shapes, self._takes, self._given = shapes, takes, given
@@ -126,7 +128,7 @@ class _Search:
                     is_batch = axis == 0 and (rank_one_has_batch or len(shape) > 1)
                     (self._batches if is_batch else self._others).append((i, axis))
         self._runs = runs[1] if runs else takes
-        self._base = self._at(runs[0]) if runs else self._first_that_works(examples)
+        self._base = self._at(runs[0]) if runs else self._first_that_works(weight_sizes, examples)
 
     def groups(self, batches_apart: bool, others_apart: bool) -> dict[str, tuple[Kind, list[Axis]]]:
         """Returns the kind of each dimension and the axes that it is, by name."""
@@ -161,14 +163,17 @@ class _Search:
                 return False
         return True
 
-    def _first_that_works(self, examples: Sequence[Sequence[StaticShape]]) -> dict[Axis, int]:
+    def _first_that_works(
+        self, weight_sizes: Sequence[int], examples: Sequence[Sequence[StaticShape]]
+    ) -> dict[Axis, int]:
         """Returns a size for each dynamic axis."""
         names = {axis: name for name, axes in self._named.items() for axis in axes}
         names |= {axis: self._kind(axis).value for axis in self._others}
         fixed = {axis: self._given[name][0] for axis, name in names.items() if name in self._given}
         batches = {*self._batches, *self._named.get(Kind.BATCH, [])}
         others = [axis for axis in (*self._others, *names) if axis not in batches]
-        for size in _CANDIDATES if others else _CANDIDATES[:1]:
+        candidates = dict.fromkeys((*_LIKELY, *weight_sizes, *_OTHERS) if others else _LIKELY[:1])
+        for size in (size for size in candidates if size != _BATCH):
             base = dict.fromkeys(batches, _BATCH) | dict.fromkeys(others, size) | fixed
             if self._takes(self._static(base)):
                 return base

@@ -177,6 +177,7 @@ def _candidates(
                 others_apart=others_apart,
                 table_sizes=oracle.table_sizes,
                 examples=examples,
+                weight_sizes=oracle.weight_sizes,
             )
         except UnknownSizesError:
             return

@@ -11,6 +11,8 @@ from keras_pe.export.model.watch.known_values import Filling, KnownValues
 from keras_pe.export.model.watch.nesting import leaves
 from keras_pe.export.model.watch.state import state_left_alone
 
+_LARGEST, _MOST_SIZES = 4096, 64  # of the weights: more are those of wide networks, and not asked for
+
 
 class SizeOracle:
     """A model that is asked, its state left alone.
@@ -47,6 +49,12 @@ class SizeOracle:
     def table_sizes(self) -> tuple[int, ...]:
         """Returns the sizes of the tables that the model reads, where these may end, as far as they are known."""
         return self._inference.table_sizes if self._inference is not None else ()
+
+    @property
+    def weight_sizes(self) -> tuple[int, ...]:
+        """The sizes of the model's weights, least first, as far as an input may have them."""
+        sizes = {int(size) for variable in self._model.variables for size in variable.shape}
+        return tuple(sorted(size for size in sizes if 1 < size <= _LARGEST))[:_MOST_SIZES]
 
     def call(self, shapes: Sequence[StaticShape], filling: Filling) -> Any:
         """Returns what the model returns for plain values of these shapes. What it took is what is known from then on.

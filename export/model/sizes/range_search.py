@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from keras_pe.export.model.sizes.sizes import SizeRange
 
 _STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 56, 64, 96, 112, 128, 160, 256, 320, 512)
+_TELLING = (6720, 1, 2, 32, 512, -1)  # the first is a multiple of most steps
 _FAR = 210  # steps from a size that was found, where a model is asked whether there is an end
 _FARTHEST = 2**20  # a size, up to which the end of a table is looked for
 
@@ -25,6 +26,8 @@ def find_range(
     """
     if guess and guess.step and known in guess and _is_range(takes, known, guess, bool(tables)):
         return guess
+    if guess and not guess.step and not any(takes(known + step) for step in _TELLING if known + step > 0):
+        return SizeRange(known, 0)
     step = abs(find_step(takes, known))
     if not step:
         return SizeRange(known, 0)

@@ -110,3 +110,17 @@ def test_an_output_follows_an_input_stays_or_has_a_size_of_its_own() -> None:
     ]
     # The last output's first size is the batch's in one row and something else in the others.
     assert name_outputs(rows) == [("batch", 8, "height"), ("axis_0", 1, "batch")]
+
+
+def test_dimensions_that_have_the_size_of_a_weight_alone_are_found_with_few_questions() -> None:
+    asked: set[tuple[tuple[int, ...], ...]] = set()
+
+    def takes(shapes: list[tuple[int, ...]]) -> bool:
+        asked.add(tuple(shapes))
+        return same_batch(shapes) and {size for shape in shapes for size in shape[1:3]} == {197}
+
+    found = find_dimensions([(None, None, None, 3)] * 4, takes, {}, weight_sizes=(8, 197))
+    assert [own.sizes for name, own in found.dimensions.items() if name != "batch"] == [SizeRange(197, 0)] * 8
+    # The likely sizes and those of weights; batches; each step up and down, of all at once and of the first; and six of
+    # each other.
+    assert len(asked) <= 22 + 2 + 4 + 2 * 2 * 26 + 7 * 6
