@@ -1,10 +1,11 @@
 """A normalization that an exporter has folded into the layer before it: at inference both are one affine map."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from keras_pe.export.model.watch.recording import LayerCall
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays
 
@@ -17,6 +18,26 @@ def is_foldable(layer: Any, after: Any) -> bool:
     kinds = layers.Conv1D, layers.Conv2D, layers.Conv3D, layers.DepthwiseConv1D, layers.DepthwiseConv2D, layers.Dense
     is_linear = isinstance(layer, kinds) and layer.activation is keras.activations.linear
     return is_linear and isinstance(after, layers.BatchNormalization)
+
+
+def foldable_pairs(calls: Sequence[LayerCall]) -> list[tuple[Any, Any]]:
+    """Returns layers, each with the normalization that alone is given what it returns.
+
+    Args:
+        calls: Of the model, recorded in one run.
+    """
+    pairs = []
+    for call in calls:
+        users = [each for each in calls if call.outputs and any(_is_same(x, call.outputs[0]) for x in each.inputs)]
+        # A model within the model is given what its first layer is given.
+        inner = [each for each in users if not any(other.path.startswith(f"{each.path}/") for other in users)]
+        if len(inner) == 1 and is_foldable(call.layer, inner[0].layer):
+            pairs.append((call.layer, inner[0].layer))
+    return pairs
+
+
+def _is_same(one: Array, other: Array) -> bool:
+    return one.shape == other.shape and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
 
 
 def folded_weights(pairs: Iterable[tuple[Any, Any]]) -> tuple[Arrays, set[str]]:

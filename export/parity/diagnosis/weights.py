@@ -1,8 +1,8 @@
 """The weights of the artifact beside the model's, one by one: most faults are seen there, and nothing has to run."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ class WeightComparison:
 
 
 def compare_weights(
-    model: Any, constants: Mapping[str, Array], folded: Iterable[tuple[Any, Any]] = ()
+    model: Any, constants: Mapping[str, Array], foldable: Iterable[tuple[Any, Any]] = ()
 ) -> WeightComparison:
     """Returns the weights that differ, in the model's order, and those that do not.
 
@@ -74,7 +74,7 @@ def compare_weights(
     Args:
         model: The Keras model.
         constants: The numeric constants of the artifact, by name.
-        folded: Layers, each with the normalization that is folded into its weights.
+        foldable: Layers, each with the normalization that may be folded into its weights, see `foldable_pairs`.
     """
     variables, layer_of = _weights(model)
     named = _by_name(variables, constants)
@@ -83,21 +83,45 @@ def compare_weights(
         for path, name in named.items()
         if (found := _change(path, variables, constants[name])) is not None
     ]
-    changed, gone = folded_weights(folded)
-    missing = [path for path in variables if path not in named and path not in gone]
     sound = named.keys() - {fault.weight for fault in faults}
-    if not missing:
+    if len(named) == len(variables):
         return WeightComparison(faults, frozenset(sound))
-    stored = LazyArrays(missing, lambda path: changed[path] if path in changed else _numpy(variables[path]))
     taken = set(named.values())
     free = LazyArrays([name for name in constants if name not in taken], constants.__getitem__)
+    folded = [pair for pair in foldable if _is_lost(pair, named, free)]
+    changed, gone = folded_weights(folded)
+    missing = [path for path in variables if path not in named and path not in gone]
+    stored = LazyArrays(missing, lambda path: changed[path] if path in changed else _numpy(variables[path]))
     for path, change in changes_by_content(stored, _packed(model), free, changed):
         if change is None:
             sound.add(path)
             continue
         is_certain = change.cause not in _UNCERTAIN
         faults.append(WeightFault(layer_of[path], path, change, is_certain, is_folded=path in changed))
+    for layer, norm in folded:
+        faults = _with_scale(faults, layer, norm, layer_of)
     return WeightComparison(faults, frozenset(sound))
+
+
+def _with_scale(faults: list[WeightFault], layer: Any, norm: Any, layer_of: Mapping[str, str]) -> list[WeightFault]:
+    """Returns the faults with that of a kernel as its normalization's, if each channel has another factor: there the
+    scale or the variance is another one, and what is added follows from it."""
+    own = {variable.path for variable in (*layer.variables, *norm.variables)}
+    kernel = next((each for each in faults if each.weight == layer.kernel.path), None)
+    if kernel is None or kernel.change.cause is not Cause.SCALED_VALUES or "axis" not in kernel.change.parameters:
+        return faults
+    scale = replace(kernel, layer=layer_of[norm.moving_variance.path])
+    return [each for each in faults if each.weight not in own] + [scale]
+
+
+def _is_lost(pair: tuple[Any, Any], named: Container[str], free: Mapping[str, Array]) -> bool:
+    """Whether an artifact holds neither the kernel of a layer nor the scale and variance of the normalization after it
+    as the model does. What is one value throughout tells nothing."""
+    layer, norm = pair
+    variables = (layer.kernel, norm.moving_variance, *([norm.gamma] if norm.scale else []))
+    own = {variable.path: _numpy(variable) for variable in variables}
+    telling = {path: array for path, array in own.items() if np.ptp(array) > 0}
+    return not any(path in named for path in own) and not matched_by_content(telling, {}, free)[0]
 
 
 def stored_weights(model: Any, constants: Mapping[str, Array]) -> tuple[StoredWeights, list[WeightFault]]:

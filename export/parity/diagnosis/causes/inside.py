@@ -5,7 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from keras_pe.export.model.watch.keras_internals import all_layers
+from keras_pe.export.model.watch.recording import LayerCall, record_calls
+from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.parity.diagnosis.folded_normalization import foldable_pairs
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.other_cases import rank
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
 from keras_pe.export.parity.diagnosis.search import OF_ITS_INPUTS, OF_THE_LAYER, explain
 from keras_pe.export.parity.diagnosis.sites.operations import other_operations
@@ -21,14 +25,24 @@ def compared_weights(probe: Probe) -> Iterator[WeightComparison]:
     """Yields the weights of the artifact beside the model's, as far as they can be read."""
     if probe.reference.model is None or probe.result.status != RunStatus.COMPARED:
         return
-    folded = [(fault.call.layer, fault.folded.layer) for fault in probe.faults if fault.folded is not None]
     try:
         constants = probe.runner.weights()
     except FAILURES as error:
         probe.note("the weights in the artifact", error)
         return
     if constants:
-        yield compare_weights(probe.reference.model, constants, folded)
+        yield compare_weights(probe.reference.model, constants, foldable_pairs(_calls(probe)))
+
+
+def _calls(probe: Probe) -> list[LayerCall]:
+    """Returns the calls of the model's layers in the smallest case that it answers."""
+    from keras_pe.export.comparison.references.keras import KerasReference
+
+    reference = probe.reference
+    assert isinstance(reference, KerasReference)
+    smallest = min((each for each in probe.expectations if each.outputs), key=rank)
+    with state_left_alone():
+        return record_calls(reference.model, lambda: reference.predict(reference.model, smallest.case.inputs))
 
 
 def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator[Finding]:

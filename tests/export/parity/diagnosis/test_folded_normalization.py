@@ -12,7 +12,9 @@ from keras import layers
 from onnx import numpy_helper
 
 from keras_pe.export import check_parity, export_onnx
-from keras_pe.export.parity.diagnosis.folded_normalization import folded_weights, is_foldable
+from keras_pe.export.model.watch.recording import record_calls
+from keras_pe.export.parity.diagnosis.folded_normalization import foldable_pairs, folded_weights, is_foldable
+from keras_pe.export.parity.diagnosis.weights import compare_weights
 
 
 def _trained(model: keras.Model) -> keras.Model:
@@ -108,3 +110,31 @@ def test_a_fault_in_folded_weights_is_the_layers_alone(
     assert "folded" in result.findings[0].evidence
     assert result.proof is not None
     assert result.proof.holds
+
+
+def _as_in_litert(model: keras.Model) -> dict[str, np.ndarray]:
+    """Returns the weights as LiteRT's converter stores them: without names, the normalizations folded."""
+    calls = record_calls(model, lambda: model(np.zeros((1, 16, 16, 3), "float32")))
+    stored, gone = folded_weights(foldable_pairs(calls))
+    assert len(stored) == 6
+    plain = {weight.path: keras.ops.convert_to_numpy(weight.value) for weight in model.weights}
+    held = {path: array for path, array in (plain | stored).items() if path not in gone}
+    return {f"constant {number}": array for number, array in enumerate(held.values())}
+
+
+@pytest.mark.parametrize(("damaged", "layer"), [
+    (None, None),
+    (("conv2", "kernel", np.negative), "conv2"),
+    (("norm2", "moving_variance", lambda v: np.ones_like(v)), "norm2"),
+    (("norm3", "gamma", lambda v: v * np.arange(1.0, 13.0)), "norm3"),
+])  # fmt: skip
+def test_what_is_folded_is_known_where_nothing_is_seen_inside(damaged, layer):
+    model = _model()
+    if damaged is not None:
+        owner, name, change = damaged
+        weight = getattr(model.get_layer(owner), name)
+        weight.assign(change(keras.ops.convert_to_numpy(weight.value)))
+    constants, model = _as_in_litert(model), _model()
+    calls = record_calls(model, lambda: model(np.zeros((1, 16, 16, 3), "float32")))
+    faults = compare_weights(model, constants, foldable_pairs(calls)).faults
+    assert {fault.layer for fault in faults} == ({layer} if layer else set())
