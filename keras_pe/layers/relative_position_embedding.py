@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_pe.layers.call_arguments import Shape
 from keras_pe.layers.relative import RelativeLayer
+from keras_pe.rotations.lookup import take_from_each
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")
@@ -90,4 +91,4 @@ class RelativePositionEmbedding(RelativeLayer):
         rows = ops.clip(distances, -self.max_distance, self.max_distance) + self.max_distance
         batch, heads, length, _ = ops.shape(products)
         rows = ops.broadcast_to(ops.expand_dims(rows, 1), (batch, heads, length, ops.shape(rows)[-1]))
-        return ops.take_along_axis(products, rows, axis=-1)
+        return take_from_each(products, rows)

@@ -95,6 +95,15 @@ def take(table: Any, rows: Any, xp: ModuleType = ops) -> Any:
     return xp.take(table, rows, axis=0)
 
 
+def take_from_each(table: Any, columns: Any) -> Any:
+    """Returns the given columns of each row, of as many dimensions and, but for the last, of the same sizes."""
+    if keras.config.backend() == "torch":
+        import torch
+
+        return torch.gather(table, -1, columns.long())  # Keras' way compares sizes that PyTorch's export leaves open
+    return ops.take_along_axis(table, columns, axis=-1)
+
+
 def take_rows(table: Any, rows: Any, count: int, zeros: Table | None = None) -> Any:
     """Returns `table[rows]`, `(..., columns)`, and fails where a row is not among the first `count`.
 

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_pe import SinusoidalPositionEncoding, timing_signal
+from keras_pe import RelativePositionEmbedding, SinusoidalPositionEncoding, timing_signal
 
 CHANNELS = 16
 # Within, at and past the first rows of the table, and past the first multiple of them.
@@ -74,6 +74,21 @@ class TestPyTorch:
         example = (torch.zeros(2, 300, CHANNELS),)
         program = torch.export.export(built(**config), example, dynamic_shapes=shapes, strict=strict).module()
         assert_right_at_every_length(lambda x: program(torch.tensor(x)).numpy())
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("share_heads", [True, False])
+    def test_an_exported_relative_embedding_holds_at_every_length(self, share_heads: bool) -> None:
+        import torch
+
+        layer = RelativePositionEmbedding(4, 3, share_heads=share_heads)
+        layer.build((None, None, 4, 6))
+        queries = torch.randn(2, 40, 4, 6, generator=torch.Generator().manual_seed(0))
+        shapes = {"args": ({1: torch.export.Dim("length")},)}
+        program = torch.export.export(layer, (queries[:, :5].clone(),), dynamic_shapes=shapes).module()
+        for length in (1, 2, 9, 40):
+            found, expected = (each(queries[:, :length]).detach() for each in (program, layer))
+            # Sums below 8 of six products, in another order: each of five sums rounds by 2**-22 at most.
+            np.testing.assert_allclose(found, expected, rtol=0, atol=2 * 5 * 2.0**-22)
 
     @pytest.mark.parametrize("length", [5, 700])
     @pytest.mark.parametrize("max_length", [None, 1000])
