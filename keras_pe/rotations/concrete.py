@@ -69,8 +69,8 @@ def outside_of_traces(function: Callable[..., _Result]) -> Callable[..., _Result
         return function
     import torch
 
-    decorated: Callable[..., _Result] = torch.compiler.disable(function)
-    return decorated
+    disable: Callable[[Callable[..., _Result]], Callable[..., _Result]] = torch.compiler.disable  # it has no types
+    return disable(function)
 
 
 def choose(condition: Any, special: Callable[[], Any], general: Callable[[], Any], *, of_one: bool = False) -> Any:
