@@ -53,8 +53,8 @@ class Request:
         signature = model_signature(
             model, input_signature, sizes=self.sizes, inputs=[case.inputs for case in cases], ranges=self.ranges
         )
-        for case in cases:
-            in_types_of(case, signature.inputs)
+        for case, example in zip(cases, signature.values.examples, strict=False):  # by the names of artifacts
+            in_types_of(replace(case, inputs=example), signature.inputs)
         return signature
 
     def opened(self) -> "Request":

@@ -125,3 +125,12 @@ def test_ranges_are_kept_in_what_is_drawn_and_told_to_a_check(tmp_path: Path) ->
     for ranges, said in (({"z": (0, 1)}, "of inputs: x. Received: z"), ({"x": (1, 1)}, "must hold a value")):
         with pytest.raises(ValueError, match=said):
             export_onnx(model, tmp_path / "m.onnx", ranges=ranges)
+
+
+def test_examples_by_the_models_own_names_are_told_to_a_check_by_those_of_the_artifact(tmp_path: Path) -> None:
+    values = keras.Input((2,), name="my values")
+    artifact = export_saved_model(
+        keras.Model(values, values * 2.0), tmp_path / "model", inputs={"my values": np.ones((3, 2), "float32")}
+    )
+    assert [spec.name for spec in artifact.inputs] == ["my_values"]
+    assert "my_values" in artifact.metadata["keras_pe.values"]

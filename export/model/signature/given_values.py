@@ -1,11 +1,19 @@
 """Values that a user gave for the inputs of a model: checked against what the model takes."""
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from keras_pe.export.model.watch.calling import FlatModel
 from keras_pe.export.model.watch.known_values import Array
+
+Value = TypeVar("Value")
+
+
+def renamed(given: Mapping[str, Value], portable: Mapping[str, str]) -> dict[str, Value]:
+    """Returns what was given by names of inputs, the model's own or those of artifacts, by those of artifacts."""
+    return {name if name in portable.values() else portable.get(name, name): value for name, value in given.items()}
 
 
 def checked_ranges(ranges: Mapping[str, tuple[float, float]], names: Sequence[str]) -> dict[str, tuple[float, float]]:

@@ -13,7 +13,7 @@ from keras_pe.export.model.signature.declared import (
     spec_dtype,
     spec_shape,
 )
-from keras_pe.export.model.signature.given_values import checked_examples, checked_ranges
+from keras_pe.export.model.signature.given_values import checked_examples, checked_ranges, renamed
 from keras_pe.export.model.signature.lookups import find_vocabularies
 from keras_pe.export.model.signature.portable_names import sanitize, unique
 from keras_pe.export.model.signature.recorded import recorded_signatures, remarks_on_arguments
@@ -54,8 +54,10 @@ def model_signature(
             dtype has the model's. A `Signature` is returned as it is.
         sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
             `{"height": (64, 224)}`.
-        inputs: Examples of what the model takes, each an array for every input by name.
-        ranges: The fair values of an input, by its name: the least, and the first above that is not fair.
+        inputs: Examples of what the model takes, each an array for every input by name: the model's own, or the one
+            that an artifact has in its place.
+        ranges: The fair values of an input, by its name as in `inputs`: the least, and the first above that is not
+            fair.
 
     Raises:
         ValueError: If the signature is not known, does not fit, or if the model cannot be called with it.
@@ -88,7 +90,9 @@ def model_signature(
     flat = FlatModel(model, structure, dict(zip(plain, zip(shapes, dtypes, strict=True), strict=True)))
     vocabularies, remarks = find_vocabularies(flat)
     known = {name: each for name, each in zip(plain, vocabularies, strict=True) if each}
-    values = KnownValues(known, checked_ranges(ranges or {}, plain), checked_examples(inputs, flat))
+    portable = dict(zip(names, plain, strict=True))
+    fair = checked_ranges(renamed(ranges or {}, portable), plain)
+    values = KnownValues(known, fair, checked_examples([renamed(each, portable) for each in inputs], flat))
     try:
         found = find_sizes(flat, values, given)
     except UnknownSizesError as error:
@@ -106,7 +110,7 @@ def model_signature(
     _check_sizes(model.name, given, found, dtypes)
     named = [TensorInfo(*spec) for spec in zip(plain, found.shapes, dtypes, strict=True)]
     own, outputs, results = _outputs(model, found, plain)
-    renamed = [*zip(plain, names, strict=True), *zip([spec.name for spec in outputs], own, strict=True)]
+    called = [*zip(plain, names, strict=True), *zip([spec.name for spec in outputs], own, strict=True)]
     return Signature(
         tuple(named),
         outputs,
@@ -114,7 +118,7 @@ def model_signature(
         results,
         found.sizes,
         found.dimensions,
-        {name: old for name, old in renamed if name != old},
+        {name: old for name, old in called if name != old},
         replace(values, filling=found.filling),
         tuple(remarks),
     )

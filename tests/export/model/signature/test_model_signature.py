@@ -134,3 +134,13 @@ def test_a_model_that_fails_on_every_shape_says_why() -> None:
 def test_what_is_not_a_model_is_refused() -> None:
     with pytest.raises(TypeError, match=r"`model` must be a keras\.Model"):
         model_signature(keras.layers.Dense(1))
+
+
+def test_values_are_given_by_the_models_names_or_by_those_of_artifacts() -> None:
+    values, weights = keras.Input((None,), name="my values"), keras.Input((None,), name="w:0")
+    model = keras.Model([values, weights], values * weights)
+    array = np.ones((2, 5), "float32")
+    for first, second in (("my values", "w:0"), ("my_values", "w_0")):
+        told = model_signature(model, inputs=[{first: array, second: array}], ranges={first: (1, 2)}).values
+        assert told.examples[0].keys() == {"my_values", "w_0"}
+        assert told.ranges == {"my_values": (1, 2)}
