@@ -70,7 +70,7 @@ def _other_bucket(layer: Any) -> None:
 
 FAULTS: dict[str, tuple[Callable[[], keras.Model], str, str, str]] = {
     "layout": (
-        lambda: attention(layout="interleaved"), "turn", "wrong layout", "with layout='interleaved' instead of 'halves'"
+        lambda: attention(layout="interleaved"), "turn", "wrong layout", "With layout='interleaved' instead of 'halves'"
     ),
     "offset": (
         lambda: attention(lambda layer, x: layer(x, start_index=3)), "turn", "start index off", "positions offset by 3"

@@ -20,14 +20,20 @@ pytestmark = [
 
 INPUTS, OUTPUTS = ("x", "context"), ("inner", "score")  # as Keras flattens a dictionary
 ROOT = Path(__file__).parents[3]
-EXPORTERS = {"tensorflow": "tf2onnx", "jax": "jax2onnx", "torch": "onnxscript", "bare tf2onnx": "tf2onnx"}
+EXPORTERS = {  # and the modules that each needs
+    "tensorflow": ("tf2onnx",),
+    "jax": ("jax", "jax2onnx"),
+    "torch": ("torch", "onnxscript"),
+    "bare tf2onnx": ("tf2onnx",),
+}
 
 
 @pytest.fixture(scope="module", params=EXPORTERS)
 def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Path]:
     """An exporter, the model as it was saved, and the file."""
     exporter = request.param
-    pytest.importorskip(EXPORTERS[exporter])
+    for module in EXPORTERS[exporter]:
+        pytest.importorskip(module)
     folder = tmp_path_factory.mktemp("exported")
     if exporter == "bare tf2onnx":
         model = build_model()
