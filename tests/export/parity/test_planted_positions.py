@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture(scope="module")
 def of_torch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the model, its file, and a file of each fault."""
-    pytest.importorskip("onnxscript")
+    for module in ("torch", "onnxscript"):
+        pytest.importorskip(module)
     folder = tmp_path_factory.mktemp("torch")
     command = [sys.executable, "-m", "tests.export.parity.planted_positions", str(folder)]
     done = subprocess.run(
