@@ -5,6 +5,7 @@ import re
 import sys
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 from keras_pe.version import __version__
@@ -73,6 +74,7 @@ html_static_path = ["_static"]
 templates_path = ["_templates"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
+html_search_scorer = str(Path(__file__).parent / "search_scorer.js")
 html_show_sourcelink = False
 html_copy_source = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "

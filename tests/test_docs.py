@@ -14,6 +14,7 @@ from tests.pages import blocks, words
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
+_FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _BRITISH = re.compile(
     r"(?:col|behavi|neighb|fav|hon)our|\b_?(?:cent(?:re)|gr(?:ey))"  # which this line is not itself
     r"|(?:normal|recogn|optim|serial|quant|summar|general|special|initial)is(?:e|ing|ation)",
@@ -51,8 +52,9 @@ def test_the_spelling_is_american() -> None:
     files = [*ROOT.glob("*"), *(path for folder in folders for path in (ROOT / folder).rglob("*"))]
     texts = [path for path in files if path.suffix in {".py", ".md", ".j2", ".toml", ".ipynb"}]
     assert len(texts) > 400
-    found = [f"{path}: {match[0]}" for path in texts for match in _BRITISH.finditer(path.read_text("utf-8"))]
-    assert not found
+    # The search knows other spellings too, by the keywords of a page.
+    bodies = {path: _FRONT_MATTER.sub("", path.read_text("utf-8")) for path in texts}
+    assert not [f"{path}: {match[0]}" for path, text in bodies.items() for match in _BRITISH.finditer(text)]
 
 
 def test_every_public_name_is_in_the_reference() -> None:

@@ -60,6 +60,10 @@ QUESTIONS = {
     "report a fault upstream with the replay bundle": "how-to/report-upstream",
     "runtime of my own": "how-to/own-runtime",
     "quantized files": "how-to/quantized",
+    "channels first": "how-to/sizes-and-inputs",
+    "export refused": "how-to/read-a-refusal",
+    "operator has no ONNX form": "how-to/read-a-refusal",
+    "replace my positional encoding layer": "how-to/replace-my-own-layer",
     "what to do with unknown": "how-to/unknown",
     # The words of others, which the keywords of a page bring to it.
     "vit patches": "how-to/images-and-video",
