@@ -10,23 +10,29 @@ import keras
 import numpy as np
 from keras import layers as L  # noqa: N812
 
-from keras_pe.export import export_onnx
+from keras_pe.export import ParityReport, check_parity, export_onnx
 
 Build = Callable[[bool], keras.Model]  # True asks for the model that was written anew, with the mistake
 Layers = Callable[[Any, bool], Any]  # the same of what comes between an input and the last layer
 
 
+def _check(model: keras.Model, path: Path) -> ParityReport:
+    return check_parity(model, path, runtimes="onnxruntime[all]")
+
+
 @dataclass(frozen=True)
 class Example:
-    """A fault, and a file that has it.
+    """A fault, and a file that shows it.
 
     Attributes:
         story: How it happens.
         make: Writes the file to a path, and returns the model that it should be.
+        check: Checks a model and a file.
     """
 
     story: str
     make: Callable[[Path], keras.Model]
+    check: Callable[[keras.Model, Path], ParityReport] = _check
 
 
 def seeded(model: keras.Model) -> keras.Model:

@@ -11,11 +11,11 @@ import keras
 from edited_files import EDITED
 from fault_examples import Example
 from mistaken_models import MISTAKEN
+from right_files import NOT_OF_FILES
 
 from keras_pe.demo.breaking import FAULTS
 from keras_pe.demo.forecaster import build_forecaster
-from keras_pe.export import Cause, check_parity
-from keras_pe.export.parity.presentation.remedies import REMEDIES
+from keras_pe.export import Cause
 from keras_pe.export.parity.reports.document import Part
 from keras_pe.export.parity.reports.drawing import draw
 
@@ -28,21 +28,13 @@ _INTRODUCTION = """\
 
 For each cause a fault that makes it, what the report says and draws, and what to do now. Where a command stands beside
 the fault it shows the same on your machine, with the page that `--report report.html` writes; the other faults are made
-by `docs/edited_files.py` and `docs/mistaken_models.py`. The last digits of small differences are those of one machine.
-What each cause means is on [its own page](causes.md).
+by `docs/edited_files.py`, `docs/mistaken_models.py` and `docs/right_files.py`. The last digits of small
+differences are those of one machine. What each cause means is on [its own page](causes.md).
 
 In each picture the filled area is the error over the axis that tells most, the dotted line is Keras' own, and the
 dashed line is what is allowed.
 """
-_REST = """
-## The others
-
-These are of a runtime, a server or Keras itself, and no file makes them.
-
-| cause | what to do now |
-| --- | --- |
-"""
-
+_PORT = re.compile(r"(?<=127\.0\.0\.1):\d+/")
 _FOLDER = re.compile(rf"{re.escape(tempfile.gettempdir())}/tmp\w+/")
 
 
@@ -58,9 +50,9 @@ def _demonstrated(name: str) -> Example:
     return Example(f"{FAULTS[name].story} `keras-pe demo --break {name}`", make)
 
 
-_ALL = {**EDITED, **MISTAKEN, **{fault.cause: _demonstrated(name) for name, fault in FAULTS.items()}}
-SHOWN = {cause: _ALL[cause] for cause in Cause if cause in _ALL}
-"""The fault of each cause that a file makes."""
+_ALL = {**EDITED, **MISTAKEN, **NOT_OF_FILES, **{fault.cause: _demonstrated(name) for name, fault in FAULTS.items()}}
+SHOWN = {cause: _ALL[cause] for cause in Cause}
+"""The fault of each cause."""
 
 
 def report(cause: Cause) -> Part:
@@ -68,8 +60,8 @@ def report(cause: Cause) -> Part:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         model = SHOWN[cause].make(path)
-        (part,) = check_parity(model, path, runtimes="onnxruntime[all]").document().parts
-    return part
+        parts = SHOWN[cause].check(model, path).document().parts
+    return next(part for part in parts if any(each.text.startswith(cause) for each in part.statements))
 
 
 def section(cause: Cause, part: Part) -> str:
@@ -78,12 +70,6 @@ def section(cause: Cause, part: Part) -> str:
     said = [f"- **{each.label}**: {_escaped(each.text)}" for each in part.statements]
     picture = [f"\n```{{raw}} html\n:file: gallery/{_file(cause)}\n```"] if _drawn(part) else []
     return "\n".join([*lines, *said, *picture]) + "\n"
-
-
-def rest() -> str:
-    """Returns the causes that no file makes, with their remedies."""
-    rows = [f"| {cause} | {remedy} |" for cause, remedy in REMEDIES.items() if cause not in SHOWN]
-    return _REST + "\n".join(rows) + "\n"
 
 
 def _file(cause: Cause) -> str:
@@ -96,12 +82,11 @@ def _drawn(part: Part) -> str:
 
 
 def _escaped(text: str) -> str:
-    text = _FOLDER.sub("", text)  # another in every run
+    text = _PORT.sub(":8000/", _FOLDER.sub("", text))  # others in every run
     return text.replace("|", "\\|").replace("*", "\\*").replace("<", "\\<").replace("[", "\\[")
 
 
 if __name__ == "__main__":
-    assert set(REMEDIES) == set(Cause)
     PICTURES.mkdir(exist_ok=True)
     for picture in PICTURES.glob("*.svg"):
         picture.unlink()
@@ -111,4 +96,4 @@ if __name__ == "__main__":
         text += section(cause, part)
         if svg := _drawn(part):
             (PICTURES / _file(cause)).write_text(svg + "\n")
-    PAGE.write_text(text + rest())
+    PAGE.write_text(text)
