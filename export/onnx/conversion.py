@@ -13,7 +13,7 @@ from keras_pe.export.onnx.inlining import inline
 from keras_pe.export.onnx.lookup_tables import lookup_handlers
 from keras_pe.export.onnx.missing_forms import refuse_complex_arguments, unsupported
 from keras_pe.export.onnx.precomputed import with_values
-from keras_pe.export.onnx.splitting import at_version, text_handlers
+from keras_pe.export.onnx.splitting import text_handlers
 from keras_pe.export.onnx.tf2onnx_door import FailedError, convert_graph
 
 
@@ -42,7 +42,7 @@ def convert(trace: Trace, opset: int, model: Any) -> Any:
     )
     try:
         proto = _written(write, inline(trace), trace)
-        return proto if opset in opsets.WRITTEN else at_version(proto, opset)
+        return proto if opset in opsets.WRITTEN else _at_version(proto, opset)
     except FailedError as error:
         raise unsupported(error.failures, trace, model) from error
     except Exception as error:  # the libraries raise whatever comes to hand
@@ -63,3 +63,38 @@ def _written(write: Callable[[Any], Any], definition: Any, trace: Trace) -> Any:
             if changed is None:
                 raise
             definition = changed
+
+
+def _at_version(proto: Any, opset: int) -> Any:
+    """Returns the model at an opset that tf2onnx does not write, where the later operators are ONNX's own."""
+    import onnx.version_converter
+
+    proto.opset_import.add(domain=opsets.LATER_DOMAIN, version=1)
+    _declare(proto.graph)
+    converted = onnx.version_converter.convert_version(proto, opset)
+    _move(converted.graph)
+    return converted
+
+
+def _declare(graph: Any) -> None:
+    """Declares the types of what later operators return, without which onnx 1.23 fails to infer others and dies."""
+    from onnx import TensorProto
+
+    types = {
+        "StringSplit": (TensorProto.STRING, TensorProto.INT64),
+        "StringConcat": (TensorProto.STRING,),
+        "Equal": (TensorProto.BOOL,),
+        "RotaryEmbedding": (TensorProto.FLOAT,),
+    }
+    for node in graph.node:
+        if node.domain == opsets.LATER_DOMAIN:
+            for name, kind in zip(node.output, types[node.op_type], strict=True):
+                graph.value_info.add(name=name).type.tensor_type.elem_type = kind
+
+
+def _move(graph: Any) -> None:
+    for node in graph.node:
+        if node.domain == opsets.LATER_DOMAIN:
+            node.domain = ""
+        for attribute in node.attribute:
+            _move(attribute.g)

@@ -4,30 +4,39 @@ TensorFlow traces a layer normalization as nine elementwise operators, which no 
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from keras_pe.export.model.watch.keras_internals import replaced_operations
+from keras_pe.export.model.watch.keras_internals import replaced_functions, replaced_operations
 from keras_pe.export.onnx.attention import attention
-from keras_pe.export.onnx.operator_calls import call_operator
+from keras_pe.export.onnx.handlers import opsets
+from keras_pe.export.onnx.operator_calls import call_operator, differentiable
+from keras_pe.export.onnx.rotary import rotary_embedding
 from keras_pe.export.onnx.unfused import Unfused
 
 _SINCE = {"LayerNormalization": 17}  # the first operator set that has it
 
 
-def named_operations(opset: int, unfused: Unfused) -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def named_operations(opset: int, unfused: Unfused) -> Iterator[None]:
     """Lets `keras.ops`, and with it the layers, be traced so in this thread, where a runtime computes the same.
 
     Args:
         opset: ONNX's operator set that the file is of.
         unfused: Is told what stays several operators.
     """
+    from keras_pe.layers import rotary_position_encoding
+
     normalization = partial(_layer_normalization, opset, unfused)
-    return replaced_operations(
+    usual = replaced_operations(
         nn={"gelu": _gelu, "hard_silu": _hard_silu, "dot_product_attention": attention},
         normalizations={"layer_normalization": normalization, "rms_normalization": _rms_normalization},
     )
+    has_rotary = opset >= opsets.ROTARY_VERSION
+    own = [(rotary_position_encoding, "turn_pairs", rotary_embedding)] if has_rotary else []
+    with usual, replaced_functions(own):
+        yield
 
 
 def _layer_normalization(
@@ -80,7 +89,7 @@ def _normalization(
     ]
     axes = tuple(range(-len(sizes), 0))
     attributes = {"axis": axes[0], "epsilon": epsilon}
-    result = _differentiable(
+    result = differentiable(
         lambda *tensors: call_operator(operator, tensors, [x.shape], attributes)[0],
         lambda values, *tensors: usual(values, *tensors, axis=axes, epsilon=epsilon),
         keras.ops.cast(values, "float32"),
@@ -105,23 +114,7 @@ def _activation(operator: str, usual: Callable[..., Any], x: Any) -> Any:
     x = keras.ops.convert_to_tensor(x)
     if x.dtype != "float32":
         return usual(x)
-    return _differentiable(lambda values: call_operator(operator, [values], [values.shape], {})[0], usual, x)
-
-
-def _differentiable(call: Callable[..., Any], usual: Callable[..., Any], *tensors: Any) -> Any:
-    """Returns what a call returns, with the derivative of the usual function: a model may ask for it."""
-    import tensorflow as tf
-
-    def function(*values: Any) -> Any:
-        def gradient(upstream: Any) -> Any:
-            with tf.GradientTape() as tape:
-                tape.watch(values)
-                result = usual(*values)
-            return tape.gradient(result, values, upstream)
-
-        return call(*values), gradient
-
-    return tf.custom_gradient(function)(*tensors)
+    return differentiable(lambda values: call_operator(operator, [values], [values.shape], {})[0], usual, x)
 
 
 def _obstacle(x: Any, parameters: list[Any], axis: Any) -> str | None:

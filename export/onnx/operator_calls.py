@@ -1,7 +1,7 @@
 """Calls of ONNX operators in a traced graph, which handlers turn into them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -23,3 +23,19 @@ def call_operator(
     # Of all that TensorFlow has, this takes and returns any tensors, and its optimizer leaves it as it is.
     results = tf.raw_ops.PyFuncStateless(input=inputs, token=token, Tout=[dtype] * len(shapes))
     return [tf.ensure_shape(result, shape) for result, shape in zip(results, shapes, strict=True)]
+
+
+def differentiable(call: Callable[..., Any], usual: Callable[..., Any], *tensors: Any) -> Any:
+    """Returns what a call returns, with the derivative of the usual function: a model may ask for it."""
+    import tensorflow as tf
+
+    def function(*values: Any) -> Any:
+        def gradient(upstream: Any) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch(values)
+                result = usual(*values)
+            return tape.gradient(result, values, upstream)
+
+        return call(*values), gradient
+
+    return tf.custom_gradient(function)(*tensors)

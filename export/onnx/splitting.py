@@ -31,40 +31,6 @@ def text_handlers(opset: int) -> Mapping[tuple[str, int], Callable[..., None]]:
     return {(operator, at): handled(each) for operator, each in functions.items() for at in opsets.WRITTEN}
 
 
-def at_version(proto: Any, opset: int) -> Any:
-    """Returns the model at an opset that tf2onnx does not write, where the operators of texts are ONNX's own."""
-    import onnx.version_converter
-
-    proto.opset_import.add(domain=opsets.TEXTS_DOMAIN, version=1)
-    _declare(proto.graph)
-    converted = onnx.version_converter.convert_version(proto, opset)
-    _move(converted.graph)
-    return converted
-
-
-def _declare(graph: Any) -> None:
-    """Declares the types of what operators of texts return, without which onnx 1.23 fails to infer others and dies."""
-    from onnx import TensorProto
-
-    types = {
-        "StringSplit": (TensorProto.STRING, TensorProto.INT64),
-        "StringConcat": (TensorProto.STRING,),
-        "Equal": (TensorProto.BOOL,),
-    }
-    for node in graph.node:
-        if node.domain == opsets.TEXTS_DOMAIN:
-            for name, kind in zip(node.output, types[node.op_type], strict=True):
-                graph.value_info.add(name=name).type.tensor_type.elem_type = kind
-
-
-def _move(graph: Any) -> None:
-    for node in graph.node:
-        if node.domain == opsets.TEXTS_DOMAIN:
-            node.domain = ""
-        for attribute in node.attribute:
-            _move(attribute.g)
-
-
 def _lower(ctx: Any) -> None:
     """Lowers ASCII letters, as the locale "C" has it; ONNX's operator takes a vector that is not empty."""
     if ctx.attribute("encoding", ""):
@@ -101,14 +67,14 @@ def _alternatives(pattern: str) -> list[str]:
 
 
 def _replaced(ctx: Any, texts: str, delimiter: str, rewrite: str, rank: int) -> str:
-    parts, counts = ctx.emit_text("StringSplit", texts, outputs=2, delimiter=delimiter)
+    parts, counts = ctx.emit_later("StringSplit", texts, outputs=2, delimiter=delimiter)
     if rewrite:
         width = ctx.emit("Gather", ctx.emit("Shape", parts), ctx.constant(-1, "int64"))
         places = ctx.emit("Range", ctx.constant(0, "int64"), width, ctx.constant(1, "int64"))
         is_part = ctx.emit("Less", places, ctx.emit("Unsqueeze", counts, ctx.integers(-1)))
         is_later = ctx.emit("And", is_part, ctx.emit("Greater", places, ctx.constant(0, "int64")))
         between = ctx.emit("Where", is_later, ctx.constant(rewrite, object), ctx.constant("", object))
-        (parts,) = ctx.emit_text("StringConcat", between, parts)
+        (parts,) = ctx.emit_later("StringConcat", between, parts)
     start = ctx.emit("Expand", ctx.constant("", object), ctx.emit("Shape", texts))
     return str(ctx.emit_joined(start, parts, rank))
 
@@ -121,8 +87,8 @@ def _split(ctx: Any) -> None:
     for space in _SPACES:
         texts = _replaced(ctx, texts, space, " ", 1)
     # Explicitly at a space: at white space without a name, each runtime has its own notion of it.
-    parts, _ = ctx.emit_text("StringSplit", texts, outputs=2, delimiter=" ")
-    is_word = ctx.emit("Not", ctx.emit_text("Equal", parts, ctx.constant("", object))[0])
+    parts, _ = ctx.emit_later("StringSplit", texts, outputs=2, delimiter=" ")
+    is_word = ctx.emit("Not", ctx.emit_later("Equal", parts, ctx.constant("", object))[0])
     found = ctx.emit("Transpose", ctx.emit("NonZero", is_word), perm=[1, 0])
     words = ctx.emit("GatherND", parts, found)
     ones = ctx.cast(is_word, "int64")

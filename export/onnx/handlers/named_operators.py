@@ -8,6 +8,12 @@ from keras_pe.export.onnx.handlers import lstm_gru_rnn, normalizations
 from keras_pe.export.onnx.handlers.handler_registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
+
+def _rotary_embedding(ctx: Replacement, attributes: dict[str, Any]) -> None:
+    (rotated,) = ctx.emit_later("RotaryEmbedding", *ctx.inputs, **attributes)
+    ctx.finish(rotated)
+
+
 FORMS: dict[str, Callable[[Replacement, dict[str, Any]], None]] = {
     "LSTM": lstm_gru_rnn.lstm,
     "GRU": lstm_gru_rnn.gru,
@@ -16,6 +22,7 @@ FORMS: dict[str, Callable[[Replacement, dict[str, Any]], None]] = {
     "RMSNormalization": normalizations.rms_normalization,
     "Gelu": normalizations.gelu,
     "HardSwish": normalizations.hard_swish,
+    "RotaryEmbedding": _rotary_embedding,
 }
 
 

@@ -7,6 +7,7 @@ WRITTEN = range(15, 19)  # by tf2onnx 1.17
 ML_DOMAIN = "ai.onnx.ml"
 ML_VERSION = 2  # of this domain: the first whose LabelEncoder takes and returns any of texts and numbers
 
-# Operators of texts, later than what tf2onnx writes, stand in a domain of their own until the opset is the last one's.
-TEXTS_DOMAIN = "texts"
+# Operators later than what tf2onnx writes stand in a domain of their own until the opset is the last one's.
+LATER_DOMAIN = "later"
 TEXTS_VERSION = 20  # of ONNX's own domain: the first that splits and joins texts
+ROTARY_VERSION = 23  # the first that rotates pairs of channels

@@ -111,9 +111,9 @@ class Replacement:
         options = {"attr": attributes, "domain": opsets.ML_DOMAIN, "name": self._name(operator)}
         return str(self._graph.make_node(operator, list(inputs), **options).output[0])
 
-    def emit_text(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> list[str]:
-        """Writes one node of a later opset, whose operators split and join texts, and returns what it returns."""
-        options = {"attr": attributes, "output_count": outputs, "domain": opsets.TEXTS_DOMAIN}
+    def emit_later(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> list[str]:
+        """Writes one node of an opset later than tf2onnx knows, and returns what it returns."""
+        options = {"attr": attributes, "output_count": outputs, "domain": opsets.LATER_DOMAIN}
         options["name"] = self._name(operator)
         return list(self._graph.make_node(operator, list(inputs), **options).output)
 
@@ -134,7 +134,7 @@ class Replacement:
         body.add_graph_input(go_on, TensorProto.BOOL, [])
         body.add_graph_input(state, TensorProto.STRING, [-1] * rank)
         part = body.make_node("Gather", [parts, step], attr={"axis": -1}).output[0]
-        joined = body.make_node("StringConcat", [state, part], domain=opsets.TEXTS_DOMAIN).output[0]
+        joined = body.make_node("StringConcat", [state, part], domain=opsets.LATER_DOMAIN).output[0]
         body.add_graph_output(body.make_node("Identity", [go_on]).output[0], TensorProto.BOOL, [])
         body.add_graph_output(joined, TensorProto.STRING, [-1] * rank)
         count = self.emit("Gather", self.emit("Shape", parts), self.constant(-1, "int64"))

@@ -7,7 +7,8 @@ import numpy as np
 import onnx
 import pytest
 
-from keras_pe.export import export_onnx
+from keras_pe import RotaryPositionEncoding
+from keras_pe.export import check_parity, export_onnx
 from tests.export.onnx.exported import expected, exported
 
 L = keras.layers
@@ -149,3 +150,25 @@ def test_the_bias_of_a_projection_is_added_before_its_result_is_split(tmp_path):
     sums = [node for node in graph.node if node.op_type == "Add"]
     before = [producers[name] for node in sums for name in node.input if name in producers]
     assert sorted(before) == ["MatMul"] * 5 + ["Reshape"]  # that of a bias of the heads alone
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shape", "arguments", "count"),
+    [
+        ((None, 4, 16), {}, 1),
+        ((4, None, 16), {"sequence_axis": 2, "layout": "interleaved"}, 1),
+        ((None, 4, 16), {"rotary_dim": 8, "scaling": {"rope_type": "linear", "factor": 4.0}}, 1),
+        ((None, 16), {}, 0),  # without an axis of heads
+    ],
+    ids=["heads third", "heads second", "part of the channels", "no heads"],
+)
+def test_a_rotation_is_one_operator_from_the_set_that_has_it(tmp_path, shape, arguments, count):
+    x = keras.Input(shape, name="x")
+    start = keras.Input((), dtype="int32", name="start")
+    model = keras.Model([x, start], RotaryPositionEncoding(**arguments)(x, start_index=start))
+    for opset, wanted in ((18, 0), (23, count)):
+        artifact = export_onnx(model, tmp_path / f"{opset}.onnx", opset_version=opset)
+        found = [node.op_type for node in onnx.load(artifact.path).graph.node]
+        assert found.count("RotaryEmbedding") == wanted
+        assert check_parity(model, artifact, runtimes="onnxruntime[all]").passed
