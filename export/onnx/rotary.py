@@ -11,7 +11,7 @@ def rotary_embedding(usual: Callable[..., Any], x: Any, sin: Any, cos: Any, layo
     if not _is_known(x, sin, cos, layout):
         return usual(x, sin, cos, layout)
     return differentiable(
-        lambda *tensors: _call(*tensors, layout), lambda *tensors: usual(*tensors, layout), x, sin, cos
+        lambda *tensors: _call(layout, *tensors), lambda *tensors: usual(*tensors, layout), x, sin, cos
     )
 
 
@@ -27,7 +27,7 @@ def _has_heads_third(x: Any, sin: Any) -> bool:
     return sin.shape[2] == 1 and x.shape[2] is not None
 
 
-def _call(x: Any, sin: Any, cos: Any, layout: str) -> Any:
+def _call(layout: str, x: Any, sin: Any, cos: Any) -> Any:
     import tensorflow as tf
 
     heads = 2 if _has_heads_third(x, sin) else 1
