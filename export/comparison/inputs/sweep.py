@@ -24,6 +24,8 @@ _SHAPES = (
     ((1, 521, 8, 10, 5), "longer than what is usually traced"),
 )
 
+_LONGEST_SIDE = 97  # of an image: what looks at every pair of its points takes the square of their number
+
 _POSITIONS = (0, 1, 15, 16, 255, 256, 257, 2047, 2048, 2049, 10_000, 65_504, 65_505, 100_003, 2**24 - 1)
 
 
@@ -85,7 +87,9 @@ def _counts(dimensions: Mapping[str, Dimension], row: tuple[int, ...], turn: int
     ordered = firsts + [name for name in dimensions if name not in firsts]
     offset = 1 if batch is None and (length or batches) else 0  # a batch that is static, or none
     more = [*row, *range(max(row) + 1, max(row) + 1 + len(dimensions))]
-    return {name: more[offset + i] for i, name in enumerate(ordered)}
+    is_side = {name: own.kind in (Kind.HEIGHT, Kind.WIDTH) for name, own in dimensions.items()}
+    counts = {name: more[offset + i] for i, name in enumerate(ordered)}
+    return {name: min(count, _LONGEST_SIDE) if is_side[name] else count for name, count in counts.items()}
 
 
 def _draw(

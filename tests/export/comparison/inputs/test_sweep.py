@@ -85,6 +85,14 @@ def test_sizes_are_those_that_the_model_takes():
     assert max(height for _, height, _, _ in shapes) <= 1024
 
 
+def test_attention_over_the_points_of_an_image_is_affordable():
+    images = TensorInfo("x", ("batch", "height", "width", 3), "float32")
+    known = {kind: Dimension(kind, kind) for kind in (Kind.HEIGHT, Kind.WIDTH)}
+    for case in sweep((images,), {}, seed=0, known=known):
+        _, height, width, _ = case.inputs["x"].shape
+        assert 4 * (height * width) ** 2 < 2**24  # bytes of a square of scores
+
+
 def test_sizes_that_were_given_are_the_only_ones():
     known = {"length": Dimension(Kind.LENGTH, "length", SizeRange(64, 0, given=(64, 224)))}
     cases = sweep((VALUES,), {}, seed=0, known=known)
