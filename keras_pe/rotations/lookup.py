@@ -115,7 +115,8 @@ def take_rows(table: Any, rows: Any, count: int, zeros: Table | None = None) -> 
         count: How many there are.
         zeros: As many 0, of int32, where the table is guarded.
     """
-    rows = ops.where(rows >= 0, ops.minimum(rows, count), count)
+    end = ops.cast(count, rows.dtype)  # Keras on JAX makes floats of a number beside it under a floatx of bfloat16
+    rows = ops.where(rows >= 0, ops.minimum(rows, end), end)
     return take(table, rows if zeros is None else row_or_guard(rows, zeros))
 
 
