@@ -31,14 +31,13 @@ def _call(layout: str, x: Any, sin: Any, cos: Any) -> Any:
     import tensorflow as tf
 
     heads = 2 if _has_heads_third(x, sin) else 1
-    batch, pairs = tf.shape(x)[0], sin.shape[-1]
-    angles = [tf.squeeze(each, heads) for each in (cos, sin)]
-    angles = [tf.broadcast_to(each, (batch, tf.shape(each)[1], pairs)) for each in angles]
+    batch, length, pairs = tf.shape(x)[0], tf.shape(x)[3 - heads], sin.shape[-1]
+    angles = [tf.broadcast_to(tf.squeeze(each, heads), (batch, length, pairs)) for each in (cos, sin)]
     rotated = 2 * pairs if 2 * pairs < x.shape[-1] else 0
     attributes = {"interleaved": int(layout == "interleaved"), "rotary_embedding_dim": rotated}
     if heads == 1:
         return call_operator("RotaryEmbedding", [x, *angles], [x.shape], attributes)[0]
     # With the heads side by side as a projection returns them, nothing is transposed.
-    flat = tf.reshape(x, (batch, tf.shape(x)[1], x.shape[2] * x.shape[3]))
+    flat = tf.reshape(x, (batch, length, x.shape[2] * x.shape[3]))
     attributes["num_heads"] = x.shape[2]
     return tf.reshape(call_operator("RotaryEmbedding", [flat, *angles], [flat.shape], attributes)[0], tf.shape(x))
