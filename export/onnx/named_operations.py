@@ -12,7 +12,7 @@ from keras_pe.export.model.watch.keras_internals import replaced_functions, repl
 from keras_pe.export.onnx.attention import attention
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.operator_calls import call_operator, differentiable
-from keras_pe.export.onnx.rotary import rotary_embedding
+from keras_pe.export.onnx.rotary_embedding import rotary_embedding
 from keras_pe.export.onnx.unfused import Unfused
 
 _SINCE = {"LayerNormalization": 17}  # the first operator set that has it

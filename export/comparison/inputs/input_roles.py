@@ -88,7 +88,7 @@ def _fair_integers(marks: Mapping[str, Array], signature: Signature, is_taken: C
         signature: Of the model.
         is_taken: Whether it runs with arrays in their place, and with others of certain sizes.
     """
-    widest = _widest(marks, is_taken)
+    widest = _widest(marks, is_taken) if marks else None
     if widest is None:
         return {}
     found = {}
@@ -108,12 +108,12 @@ def _fair_integers(marks: Mapping[str, Array], signature: Signature, is_taken: C
 def _widest(marks: Mapping[str, Array], is_taken: Callable[..., bool]) -> Role | None:
     """Returns the widest range of several integers that the model has taken, None where it is free."""
     rng = np.random.default_rng(0)
-    for low, high in _INTEGERS if marks else ():
+    for low, high in _INTEGERS:
         # A few that are drawn may miss an end.
         ends = ({name: _between(low, high, mark, rng, end) for name, mark in marks.items()} for end in (low, high - 1))
         if all(is_taken(given) for given in ends):
             return None if low < 0 else Role("values", low, high)
-    return Role("values", 0, 2) if marks else None
+    return Role("values", 0, 2)
 
 
 def _between(low: int, high: int, mark: Array, rng: np.random.Generator, first: int | None = None) -> Array:

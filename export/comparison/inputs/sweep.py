@@ -113,15 +113,16 @@ def _role(spec: TensorInfo, roles: Mapping[str, Role]) -> Role:
 
 
 def _bounded(spec: TensorInfo, role: Role, sizes: Mapping[str, int]) -> Role:
-    """Returns the role of an input among some sizes: places end where their dimension does, and integers of which
-    nothing is known reach the largest size, as they may be counts."""
+    """Returns the role of an input among some sizes, integers with both ends: places end where their dimension does,
+    and those of which nothing is known reach the largest size, as they may be counts."""
     if role.below is not None:
         return replace(role, high=sizes[role.below])
-    if role.role != "values" or role.low is not None or role.high is not None or not _is_integer(spec):
+    if not _is_integer(spec):
         return role
     ends = np.iinfo(as_dtype(spec.dtype))
-    low = max(-64, int(ends.min))
-    return replace(role, low=low, high=min(max([low + 128, *(size + 1 for size in sizes.values())]), int(ends.max)))
+    low = max(-64, int(ends.min)) if role.low is None else role.low
+    usual = [low + 128, *(size + 1 for size in sizes.values())]
+    return replace(role, low=low, high=min(max(usual), int(ends.max)) if role.high is None else role.high)
 
 
 def _is_integer(spec: TensorInfo) -> bool:
@@ -142,9 +143,10 @@ def _usual(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.
     if spec.dtype == "string":
         return draw_texts(role.vocabulary, shape, rng)
     if kind in "iu":
-        low = (0 if kind == "u" or role.role == "ids" else -64) if role.low is None else role.low
-        drawn = rng.integers(int(low), int(low + 128 if role.high is None else role.high), shape)
-        if role.role == "ids" and low == 0:
+        assert role.low is not None
+        assert role.high is not None
+        drawn = rng.integers(int(role.low), int(role.high), shape)
+        if role.role == "ids" and role.low == 0:
             drawn[_is_padded(shape)] = 0
         return draw_numbers(role.vocabulary, drawn, rng)
     if role.low is not None and role.high is not None:
