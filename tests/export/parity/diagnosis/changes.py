@@ -1,6 +1,5 @@
 """Small models with one thing changed, and what is said of the file of one where the other is the model."""
 
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from fault_examples import seeded
 from keras import layers as L  # noqa: N812
 
 from keras_pe.export import export_onnx
@@ -91,12 +91,3 @@ def say(change: Change, folder: Path, worker: Worker) -> RuntimeResult:
     expectations = reference.answer(sweep(reference.inputs, reference.roles, seed=0))
     run = run_cases(worker, worker.spec, path, reference, expectations)
     return run.result if run.result.passed else diagnose(run, worker, reference, reference.roles, Budget(AMPLE))
-
-
-def seeded(model: keras.Model) -> keras.Model:
-    """Gives each weight values of its own, the same wherever it has the same name."""
-    for variable in model.variables:
-        rng = np.random.default_rng(zlib.crc32(variable.path.encode()))
-        is_positive = "variance" in variable.path or "gamma" in variable.path
-        variable.assign(rng.uniform(*((0.5, 1.5) if is_positive else (-0.7, 0.7)), variable.shape))
-    return model

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import onnx
 import pytest
+from fault_examples import seeded
 from keras import layers as L  # noqa: N812
 
 from keras_pe.export import export_onnx
@@ -11,7 +12,6 @@ from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
-from tests.export.parity.diagnosis.changes import seeded
 
 
 def _without_branch(source, path, joining):

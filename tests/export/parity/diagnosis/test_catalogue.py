@@ -7,10 +7,11 @@ import keras
 import numpy as np
 import onnx
 import pytest
+from edited_files import EDITED
 from keras import ops
 from onnx import TensorProto, helper
 
-from keras_pe.export import check_parity, export_onnx
+from keras_pe.export import Cause, check_parity, export_onnx
 from keras_pe.export.runtimes.runtime import RuntimeSpec, as_dtype
 from tests.export.parity.diagnosis.faults import CHANNELS, Surgery, build, half, minus_batch_mean, noise, unary
 from tests.export.parity.diagnosis.planted import AMPLE
@@ -252,27 +253,8 @@ def test_a_fault_of_a_runtime_is_found_and_named(model, sound, fault):
 
 @pytest.mark.slow
 def test_a_frozen_state_is_found_and_named(tmp_path):
-    @keras.saving.register_keras_serializable("tests")
-    class Counting(keras.layers.Layer):
-        def build(self, shape):
-            self.count = self.add_weight(shape=(), initializer="zeros", trainable=False)
-
-        def call(self, x):
-            self.count.assign_add(1.0)
-            return x + self.count
-
-    inputs = keras.Input((4,), name="x")
-    model = keras.Model(inputs, Counting(name="y")(inputs))
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["x", "one"], ["y"])],
-        "frozen",
-        [value("x", TensorProto.FLOAT, ["batch", 4])],
-        [value("y", TensorProto.FLOAT, ["batch", 4])],
-        [onnx.numpy_helper.from_array(np.float32(1), "one")],
-    )
     path = tmp_path / "frozen.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+    model = EDITED[Cause.FROZEN_STATE].make(path)
     report = check_parity(model, path, runtimes=["onnxruntime[all]"])
     assert "frozen state" in [finding.cause for finding in report.findings], str(report)
     assert float(model.weights[0].numpy()) == 0, "the check leaves the model's state as it was"

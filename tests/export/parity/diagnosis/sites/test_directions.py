@@ -1,10 +1,11 @@
 """What a file makes of the two directions of a layer is named, in files of every exporter."""
 
 import pytest
+from fault_examples import seeded
 from keras import layers as L  # noqa: N812
 from keras import ops
 
-from tests.export.parity.diagnosis.changes import SEQUENCE, Change, one, say, seeded
+from tests.export.parity.diagnosis.changes import SEQUENCE, Change, one, say
 
 
 class Halves(L.Layer):

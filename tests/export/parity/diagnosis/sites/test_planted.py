@@ -3,12 +3,12 @@
 import keras
 import numpy as np
 import pytest
+from fault_examples import seeded
 from keras import layers as L  # noqa: N812
 from keras import ops
 
 import keras_pe
 from keras_pe.signal.distances import relative_buckets
-from tests.export.parity.diagnosis.changes import seeded
 from tests.export.parity.diagnosis.planted import findings, one_layer
 
 
