@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.watch.recording import LayerCall
+from keras_pe.export.parity.diagnosis.recorded_outputs import content_key
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays
 
@@ -26,18 +27,18 @@ def foldable_pairs(calls: Sequence[LayerCall]) -> list[tuple[Any, Any]]:
     Args:
         calls: Of the model, recorded in one run.
     """
+    given: dict[bytes, list[LayerCall]] = {}
+    for call in calls:
+        for key in {content_key(array) for array in call.inputs}:
+            given.setdefault(key, []).append(call)
     pairs = []
     for call in calls:
-        users = [each for each in calls if call.outputs and any(_is_same(x, call.outputs[0]) for x in each.inputs)]
+        users = given.get(content_key(call.outputs[0]), []) if call.outputs else []
         # A model within the model is given what its first layer is given.
         inner = [each for each in users if not any(other.path.startswith(f"{each.path}/") for other in users)]
         if len(inner) == 1 and is_foldable(call.layer, inner[0].layer):
             pairs.append((call.layer, inner[0].layer))
     return pairs
-
-
-def _is_same(one: Array, other: Array) -> bool:
-    return one.shape == other.shape and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
 
 
 def folded_weights(pairs: Iterable[tuple[Any, Any]]) -> tuple[Arrays, set[str]]:

@@ -61,10 +61,10 @@ def record_outputs(reference: KerasReference, expectation: Expectation) -> list[
     wide = _record(reference, reference.float64_model, inputs) if reference.float64_model is not None else []
     truths = _aligned(calls, wide)
     outputs: list[RecordedOutput] = []
-    given = {_key(array) for array in inputs.values()}
+    given = {content_key(array) for array in inputs.values()}
     made_by: dict[bytes, list[int]] = {}
     for call, truth in zip(calls, truths, strict=True):
-        keys = [_key(array) for array in call.inputs]
+        keys = [content_key(array) for array in call.inputs]
         known = given | made_by.keys()
         loose = tuple(
             x for x, key in zip(call.inputs, keys, strict=True) if is_float(x.dtype) and x.size and key not in known
@@ -72,7 +72,7 @@ def record_outputs(reference: KerasReference, expectation: Expectation) -> list[
         own = tuple(dict.fromkeys(number for key in keys for number in made_by.get(key, ())))
         handed = given | set(keys)
         for index, output in enumerate(call.outputs):
-            key = _key(output)
+            key = content_key(output)
             inner = [n for n in made_by.get(key, ()) if outputs[n].call.path.startswith(f"{call.path}/")]
             for number in inner:
                 outputs[number] = replace(outputs[number], containers=(*outputs[number].containers, (call, index)))
@@ -104,7 +104,7 @@ def _tolerance(output: Array, truth: LayerCall | None, index: int) -> float:
     return _SLACK * MAX_FACTOR * noise_floor(output, truth.outputs[index])
 
 
-def _key(array: Array) -> bytes:
+def content_key(array: Array) -> bytes:
     """Returns a short stand-in for an array's values."""
     values = np.ascontiguousarray(array)
     return hashlib.sha256(repr((values.shape, values.dtype.name)).encode() + values.tobytes()).digest()
