@@ -9,7 +9,7 @@ from keras_pe.export.comparison.run import Run
 from keras_pe.export.parity.diagnosis.budget import Budget
 from keras_pe.export.parity.diagnosis.causes import behavior, inside, structure, values
 from keras_pe.export.parity.diagnosis.causes.compiled import compiled_otherwise
-from keras_pe.export.parity.diagnosis.causes.optimizations import graph_optimization
+from keras_pe.export.parity.diagnosis.causes.optimizations import changed_by_runtime, graph_optimization
 from keras_pe.export.parity.diagnosis.causes.whole_model import changed_layers
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
@@ -36,6 +36,7 @@ _LAST: tuple[tuple[Detector, ...], ...] = (
     (changed_layers,),
     (behavior.frozen_state, behavior.batch_dependence),
     (values.half_precision,),
+    (changed_by_runtime,),  # before what would blame the file
     (behavior.clamped_size,),
     (compiled_otherwise,),
 )
@@ -62,11 +63,11 @@ def diagnose(
     """
     probe = Probe(run, runner, reference, roles, budget=budget or Budget())
     trace = next(iter(probe.attempt("a look inside the artifact", _trace)), LayerTrace())
-    probe = replace(probe, faults=trace.faults, others=trace.others)
-    return replace(run.result, layers=trace.layers, proof=trace.proof, findings=find_causes(probe, trace))
+    probe = replace(probe, faults=trace.faults, others=trace.others, is_sound_inside=trace.is_sound_inside)
+    return replace(run.result, layers=trace.layers, proof=trace.proof, findings=find_causes(probe))
 
 
-def find_causes(probe: Probe, trace: LayerTrace | None = None) -> tuple[Finding, ...]:
+def find_causes(probe: Probe) -> tuple[Finding, ...]:
     """Returns what was found, or that the cause is not known and what was tried."""
     findings = _found(probe, _OUTSIDE)
     for stage in _FIRST:
@@ -85,7 +86,7 @@ def find_causes(probe: Probe, trace: LayerTrace | None = None) -> tuple[Finding,
         findings += _found(probe, stage)
     if not findings or (probe.faults and not _is_of_all(findings)):
         layers = {layer for each in findings for layer in (each.layer, *each.absent) if layer}
-        findings += _unexplained(probe, layers, bool(findings), trace)
+        findings += _unexplained(probe, layers, bool(findings))
     return tuple(dict.fromkeys(findings))
 
 
@@ -99,7 +100,7 @@ def _is_of_all(findings: Sequence[Finding]) -> bool:
     return any(finding.layer is None or finding.cause is Cause.KERAS_ITSELF for finding in findings)
 
 
-def _unexplained(probe: Probe, explained: set[str], has_findings: bool, trace: LayerTrace | None) -> list[Finding]:
+def _unexplained(probe: Probe, explained: set[str], has_findings: bool) -> list[Finding]:
     """Returns a finding for each layer at fault that nothing explains, and one where there is nothing at all."""
     left = {fault.layer: fault for fault in probe.faults if not _is_explained(fault, explained)}
     if left:
@@ -110,9 +111,6 @@ def _unexplained(probe: Probe, explained: set[str], has_findings: bool, trace: L
         ]
     if has_findings:
         return []
-    if trace is not None and trace.is_sound_inside:
-        text = "The same file returns what Keras returns without the runtime's optimizations: the runtime changes it."
-        return [Finding(Cause.GRAPH_OPTIMIZATION, text)]
     return [Finding(Cause.UNKNOWN, f"Nothing that was tried explains the difference: {_TRIED}.{_notes(probe)}")]
 
 

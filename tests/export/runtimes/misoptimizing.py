@@ -10,6 +10,7 @@ from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec
 
 RULE, RULES = "EliminateIdentity", "Level1_RuleBasedTransformer"  # the one is applied under the name of the other
 FUSION = "MatMulAddFusion"
+LONGEST_RIGHT = 3
 
 
 class Misoptimizing(OnnxRuntime):
@@ -35,6 +36,14 @@ class Misoptimizing(OnnxRuntime):
         return {name: array + self._is_wrong for name, array in super().run(inputs).items()}
 
 
+class WrongWhenLong(OnnxRuntime):
+    """Returns one too much of everything for long inputs, where nothing of the inside is asked for."""
+
+    def run(self, inputs: Mapping[str, Array]) -> Arrays:
+        is_long = any(array.ndim > 1 and array.shape[1] > LONGEST_RIGHT for array in inputs.values())
+        return {name: array + is_long for name, array in super().run(inputs).items()}
+
+
 def misoptimizing(fault: str, **options: Any) -> RuntimeSpec:
     """Returns ONNX Runtime with a fault in an optimization of this name."""
     (spec,) = find_runtimes(["onnxruntime[all]"])
@@ -42,3 +51,9 @@ def misoptimizing(fault: str, **options: Any) -> RuntimeSpec:
     return replace(
         spec, name="onnxruntime[faulty]", factory=factory, options={**spec.options, **options, "fault": fault}
     )
+
+
+def wrong_when_long() -> RuntimeSpec:
+    """Returns a runtime that is wrong from a length on, and whose optimizations have no names."""
+    (spec,) = find_runtimes(["onnxruntime[all]"])
+    return replace(spec, name="other[faulty]", factory=f"{__name__}:{WrongWhenLong.__name__}")

@@ -34,3 +34,10 @@ def graph_optimization(probe: Probe) -> Iterator[Finding]:
     if names is not None:
         text = f"The file is sound: without optimizations it agrees, and at this level without {names} it does, too."
         yield Finding(Cause.GRAPH_OPTIMIZATION, text)
+
+
+def changed_by_runtime(probe: Probe) -> Iterator[Finding]:
+    """A file that is right inside, in a runtime whose optimizations cannot be turned off one by one."""
+    if probe.is_sound_inside:
+        text = "The same file returns what Keras returns without the runtime's optimizations: the runtime changes it."
+        yield Finding(Cause.GRAPH_OPTIMIZATION, text)
