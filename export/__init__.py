@@ -46,7 +46,14 @@ if TYPE_CHECKING:
     from keras_pe.export.results.comparison import Comparison, ErrorProfile
     from keras_pe.export.results.coverage import Coverage, TableCoverage
     from keras_pe.export.results.diagnosis import Cause, Finding, LayerResult, Proof
-    from keras_pe.export.results.runs import CaseResult, Recording, RuntimeResult, SkippedRuntime, StoredWeights
+    from keras_pe.export.results.runs import (
+        CaseResult,
+        Recording,
+        RuntimeResult,
+        SkippedRuntime,
+        StoredWeights,
+        TakenBranches,
+    )
     from keras_pe.export.runtimes.runtime import InspectableRuntime, Runtime, RuntimeSpec
     from keras_pe.export.saved_model import export_saved_model
 
@@ -90,6 +97,7 @@ __all__ = [
     "Stage",
     "StoredWeights",
     "TableCoverage",
+    "TakenBranches",
     "TensorInfo",
     "TracingError",
     "UnknownSizesError",
@@ -137,6 +145,7 @@ _LAZY = {
     "SkippedRuntime": "keras_pe.export.results.runs",
     "Stage": "keras_pe.export.results.check_results",
     "StoredWeights": "keras_pe.export.results.runs",
+    "TakenBranches": "keras_pe.export.results.runs",
     "TableCoverage": "keras_pe.export.results.coverage",
     "assert_parity": "keras_pe.export.parity.pytest_plugin",
     "check_dataset": "keras_pe.export.parity.dataset.check",

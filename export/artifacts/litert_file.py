@@ -59,6 +59,18 @@ def constants(path: Path) -> dict[str, npt.NDArray[Any]]:
     return found
 
 
+def conditions(path: Path) -> dict[str, int]:
+    """Returns the tensors that the conditions of the graph decide by: their numbers in the file, by name."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.Model.GetRootAs(path.read_bytes(), 0)
+    graph = model.Subgraphs(_signature(model).SubgraphIndex())
+    operators = [graph.Operators(i) for i in range(graph.OperatorsLength())]
+    codes = [model.OperatorCodes(each.OpcodeIndex()).BuiltinCode() for each in operators]
+    found = [each.Inputs(0) for each, code in zip(operators, codes, strict=True) if code == schema.BuiltinOperator.IF]
+    return {graph.Tensors(number).Name().decode(): int(number) for number in found}
+
+
 def _dtypes() -> dict[int, str]:
     """Returns the names of the element types by their numbers."""
     from ai_edge_litert import schema_py_generated as schema
@@ -75,11 +87,7 @@ def _description(model: Any) -> str | None:
 
 
 def _tensors(model: Any) -> tuple[tuple[TensorInfo, ...], ...]:
-    signatures = [model.SignatureDefs(i) for i in range(model.SignatureDefsLength())]
-    signatures.sort(key=lambda signature: signature.SignatureKey() != SIGNATURE.encode())
-    if not signatures:
-        raise ValueError("has no signature, without which its inputs and outputs have no names.")
-    signature = signatures[0]
+    signature = _signature(model)
     graph = model.Subgraphs(signature.SubgraphIndex())
     return tuple(
         tuple(_tensor_info(name, graph.Tensors(index)) for name, index in sorted(tensors))
@@ -88,6 +96,13 @@ def _tensors(model: Any) -> tuple[tuple[TensorInfo, ...], ...]:
             _named(signature.Outputs, signature.OutputsLength()),
         )
     )
+
+
+def _signature(model: Any) -> Any:
+    signatures = [model.SignatureDefs(i) for i in range(model.SignatureDefsLength())]
+    if not signatures:
+        raise ValueError("has no signature, without which its inputs and outputs have no names.")
+    return min(signatures, key=lambda signature: signature.SignatureKey() != SIGNATURE.encode())
 
 
 def _named(entry: Any, count: int) -> Iterator[tuple[str, int]]:

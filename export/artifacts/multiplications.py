@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from keras_pe.export.artifacts.contents import Term
+from keras_pe.export.artifacts.onnx_graph import bodies
 
 _SIZE = 960  # of each dynamic dimension: even after the strides, patches and heads that models have
 
@@ -51,8 +52,7 @@ def _counts(model: Any, sizes: Mapping[str, int]) -> dict[str, int | None]:
 
 
 def _multiplies(node: Any) -> bool:
-    bodies = [body for attribute in node.attribute for body in (attribute.g, *attribute.graphs)]
-    inner = any(_multiplies(each) for body in bodies for each in body.node)
+    inner = any(_multiplies(each) for body in bodies(node) for each in body.node)
     return inner or node.op_type in _FACTORS or node.op_type in _UNCOUNTED
 
 

@@ -3,13 +3,13 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from keras_pe.export.artifacts.contents import UNFUSED_KEY, LayerContents, Term, added
 from keras_pe.export.artifacts.multiplications import count_multiplications
+from keras_pe.export.artifacts.onnx_graph import all_graphs, all_nodes
 from keras_pe.export.artifacts.onnx_model import read_without_weights
 
 
@@ -31,9 +31,9 @@ def read_contents(path: Path) -> tuple[LayerContents, ...]:
     """
     model = read_without_weights(path)
     counts = count_multiplications(model)
-    stored = {tensor.name: tensor for tensor in _constants(model.graph)}
+    stored = {tensor.name: tensor for graph in all_graphs(model.graph) for tensor in graph.initializer}
     found: dict[str, _Found] = {}
-    for node in _nodes(model.graph):
+    for node in all_nodes(model.graph):
         layer = found.setdefault(node.name.strip("/").rpartition("/")[0], _Found())
         layer.operators[node.op_type] += 1
         layer.terms += [counts[name] for name in node.output[:1] if name in counts]
@@ -57,23 +57,3 @@ def _add(layer: _Found, tensor: Any) -> None:
         layer.parameters += count
     dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
     layer.nbytes += count * dtype.itemsize if dtype.kind != "O" else sum(map(len, tensor.string_data))
-
-
-def _nodes(graph: Any) -> Iterator[Any]:
-    """Yields the nodes of a graph, each before those of its branches or its loop."""
-    for node in graph.node:
-        yield node
-        for body in _bodies(node):
-            yield from _nodes(body)
-
-
-def _constants(graph: Any) -> Iterator[Any]:
-    yield from graph.initializer
-    for node in graph.node:
-        for body in _bodies(node):
-            yield from _constants(body)
-
-
-def _bodies(node: Any) -> Iterator[Any]:
-    for attribute in node.attribute:
-        yield from (attribute.g, *attribute.graphs)

@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import Artifact, TensorInfo
 from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.onnx_graph import all_graphs, all_nodes
 from keras_pe.export.artifacts.onnx_model import read_without_weights
 from keras_pe.export.dependencies import require
 
@@ -107,14 +108,13 @@ def external_file(path: Path, location: str) -> Path:
 
 def _tensors(graph: Any) -> Iterator[Any]:
     """Returns every tensor that a graph holds, those in the attributes and branches of its nodes among them."""
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    for node in graph.node:
+    for each in all_graphs(graph):
+        yield from each.initializer
+        for sparse in each.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+    for node in all_nodes(graph):
         for attribute in node.attribute:
             yield from [attribute.t, *attribute.tensors]
-            for body in [attribute.g, *attribute.graphs]:
-                yield from _tensors(body)
 
 
 def _notes(metadata: Mapping[str, str]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.onnx_graph import all_nodes
 from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.graph.tracing import Trace
 from keras_pe.export.messages import first_line
@@ -93,8 +94,6 @@ def _declare(graph: Any) -> None:
 
 
 def _move(graph: Any) -> None:
-    for node in graph.node:
+    for node in all_nodes(graph):
         if node.domain == opsets.LATER_DOMAIN:
             node.domain = ""
-        for attribute in node.attribute:
-            _move(attribute.g)

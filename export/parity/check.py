@@ -25,12 +25,12 @@ from keras_pe.export.comparison.references.opening import (
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run, run_cases
 from keras_pe.export.comparison.stopwatch import Stopwatch
+from keras_pe.export.parity.artifact_coverage import with_coverage, with_coverage_required
 from keras_pe.export.parity.diagnosis.budget import Budget
 from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes, is_alike
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.parity_report import ParityReport, make_report
 from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
-from keras_pe.export.parity.weight_check import with_coverage_required, with_weights
 from keras_pe.export.progress import Tell, telling
 from keras_pe.export.results import Allowance, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.in_process import InProcessRunner
@@ -83,8 +83,9 @@ def check_parity(
             `{"height": (64, 224)}`.
         seed: Of the sweep.
         require_coverage: Whether to fail unless every weight of the model, and with it every row of its tables, was
-            found in what each artifact stores, and is the same there. Without it those that were not are counted, and
-            only the outputs speak for them. A file that stores them in another way, such as quantized or folded, fails.
+            found in what each artifact stores, and is the same there, and every branch of its conditions was taken.
+            Without it those that were not are counted, and only the outputs speak for them. A file that stores weights
+            in another way, such as quantized or folded, fails.
         rtol: Accepted of an artifact that differs on purpose: the difference, as a share of the magnitude of the value.
         atol: The absolute difference that is accepted, added to that of `rtol`; one, or one for an output by its name.
         precision: "float16", "bfloat16" or "int8": accepts 8 times what rounding of the weights and inputs to it does
@@ -187,10 +188,10 @@ def _explained(
 def _accepted(
     strict: RuntimeResult, run: Run, runner: Runner, reference: Reference, law: Law, before: Sequence[RuntimeResult]
 ) -> RuntimeResult:
-    """Returns the verdict with what the user accepts, and of one that passes how much of the weights was compared."""
+    """Returns the verdict with what the user accepts, and of one that passes how much of the artifact was covered."""
     is_settled = strict.passed or law.allowance.is_none
     result = strict if is_settled else judged(strict, run, reference, law)
-    return with_weights(result, runner, reference, before) if result.passed else result
+    return with_coverage(result, runner, reference, run.expectations, before) if result.passed else result
 
 
 def _diagnose(

@@ -15,6 +15,7 @@ from keras_pe.export.results.runs import (
     RuntimeResult,
     SkippedRuntime,
     StoredWeights,
+    TakenBranches,
 )
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "Stage",
     "StoredWeights",
     "TableCoverage",
+    "TakenBranches",
 ]

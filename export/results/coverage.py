@@ -23,8 +23,7 @@ class TableCoverage:
 class Coverage:
     """What the cases have exercised that the reference has answered.
 
-    How much of the stored weights was compared is told with each artifact. Which branches of conditions a runtime has
-    taken is not counted.
+    How much of the stored weights was compared, and which branches of conditions were taken, is told of each artifact.
 
     Attributes:
         sizes: The sizes of each dynamic dimension, by its name, in ascending order.

@@ -123,6 +123,24 @@ class StoredWeights:
     compared_nbytes: int
 
 
+@dataclass(frozen=True)
+class TakenBranches:
+    """Which branches of an artifact's conditions the cases have taken together; conditions in branches and loops aside.
+
+    Attributes:
+        count: How many branches there are, two for each condition.
+        missed: Those that no case has taken: what the condition was never, by its name.
+    """
+
+    count: int
+    missed: Mapping[str, bool]
+
+    @property
+    def taken(self) -> int:
+        """How many some case has taken."""
+        return self.count - len(self.missed)
+
+
 @dataclass(frozen=True, repr=False)
 class RuntimeResult(Shown):
     """One artifact in one runtime.
@@ -146,6 +164,8 @@ class RuntimeResult(Shown):
         profile: How the differences of its longest comparison spread; None where no arrays were compared.
         weights: How much of the weights was compared by content, where every case passed; None where the runtime does
             not tell what is stored.
+        branches: Which branches of its conditions were taken, where every case passed; None where the runtime does not
+            tell.
         recording: The worst case's arrays, where it failed. It is not written as JSON.
     """
 
@@ -165,6 +185,7 @@ class RuntimeResult(Shown):
     seconds: float = 0.0
     profile: ErrorProfile | None = None
     weights: StoredWeights | None = None
+    branches: TakenBranches | None = None
     is_accepted: bool = False
     recording: Recording | None = field(default=None, compare=False, repr=False, metadata={"published": False})
 

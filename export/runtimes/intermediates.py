@@ -10,6 +10,7 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
 from keras_pe.export.artifacts.layout import LAYOUTS_KEY, layouts_from_json
 from keras_pe.export.artifacts.onnx_file import external_file, weight_files
+from keras_pe.export.artifacts.onnx_graph import all_graphs, needed_names
 from keras_pe.export.runtimes.lazy_arrays import LazyArrays
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
@@ -62,6 +63,31 @@ class InspectedModel:
             model.graph.input.append(_of_any_shape(f"{name}/{_REPLACEMENT}", kind))
         # Without a type ONNX Runtime infers it, whatever the operator.
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in self.names)
+        serialized: bytes = model.SerializeToString()
+        return serialized
+
+    @cached_property
+    def conditions(self) -> list[str]:
+        """What the `If`s of the graph decide by, those in the bodies of others aside."""
+        constants = {tensor.name for tensor in self._model.graph.initializer}
+        asked = (node.input[0] for node in self._model.graph.node if node.op_type == "If")
+        return [name for name in dict.fromkeys(asked) if name not in constants]
+
+    def serialized_conditions(self) -> bytes:
+        """Returns the model that computes the conditions, and nothing that they do not need."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self._model)
+        needed, kept = set(self.conditions), list[onnx.NodeProto]()
+        for node in reversed(self._model.graph.node):
+            if needed.intersection(node.output):
+                needed.update(needed_names(node))
+                kept.insert(0, node)
+        kept += [helper.make_node("Identity", [name], [f"{name}/{_COMPUTED}"]) for name in self.conditions]
+        constants = [tensor for tensor in self._model.graph.initializer if tensor.name in needed]
+        del model.graph.node[:], model.graph.initializer[:], model.graph.output[:], model.graph.value_info[:]
+        model.graph.node.extend(kept)
+        model.graph.initializer.extend(constants)
+        model.graph.output.extend(onnx.ValueInfoProto(name=f"{name}/{_COMPUTED}") for name in self.conditions)
         serialized: bytes = model.SerializeToString()
         return serialized
 
@@ -134,13 +160,12 @@ def _of_any_shape(name: str, kind: int) -> onnx.ValueInfoProto:
 
 
 def _constants(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    yield from graph.initializer
-    for node in graph.node:
-        for attribute in node.attribute:
-            if node.op_type == "Constant" and attribute.name == "value":
-                tensor = onnx.TensorProto()
-                tensor.CopyFrom(attribute.t)
-                tensor.name = node.output[0]
-                yield tensor
-            for body in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
-                yield from _constants(body)
+    for each in all_graphs(graph):
+        yield from each.initializer
+        for node in each.node:
+            for attribute in node.attribute:
+                if node.op_type == "Constant" and attribute.name == "value":
+                    tensor = onnx.TensorProto()
+                    tensor.CopyFrom(attribute.t)
+                    tensor.name = node.output[0]
+                    yield tensor

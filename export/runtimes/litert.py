@@ -1,14 +1,16 @@
 """LiteRT, through the signature that the file carries."""
 
 import importlib.metadata
+import warnings
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.artifacts.litert_file import constants
+from keras_pe.export.artifacts.litert_file import conditions, constants
 from keras_pe.export.runtimes.runtime import Array, Arrays
 from keras_pe.export.runtimes.translated_names import in_order
 
@@ -32,6 +34,23 @@ class LiteRTRuntime:
 
     def weights(self) -> Arrays:
         return constants(self._path)
+
+    def conditions(self, inputs: Mapping[str, Array]) -> Mapping[str, bool]:
+        if not self._conditions:
+            return {}
+        self._keeping.get_signature_runner()(**inputs)
+        return {name: bool(self._keeping.get_tensor(number)) for name, number in self._conditions.items()}
+
+    @cached_property
+    def _conditions(self) -> Mapping[str, int]:
+        return conditions(self._path)
+
+    @cached_property
+    def _keeping(self) -> Interpreter:
+        """An interpreter that keeps the tensors between the operators."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it takes more memory, which is why it is another one
+            return Interpreter(model_path=str(self._path), experimental_preserve_all_tensors=True)
 
     def float_dtypes(self) -> tuple[str, ...]:
         names = {np.dtype(detail["dtype"]).name for detail in self._interpreter.get_tensor_details()}

@@ -93,6 +93,11 @@ class OnnxRuntime:
     def metadata(self) -> dict[str, str]:
         return dict(self._session.get_modelmeta().custom_metadata_map)
 
+    def conditions(self, inputs: Mapping[str, Array]) -> Mapping[str, bool]:
+        names = self._inspected.conditions
+        values = self._condition_session.run(None, dict(inputs)) if names else []
+        return {name: bool(value) for name, value in zip(names, values, strict=True)}
+
     @cached_property
     def _inspected(self) -> "InspectedModel":
         from keras_pe.export.runtimes.intermediates import InspectedModel
@@ -101,10 +106,18 @@ class OnnxRuntime:
 
     @cached_property
     def _inner_session(self) -> onnxruntime.InferenceSession:
-        """The session of all tensors, without optimizations."""
+        """The session of all tensors."""
+        return self._beside(self._inspected.serialized())
+
+    @cached_property
+    def _condition_session(self) -> onnxruntime.InferenceSession:
+        return self._beside(self._inspected.serialized_conditions())
+
+    def _beside(self, model: bytes) -> onnxruntime.InferenceSession:
+        """Returns a session of a model that takes its weights from where the file is, without optimizations."""
         options = session_options("disabled")
         options.add_session_config_entry(_WEIGHTS_FOLDER, str(Path(self._path).absolute().parent))
-        return onnxruntime.InferenceSession(self._inspected.serialized(), options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def session_options(level: str) -> onnxruntime.SessionOptions:

@@ -85,6 +85,10 @@ class Runner(Closing):
         """See `InspectableRuntime`; nothing where the runtime does not tell. Each comes when it is asked for."""
         return LazyArrays(self._tell("weights") or [], lambda name: self._ask("weight", name)[0])
 
+    def conditions(self, inputs: Mapping[str, Array]) -> Mapping[str, bool]:
+        """See `InspectableRuntime`; nothing where the runtime does not tell."""
+        return dict(self._tell("conditions", self.names.given(inputs)) or {})
+
     def float_dtypes(self) -> tuple[str, ...]:
         """See `InspectableRuntime`; nothing where the runtime does not tell."""
         return tuple(self._tell("float_dtypes") or ())
@@ -93,5 +97,5 @@ class Runner(Closing):
         """See `InspectableRuntime`; nothing where the runtime does not tell."""
         return dict(self._tell("metadata") or {})
 
-    def _tell(self, what: str) -> Any:
-        return self._ask(what)[0] if what in self.capabilities else None
+    def _tell(self, what: str, *arguments: Any) -> Any:
+        return self._ask(what, *arguments)[0] if what in self.capabilities else None

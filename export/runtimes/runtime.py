@@ -60,6 +60,14 @@ class InspectableRuntime(Runtime, Protocol):
         """Returns the constants that are stored in the artifact, by name; the mapping may read each when asked."""
         ...
 
+    def conditions(self, inputs: Mapping[str, Array]) -> Mapping[str, bool]:
+        """Returns what each condition of the graph is, by its name: which branch is taken.
+
+        Args:
+            inputs: As in `run`.
+        """
+        ...
+
     def float_dtypes(self) -> tuple[str, ...]:
         """Returns the floating-point types that the artifact computes in, by NumPy's names."""
         ...

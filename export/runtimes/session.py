@@ -9,7 +9,7 @@ import numpy as np
 from keras_pe.export.errors import RuntimeFailedError, RuntimeRefusedError
 from keras_pe.export.processes.serve import find
 
-_OPTIONAL = ("intermediates", "weights", "float_dtypes", "metadata")
+_OPTIONAL = ("intermediates", "weights", "conditions", "float_dtypes", "metadata")
 
 
 class RuntimeSession:

@@ -16,6 +16,8 @@ from keras_pe.export.graph.tensorflow_internals import with_constants
 from keras_pe.export.runtimes.runtime import Array, Arrays, plain
 from keras_pe.export.runtimes.translated_names import in_order
 
+_CONDITIONS = ("If", "StatelessIf")
+
 
 class TensorFlowRuntime:
     """A SavedModel folder and its `serving_default` signature."""
@@ -52,6 +54,17 @@ class TensorFlowRuntime:
         read = {tensor.name: value.numpy() for tensor, value in zip(tensors, values, strict=True)}
         return read | {name: read[tensor.name] for name, tensor in outputs.items() if tensor.name in read}
 
+    def conditions(self, inputs: Mapping[str, Array]) -> Mapping[str, bool]:
+        functions = [self._serve.graph.as_graph_def(), *self._serve.graph.as_graph_def().library.function]
+        nodes = (node for each in functions for node in getattr(each, "node", None) or each.node_def)
+        if not any(node.op in _CONDITIONS for node in nodes):
+            return {}
+        operations = self._conditional.graph.get_operations()
+        asked = list(dict.fromkeys(op.inputs[0].name for op in operations if op.type in _CONDITIONS))
+        fetched = self._conditional.prune([tensor.name for tensor in self._conditional.inputs], asked)
+        values = fetched(*(self._tensors(inputs)[tensor.op.name] for tensor in self._conditional.inputs))
+        return {name.partition(":")[0]: bool(value) for name, value in zip(asked, values, strict=True)}
+
     def weights(self) -> Arrays:
         operations = self._frozen.graph.get_operations()
         constants = {op.name: op.outputs[0] for op in operations if op.type == "Const"}
@@ -65,6 +78,11 @@ class TensorFlowRuntime:
     def _frozen(self) -> Any:
         """The signature as one flat graph with the weights as constants."""
         return with_constants(self._serve)
+
+    @cached_property
+    def _conditional(self) -> Any:
+        """The signature as one graph with the weights as constants, its conditions left as they are."""
+        return with_constants(self._serve, lower_control_flow=False)
 
     @property
     def _frozen_names(self) -> list[str]:

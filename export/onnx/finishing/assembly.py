@@ -8,9 +8,10 @@ from typing import Any
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.contents import UNFUSED_KEY
 from keras_pe.export.artifacts.layout import LAYOUTS_KEY, layouts_to_json
+from keras_pe.export.artifacts.onnx_graph import all_nodes, bodies
 from keras_pe.export.graph.tracing import Trace, Weight
 from keras_pe.export.onnx.finishing.bias_before_split import add_biases_before_splits
-from keras_pe.export.onnx.finishing.canonical import all_nodes, bodies, make_canonical
+from keras_pe.export.onnx.finishing.canonical import make_canonical
 from keras_pe.export.onnx.finishing.dense_as_matmul import remove_flattening
 from keras_pe.export.onnx.finishing.naming import name_after_layers
 from keras_pe.export.onnx.finishing.pads import keep_pads

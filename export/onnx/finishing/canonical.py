@@ -4,8 +4,10 @@ tf2onnx orders nodes by hashes. Here they come in the order in which the outputs
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+from keras_pe.export.artifacts.onnx_graph import bodies, needed_names
 
 
 def make_canonical(graph: Any) -> dict[str, str]:
@@ -30,7 +32,7 @@ def _order(graph: Any) -> None:
         _visit(graph, producer, output.name, order)
     nodes = [graph.node[i] for i in order]
     constants = {tensor.name: tensor for tensor in graph.initializer}
-    used = dict.fromkeys(name for node in nodes for name in _needed(node) if name in constants)
+    used = dict.fromkeys(name for node in nodes for name in needed_names(node) if name in constants)
     used |= dict.fromkeys(output.name for output in graph.output if output.name in constants)
     for field, kept in ((graph.node, nodes), (graph.initializer, [constants[name] for name in used])):
         copies = [type(item).FromString(item.SerializeToString(deterministic=True)) for item in kept]
@@ -50,7 +52,7 @@ def _visit(graph: Any, producer: dict[str, int], name: str, order: dict[int, Non
             order[index] = None
             continue
         waiting.append((index, True))
-        needed = [producer[name] for name in _needed(graph.node[index]) if name in producer]
+        needed = [producer[name] for name in needed_names(graph.node[index]) if name in producer]
         waiting.extend((i, False) for i in reversed(needed) if i not in order)
 
 
@@ -87,27 +89,3 @@ def _content(tensor: Any) -> tuple[int, tuple[int, ...], bytes]:
 def _digest(content: bytes) -> bytes:
     """Returns what stands for the content: that of every constant and branch would be held at once."""
     return hashlib.blake2b(content, digest_size=32).digest()
-
-
-def _needed(node: Any) -> Iterator[str]:
-    yield from node.input
-    for body in bodies(node):
-        own = {x.name for x in (*body.input, *body.initializer)} | {x for inner in body.node for x in inner.output}
-        yield from (name for inner in body.node for name in _needed(inner) if name not in own)
-        yield from (output.name for output in body.output if output.name not in own)
-
-
-def bodies(node: Any) -> Iterator[Any]:
-    """Returns the graphs in the attributes of a node, such as the branches of an `If`."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
-
-
-def all_nodes(graph: Any) -> Iterator[Any]:
-    """Returns the nodes of a graph, each before those of the graphs in its attributes."""
-    for node in graph.node:
-        yield node
-        for body in bodies(node):
-            yield from all_nodes(body)

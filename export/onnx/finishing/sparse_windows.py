@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.onnx.finishing.canonical import bodies
+from keras_pe.export.artifacts.onnx_graph import bodies
 from keras_pe.export.onnx.finishing.constants import add_constant
 
 _WITH_WINDOWS = ("AveragePool", "Conv", "MaxPool")

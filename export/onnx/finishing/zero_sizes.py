@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from keras_pe.export.onnx.finishing.canonical import bodies
+from keras_pe.export.artifacts.onnx_graph import bodies
 
 _REARRANGING = ("Cast", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze")  # they compute no size of their own
 

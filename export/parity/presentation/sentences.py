@@ -8,7 +8,16 @@ from keras_pe.export.parity.presentation.groups import Group, group_results
 from keras_pe.export.parity.presentation.remedies import remedy
 from keras_pe.export.parity.presentation.tables import describe_problem, number
 from keras_pe.export.parity.reports.document import Statement
-from keras_pe.export.results import CaseResult, CaseStatus, CheckResults, Comparison, Finding, Proof, RuntimeResult
+from keras_pe.export.results import (
+    CaseResult,
+    CaseStatus,
+    CheckResults,
+    Comparison,
+    Finding,
+    Proof,
+    RunStatus,
+    RuntimeResult,
+)
 from keras_pe.shown import shown_bytes
 
 _MOST_CAUSES = 4
@@ -31,7 +40,8 @@ def statements(reference: str, group: Group) -> Iterator[Statement]:
         yield Statement("proof", prove(result.proof))
     said = " ".join(finding.evidence for finding in shown)
     if result.error and sentence(result.error) not in said:
-        yield Statement("error", f"{result.status}: {result.error}")
+        has_run = result.status is RunStatus.COMPARED
+        yield Statement("error", result.error if has_run else f"{result.status}: {result.error}")
     worst = group.worst
     if worst is not None and not worst[2].passed:
         yield Statement("worst", describe(reference, worst[0].runtime, worst[1], worst[2]))
@@ -42,16 +52,20 @@ def statements(reference: str, group: Group) -> Iterator[Statement]:
 
 
 def coverage(found: CheckResults) -> Iterator[str]:
-    """Yields what the cases have exercised, and how much of the weights was compared with what each artifact stores."""
+    """Yields what the cases have exercised, and how much of each artifact: weights compared, branches taken."""
     sizes = [f"{name} {', '.join(map(str, each))}" for name, each in found.coverage.sizes.items() if each]
     tables = [f"{each.read:,} of {each.rows:,} rows read by {each.input!r}" for each in found.coverage.tables]
     if sizes or tables:
         yield f"Exercised: {'; '.join([*sizes, *tables])}."
-    read = {each.artifact: each.weights for each in found.results if each.weights is not None}
+    read = {each.artifact: each.weights for each in found.results if each.weights and each.weights.count}
     for artifact, weights in read.items():
         share = f"{weights.compared} of {weights.count} weights"
         nbytes = f"{shown_bytes(weights.compared_nbytes)} of {shown_bytes(weights.nbytes)}"
         yield f"{Path(artifact).name}: {share} compared by content, {nbytes}."
+    taken = {each.artifact: each.branches for each in found.results if each.branches and each.branches.count}
+    for artifact, branches in taken.items():
+        missed = "".join(f"; {name!r} was never {value}" for name, value in branches.missed.items())
+        yield f"{Path(artifact).name}: {branches.taken} of {branches.count} branches of conditions taken{missed}."
 
 
 def accepted(found: CheckResults) -> Iterator[Statement]:

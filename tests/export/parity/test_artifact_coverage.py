@@ -1,4 +1,4 @@
-"""What an artifact stores is compared with the model's weights, also where no output shows a difference."""
+"""What an artifact stores is compared with the model's weights, and its branches that no case takes are named."""
 
 import keras
 import numpy as np
@@ -6,7 +6,8 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from keras_pe.export import check_parity, export_onnx
+import keras_pe
+from keras_pe.export import check_parity, export_litert, export_onnx, export_saved_model
 from keras_pe.export.parity.diagnosis.weights import stored_weights
 
 ROWS = 30_000
@@ -115,3 +116,33 @@ def test_a_weight_with_another_name_and_layout_is_found_by_its_content_and_so_is
     held, (fault,) = stored_weights(model, constants)
     assert (held.compared, fault.weight) == (3, "table/embeddings")
     assert "Index 39 of axis 0" in str(fault.change)
+
+
+@keras.saving.register_keras_serializable("tests")
+class DoubledOrLess(keras.layers.Layer):
+    """Doubles what sums up to something positive, and takes one from the rest."""
+
+    def call(self, x):
+        return keras.ops.cond(keras.ops.sum(x) > 0, lambda: 2 * x, lambda: x - 1)
+
+    def compute_output_spec(self, x):
+        return keras.KerasTensor(x.shape, x.dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("export", [export_onnx, export_saved_model, export_litert])
+def test_branches_that_no_case_takes_are_named_and_fail_the_check_where_coverage_is_required(export, tmp_path):
+    x = keras.Input((None, 8), name="x")
+    model = keras.Model(x, keras_pe.SinusoidalPositionEncoding(name="positions")(DoubledOrLess(name="two_ways")(x)))
+    artifact = export(model, tmp_path / "model")
+    swept = check_parity(model, artifact, require_coverage=True)
+    assert swept.passed, str(swept)
+    artifacts = [each for each in swept.results if each.format != "keras"]
+    assert [(each.branches.count, each.branches.missed) for each in artifacts] == [(4, {})] * len(artifacts)
+    assert "4 of 4 branches of conditions taken." in str(swept)
+    one = check_parity(model, artifact, inputs={"x": np.ones((2, 3, 8), np.float32)}, require_coverage=True)
+    assert not one.passed
+    for each in (each for each in one.results if each.format != "keras"):
+        assert any("two_ways" in name for name in each.branches.missed)
+        assert list(each.branches.missed.values()) == [False, False]
+        assert "2 of 4 branches" in each.error
