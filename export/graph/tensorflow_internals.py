@@ -1,9 +1,12 @@
 """What TensorFlow does not offer in public. Tried on TensorFlow 2.21."""
 
+import contextlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
+
+from keras_pe.export.model.watch.keras_internals import replaced_functions
 
 
 def with_constants(function: Any, **options: bool) -> Any:
@@ -11,6 +14,13 @@ def with_constants(function: Any, **options: bool) -> Any:
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     return convert_variables_to_constants_v2(function, **options)
+
+
+def replaced_slices(function: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
+    """Gives `tensor[...]` another implementation, in this thread: called with the usual one and its arguments."""
+    from tensorflow.python.ops import array_ops
+
+    return replaced_functions([(array_ops, "strided_slice", function)])
 
 
 def op_libraries() -> list[str]:

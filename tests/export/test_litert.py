@@ -196,6 +196,19 @@ def test_a_switch_takes_the_branch_of_its_index(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_slice_up_to_place_0_has_nothing(tmp_path: Path) -> None:
+    def turned(x: Any) -> Any:
+        first, later = x[..., :0], x[..., 0:]
+        return ops.concatenate([ops.reshape(ops.stack([first, -first], -2), (*ops.shape(x)[:2], 0)), later], -1)
+
+    model = _apply(Function(turned, name="y"))
+    artifact = export_litert(model, tmp_path / "model.tflite")
+    x = np.random.default_rng(0).normal(size=(3, 5, 4)).astype("float32")
+    (actual,) = _run(artifact.path, {"x": x}).values()
+    np.testing.assert_array_equal(actual, x)
+
+
+@pytest.mark.slow
 def test_random_numbers_that_no_output_depends_on_are_not_refused(tmp_path: Path) -> None:
     x = keras.Input((6, 6, 3), name="x")
     model = keras.Model(x, layers.RandomGrayscale()(x))

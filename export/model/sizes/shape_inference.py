@@ -3,7 +3,9 @@
 Kernels may crash where a tensor is empty, and need memory where it is large; shapes are inferred in either case.
 """
 
+import contextlib
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 from keras_pe.export.model.sizes.shape_graph import imported, shape_graph
@@ -14,6 +16,8 @@ from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.model.watch.traceable import as_traceable
 
 PartialShape = tuple[int | None, ...]
+
+_LARGE = 5040  # a size that most numbers divide
 
 
 class EmptyTensorError(ValueError):
@@ -81,7 +85,6 @@ class GraphShapes:
         self._function, self._variables = function, model.variables
         self._inputs = [tensor.op.name for tensor in function.inputs[:count]]
         self._outputs = [tensor.name for tensor in function.outputs]
-        self._always_empty = set(_empty_tensors(graph))
         self.table_sizes = table_sizes(graph)
         self._excesses = add_excesses(graph)
         kept = [name.partition(":")[0] for name in (*self._outputs, *self._excesses)]
@@ -98,10 +101,20 @@ class GraphShapes:
             if graph.get_tensor_by_name(name).shape.num_elements():
                 raise PastTheEndError(f"{reader!r} reads past the end of its table")
         for name in _empty_tensors(graph):
-            if name not in self._always_empty and name not in self._excesses:
+            if name not in self._excesses and name not in self._always_empty:
                 raise EmptyTensorError(f"nothing is left of the tensor {name!r}")
         found = (graph.get_tensor_by_name(name).shape for name in self._outputs)
         return [None if shape.rank is None else tuple(shape.as_list()) for shape in found]
+
+    @cached_property
+    def _always_empty(self) -> set[str]:
+        """The names of the tensors without an element whatever the sizes: there is none at large sizes either."""
+        dynamic = (self._function.graph.get_tensor_by_name(f"{name}:0").shape.as_list() for name in self._inputs)
+        shapes = [tuple(_LARGE if size is None else size for size in shape) for shape in dynamic]
+        known = set(_empty_tensors(self._function.graph))
+        with contextlib.suppress(ValueError):  # sizes that must differ, or end
+            known |= set(_empty_tensors(imported(self._definition, self._inputs, shapes)))
+        return known
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """Returns the outputs, flat: a loop over many steps takes a fraction of the time that it takes eagerly.

@@ -45,7 +45,7 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     graph.name = "model"
     keep_pads(graph, next(opset.version for opset in proto.opset_import if opset.domain in ("", "ai.onnx")))
     keep_sparse_windows(graph)
-    take_zero_sizes(graph)
+    take_zero_sizes(graph, sizes)
     weights = {weight.name: weight for weight in trace.weights}
     add_biases_before_splits(graph, shapes)
     layouts = multiply_unsigned(graph, weights, store_as_read(graph, shapes))

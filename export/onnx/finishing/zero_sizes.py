@@ -1,18 +1,19 @@
-"""Reshapes to a computed size of zero: a 0 copies a size of what is reshaped, unless `allowzero` is set."""
+"""Reshapes to a size of zero: a 0 copies a size of what is reshaped, unless `allowzero` is set."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from keras_pe.export.artifacts.onnx_graph import bodies
+from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
 _REARRANGING = ("Cast", "Gather", "Identity", "Slice", "Squeeze", "Unsqueeze")  # they compute no size of their own
 
 
-def take_zero_sizes(graph: Any) -> None:
+def take_zero_sizes(graph: Any, sizes: KnownSizes) -> None:
     """Lets the Reshapes of an `onnx.GraphProto` take a size of zero, in place.
 
-    Left as they are: a constant shape, one with a size to infer, and one of sizes of the very tensor, which a runtime
-    may know a faster form of.
+    Where nothing is reshaped, a 0 is meant so. Elsewhere are left as they are: a constant shape, one with a size to
+    infer, and one of sizes of the very tensor, which a runtime may know a faster form of.
     """
     from onnx import TensorProto, helper, numpy_helper
 
@@ -24,8 +25,12 @@ def take_zero_sizes(graph: Any) -> None:
     }
     for node in graph.node:
         for body in bodies(node):
-            take_zero_sizes(body)
-        if node.op_type == "Reshape" and node.input[1] not in constants:
+            take_zero_sizes(body, sizes)
+        if node.op_type != "Reshape":
+            continue
+        if 0 in (sizes.shape(node.input[0]) or ()):
+            node.attribute.append(helper.make_attribute("allowzero", 1))
+        elif node.input[1] not in constants:
             sources = list(_sources(node.input[1], producers))
             least = min((constants[name].min(initial=1) for name in sources if name in constants), default=1)
             if least > 0 and any(name not in constants and name != node.input[0] for name in sources):

@@ -117,6 +117,9 @@ BACKBONES = {
     name: Recipe(functools.partial(getattr(keras_hub.models, name), **config), signature=_OF_ONE_LENGTH.get(name))
     for name, config in _CLASSES.items()
 }
+BACKBONES["GPTNeoXBackbone that turns nothing"] = Recipe(
+    functools.partial(keras_hub.models.GPTNeoXBackbone, **_HEADS | {"rotary_percentage": 0.0})
+)
 BACKBONES["Qwen3_5Backbone of any length"] = Recipe(
     BACKBONES["Qwen3_5Backbone"].make,
     refused="cannot trace it: .* fix them: input_signature=",  # it keeps the chunks of a text in a list

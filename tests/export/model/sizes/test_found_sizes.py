@@ -55,6 +55,12 @@ def test_sizes_that_leave_nothing_are_never_run() -> None:
     assert all(min(shape) > 0 for shape in ran)
 
 
+def test_what_is_empty_at_any_size_is_no_sign_of_a_size_too_small() -> None:
+    x = keras.Input((None, 8), name="x")
+    for y in (layers.Dense(4)(x[..., :0]), layers.Concatenate(axis=1)([x[:, :0], x])):
+        assert model_signature(keras.Model(x, y)).dimensions["length"].sizes == SizeRange()
+
+
 def test_what_is_pooled_to_one_size_at_two_neighbors_is_no_constant() -> None:
     model = images(*(layers.MaxPooling2D() for _ in range(5)))
     signature = model_signature(model)

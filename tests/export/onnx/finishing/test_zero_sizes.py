@@ -22,6 +22,19 @@ def call(x: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.slow
+def test_what_has_nothing_is_reshaped_to_nothing(tmp_path: Path) -> None:
+    def turned(x: Any) -> Any:
+        pairs = ops.stack([x[..., :0], -x[..., :0]], -2)
+        batch, steps = ops.shape(x)[:2]
+        return ops.reshape(pairs, (batch, steps, 0)), ops.reshape(pairs, (0, 4))
+
+    run = opened(turned, [keras.InputSpec(shape=(None, None, 4), dtype="float32")], tmp_path)
+    x = np.ones((2, 3, 4), "float32")
+    for actual, truth in zip(run([x]), turned(x), strict=True):
+        assert actual.shape == truth.shape
+
+
+@pytest.mark.slow
 def test_a_computed_size_may_be_zero(tmp_path: Path) -> None:
     run = opened(call, [keras.InputSpec(shape=(None, None, 4), dtype="float32")], tmp_path)
     for batch, steps, sign in ((3, 2, 1), (3, 2, -1), (0, 2, 1), (2, 5, 1)):
