@@ -28,6 +28,10 @@ from keras_pe.export.runtimes.worker import Worker
 from keras_pe.export.smoke_test import Checked, check_artifact
 from keras_pe.protocols import Model
 
+_PRODUCTS_OF_INTEGERS = (
+    "LiteRT multiplies no int8 tensors as Keras quantizes them: the weights are int8, and are multiplied as float32."
+)
+
 
 def export_litert(
     model: Model | str | os.PathLike[str],
@@ -92,16 +96,16 @@ class _LiteRT:
         endpoint = Endpoint(layers, signature, Format.LITERT)
         name = layers[0].name
         refuse_state_and_randomness(endpoint.view, endpoint.signature, endpoint.outputs, name, Format.LITERT)
-        return _Traced(endpoint, name)
+        return _Traced(endpoint, layers)
 
 
 class _Traced:
     """A model on its way to the file, see `TracedModel`."""
 
-    notes = ()
-
-    def __init__(self, endpoint: Endpoint, name: str) -> None:
-        self._endpoint, self._name = endpoint, name
+    def __init__(self, endpoint: Endpoint, layers: Sequence[Any]) -> None:
+        self._endpoint, self._name = endpoint, layers[0].name
+        has_integers = any(getattr(layer, "quantization_mode", None) == "int8" for layer in layers)
+        self.notes = (_PRODUCTS_OF_INTEGERS,) if has_integers else ()
         self.signature, self.view = endpoint.signature, endpoint.view
         self._converted = b""
 

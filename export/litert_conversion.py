@@ -16,7 +16,6 @@ _CULPRIT = re.compile(r'error: loc\((?:callsite\()?fused\["(\w+):", "([^"@]+)')
 
 _WAYS_AROUND = {
     "BitwiseAnd": "For keras.ops.argmax of floats take keras.ops.top_k(x, 1)[1], for argmin that of -x.",
-    "StridedSlice": "Of an attention layer with use_causal_mask=True: pass an explicit mask of three dimensions.",
     **dict.fromkeys(
         ("TensorListReserve", "TensorListFromTensor", "TensorListStack", "While"),
         "Collect the rows of a loop with keras.ops.scan or keras.ops.map, or fix the batch in `input_signature`.",

@@ -10,10 +10,9 @@ from typing import Any
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.graph.control_flow import convertible_control_flow
-from keras_pe.export.graph.loops_over_tensors import loops_over_tensors
+from keras_pe.export.graph.litert_forms import litert_forms
 from keras_pe.export.graph.refusals import untraceable
 from keras_pe.export.graph.sizes_of_values import with_sizes_of_values
-from keras_pe.export.graph.slices_of_nothing import slices_of_nothing
 from keras_pe.export.graph.tracer import input_specs, named_results, traced
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.messages import first_line
@@ -42,7 +41,7 @@ class Endpoint:
             TracingError: If Keras cannot trace it.
         """
         self._model, self._format = layers[0].name, format
-        control_flow = _forms_of_litert if format is Format.LITERT else convertible_control_flow
+        control_flow = litert_forms if format is Format.LITERT else convertible_control_flow
         self._traced = partial(traced, layers, control_flow=control_flow)
         try:
             self._archive, served = self._traced(lambda: _archived(layers, signature))
@@ -77,12 +76,6 @@ def _archived(layers: Sequence[Any], signature: Signature) -> tuple[Any, Any]:
     specs = input_specs(signature)
     served = archive.add_endpoint("serve", lambda *arrays: named_results(layers[0], signature, arrays), specs)
     return archive, served.get_concrete_function()
-
-
-@contextlib.contextmanager
-def _forms_of_litert() -> Iterator[None]:
-    with loops_over_tensors(), slices_of_nothing():
-        yield
 
 
 @contextlib.contextmanager

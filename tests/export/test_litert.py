@@ -128,11 +128,33 @@ def test_a_converter_that_ends_its_process_is_a_refusal(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_dynamic_causal_mask_is_refused_with_the_way_around(tmp_path: Path) -> None:
-    attention = layers.MultiHeadAttention(2, 4, name="attention")
+def test_a_causal_mask_of_any_length_arrives(tmp_path: Path) -> None:
     x = keras.Input((None, 4), name="x")
-    with pytest.raises(ExportError, match=r"layer 'attention'.*explicit mask of three dimensions"):
-        export_litert(keras.Model(x, attention(x, x, use_causal_mask=True)), tmp_path / "model.tflite")
+    y = layers.MultiHeadAttention(2, 4, name="y")(x, x, use_causal_mask=True)
+    model = keras.Model(x, y)
+    artifact = export_litert(model, tmp_path / "model.tflite")
+    for batch, length in SHAPES:
+        array = np.random.default_rng(length).normal(size=(batch, length, 4)).astype("float32")
+        # A hundred float32 roundings of values of order 1.
+        np.testing.assert_allclose(_run(artifact.path, {"x": array})["y"], model(array), rtol=1e-5, atol=5e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Layer InputLayer does not have a `quantize` method")
+def test_layers_quantized_to_int8_arrive_with_weights_of_int8(tmp_path: Path) -> None:
+    keras.utils.set_random_seed(0)
+    x = keras.Input((None, 64), name="x")
+    y = layers.EinsumDense("abc,cd->abd", (None, 64), bias_axes="d")(layers.Dense(512, activation="relu")(x))
+    model = keras.Model(x, {"y": y})
+    model.quantize("int8")
+    artifact = export_litert(model, tmp_path / "model.tflite")
+    assert artifact.nbytes < 64 * 512 * 2 + 2**15
+    assert len(artifact.notes) == 1
+    assert "int8" in artifact.notes[0]
+    array = np.random.default_rng(0).normal(size=(3, 5, 64)).astype("float32")
+    truth = np.asarray(model(array)["y"])
+    # A rounding moves some of what is quantized to the next of 255 integers.
+    np.testing.assert_allclose(_run(artifact.path, {"x": array})["y"], truth, rtol=0, atol=abs(truth).max() / 100)
 
 
 def _recurrences(x: Any) -> list[Any]:

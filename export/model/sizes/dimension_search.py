@@ -24,6 +24,9 @@ _LIKELY = (24, 67, 96, 224, 256, 6, 4, 2, 512, 1024, 384, 299, 320, 336, 448, 64
 _OTHERS = (16000, *range(3, 200), 225, 240, 288, 300, 331, 392, 400, 480, 518, 576, 577, 600, 768, 2048)
 _BATCH = 5  # no length that is asked for: else the two would be taken to agree
 _MOST_TOGETHER = 3  # axes besides the first of which all subsets are tried
+# What the size of one axis is of all others' in a model that takes no equal ones: places in a text of each image, of
+# which a square is pooled to as many.
+_MULTIPLES = tuple(dict.fromkeys((*range(2, 17), *(side**2 for side in range(5, 33)))))
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,22 @@ class _Search:
         for example in examples:
             if self._takes(list(example)):
                 return self._at(example)
+        for found in self._multiples(dict.fromkeys(batches, _BATCH), others, fixed):
+            if self._takes(self._static(found)):
+                return found
         raise UnknownSizesError
+
+    def _multiples(
+        self, batches: dict[Axis, int], others: list[Axis], fixed: dict[Axis, int]
+    ) -> Iterator[dict[Axis, int]]:
+        """Yields sizes of which one is a multiple of all others, once such are taken; before, of one of 1 alone."""
+        equal = batches | dict.fromkeys(others, _LIKELY[0]) | fixed
+        free = [axis for axis in others if axis not in fixed]
+        for axis, multiple in itertools.product(free if len(others) > 1 else (), _MULTIPLES):
+            found = equal | {axis: multiple * _LIKELY[0]}
+            if self._takes(self._static(found)):
+                yield from (equal | {axis: multiple, one: 1} for one in free if one != axis)
+                yield found
 
     def _at(self, static: Sequence[StaticShape]) -> dict[Axis, int]:
         axes = itertools.chain(self._batches, self._others, *self._named.values())
@@ -208,14 +226,17 @@ class _Search:
         return self._takes(changed) and self._runs(changed)
 
     def _parted(self, axes: Sequence[Axis]) -> Iterator[list[Axis]]:
-        """Yields the smallest sets of axes that may change together while the others stay."""
-        left = list(axes)
+        """Yields the smallest sets of axes that may change together while the others stay: they have one size."""
+        for size in dict.fromkeys(self._base[axis] for axis in axes):
+            yield from self._parted_at(size, [axis for axis in axes if self._base[axis] == size])
+
+    def _parted_at(self, known: int, left: list[Axis]) -> Iterator[list[Axis]]:
+        other = known
         if len(left) > 1:
-            known = self._base[axes[0]]
             if known == 1:  # which is broadcast to any other size: it tells nothing
                 yield left
                 return
-            other = known + find_step(functools.partial(self._takes_size, axes), known)
+            other += find_step(functools.partial(self._takes_size, left), known)
         while left:
             first, *others = left
             counts = range(min(len(others), _MOST_TOGETHER))

@@ -201,7 +201,15 @@ def _called_on(oracle: SizeOracle, named: NamedShapes, examples: Sequence[Sequen
         name: own if all(size in own.sizes for size in known[name]) else replace(own, sizes=_sizes_of(known[name]))
         for name, own in named.dimensions.items()
     }
-    return replace(named, dimensions=dimensions), dict(rows[0] or {}), results
+    free = _without_fixed(NamedShapes(named.shapes, dimensions))
+    return free, {name: size for name, size in (rows[0] or {}).items() if name in free.dimensions}, results
+
+
+def _without_fixed(named: NamedShapes) -> NamedShapes:
+    """Returns the shapes with numbers for the dimensions that take no other size than the examples have."""
+    fixed = {name: own.sizes.least for name, own in named.dimensions.items() if not (own.sizes.step or own.sizes.given)}
+    shapes = [tuple(fixed.get(dim, dim) if isinstance(dim, str) else dim for dim in shape) for shape in named.shapes]
+    return NamedShapes(shapes, {name: own for name, own in named.dimensions.items() if name not in fixed})
 
 
 def _sizes_of(known: Sequence[int]) -> SizeRange:

@@ -139,6 +139,13 @@ def replaced_tensorflow_resizing(resize: Callable[..., Any]) -> contextlib.Abstr
     return replaced_functions([(tf.image, "resize", resize)])
 
 
+def replaced_tensorflow_products(product: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
+    """Gives `tf.matmul`, by which Keras multiplies on TensorFlow, another implementation, in this thread."""
+    import tensorflow as tf
+
+    return replaced_functions([(tf, "matmul", product)])
+
+
 def replaced_operations(
     core: Mapping[str, Callable[..., Any]] | None = None,
     nn: Mapping[str, Callable[..., Any]] | None = None,

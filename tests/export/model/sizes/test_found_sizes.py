@@ -230,3 +230,42 @@ def test_a_batch_that_is_taken_by_chance_is_no_batch_and_the_one_that_is_taken_i
     for remedy in ({"input_signature": eval(written[1])}, {"sizes": {"batch": (1,)}}):
         shapes = [spec.shape for spec in model_signature(model, **remedy).inputs]
         assert [shape[1] for shape in shapes] == ["length", "length_2", "length_2"]
+
+
+class Pooled(layers.Layer):
+    """Adds images, each pooled to four places, to a text at the places that are given."""
+
+    def call(self, text: Any, images: Any, places: Any) -> Any:
+        batch, count = ops.shape(images)[:2]
+        pooled = ops.reshape(images, (batch, count * 4, 2)) + ops.cast(places, "float32")[..., None]
+        return text + ops.sum(pooled, 1, keepdims=True)
+
+
+def _of_images() -> keras.Model:
+    text, images = keras.Input((None, 2), name="text"), keras.Input((None, 2, 4), name="images")
+    places = keras.Input((None,), dtype="int32", name="places")
+    inputs = {"text": text, "images": images, "places": places}
+    return keras.Model(inputs, Pooled(name="y")(text, images, places))
+
+
+def _example(length: int, count: int) -> dict[str, np.ndarray]:
+    shapes = {"text": (2, length, 2), "images": (2, count, 2, 4), "places": (2, 4 * count)}
+    return {name: np.zeros(shape, "int32" if name == "places" else "float32") for name, shape in shapes.items()}
+
+
+def test_a_size_that_is_a_multiple_of_another_is_fixed_as_it_is_printed() -> None:
+    model = _of_images()
+    with pytest.raises(UnknownSizesError) as caught:
+        model_signature(model)
+    printed = re.search(r"input_signature=(\[.*\])", str(caught.value))
+    assert printed is not None
+    signature = model_signature(model, eval(printed[1]))
+    assert [spec.shape[1] for spec in signature.inputs] == ["length", 1, 4]
+
+
+def test_a_size_that_only_the_examples_have_is_theirs() -> None:
+    one = model_signature(_of_images(), inputs=[_example(9, 1)])
+    assert [spec.shape[1] for spec in one.inputs] == ["length", 1, 4]
+    two = model_signature(_of_images(), inputs=[_example(9, 1), _example(13, 3)])
+    assert [spec.shape[1] for spec in two.inputs] == ["length", "height", "length_2"]
+    assert [str(own.sizes) for own in two.dimensions.values()] == ["any", "any", "1, 3 (given)", "4, 12 (given)"]

@@ -1,0 +1,73 @@
+"""Slices and integer products in the forms that LiteRT knows.
+
+It takes a slice up to place 0, such as `x[..., :0]`, for one up to the end, has no slice that adds two axes, and
+multiplies no int8: as floats the products are the same, and so are sums of up to a thousand.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from keras_pe.export.graph.loops_over_tensors import loops_over_tensors
+from keras_pe.export.graph.tensorflow_internals import replaced_slices
+from keras_pe.export.model.watch.keras_internals import replaced_tensorflow_products
+
+_MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+
+
+@contextlib.contextmanager
+def litert_forms() -> Iterator[None]:
+    """Lets them be traced so, in this thread, and loops over tensors."""
+    with loops_over_tensors(), replaced_slices(_slice), replaced_tensorflow_products(_product):
+        yield
+
+
+def _product(usual: Callable[..., Any], a: Any, b: Any, *args: Any, output_type: Any = None, **options: Any) -> Any:
+    import tensorflow as tf
+
+    if output_type is None:
+        return usual(a, b, *args, **options)
+    return tf.cast(usual(tf.cast(a, "float32"), tf.cast(b, "float32"), *args, **options), output_type)
+
+
+def _slice(usual: Callable[..., Any], tensor: Any, begin: Any, end: Any, strides: Any, **options: Any) -> Any:
+    import tensorflow as tf
+
+    index = _index(begin, end, strides, options)
+    if index.count(None) < 2 and not any(map(_is_of_nothing, index)):
+        return usual(tensor, begin, end, strides, **options)
+    kept = [slice(1, 1) if _is_of_nothing(part) else part for part in index if part is not None]
+    result, place = tensor[tuple(kept)], 0
+    for part in index:
+        if part is None:
+            result = tf.expand_dims(result, place)
+        if part is Ellipsis:
+            place += tensor.shape.rank - len(kept) + 1
+        elif not isinstance(part, int):
+            place += 1
+    return result
+
+
+def _index(begin: Any, end: Any, strides: Any, masks: Mapping[str, int]) -> list[Any]:
+    """Returns what stands between the brackets of a slice; nothing where it is not all known."""
+    import tensorflow as tf
+
+    places = [tf.get_static_value(each) for each in (begin, end, strides)]
+    if any(each is None for each in places):
+        return []
+    index: list[Any] = []
+    for axis, (first, last, step) in enumerate(zip(*(each.tolist() for each in places), strict=True)):
+        is_set = {name: bool(masks[f"{name}_mask"] >> axis & 1) for name in _MASKS}
+        if is_set["ellipsis"]:
+            index.append(Ellipsis)
+        elif is_set["new_axis"]:
+            index.append(None)
+        elif is_set["shrink_axis"]:
+            index.append(first)
+        else:
+            index.append(slice(None if is_set["begin"] else first, None if is_set["end"] else last, step))
+    return index
+
+
+def _is_of_nothing(part: Any) -> bool:
+    return isinstance(part, slice) and part.stop == 0 and part.step > 0
