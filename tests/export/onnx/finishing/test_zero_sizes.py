@@ -42,3 +42,17 @@ def test_a_computed_size_may_be_zero(tmp_path: Path) -> None:
         for actual, truth in zip(run([x]), call(x), strict=True):
             np.testing.assert_array_equal(actual, truth, strict=False)
             assert actual.shape == truth.shape
+
+
+@pytest.mark.slow
+def test_a_size_to_infer_is_told_where_it_is_known(tmp_path: Path) -> None:
+    def turned(x: Any) -> Any:
+        batch = ops.shape(x)[0]
+        return ops.reshape(x, (batch, 4, -1)), ops.reshape(ops.transpose(x, (0, 2, 1)), (batch, -1)), ops.median(x, 1)
+
+    run = opened(turned, [keras.InputSpec(shape=(None, 3, 4), dtype="float32")], tmp_path)
+    for batch in (0, 2):
+        x = np.random.default_rng(0).uniform(size=(batch, 3, 4)).astype("float32")
+        for actual, truth in zip(run([x]), turned(x), strict=True):
+            np.testing.assert_array_equal(actual, truth, strict=False)
+            assert actual.shape == truth.shape

@@ -8,6 +8,7 @@ from tests.export.onnx.survey import (
     control,
     creation,
     elementwise,
+    extremes,
     images,
     layers,
     networks,
@@ -26,6 +27,7 @@ OPS = {
     **networks.NN,
     **control.CONTROL,
     **images.IMAGE,
+    **extremes.EXTREMES,
 }
 _NAMED = [name for name in dir(activations) if not name.startswith("_") and callable(getattr(activations, name))]
 _OPTIONS = {"threshold": {"threshold": 0.5, "default_value": -1.0}}
