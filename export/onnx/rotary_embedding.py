@@ -8,11 +8,21 @@ from keras_pe.export.onnx.operator_calls import call_operator, differentiable
 
 def rotary_embedding(usual: Callable[..., Any], x: Any, sin: Any, cos: Any, layout: str) -> Any:
     """Returns what `turn_pairs` does; where the operator's heads or pairs are others, in the usual operators."""
+    sin, cos = (_of_rank(len(x.shape), each) for each in (sin, cos))
     if not _is_known(x, sin, cos, layout):
         return usual(x, sin, cos, layout)
     return differentiable(
         lambda *tensors: _call(layout, *tensors), lambda *tensors: usual(*tensors, layout), x, sin, cos
     )
+
+
+def _of_rank(rank: int, tensor: Any) -> Any:
+    """Returns a tensor with the leading axes of size 1 that broadcasting would give it."""
+    import tensorflow as tf
+
+    while len(tensor.shape) < rank:
+        tensor = tf.expand_dims(tensor, 0)
+    return tensor
 
 
 def _is_known(x: Any, sin: Any, cos: Any, layout: str) -> bool:

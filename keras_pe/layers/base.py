@@ -7,6 +7,7 @@ import keras
 from keras_pe.layers.call_arguments import (
     Positions,
     Shape,
+    by_name,
     check_before_conversion,
     check_inputs_dtype,
     check_inputs_shape,
@@ -45,7 +46,7 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
         return "float64" if self.compute_dtype == "float64" else "float32"
 
     def __call__(self, inputs: Any, *others: Any, **named: Any) -> Any:
-        named = {**dict(zip(self._call_arguments, others, strict=False)), **named}
+        named = by_name(self._call_arguments, others, named)
         # Keras converts what it is given before `call` sees it.
         check_before_conversion(inputs, named.get("positions"), named.get("start_index"), self.name)
         if not self.built:

@@ -1,5 +1,6 @@
 """Checks and normal forms of the arguments that the position layers share: positions, starts, lengths, one per axis."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -50,10 +51,15 @@ def count_axes(inputs_shape: Any, positions: Any) -> int:
     return len(positions) if listed else 1
 
 
-def check_inputs_dtype(dtype: Any) -> None:
-    """Raises where inputs are complex: the signal is added to real numbers, and an imaginary part would be lost."""
+def by_name(names: Sequence[str], others: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of a call by name, those given by their place with them."""
+    return {**dict(zip(names, others, strict=False)), **named}
+
+
+def check_inputs_dtype(dtype: Any, name: str = "inputs") -> None:
+    """Raises where what a layer computes with is complex: its imaginary part would be lost."""
     if keras.backend.standardize_dtype(dtype).startswith("complex"):
-        raise TypeError(f"`inputs` must be real numbers. Received: inputs.dtype={dtype}.")
+        raise TypeError(f"`{name}` must be real numbers. Received: {name}.dtype={dtype}.")
 
 
 def check_inputs_shape(inputs_shape: Shape) -> None:
@@ -70,6 +76,13 @@ def check_inputs_shape(inputs_shape: Shape) -> None:
         )
 
 
+def check_positions_dtype(name: str, dtype: Any) -> None:
+    """Raises unless positions, or times, are real numbers and no truth values."""
+    dtype = keras.backend.standardize_dtype(dtype)
+    if not dtype.startswith(("int", "uint", "float", "bfloat")):
+        raise TypeError(f"`{name}` must be integers or floats. Received: a tensor of dtype {dtype}.")
+
+
 def check_positions(positions: Any, batch: int | None, length: int | None) -> None:
     """Raises unless positions are a number tensor of shape `(length,)`, `(1, length)` or `(batch, length)`."""
     if isinstance(positions, dict):
@@ -79,9 +92,7 @@ def check_positions(positions: Any, batch: int | None, length: int | None) -> No
             "`positions` must be an array or a tensor, or a list of one per positional axis. "
             f"Received: positions={positions!r}. numpy.asarray() makes an array of a list of numbers."
         )
-    dtype = keras.backend.standardize_dtype(positions.dtype)
-    if not dtype.startswith(("int", "uint", "float", "bfloat")):
-        raise TypeError(f"`positions` must be integers or floats. Received: a tensor of dtype {dtype}.")
+    check_positions_dtype("positions", positions.dtype)
     shape = tuple(positions.shape)
     examples = shape[0] if len(shape) == 2 else 1
     if len(shape) not in (1, 2) or examples not in (None, 1, batch or examples) or _differ(shape[-1], length):

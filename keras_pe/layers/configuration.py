@@ -14,6 +14,13 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """Returns a count that a layer is configured with, or raises unless it is a whole number of at least `least`."""
+    if not is_integer(value) or value < least:
+        raise ValueError(f"`{name}` must be a whole number of at least {least}. Received: {name}={value!r}.")
+    return int(value)
+
+
 def check_start_index(value: Any) -> PerAxis:
     """Returns a configured start as an int, or a tuple of one per axis."""
     starts = value if isinstance(value, (list, tuple)) else [value]

@@ -52,22 +52,26 @@ class HeadAxes(NamedTuple):
                 f"Received: queries.shape={tuple(queries.shape)}, keys.shape={tuple(keys.shape)}."
             )
 
-    def along(self, axis: int, signal: Any, rank: int) -> Any:
-        """Returns `(length, columns)` or `(batch, length, columns)` in the rank of the inputs, columns last."""
-        place = self._places(rank)[axis if len(self.sequence) > 1 else 0]
-        missing = [each for each in range(len(signal.shape) - 2, rank - 1) if each != place]
-        return ops.expand_dims(signal, missing) if missing else signal
+    def laid_along(self, parts: list[Any], shape: tuple[Any, ...]) -> Any:
+        """Returns the columns of all axes together, as inputs of this shape take them once their channels are last.
 
-    def side_by_side(self, parts: list[Any], shape: tuple[Any, ...]) -> Any:
-        """Returns the columns of several axes together, for inputs of this shape."""
+        Args:
+            parts: Of each axis `(length, columns)` or `(batch, length, columns)`.
+            shape: Of the inputs.
+        """
+        rank, places = len(shape), self._places(len(shape))
+        if len(parts) == 1 and len(parts[0].shape) == 2:  # the axes before that of the positions need not be there
+            return _with_axes(parts[0], range(1, rank - 1 - places[0]))
+        placed = [
+            _with_axes(each, [axis for axis in range(len(each.shape) - 2, rank - 1) if axis != place])
+            for each, place in zip(parts, places if len(places) > 1 else places * len(parts), strict=True)
+        ]
         if len(parts) == 1:
-            return parts[0]
-        features = self.feature % len(shape)
-        sizes = [size for axis, size in enumerate(shape) if axis != features]
-        places = self._places(len(shape))
+            return placed[0]
+        sizes = [size for axis, size in enumerate(shape) if axis != self.feature % rank]
         whole = [size if axis in places else 1 for axis, size in enumerate(sizes)]
-        whole[0] = 1 if all(each.shape[0] == 1 for each in parts) else sizes[0]
-        return ops.concatenate([ops.broadcast_to(each, (*whole, each.shape[-1])) for each in parts], axis=-1)
+        whole[0] = 1 if all(each.shape[0] == 1 for each in placed) else sizes[0]
+        return ops.concatenate([ops.broadcast_to(each, (*whole, each.shape[-1])) for each in placed], axis=-1)
 
     def channels_last(self, x: Any) -> Any:
         """Returns inputs with their channels last."""
@@ -88,3 +92,8 @@ class HeadAxes(NamedTuple):
     def _places(self, rank: int) -> list[int]:
         """Returns where the axes of positions are once the channels are the last."""
         return [each % rank - (each % rank > self.feature % rank) for each in self.sequence]
+
+
+def _with_axes(signal: Any, axes: Sequence[int]) -> Any:
+    """Returns a signal with axes of size 1 where it lacks them."""
+    return ops.expand_dims(signal, tuple(axes)) if axes else signal

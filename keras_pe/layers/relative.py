@@ -7,12 +7,14 @@ from keras import ops
 
 from keras_pe.layers.call_arguments import (
     Shape,
+    by_name,
     check_before_conversion,
     check_positions,
     check_start,
     read_variables,
     resolve_positions,
 )
+from keras_pe.layers.configuration import check_count
 from keras_pe.rotations.concrete import count_up
 
 
@@ -22,11 +24,11 @@ class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
     A subclass gives the bias of distances (`_bias`).
     """
 
+    _call_arguments = ("keys", "positions", "start_index", "key_positions")
+
     def __init__(self, *, num_heads: int, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        if isinstance(num_heads, bool) or not isinstance(num_heads, int) or num_heads < 1:
-            raise ValueError(f"`num_heads` must be a whole number of at least 1. Received: {num_heads=}.")
-        self.num_heads = num_heads
+        self.num_heads = check_count("num_heads", num_heads)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_heads": self.num_heads}
@@ -35,11 +37,12 @@ class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
         """Returns the bias of `(batch or 1, queries, keys)` distances, a key's position minus the query's."""
         raise NotImplementedError
 
-    def __call__(self, queries: Any, keys: Any = None, **named: Any) -> Any:
+    def __call__(self, queries: Any, *others: Any, **named: Any) -> Any:
+        named = by_name(self._call_arguments, others, named)
         check_before_conversion(queries, named.get("positions"), named.get("start_index"), self.name)
         check_before_conversion(queries, named.get("key_positions"), None, self.name)
-        given = {"keys": keys, **named}
-        return super().__call__(queries, **{name: value for name, value in given.items() if value is not None})
+        given = {name: value for name, value in named.items() if value is not None}
+        return super().__call__(queries, *others[len(self._call_arguments) :], **given)
 
     def call(
         self, queries: Any, keys: Any = None, positions: Any = None, start_index: Any = None, key_positions: Any = None
@@ -58,15 +61,27 @@ class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
         self, queries: Any, keys: Any = None, positions: Any = None, start_index: Any = None, key_positions: Any = None
     ) -> Any:
         """Returns shape and dtype of the bias."""
-        keys = queries if keys is None else keys
-        self._check_call(queries, keys, positions, start_index, key_positions)
-        of_examples = [each for each in (positions, start_index, key_positions) if len(getattr(each, "shape", ())) > 0]
-        batch = queries.shape[0] if self._is_of_examples(of_examples) else 1
-        return keras.KerasTensor((batch, self.num_heads, queries.shape[1], keys.shape[1]), self.compute_dtype)
+        self._check_call(queries, queries if keys is None else keys, positions, start_index, key_positions)
+        others = (getattr(each, "shape", None) for each in (keys, positions, start_index, key_positions))
+        return keras.KerasTensor(self.compute_output_shape(queries.shape, *others), self.compute_dtype)
 
-    def _is_of_examples(self, given: list[Any]) -> bool:
-        """Whether the bias differs from example to example, by what was given of their positions."""
-        return bool(given)
+    def compute_output_shape(
+        self,
+        queries_shape: Shape,
+        keys_shape: Shape | None = None,
+        positions_shape: Shape | None = None,
+        start_index_shape: Shape | None = None,
+        key_positions_shape: Shape | None = None,
+    ) -> Shape:
+        """Returns the shape of the bias."""
+        columns = [start_index_shape or (), *((each or ())[:-1] for each in (positions_shape, key_positions_shape))]
+        batches = [size for column in columns for size in column if size != 1]
+        batch = self._batch(queries_shape, batches[0] if batches else 1)
+        return batch, self.num_heads, queries_shape[1], (keys_shape or queries_shape)[1]
+
+    def _batch(self, queries_shape: Shape, positions_batch: int | None) -> int | None:
+        """Returns for how many examples there is a bias, by the queries and by how many have positions of their own."""
+        return positions_batch
 
     def _positions(self, values: Any, start: Any, length: Any) -> Any:
         resolved = resolve_positions(values, start, length, subtracted=True)

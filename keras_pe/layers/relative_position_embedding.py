@@ -5,7 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_pe.layers.call_arguments import Shape
+from keras_pe.layers.call_arguments import Shape, check_inputs_dtype
+from keras_pe.layers.configuration import check_count
 from keras_pe.layers.relative import RelativeLayer
 from keras_pe.rotations.lookup import take_from_each
 
@@ -53,9 +54,8 @@ class RelativePositionEmbedding(RelativeLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_heads=num_heads, **kwargs)
-        if isinstance(max_distance, bool) or not isinstance(max_distance, int) or max_distance < 1:
-            raise ValueError(f"`max_distance` must be a whole number of at least 1. Received: {max_distance=}.")
-        self.max_distance, self.share_heads, self.scale = max_distance, share_heads, scale
+        self.max_distance = check_count("max_distance", max_distance)
+        self.share_heads, self.scale = share_heads, scale
         self.initializer = keras.initializers.get(initializer)
 
     def get_config(self) -> dict[str, Any]:
@@ -75,12 +75,17 @@ class RelativePositionEmbedding(RelativeLayer):
                 f"Received: queries.shape={tuple(queries_shape)}."
             )
         self._channels = int(queries_shape[3])
+        self.input_spec = keras.layers.InputSpec(ndim=4, axes={2: self.num_heads, 3: self._channels})
         rows = (2 * self.max_distance + 1, self._channels)
         shape = rows if self.share_heads else (self.num_heads, *rows)
         self._table = self.add_weight(name="embeddings", shape=shape, initializer=self.initializer)
 
-    def _is_of_examples(self, given: list[Any]) -> bool:
-        return True
+    def _batch(self, queries_shape: Shape, positions_batch: int | None) -> int | None:
+        return queries_shape[0]
+
+    def _check_call(self, queries: Any, *others: Any) -> None:
+        super()._check_call(queries, *others)
+        check_inputs_dtype(queries.dtype, "queries")
 
     def _bias(self, distances: Any, queries: Any) -> Any:
         dtype = "float64" if self.compute_dtype == "float64" else "float32"

@@ -9,16 +9,15 @@ from keras import ops
 
 from keras_pe.layers.axis_encoding import reach
 from keras_pe.layers.base import PositionLayer
-from keras_pe.layers.call_arguments import Shape, per_axis
-from keras_pe.layers.configuration import is_integer, plain
+from keras_pe.layers.call_arguments import Shape, check_inputs_dtype, per_axis
+from keras_pe.layers.configuration import check_count, plain
 from keras_pe.layers.head_axes import HeadAxes
-from keras_pe.layers.rotary_signal import Growth, RotarySignal, pairs_of_sections
+from keras_pe.layers.rotary_signal import Growth, Rates, RotarySignal, pairs_of_sections
 from keras_pe.rotations.concrete import outside_of_traces
-from keras_pe.rotations.digits import split
 from keras_pe.rotations.pairs import turn_pairs
 from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.rope_parameters import rope_arguments
-from keras_pe.signal.rope_scalings import RopeScaling, check_parameters, rope_timescales
+from keras_pe.signal.rope_scalings import check_parameters
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")
@@ -100,20 +99,21 @@ class RotaryPositionEncoding(PositionLayer):
         super().__init__(max_length=max_length, **kwargs)
         self.base = float(base)
         self.layout = layout
-        self.rotary_dim = rotary_dim if rotary_dim is None else _check_count("rotary_dim", rotary_dim, 2)
-        self.sections = None if sections is None else tuple(_check_count("sections", each) for each in sections)
+        self.rotary_dim = rotary_dim if rotary_dim is None else check_count("rotary_dim", rotary_dim, 2)
+        self.sections = None if sections is None else tuple(check_count("sections", each) for each in sections)
         self.shared_rates = bool(shared_rates)
         self.interleave_sections = bool(interleave_sections)
         self._head = HeadAxes.checked(sequence_axis, feature_axis)
         self.sequence_axis, self.feature_axis = self._head
         # Behind a namespace: TensorFlow wraps the containers of a layer, and refuses to save keys that are no strings.
-        self._held = SimpleNamespace(scaling=None if scaling is None else dict(scaling), signals={})
+        rates = Rates(self.base, None if scaling is None else dict(scaling))
+        self._held = SimpleNamespace(rates=rates, signals={})
         if self.sections and len(self.sequence_axis) not in (1, len(self.sections)):
             raise ValueError(
                 f"`sections` must be one for each axis of `sequence_axis`. Received: {sections=}, {sequence_axis=}."
             )
         if scaling is not None:
-            check_parameters(**{**scaling, **self._alternatives()[0]})
+            check_parameters(**{**scaling, **rates.alternatives()[0]})
 
     @classmethod
     def from_rope_parameters(
@@ -141,7 +141,7 @@ class RotaryPositionEncoding(PositionLayer):
     @property
     def scaling(self) -> dict[str, Any] | None:
         """The scaling that the layer was made with."""
-        scaling: dict[str, Any] | None = self._held.scaling
+        scaling: dict[str, Any] | None = self._held.rates.scaling
         return None if scaling is None else dict(scaling)
 
     def get_config(self) -> dict[str, Any]:
@@ -173,31 +173,33 @@ class RotaryPositionEncoding(PositionLayer):
         self._signal(self._axes)
 
     def call(self, queries: Any, keys: Any = None, positions: Any = None, start_index: Any = None) -> Any:
-        if keys is not None:
-            self._head.check_keys(queries, keys)
-        given = self._positions_of_axes(queries, ops.shape(queries), positions, start_index)
+        self._check_heads(queries, keys)
+        shape = ops.shape(queries)
+        given = self._positions_of_axes(queries, shape, positions, start_index)
         signal, growth = self._signal(len(given))
-        rank = len(queries.shape)
-        parts = [self._head.along(axis, signal.at(axis, *each), rank) for axis, each in enumerate(given)]
-        turns = [self._in_order(half, signal, queries) for half in zip(*map(split, parts), strict=True)]
-        if growth is None:
-            return self._turned(queries, keys, turns, turns)
-        factors = self._head.along(0, growth.factors(*given[0]), rank)
-        return self._turned(queries, keys, [each * factors for each in turns], [each / factors for each in turns])
+        turns = signal.at(given, self._head, shape)
+        of_queries, of_keys = (turns, turns) if growth is None else growth.apart(turns, given[0], self._head, shape)
+        turned = self._turned(queries, *of_queries)
+        return turned if keys is None else (turned, self._turned(keys, *of_keys))
 
     def compute_output_spec(
         self, queries: Any, keys: Any = None, positions: Any = None, start_index: Any = None
     ) -> Any:
         """Returns shapes and dtypes of the outputs; what is known of the arguments is checked as in a call."""
-        self._head.check(queries.shape)
-        if keys is not None:
-            self._head.check_keys(queries, keys)
+        self._check_heads(queries, keys)
         self._check_call(queries, positions, start_index)
         rotated = tuple(keras.KerasTensor(x.shape, self.compute_dtype) for x in (queries, keys) if x is not None)
         return rotated[0] if keys is None else rotated
 
     def compute_output_shape(self, queries_shape: Shape, keys_shape: Shape | None = None) -> Any:
         return queries_shape if keys_shape is None else (queries_shape, keys_shape)
+
+    def _check_heads(self, queries: Any, keys: Any) -> None:
+        self._head.check(queries.shape)
+        check_inputs_dtype(queries.dtype, "queries")
+        if keys is not None:
+            self._head.check_keys(queries, keys)
+            check_inputs_dtype(keys.dtype, "keys")
 
     def _axes_of(self, inputs_shape: Any, positions: Any) -> int:
         if self.sections:
@@ -211,18 +213,6 @@ class RotaryPositionEncoding(PositionLayer):
 
     def _reach_of_axes(self, axes: int) -> list[tuple[int, int]]:
         return [reach(0, bound) for bound in per_axis(self.max_length, axes, "max_length")]
-
-    def _scaling_of(self, channels: int, **parameters: Any) -> RopeScaling:
-        kind = {"rope_type": "default", **(self._held.scaling or {}), **parameters}
-        return rope_timescales(channels=channels, rope_theta=self.base, **kind)
-
-    def _alternatives(self) -> list[dict[str, Any]]:
-        """Returns the parameters to add to the scaling: two sets where a call decides by its positions."""
-        scaling = self._held.scaling or {}
-        if scaling.get("rope_type") != "longrope" or "length" in scaling:
-            return [{}]
-        original = scaling.get("original_max_position_embeddings", 1)
-        return [{"length": original}, {"length": original + 1}]
 
     def _signal(self, axes: int) -> tuple[RotarySignal, Growth | None]:
         """Returns what makes sines and cosines, made when a call first has so many axes, and the growth of queries."""
@@ -239,41 +229,23 @@ class RotaryPositionEncoding(PositionLayer):
             raise ValueError(
                 f"`sections` must be as many pairs as are rotated, {self._rotated // 2}. Received: {list(sections)}."
             )
-        alternatives = self._alternatives()
+        rates: Rates = self._held.rates
         signal = RotarySignal(
+            rates,
             pairs_of_sections(sections, interleaved=self.interleave_sections),
-            self._scaling_of,
-            alternatives,
             shared_rates=self.shared_rates,
             bounds=per_axis(self.max_length, axes, "max_length"),
             dtype=dtype,
-            longest_short=alternatives[0].get("length"),
         )
-        logarithms = self._scaling_of(self._rotated, **alternatives[0]).growth
+        logarithms = rates.of(self._rotated, **rates.alternatives()[0]).growth
         if logarithms is None:
             return signal, None
         if axes > 1:
             raise ValueError(f"'xpos' must have one axis of positions. Received: {axes} axes.")
         return signal, Growth(logarithms, self.max_length, self.compute_dtype, dtype)
 
-    def _in_order(self, parts: tuple[Any, ...], signal: RotarySignal, queries: Any) -> Any:
-        """Returns the sines of all axes, or the cosines, as the pairs stand, with the scaling's factor."""
-        joined = self._head.side_by_side(list(parts), ops.shape(queries))
-        joined = joined if signal.order is None else ops.take(joined, signal.order, axis=-1)
-        return joined if signal.factor == 1.0 else joined * signal.factor
-
-    def _turned(self, queries: Any, keys: Any, of_queries: list[Any], of_keys: list[Any]) -> Any:
-        """Returns queries, or both, turned by sines and cosines."""
-        turned = self._rotate(queries, *of_queries)
-        return turned if keys is None else (turned, self._rotate(keys, *of_keys))
-
-    def _rotate(self, inputs: Any, sin: Any, cos: Any) -> Any:
+    def _turned(self, inputs: Any, sin: Any, cos: Any) -> Any:
+        """Returns queries, or keys, turned by sines and cosines."""
         x = self._head.channels_last(ops.cast(inputs, self._signal_dtype))
         out = self._head.channels_back(turn_pairs(x, sin, cos, self.layout))
         return ops.cast(out, self.compute_dtype)
-
-
-def _check_count(name: str, value: Any, least: int = 1) -> int:
-    if not is_integer(value) or value < least:
-        raise ValueError(f"`{name}` must be a whole number of at least {least}. Received: {name}={value!r}.")
-    return int(value)

@@ -1,7 +1,7 @@
 """The sines and cosines that a rotary layer turns by: each section's own, under the scaling that a text asks for."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -9,14 +9,16 @@ from keras import ops
 
 from keras_pe.layers.axis_encoding import Axis, axis_encoding
 from keras_pe.layers.call_arguments import Positions
+from keras_pe.layers.head_axes import HeadAxes
+from keras_pe.rotations.digits import Rotation
 from keras_pe.rotations.lookup import RowsOfPositions
-from keras_pe.signal.rope_scalings import RopeScaling
+from keras_pe.signal.rope_scalings import RopeScaling, rope_timescales
 from keras_pe.signal.timescales import Float64Array
 
 _LARGEST = {"float16": 10.0, "bfloat16": 80.0, "float32": 80.0, "float64": 80.0}  # logarithms: range, and room for sums
 
-ScalingOf = Callable[..., RopeScaling]
-"""Returns the scaling of so many channels, further parameters by name."""
+OfAxis = tuple[Any, Positions | None]
+"""The length and the positions of an axis."""
 
 
 def pairs_of_sections(sections: Sequence[int], *, interleaved: bool) -> list[npt.NDArray[np.intp]]:
@@ -39,52 +41,99 @@ def pairs_of_sections(sections: Sequence[int], *, interleaved: bool) -> list[npt
     return found
 
 
+class Rates(NamedTuple):
+    """How fast pairs turn: a base, and how it is stretched to longer texts, as `RotaryPositionEncoding` is told."""
+
+    base: float
+    scaling: dict[str, Any] | None
+
+    def of(self, channels: int, **parameters: Any) -> RopeScaling:
+        """Returns the scaling of so many channels, with further parameters."""
+        kind = {"rope_type": "default", **(self.scaling or {}), **parameters}
+        return rope_timescales(channels=channels, rope_theta=self.base, **kind)
+
+    def alternatives(self) -> list[dict[str, Any]]:
+        """Returns the parameters to add: of short texts and of long ones where a call decides by its positions."""
+        scaling = self.scaling or {}
+        if scaling.get("rope_type") != "longrope" or "length" in scaling:
+            return [{}]
+        original = scaling.get("original_max_position_embeddings", 1)
+        return [{"length": original}, {"length": original + 1}]
+
+    def of_pairs(self, pairs: Sequence[npt.NDArray[np.intp]], *, shared: bool) -> list[list[Float64Array]]:
+        """Returns the timescales of the pairs of each axis, those of each alternative.
+
+        Args:
+            pairs: Of each axis.
+            shared: Whether the axes share one sequence of rates.
+        """
+        whole = 2 * sum(map(len, pairs))
+        return [
+            [
+                self.of(whole, **each).timescales[some] if shared else self.of(2 * len(some), **each).timescales
+                for each in self.alternatives()
+            ]
+            for some in pairs
+        ]
+
+
 class RotarySignal:
     """Sines and cosines for the positions of each axis, under one scaling or under that which the positions ask for."""
 
     def __init__(
         self,
+        rates: Rates,
         pairs: Sequence[npt.NDArray[np.intp]],
-        scaling_of: ScalingOf,
-        alternatives: Sequence[dict[str, Any]],
         *,
         shared_rates: bool,
         bounds: Sequence[int | None],
         dtype: str,
-        longest_short: int | None,
     ) -> None:
         """Makes the encodings.
 
         Args:
+            rates: Of all pairs.
             pairs: Those of each axis.
-            scaling_of: See above.
-            alternatives: Its parameters: of short texts, and of long ones where a call decides by its positions.
             shared_rates: Whether the axes share one sequence of rates.
             bounds: The length of each axis, or None.
             dtype: Of the sines and cosines.
-            longest_short: How many positions a short text has, where there are two alternatives.
         """
-        channels = 2 * sum(map(len, pairs))
         self._encodings = [
-            [axis_encoding(Axis(tuple(scales.tolist()), 2 * len(scales), "concatenated", 0, bound, dtype))
-             for scales in of_each]
-            for of_each, bound in zip(
-                zip(*(_timescales(pairs, scaling_of, each, shared_rates) for each in alternatives), strict=True),
-                bounds,
-                strict=True,
-            )
-        ]  # fmt: skip
-        self.factor = scaling_of(channels, **alternatives[0]).attention_factor
+            [
+                axis_encoding(Axis(tuple(scales.tolist()), 2 * len(scales), "concatenated", 0, bound, dtype))
+                for scales in of_each
+            ]
+            for of_each, bound in zip(rates.of_pairs(pairs, shared=shared_rates), bounds, strict=True)
+        ]
+        first = rates.alternatives()[0]
+        self._factor = rates.of(2 * sum(map(len, pairs)), **first).attention_factor
         order = np.argsort(np.concatenate(pairs))
-        self.order = None if np.array_equal(order, np.arange(len(order))) else order.astype("int32")
-        self._longest_short = longest_short
+        self._order = None if np.array_equal(order, np.arange(len(order))) else order.astype("int32")
+        self._longest_short = first.get("length")
 
-    def at(self, axis: int, length: Any, positions: Positions | None) -> Any:
-        """Returns the sines, then the cosines of an axis, `(length, columns)` or `(batch, length, columns)`."""
-        signals = [each.signal(length, positions) for each in self._encodings[axis]]
-        if len(signals) == 1:
-            return signals[0]
-        return ops.where(_last(length, positions) >= self._longest_short, signals[1], signals[0])
+    def at(self, given: Sequence[OfAxis], head: HeadAxes, shape: tuple[Any, ...]) -> list[Any]:
+        """Returns the sines and the cosines of all pairs, as queries of this shape take them.
+
+        Args:
+            given: Length and positions of each axis.
+            head: The axes of the queries.
+            shape: Of the queries.
+        """
+        rotations = (self._of_axis(axis, *each) for axis, each in enumerate(given))
+        return [self._in_order(head.laid_along(list(parts), shape)) for parts in zip(*rotations, strict=True)]
+
+    def _of_axis(self, axis: int, length: Any, positions: Positions | None) -> Rotation:
+        short, *long = (each.rotations(length, positions) for each in self._encodings[axis])
+        if not long:
+            return short
+        is_long = _last(length, positions) >= self._longest_short
+        sin, cos = (ops.where(is_long, *each) for each in zip(*long, short, strict=True))
+        return sin, cos
+
+    def _in_order(self, columns: Any) -> Any:
+        """Returns the sines, or the cosines, as the pairs stand, with the scaling's factor."""
+        columns = columns if self._order is None else ops.take(columns, self._order, axis=-1)
+        return columns if self._factor == 1.0 else columns * self._factor
 
 
 class Growth(RowsOfPositions):
@@ -104,22 +153,18 @@ class Growth(RowsOfPositions):
         offsets = np.arange(max_length) - max_length // 2
         super().__init__(np.exp(np.multiply.outer(offsets, logarithms)).astype(dtype))
 
-    def factors(self, length: Any, positions: Positions | None) -> Any:
+    def apart(self, turns: list[Any], given: OfAxis, head: HeadAxes, shape: tuple[Any, ...]) -> list[list[Any]]:
+        """Returns the sines and cosines of queries, and those of keys; the arguments are those of `RotarySignal.at`."""
+        factors = head.laid_along([self._factors(*given)], shape)
+        return [[each * factors for each in turns], [each / factors for each in turns]]
+
+    def _factors(self, length: Any, positions: Positions | None) -> Any:
         """Returns the factor of each pair, `(length, pairs)` or `(batch, length, pairs)`."""
         if positions is None or positions.whole is None:
             return self.range(length, None if positions is None else positions.start)
         if positions.fraction is not None:
             raise TypeError("Positions must be integers for 'xpos'. Received: floats.")
         return self.at(positions.whole)
-
-
-def _timescales(
-    pairs: Sequence[npt.NDArray[np.intp]], scaling_of: ScalingOf, parameters: dict[str, Any], shared_rates: bool
-) -> list[Float64Array]:
-    if shared_rates:
-        whole = scaling_of(2 * sum(map(len, pairs)), **parameters).timescales
-        return [whole[each] for each in pairs]
-    return [scaling_of(2 * len(each), **parameters).timescales for each in pairs]
 
 
 def _last(length: Any, positions: Positions | None) -> Any:

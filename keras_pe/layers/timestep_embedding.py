@@ -10,11 +10,12 @@ from keras_pe.layers.axis_encoding import Axis, AxisEncoding, axis_encoding
 from keras_pe.layers.call_arguments import (
     Shape,
     check_before_conversion,
+    check_positions_dtype,
     read_variables,
     resolve_positions,
     split_on_host,
 )
-from keras_pe.layers.configuration import is_integer
+from keras_pe.layers.configuration import check_count
 from keras_pe.layers.reach import check_values_reach
 from keras_pe.rotations.concrete import outside_of_traces
 from keras_pe.signal.layouts import Layout
@@ -38,7 +39,7 @@ class TimestepEmbedding(keras.layers.Layer):  # type: ignore[misc]
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        timesteps: Integers or floats of any shape, `(batch,)` in most models.
+        timesteps: Integers or floats of any shape, `(batch,)` in most models; a number, or a list of them, too.
 
     Returns:
         `(*timesteps.shape, num_channels)`, within 2.5e-7 of the exact numbers, cast to the compute dtype last.
@@ -62,14 +63,12 @@ class TimestepEmbedding(keras.layers.Layer):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
-        if not is_integer(num_channels) or num_channels < 2:
-            raise ValueError(f"`num_channels` must be a whole number of at least 2. Received: {num_channels=}.")
+        self.num_channels = check_count("num_channels", num_channels, least=2)
         if downscale_freq_shift >= num_channels // 2:
             raise ValueError(
                 f"`downscale_freq_shift` must be less than the {num_channels // 2} timescales of {num_channels} "
                 f"channels. Received: {downscale_freq_shift=}."
             )
-        self.num_channels = int(num_channels)
         self.flip_sin_to_cos = bool(flip_sin_to_cos)
         self.downscale_freq_shift = float(downscale_freq_shift)
         self.scale = float(check_number("scale", scale))
@@ -82,20 +81,23 @@ class TimestepEmbedding(keras.layers.Layer):  # type: ignore[misc]
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
     def __call__(self, timesteps: Any, **kwargs: Any) -> Any:
-        # Keras converts what it is given before `call` sees it.
+        # Keras takes no number for a tensor, and converts what it is given before `call` sees it.
+        timesteps = np.asarray(timesteps) if isinstance(timesteps, (int, float, list, tuple)) else timesteps
         check_before_conversion(timesteps, timesteps, None, self.name)
         return super().__call__(split_on_host(timesteps), **kwargs)
 
     def call(self, timesteps: Any) -> Any:
         timesteps = read_variables(timesteps)
+        check_positions_dtype("timesteps", _first(timesteps).dtype)
         check_values_reach(timesteps, None, *self._axis.reach, self.name)
         signal = self._held.encoding.signal(None, resolve_positions(timesteps, None, None))
         return keras.ops.cast(signal, self.compute_dtype)
 
     def compute_output_spec(self, timesteps: Any) -> Any:
         """Returns shape and dtype of the embedding."""
-        timesteps = timesteps["whole"] if isinstance(timesteps, dict) else timesteps
-        return keras.KerasTensor((*timesteps.shape, self.num_channels), self.compute_dtype)
+        first = _first(timesteps)
+        check_positions_dtype("timesteps", first.dtype)
+        return keras.KerasTensor((*first.shape, self.num_channels), self.compute_dtype)
 
     def compute_output_shape(self, timesteps_shape: Shape) -> Shape:
         return (*timesteps_shape, self.num_channels)
@@ -112,3 +114,8 @@ class TimestepEmbedding(keras.layers.Layer):  # type: ignore[misc]
     @outside_of_traces
     def _make_encoding(self) -> AxisEncoding:
         return axis_encoding(self._axis)
+
+
+def _first(timesteps: Any) -> Any:
+    """Returns times, or the first part of those that were split before Keras converts them."""
+    return timesteps["whole"] if isinstance(timesteps, dict) else timesteps

@@ -10,16 +10,17 @@ Which way a range is computed depends on what is certain when the layer is calle
 
     length        start            backend                  way
     up to 512     none             every                    rows of the table of units
-    up to 512     any              every                    `at`, position by position
-    more          none, or seen    TensorFlow, PyTorch,     rows kept from call to call, up to MOST_ROWS
+    any           none, or seen    TensorFlow, PyTorch,     rows kept from call to call, up to MOST_ROWS
                                    called eagerly
+    up to 512     any, else        every                    `at`, position by position
     more          none, or seen    every, else              whole blocks, their rotations constants of the graph
     more          not seen         every                    whole blocks, their rotations looked up
     not known     any              TensorFlow               one of the ways above, by a condition in the graph
     not known     any              JAX, PyTorch             `at`, position by position
 
 `at` composes, but where all positions are of the first block, and that can be seen or be a condition in a graph of
-TensorFlow, it takes rows of the table of units.
+TensorFlow, it takes rows of the table of units. `rotations` has no such condition, and none on a length that is not
+known: what it is for, to turn the heads of queries, is more work than a condition spares.
 """
 
 from types import ModuleType
@@ -61,33 +62,44 @@ class ComposedEncoding:
             return ops.reshape(signal, (length, self._channels))  # XLA only knows the shape that both have if told
         if known is None:
             return self.at(count_up(length) if start is None else start + count_up(length))
-        if known <= UNITS:
-            return self._short(known, start)
         first = visible(0 if start is None else start)
+        if known <= UNITS and (start is None or first is None or not is_eager()):
+            return self._short(known, start)
         return self._long(known, start) if first is None else self._known_range(int(first), known)
 
     def at(self, positions: Any) -> Any:
         """Returns the signal at integer positions: `(*positions.shape, channels)`."""
-        reached = ops.clip(positions, self._low, self._high - 1)
-        blocks, units = divide(reached + self._blocks.of_position_zero * UNITS, UNITS)
-        blocks = ops.where(ops.equal(positions, reached), blocks, self._blocks.invalid)
+        blocks, units = self._digits(positions)
         of_one = all(size == 1 for size in positions.shape)
-
-        def composed() -> Any:
-            # The table is split, not the rows taken of it, which are most often more. Here, not before the condition:
-            # what an export finds outside of it, it stores beside the table.
-            shape = self._units.shape[0], self._units.shape[1] // 2
-            halves = (ops.slice(self._units.tensor(), (0, column), shape) for column in (0, shape[1]))
-            unit_sin, unit_cos = (take(half, units) for half in halves)
-            rotation = compose(self._blocks.at(blocks, may_skip=not of_one), (unit_sin, unit_cos))
-            return assemble(*rotation, self._channels, self._layout, xp=ops)
-
         return choose(
             ops.all(blocks == self._blocks.of_position_zero),
             lambda: self._laid_out(take(self._units.tensor(), units)),
-            composed,
+            lambda: assemble(*self._composed(blocks, units, not of_one), self._channels, self._layout, xp=ops),
             of_one=of_one,
         )
+
+    def rotations(self, length: Any, start: Any, positions: Any) -> Rotation:
+        """Returns sines and cosines at positions, or where there are none at `start` and on; no graph decides."""
+        if positions is None:
+            known = known_length(length)
+            if known is not None and (known > UNITS or visible(start) is not None):
+                return split(self.range(length, start))
+            positions = start + count_up(length)
+        return self._composed(*self._digits(positions), may_skip=False)
+
+    def _digits(self, positions: Any) -> tuple[Any, Any]:
+        """Returns the block of each position, that which is invalid if it is out of reach, and the unit in it."""
+        reached = ops.clip(positions, self._low, self._high - 1)
+        blocks, units = divide(reached + self._blocks.of_position_zero * UNITS, UNITS)
+        return ops.where(ops.equal(positions, reached), blocks, self._blocks.invalid), units
+
+    def _composed(self, blocks: Any, units: Any, may_skip: bool) -> Rotation:
+        # The table is split, not the rows taken of it, which are most often more. Here, not before a condition: what
+        # an export finds outside of it, it stores beside the table.
+        shape = self._units.shape[0], self._units.shape[1] // 2
+        halves = (ops.slice(self._units.tensor(), (0, column), shape) for column in (0, shape[1]))
+        unit_sin, unit_cos = (take(half, units) for half in halves)
+        return compose(self._blocks.at(blocks, may_skip=may_skip), (unit_sin, unit_cos))
 
     def _short(self, length: Any, start: Any) -> Any:
         """Returns the signal of a range of at most UNITS positions."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_pe.rotations.concrete import choose
-from keras_pe.rotations.lookup import Table, guarded, take
+from keras_pe.rotations.lookup import Table, failing_out_of_reach, guarded, take
 from keras_pe.signal.formula import sines_and_cosines
 from keras_pe.signal.timescales import Float64Array
 
@@ -98,7 +98,8 @@ class BlockRotations:
         sin, cos = ((each.rows if xp is np else each.tensor()) for each in (self._sin, self._cos))
 
         def rows(numbers: Any) -> Rotation:
-            return take(sin, numbers, xp), take(cos, numbers, xp)
+            with failing_out_of_reach():
+                return take(sin, numbers, xp), take(cos, numbers, xp)
 
         if not self._has_tops:
             return rows(blocks)

@@ -1,5 +1,6 @@
 """Tables of numbers as tensors of each backend, rows looked up in them, and the encoding that is such a table."""
 
+import contextlib
 from types import ModuleType
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_pe.rotations.concrete import count_up, known_length, torch_is_tracing
+from keras_pe.rotations.concrete import count_up, is_eager, known_length, torch_is_tracing, visible
 from keras_pe.signal.formula import sines_and_cosines
 from keras_pe.signal.layouts import Layout, assemble
 from keras_pe.signal.timescales import Float64Array
@@ -95,8 +96,21 @@ def take(table: Any, rows: Any, xp: ModuleType = ops) -> Any:
     return xp.take(table, rows, axis=0)
 
 
+def failing_out_of_reach() -> contextlib.AbstractContextManager[Any]:
+    """Calls the look-ups within after what it means that they fail: TensorFlow's errors tell the names in a graph."""
+    if keras.config.backend() != "tensorflow" or is_eager():
+        return contextlib.nullcontext()
+    import tensorflow as tf
+
+    return tf.name_scope("position_out_of_reach")  # type: ignore[no-any-return]
+
+
 def take_from_each(table: Any, columns: Any) -> Any:
     """Returns the given columns of each row, of as many dimensions and, but for the last, of the same sizes."""
+    if keras.config.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.gather(table, columns, batch_dims=len(table.shape) - 1)  # Keras' way fails where there are no rows
     if keras.config.backend() == "torch":
         import torch
 
@@ -117,7 +131,10 @@ def take_rows(table: Any, rows: Any, count: int, zeros: Table | None = None) -> 
     """
     end = ops.cast(count, rows.dtype)  # Keras on JAX makes floats of a number beside it under a floatx of bfloat16
     rows = ops.where(rows >= 0, ops.minimum(rows, end), end)
-    return take(table, rows if zeros is None else row_or_guard(rows, zeros))
+    if zeros is not None:
+        return take(table, row_or_guard(rows, zeros))
+    with failing_out_of_reach():
+        return take(table, rows)
 
 
 def row_or_guard(rows: Any, zeros: Table) -> Any:
@@ -126,15 +143,19 @@ def row_or_guard(rows: Any, zeros: Table) -> Any:
     An index past the end is an error on a CPU. XLA and WebGPU take the last row instead, the older WebGPU takes 0: so
     what may be past the end is read among as many zeros, and where that does not fail the row of NaN is there to read.
     """
-    return rows + take(zeros.tensor(), rows)
+    with failing_out_of_reach():
+        return rows + take(zeros.tensor(), rows)
 
 
 def rows_from(table: Any, length: Any, start: Any, count: int, zeros: Table | None = None) -> Any:
     """Returns `table[start : start + length]`, `(length, columns)`, and fails past the first `count` rows.
 
-    `zeros` is as in `take_rows`.
+    `zeros` is as in `take_rows`. A range that can be seen to be out of reach must have been refused.
     """
     known = known_length(length)
+    seen = visible(start) if is_eager() and start is not None else None
+    if seen is not None:
+        return ops.convert_to_tensor(table)[int(seen) : int(seen) + length]
     if start is not None or (known is None and keras.config.backend() != "tensorflow"):
         positions = count_up(length)
         return take_rows(table, positions if start is None else positions + start, count, zeros)
@@ -144,7 +165,9 @@ def rows_from(table: Any, length: Any, start: Any, count: int, zeros: Table | No
     # A guarded table has one row more than positions. Where the length is too long the slice therefore begins at the
     # third row, from which on too few are left for it.
     first = 0 if known is not None or table.shape[0] == count else ops.cast(length > count, "int32") * 2
-    return ops.reshape(ops.slice(ops.convert_to_tensor(table), (first, 0), (length, columns)), (length, columns))
+    with failing_out_of_reach():
+        rows = ops.slice(ops.convert_to_tensor(table), (first, 0), (length, columns))
+    return ops.reshape(rows, (length, columns))
 
 
 class RowsOfPositions:

@@ -18,7 +18,9 @@ def turn_pairs(x: Any, sin: Any, cos: Any, layout: RotaryLayout) -> Any:
     """
     pairs, last = sin.shape[-1], len(x.shape) - 1
     width, channels = 2 * pairs, x.shape[-1]
-    if layout == "halves":
+    if layout == "halves" and width == channels:
+        first, second = ops.split(x, 2, axis=last)
+    elif layout == "halves":
         first, second = x[..., :pairs], x[..., pairs:width]
     else:
         first, second = x[..., 0:width:2], x[..., 1:width:2]

@@ -84,6 +84,58 @@ def test_padding_on_the_left_moves_nothing(name: str) -> None:
     np.testing.assert_allclose(bias[:, :, 3:, 3:], np.broadcast_to(run(layer, queries), (2, 4, 5, 5)), atol=1e-6)
 
 
+@every_layer
+def test_arguments_may_be_given_by_their_place(name: str) -> None:
+    layer, queries, keys = LAYERS[name](), heads(5), heads(7)
+    named = run(layer, queries, keys, positions=np.arange(5) + 2, key_positions=np.arange(7))
+    np.testing.assert_array_equal(run(layer, queries, keys, np.arange(5) + 2, None, np.arange(7)), named)
+    np.testing.assert_array_equal(run(layer, queries, keys, None, 2), named)
+
+
+@every_layer
+def test_its_shape_is_known_before_it_runs(name: str) -> None:
+    layer, of_examples = LAYERS[name](), name.startswith("shaw")
+    spec = keras.KerasTensor
+    queries, keys = spec((2, 5, 4, 6)), spec((2, 7, 4, 6))
+    given: list[tuple[dict[str, Any], int]] = [
+        ({}, 1),
+        ({"positions": spec((5,), "int32")}, 1),
+        ({"positions": spec((1, 5), "int32")}, 1),
+        ({"positions": spec((2, 5), "int32")}, 2),
+        ({"start_index": spec((), "int32")}, 1),
+        ({"start_index": spec((2,), "int32")}, 2),
+        ({"key_positions": spec((2, 7), "int32")}, 2),
+    ]
+    for arguments, batch in given:
+        expected = (2 if of_examples else batch, 4, 5, 7)
+        assert layer(queries, keys, **arguments).shape == expected
+        zeros = {each: np.zeros(value.shape, "int32") for each, value in arguments.items()}
+        assert run(layer, heads(5), heads(7), **zeros).shape == expected
+    assert layer.compute_output_shape((2, 5, 4, 6)) == (2 if of_examples else 1, 4, 5, 5)
+
+
+@every_layer
+@pytest.mark.parametrize(("batch", "length"), [(2, 0), (0, 5), (0, 0), (2, 1)])
+def test_there_may_be_no_examples_or_no_queries(name: str, batch: int, length: int) -> None:
+    layer = LAYERS[name]()
+    size = batch if name.startswith("shaw") else 1
+    assert run(layer, heads(length, batch)).shape == (size, 4, length, length)
+    keys = heads(3, batch)
+    assert run(layer, heads(length, batch), keys, start_index=np.zeros(batch, "int32")).shape == (batch, 4, length, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share_heads", [True, False])
+def test_it_takes_what_time_distributed_hands_over(share_heads: bool) -> None:
+    layer = RelativePositionEmbedding(4, 3, share_heads=share_heads)
+    frames = keras.Input((3, 5, 4, 6))
+    model = keras.Model(frames, keras.layers.TimeDistributed(layer)(frames))
+    given = np.stack([heads(5) for _ in range(3)], axis=1)
+    expected = np.stack([run(layer, given[:, frame]) for frame in range(3)], axis=1)
+    # Sums of six products below 1, in another order.
+    np.testing.assert_allclose(model.predict(given, verbose=0), expected, atol=1e-6)
+
+
 @pytest.mark.slow
 @every_layer
 def test_it_goes_into_keras_attention_and_comes_back_from_a_file(tmp_path: Path, name: str) -> None:
@@ -112,8 +164,16 @@ def test_it_goes_into_keras_attention_and_comes_back_from_a_file(tmp_path: Path,
         (lambda: AlibiBias(4)(heads(3), positions=np.arange(4)), "`positions` must have shape"),
         (lambda: RelativePositionEmbedding(3, 2)(heads(3)), r"\(batch, length, 3, channels\)"),
         (lambda: RelativePositionBias(4, num_buckets=7), "`num_buckets` must be even"),
+        (lambda: _after(RelativePositionEmbedding(4, 2), heads(3))(heads(3)[..., :4]), "to have value 6"),
+        (lambda: RelativePositionEmbedding(4, 2)(heads(3).astype("complex64")), "`queries` must be real numbers"),
     ],
 )
 def test_what_does_not_fit_is_refused(call: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         call()
+
+
+def _after(layer: keras.layers.Layer, inputs: np.ndarray) -> keras.layers.Layer:
+    """Returns the layer once it was called."""
+    layer(inputs)
+    return layer

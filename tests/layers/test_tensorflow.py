@@ -66,8 +66,11 @@ def test_a_traced_length_that_is_known_leaves_no_condition_in_the_graph() -> Non
 def test_a_decoders_step_looks_its_angle_up_without_a_condition() -> None:
     layer = RotaryPositionEncoding()
     step = tf.function(lambda x, start: layer(x, start_index=start))
-    specs = tf.TensorSpec([1, 1, 2, 16]), tf.TensorSpec([], tf.int32)
-    kinds = Counter(operation.type for operation in step.get_concrete_function(*specs).graph.get_operations())
-    assert "StatelessIf" not in kinds
-    # Sines and cosines of the middle and the top digit, and both halves of the units.
-    assert (kinds["GatherV2"], kinds["FloorMod"]) == (6, 2)
+    for shape in ([1, 1, 2, 16], [None, None, 2, 16]):
+        specs = tf.TensorSpec(shape), tf.TensorSpec([], tf.int32)
+        kinds = Counter(operation.type for operation in step.get_concrete_function(*specs).graph.get_operations())
+        assert "StatelessIf" not in kinds
+        # Sines and cosines of the middle and the top digit, and both halves of the units.
+        assert (kinds["GatherV2"], kinds["FloorMod"]) == (6, 2)
+        # Only the turned halves are put together, and no axes are added but that of the heads.
+        assert (kinds["ConcatV2"], kinds["ExpandDims"]) == (1, 2)

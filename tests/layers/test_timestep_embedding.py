@@ -1,6 +1,7 @@
 """Time steps of diffusion models, whole and not, in narrow types, from configuration to file."""
 
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -28,6 +29,11 @@ def test_times_whole_or_not_are_exact(channels: int, flip: bool, shift: float, s
         np.array([[1 / 3, 1e-5], [0.7, 1.0]], "float32"),
     ):
         assert np.abs(run(layer, times) - exact(times, channels, flip, shift, scale)).max() <= EXACT
+
+
+@pytest.mark.parametrize("times", [7, 7.25, [7, 8], (7.25, 8.0)])
+def test_numbers_are_times(times: Any) -> None:
+    assert np.abs(run(TimestepEmbedding(8), times) - exact(np.asarray(times), 8, False, 1.0, 1.0)).max() <= EXACT
 
 
 def test_neighbors_stay_apart_in_bfloat16() -> None:
@@ -60,3 +66,6 @@ def test_what_does_not_fit_is_refused() -> None:
             TimestepEmbedding(**arguments)
     with pytest.raises(ValueError, match="Positions must be from"):
         TimestepEmbedding(8)(np.array([2.0**24]))
+    for wrong in (np.array([1j], "complex64"), np.array([True]), keras.Input((), dtype="bool")):
+        with pytest.raises(TypeError, match="`timesteps` must be integers or floats"):
+            TimestepEmbedding(8)(wrong)

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_pe import LearnedPositionEmbedding, SinusoidalPositionEncoding, tensor2tensor, timing_signal
+from keras_pe import (
+    LearnedPositionEmbedding,
+    RotaryPositionEncoding,
+    SinusoidalPositionEncoding,
+    tensor2tensor,
+    timing_signal,
+)
 from keras_pe.rotations.digits import LIMIT
 from tests.layers.configurations import EXACT, none_in_lists, run
 
@@ -69,8 +75,33 @@ def test_a_graph_fails_past_the_reach_of_a_configured_start(rows: int) -> None:
     graph = tf.function(layer, input_signature=[tf.TensorSpec([1, None, 8])])
     assert np.isfinite(graph(zeros(1, rows, 8))).all()
     for longer in (rows + 1, 2000):
-        with pytest.raises(tf.errors.InvalidArgumentError):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"encoding.*position_out_of_reach"):
             graph(zeros(1, longer, 8))
+
+
+@on_tensorflow
+@pytest.mark.parametrize(
+    ("make", "given"),
+    [
+        (lambda: SinusoidalPositionEncoding(max_length=5, name="encoding"), {}),
+        (lambda: SinusoidalPositionEncoding(max_length=5, name="encoding"), {"start_index": 4}),
+        (lambda: SinusoidalPositionEncoding(name="encoding"), {"positions": [LIMIT, 0]}),
+        (lambda: SinusoidalPositionEncoding(name="encoding"), {"positions": [1e9, 0.5]}),
+        (lambda: LearnedPositionEmbedding(5, name="encoding"), {"positions": [5, 0]}),
+        (lambda: RotaryPositionEncoding(max_length=5, name="encoding"), {"start_index": 4}),
+        (lambda: RotaryPositionEncoding(name="encoding"), {"start_index": LIMIT}),
+    ],
+)
+def test_a_graphs_error_says_that_positions_are_out_of_reach(make: Callable[[], Any], given: dict[str, Any]) -> None:
+    import tensorflow as tf
+
+    layer = make()
+    tensors = {name: tf.constant(value) for name, value in given.items()}
+    graph = tf.function(lambda x, **tensors: layer(x, **tensors), reduce_retracing=True)
+    specs = {name: tf.TensorSpec(tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
+    call = graph.get_concrete_function(tf.TensorSpec([1, None, 8]), **specs)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"encoding.*position_out_of_reach"):
+        call(zeros(1, 2 if given else 6, 8), **tensors)
 
 
 class TestVariables:
@@ -267,5 +298,12 @@ def test_arguments_that_cannot_fit_are_refused_where_a_model_is_built() -> None:
 
 
 def test_complex_inputs_are_refused() -> None:
-    with pytest.raises(TypeError, match="`inputs` must be real numbers"):
-        SinusoidalPositionEncoding()(zeros(1, 3, 8).astype("complex64"))
+    wrong, right = zeros(1, 3, 8).astype("complex64"), zeros(1, 3, 8)
+    for layer in (SinusoidalPositionEncoding(), LearnedPositionEmbedding(9), RotaryPositionEncoding()):
+        with pytest.raises(TypeError, match=r"`(inputs|queries)` must be real numbers"):
+            layer(wrong)
+    for queries, keys, name in ((wrong, right, "queries"), (right, wrong, "keys")):
+        with pytest.raises(TypeError, match=f"`{name}` must be real numbers"):
+            RotaryPositionEncoding()(queries, keys)
+        with pytest.raises(TypeError, match=f"`{name}` must be real numbers"):
+            RotaryPositionEncoding()(*(keras.KerasTensor(each.shape, each.dtype.name) for each in (queries, keys)))
