@@ -15,7 +15,6 @@ from keras_pe.export.runtimes.worker import Worker
 _CULPRIT = re.compile(r'error: loc\((?:callsite\()?fused\["(\w+):", "([^"@]+)')
 
 _WAYS_AROUND = {
-    "BitwiseAnd": "For keras.ops.argmax of floats take keras.ops.top_k(x, 1)[1], for argmin that of -x.",
     **dict.fromkeys(
         ("TensorListReserve", "TensorListFromTensor", "TensorListStack", "While"),
         "Collect the rows of a loop with keras.ops.scan or keras.ops.map, or fix the batch in `input_signature`.",

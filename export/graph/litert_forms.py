@@ -1,16 +1,19 @@
-"""Slices and integer products in the forms that LiteRT knows.
+"""Slices, rolls, signs and integer products in the forms that LiteRT knows.
 
-It takes a slice up to place 0, such as `x[..., :0]`, for one up to the end, has no slice that adds two axes, and
-multiplies no int8: as floats the products are the same, and so are sums of up to a thousand.
+It takes a slice up to place 0, such as `x[..., :0]`, for one up to the end, and has no slice that adds two axes, no
+roll and no look at the bits of a float. It multiplies no int8: as floats the products are the same, and so are sums of
+up to a thousand.
 """
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from keras_pe.export.graph.loops_over_tensors import loops_over_tensors
 from keras_pe.export.graph.tensorflow_internals import replaced_slices
-from keras_pe.export.model.watch.keras_internals import replaced_tensorflow_products
+from keras_pe.export.model.watch.keras_internals import replaced_operations, replaced_tensorflow_functions
 
 _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 
@@ -18,8 +21,30 @@ _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 @contextlib.contextmanager
 def litert_forms() -> Iterator[None]:
     """Lets them be traced so, in this thread, and loops over tensors."""
-    with loops_over_tensors(), replaced_slices(_slice), replaced_tensorflow_products(_product):
+    forms = replaced_tensorflow_functions({"matmul": _product, "roll": _roll})
+    with loops_over_tensors(), replaced_slices(_slice), forms, replaced_operations(numpy={"signbit": _signbit}):
         yield
+
+
+def _signbit(_: Callable[..., Any], x: Any) -> Any:
+    """Returns what `keras.ops.signbit` does, but for the sign of what is no number."""
+    import tensorflow as tf
+
+    x = tf.convert_to_tensor(x)
+    return (x < 0) | ((x == 0) & (1 / x < 0)) if x.dtype.is_floating else x < 0
+
+
+def _roll(_: Callable[..., Any], x: Any, shift: Any, axis: Any) -> Any:
+    """Returns what `tf.roll` does."""
+    import tensorflow as tf
+
+    shifts, axes = (np.atleast_1d(each) if tf.get_static_value(each) is not None else each for each in (shift, axis))
+    for number, place in enumerate(axes):
+        first = (slice(None),) * (int(place) % x.shape.rank)
+        size = tf.shape(x)[place] if x.shape[place] is None else x.shape[place]
+        cut = -shifts[number] % size
+        x = tf.concat([x[(*first, slice(cut, None))], x[(*first, slice(None, cut))]], int(place))
+    return x
 
 
 def _product(usual: Callable[..., Any], a: Any, b: Any, *args: Any, output_type: Any = None, **options: Any) -> Any:
@@ -30,12 +55,14 @@ def _product(usual: Callable[..., Any], a: Any, b: Any, *args: Any, output_type:
     return tf.cast(usual(tf.cast(a, "float32"), tf.cast(b, "float32"), *args, **options), output_type)
 
 
-def _slice(usual: Callable[..., Any], tensor: Any, begin: Any, end: Any, strides: Any, **options: Any) -> Any:
+def _slice(
+    usual: Callable[..., Any], tensor: Any, begin: Any, end: Any, strides: Any = None, *args: Any, **options: Any
+) -> Any:
     import tensorflow as tf
 
-    index = _index(begin, end, strides, options)
+    index = [] if strides is None or args else _index(begin, end, strides, options)
     if index.count(None) < 2 and not any(map(_is_of_nothing, index)):
-        return usual(tensor, begin, end, strides, **options)
+        return usual(tensor, begin, end, strides, *args, **options)
     kept = [slice(1, 1) if _is_of_nothing(part) else part for part in index if part is not None]
     result, place = tensor[tuple(kept)], 0
     for part in index:
@@ -57,7 +84,7 @@ def _index(begin: Any, end: Any, strides: Any, masks: Mapping[str, int]) -> list
         return []
     index: list[Any] = []
     for axis, (first, last, step) in enumerate(zip(*(each.tolist() for each in places), strict=True)):
-        is_set = {name: bool(masks[f"{name}_mask"] >> axis & 1) for name in _MASKS}
+        is_set = {name: bool(masks.get(f"{name}_mask", 0) >> axis & 1) for name in _MASKS}
         if is_set["ellipsis"]:
             index.append(Ellipsis)
         elif is_set["new_axis"]:

@@ -99,7 +99,6 @@ def test_the_same_model_gives_the_same_file(tmp_path: Path) -> None:
 
 REFUSED = [
     (Function(lambda x: tf.scan(ops.add, x), name="sums"), r"layer 'sums'.*with keras.ops.scan"),
-    (Function(lambda x: ops.argmax(x, -1), name="best"), r"operator 'BitwiseAnd' of layer 'best'.*top_k"),
     (Function(ops.erfinv, name="inverse"), r"operator 'Erfinv' of layer 'inverse' has no LiteRT form"),
     (Function(lambda x: x + keras.random.normal(ops.shape(x)), name="noise"), r"layer 'noise'.* draws random numbers"),
 ]
@@ -228,6 +227,29 @@ def test_a_slice_up_to_place_0_has_nothing(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(3, 5, 4)).astype("float32")
     (actual,) = _run(artifact.path, {"x": x}).values()
     np.testing.assert_array_equal(actual, x)
+
+
+@pytest.mark.slow
+def test_forms_that_the_interpreter_lacks_are_written_in_others(tmp_path: Path) -> None:
+    def forms(x: Any) -> Any:
+        rolled = ops.roll(x, (-1, 5), axis=(1, 2))
+        return (
+            rolled,
+            ops.roll(x, 3),
+            ops.argmax(x, 1),
+            ops.argmin(x, -1),
+            ops.signbit(x),
+            tf.strided_slice(x, [0], [1]),
+        )
+
+    model = _apply(Function(forms))
+    artifact = export_litert(model, tmp_path / "model.tflite")
+    for batch, length in SHAPES:
+        x = np.random.default_rng(0).integers(-2, 3, (batch, length, 4)).astype("float32")
+        x[:, :, 1] = -0.0
+        actual = _run(artifact.path, {"x": x})
+        for spec, value in zip(artifact.outputs, model(x), strict=True):
+            np.testing.assert_array_equal(actual[spec.name], value)
 
 
 @pytest.mark.slow

@@ -139,16 +139,19 @@ def replaced_tensorflow_resizing(resize: Callable[..., Any]) -> contextlib.Abstr
     return replaced_functions([(tf.image, "resize", resize)])
 
 
-def replaced_tensorflow_products(product: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
-    """Gives `tf.matmul`, by which Keras multiplies on TensorFlow, another implementation, in this thread."""
+def replaced_tensorflow_functions(
+    functions: Mapping[str, Callable[..., Any]],
+) -> contextlib.AbstractContextManager[None]:
+    """Gives functions of TensorFlow's, such as `tf.matmul`, by which Keras computes, others, in this thread."""
     import tensorflow as tf
 
-    return replaced_functions([(tf, "matmul", product)])
+    return replaced_functions((tf, name, function) for name, function in functions.items())
 
 
 def replaced_operations(
     core: Mapping[str, Callable[..., Any]] | None = None,
     nn: Mapping[str, Callable[..., Any]] | None = None,
+    numpy: Mapping[str, Callable[..., Any]] | None = None,
     normalizations: Mapping[str, Callable[..., Any]] | None = None,
 ) -> contextlib.AbstractContextManager[None]:
     """Gives `keras.ops` other implementations on TensorFlow, in this thread.
@@ -156,14 +159,16 @@ def replaced_operations(
     Args:
         core: Of core operations, by name.
         nn: Of activations, by name.
+        numpy: Of what NumPy has too, by name.
         normalizations: Of `layer_normalization` and `rms_normalization`, by these names.
     """
     from keras.src.backend.tensorflow import core as core_module
     from keras.src.backend.tensorflow import nn as nn_module
+    from keras.src.backend.tensorflow import numpy as numpy_module
     from keras.src.ops import nn as normalizations_module
 
     private = {f"_{name}": function for name, function in (normalizations or {}).items()}
-    owners = [(core_module, core), (nn_module, nn), (normalizations_module, private)]
+    owners = [(core_module, core), (nn_module, nn), (numpy_module, numpy), (normalizations_module, private)]
     return replaced_functions(
         (module, name, function) for module, functions in owners for name, function in (functions or {}).items()
     )
