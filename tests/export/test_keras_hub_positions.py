@@ -37,6 +37,10 @@ LLAMA_3 = {
 }
 MODELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Gemma": (HUB.GemmaBackbone, GROUPED | {"head_dim": 16}),
+    "Gemma 3": (
+        HUB.Gemma3Backbone,
+        GROUPED | {"head_dim": 16, "image_size": 16, "vision_encoder": None, "global_rope_scaling_factor": 8.0},
+    ),
     "GPT-NeoX": (HUB.GPTNeoXBackbone, PLAIN | {"num_heads": 2, "rotary_percentage": 0.5}),
     "GPT-OSS": (
         HUB.GptOssBackbone,
@@ -54,6 +58,7 @@ MODELS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }
 CAUSAL = {
     HUB.GemmaBackbone: HUB.GemmaCausalLM,
+    HUB.Gemma3Backbone: HUB.Gemma3CausalLM,
     HUB.GptOssBackbone: HUB.GptOssCausalLM,
     HUB.GPTNeoXBackbone: HUB.GPTNeoXCausalLM,
     HUB.LlamaBackbone: HUB.LlamaCausalLM,
@@ -98,6 +103,14 @@ class Step(keras.Model):
         return self.decoder.call_with_cache(inputs["tokens"], inputs["cache"], inputs["start"])[0]
 
 
+class StepOfGemma3(Step):
+    """Its cache is a pair of arrays for each layer."""
+
+    def call(self, inputs: dict[str, Any]) -> Any:
+        keys, values = ops.unstack(inputs["cache"][:, 0], 2, axis=1)
+        return self.decoder.call_with_cache(inputs["tokens"], ((keys, values),), inputs["start"])[0]
+
+
 class StepOfT5(Step):
     """The attention of its decoder, from states in the place of tokens."""
 
@@ -126,7 +139,8 @@ def far_step(model: Any) -> tuple[Any, dict[str, np.ndarray]]:
         "cache": (rng.normal(size=(1, 1, 2, FAR, heads, 16)) * [[[[[[30.0]]], [[[1.0]]]]]]).astype("float32"),
         "start": np.array(FAR - CHUNK, "int32"),
     }
-    return (StepOfT5 if is_t5 else Step)(model), arrays
+    steps = {HUB.T5Backbone: StepOfT5, HUB.Gemma3Backbone: StepOfGemma3}
+    return steps.get(type(model), Step)(model), arrays
 
 
 def called(model: Any, arrays: dict[str, np.ndarray]) -> np.ndarray:
@@ -160,6 +174,36 @@ def test_a_converted_model_answers_as_before_and_so_does_its_file_at_any_distanc
     if name != "T5":
         seen = np.abs(ours_far - theirs_far).max() / np.abs(ours_far).max()
         assert seen > allowed, "angles of float32, as keras-hub has them, would be seen"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_sliding", [False, True])
+def test_a_converted_gemma_3_computes_with_its_cache_what_it_does_at_once(is_sliding: bool) -> None:
+    """Its layers have two bases, one of them scaled."""
+    keras.utils.set_random_seed(0)
+    arguments = MODELS["Gemma 3"][1] | {"num_layers": 6, "use_sliding_window_attention": is_sliding}
+    decoder = HUB.Gemma3CausalLM(None, HUB.Gemma3Backbone(**arguments, sliding_window_size=8))
+    tokens = np.random.default_rng(0).integers(1, VOCABULARY, size=(2, 12), dtype="int32")
+    begun = {"token_ids": tokens, "padding_mask": np.arange(12) < np.array([[5], [7]])}
+    prompt = {name: ops.convert_to_tensor(array) for name, array in begun.items()}
+
+    def logits() -> tuple[np.ndarray, np.ndarray]:
+        cache: Any = tuple((ops.zeros((2, 12, 1, 16)),) * 2 for _ in range(6))
+        steps = []
+        for start, end in ((0, 7), *((each, each + 1) for each in range(7, 12))):
+            each, _, cache = decoder.call_with_cache(ops.convert_to_tensor(tokens[:, start:end]), cache, start)
+            steps.append(ops.convert_to_numpy(each))
+        at_once = decoder.predict({"token_ids": tokens, "padding_mask": np.ones_like(tokens)}, verbose=0)
+        return np.concatenate(steps, axis=1), at_once
+
+    theirs, _ = logits()
+    generated = decoder.generate_step(prompt, stop_token_ids=None)["token_ids"]
+    assert len(convert_keras_hub(decoder)) == 6
+    steps, at_once = logits()
+    # Angles below 12, each rounded twice to float32 there: 2**-21, in the scores of six layers and what they weigh.
+    _compare({"": theirs}, {"": steps}, 6 * 8 * 2.0**-21)
+    _compare({"": at_once}, {"": steps}, 6 * rounded(64))
+    np.testing.assert_array_equal(decoder.generate_step(prompt, stop_token_ids=None)["token_ids"], generated)
 
 
 @pytest.mark.slow

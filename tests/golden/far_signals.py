@@ -42,6 +42,7 @@ SCALINGS: dict[str, dict[str, Any]] = {
     },
     "proportional": {"partial_rotary_factor": 0.5},
 }
+XPOS_BASE, XPOS_LENGTH = 512, 2_000
 PARTS = {"low": 0.0, "high": 6.25, "at": "ends", "epsilon": 1e-6}  # DETR's, of a turn that is a short number
 MATRIX = [[0.3, -0.7, 0.0, 1.25, 3.75, -0.001, 0.5, 0.7], [0.1, 2.5, 0.0, -0.01, -4.2, 0.06, 0.5, 0.0]]
 
@@ -71,6 +72,10 @@ CASES = {
     "rotary, sections": {**rotary(sections=[2, 3, 3], shared_rates=True), "positions": [ROWS, COLUMNS, ROWS[::-1]]},
     "rotary, two axes": {**rotary(), "positions": [ROWS, COLUMNS]},
     **{f"rotary, {kind}": rotary(scaling={"rope_type": kind, **each}) for kind, each in SCALINGS.items()},
+    "rotary, xpos": {
+        **rotary(scaling={"rope_type": "xpos", "scale_base": XPOS_BASE}, max_length=XPOS_LENGTH),
+        "positions": [[*sorted(_draw.sample(range(XPOS_LENGTH), 30)), 0, XPOS_LENGTH - 1]],
+    },
     "sinusoid": sinusoid(),
     "sinusoid of the paper": sinusoid(endpoint=False, layout="interleaved"),
     "sinusoid with cosines first": sinusoid(endpoint=False, layout="cosine_first", scale=0.125),
@@ -142,7 +147,16 @@ def of_rotary(mp: Any, arguments: dict[str, Any], positions: list[list[Any]]) ->
         [mp.mpf(place[axis]) * rate for axis, rate in zip(axes, rates, strict=True)]
         for place in zip(*positions, strict=True)
     ]
-    return [[factor * turn(each) for turn in (mp.cos, mp.sin) for each in row] for row in angles]
+    sizes = [[factor] * len(rates)] * len(angles)
+    if scaling["rope_type"] == "xpos":
+        # flash-attn 2.8.3, layers/rotary.py, of the queries.
+        zetas = [(2 * pair + mp.mpf(CHANNELS) * 2 / 5) / (mp.mpf(CHANNELS) * 7 / 5) for pair in range(len(rates))]
+        powers = [mp.mpf(place - XPOS_LENGTH // 2) / XPOS_BASE for place in positions[0]]
+        sizes = [[zeta**power for zeta in zetas] for power in powers]
+    return [
+        [size * turn(each) for turn in (mp.cos, mp.sin) for size, each in zip(*row, strict=True)]
+        for row in zip(sizes, angles, strict=True)
+    ]
 
 
 def of_sinusoid(mp: Any, arguments: dict[str, Any], positions: list[list[Any]]) -> list[list[Any]]:

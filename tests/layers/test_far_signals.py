@@ -40,8 +40,12 @@ def test_encodings_are_exact_at_positions_to_two_to_the_24(dtype: str) -> None:
         signals = {name: file[name] for name in cases}
     for name, case in cases.items():
         size = np.abs(signals[name])
-        # A bias is a slope times a distance, of any size. What turns has one length, a scaling's factor.
-        close = EXACT * (size if case["layer"] == "AlibiBias" else size.max())
+        # A bias is a slope times a distance, of any size. What turns has one length, a scaling's factor. That of "xpos"
+        # is a power for each pair, which is rounded once more, as is the product with it.
+        if case["arguments"].get("scaling", {}).get("rope_type") == "xpos":
+            close = (EXACT + 2 * 2.0**-24) * np.tile(np.hypot(*np.split(size, 2, axis=1)), 2)
+        else:
+            close = EXACT * (size if case["layer"] == "AlibiBias" else size.max())
         returned = called(case, dtype if dtype == "float32" else f"mixed_{dtype}")
         allowed = close + half_a_unit(size + close, dtype)
         assert (np.abs(returned - signals[name]) <= allowed).all(), name
