@@ -175,6 +175,7 @@ EDITED: Mapping[Cause, Example] = {
     Cause.FROZEN_STATE: Example("A layer counts its calls; the file holds one count.", _counter),
     Cause.CHANGED_VALUES: Example("A row of a kernel was damaged.", _weight("mix/kernel", _one_row_off)),
     Cause.OFFSET_VALUES: Example("A number was added to a bias.", _weight("mix/bias", lambda w: w + 0.1)),
+    Cause.CLIPPED_VALUES: Example("A kernel was cut at 0.3.", _weight("mix/kernel", lambda w: np.clip(w, -0.3, 0.3))),
     Cause.QUANTIZED_INT4: Example("A kernel was rounded to 15 steps.", _weight("mix/kernel", _rounded_to_int4)),
     Cause.HALF_PRECISION: Example("One operator computes in float16.", _edited(lambda g: _insert(g, "mix", _half))),
     Cause.TRANSPOSED_AXES: Example("A kernel stands as PyTorch keeps it.", _weight("mix/kernel", np.transpose)),

@@ -45,6 +45,7 @@ class Cause(StrEnum):
     CHANGED_VALUES = "changed values"
     SCALED_VALUES = "scaled values"
     OFFSET_VALUES = "offset values"
+    CLIPPED_VALUES = "clipped values"
     FLIPPED_SIGN = "flipped sign"
     ROUNDED_VALUES = "rounded values"
     QUANTIZED_INT8 = "quantized (int8)"

@@ -16,7 +16,7 @@ from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
 from keras_pe.export.parity.diagnosis.other_cases import rank
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.weights import WeightComparison
-from keras_pe.export.results import Cause, Finding, Problem, RunStatus, RuntimeResult
+from keras_pe.export.results import Cause, Finding, LayerResult, Problem, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
 
 Detector = Callable[[Probe], Iterable[Finding]]
@@ -32,11 +32,11 @@ _FIRST: tuple[tuple[Detector, ...], ...] = (
 # The first stage that finds something is the last.
 _LAST: tuple[tuple[Detector, ...], ...] = (
     (graph_optimization,),
+    (values.half_precision,),
+    (changed_by_runtime,),  # before what would blame the file
     (values.changed_outputs,),
     (changed_layers,),
     (behavior.frozen_state, behavior.batch_dependence),
-    (values.half_precision,),
-    (changed_by_runtime,),  # before what would blame the file
     (behavior.clamped_size,),
     (compiled_otherwise,),
 )
@@ -64,7 +64,21 @@ def diagnose(
     probe = Probe(run, runner, reference, roles, budget=budget or Budget())
     trace = next(iter(probe.attempt("a look inside the artifact", _trace)), LayerTrace())
     probe = replace(probe, faults=trace.faults, others=trace.others, is_sound_inside=trace.is_sound_inside)
-    return replace(run.result, layers=trace.layers, proof=trace.proof, findings=find_causes(probe))
+    findings = find_causes(probe)
+    return replace(run.result, layers=_with_origins(trace.layers, findings), proof=trace.proof, findings=findings)
+
+
+def _with_origins(layers: Iterable[LayerResult], findings: Sequence[Finding]) -> tuple[LayerResult, ...]:
+    """Returns the layers with the fault where its cause is: those that are absent with that layer follow from it."""
+    causes = {finding.layer for finding in findings if finding.absent}
+    absent = {layer for finding in findings for layer in finding.absent} - {finding.layer for finding in findings}
+    origins = dict.fromkeys(absent, False) | dict.fromkeys(causes, True)
+    return tuple(
+        replace(each, originates_here=origins.get(each.layer.partition("#")[0], each.originates_here))
+        if each.differs
+        else each
+        for each in layers
+    )
 
 
 def find_causes(probe: Probe) -> tuple[Finding, ...]:

@@ -144,11 +144,17 @@ def _is_finite(expectation: Expectation) -> bool:
     return expectation.outputs is not None and all(np.isfinite(array).all() for array in arrays)
 
 
-def rank(expectation: Expectation) -> tuple[bool, bool, int, int]:
-    """Orders cases: usual values first, then those with some positions to tell conventions apart, then the short."""
+def rank(expectation: Expectation) -> tuple[bool, bool, bool, int, int]:
+    """Orders cases by how much they tell, the shorter first of those that tell as much.
+
+    Values are usual, there are some positions to tell conventions apart, and no axis is of size 1: where one is, its
+    place among the others shows in nothing.
+    """
     arrays = expectation.case.inputs.values()
+    sequences = [array for array in arrays if array.ndim > 2] or [array for array in arrays if array.ndim > 1]
     longest = max((array.shape[1] for array in arrays if array.ndim > 1), default=0)
-    is_short = all(array.ndim < 2 or array.shape[1] < _TELLING for array in arrays)
+    is_short = any(array.shape[1] < _TELLING for array in sequences)
+    is_flat = any(1 in array.shape for array in sequences)
     numbers = [array for array in arrays if array.size and array.dtype.kind == "f"]
     is_large = any(np.abs(array).max() > _USUAL for array in numbers)
-    return is_large, is_short, longest, sum(array.size for array in arrays)
+    return is_large, is_short, is_flat, longest, sum(array.size for array in arrays)

@@ -58,7 +58,7 @@ class OutputLocations:
         self.matches: dict[int, TensorMatch | None] = {}
         self._probe = probe
         self._expectation = expectation
-        self._names = _names_of(probe.runner, outputs)
+        self._names, self._scopes = _names_of(probe.runner, outputs)
         self._claimed = {name for names in self._names.values() for name in names if name is not None}
         self._consumers: dict[int, list[int]] = {}
         for output in outputs:
@@ -145,10 +145,18 @@ class OutputLocations:
         taken = {match.tensor for match in others if match is not None} | set(self.replaced)
         sources = [match.tensor for number in output.sources if (match := self.matches[number]) is not None]
         given = self.tensors.sized(sources, output.array)
-        nearest = self.tensors.nearest(output.array)
+        nearest = (match for match in self.tensors.nearest(output.array) if not self._is_within_another(match, output))
         free = [match for match in [*reversed(scoped), *given, *nearest] if match.tensor not in taken]
         several = {(match.tensor, match.axes): match for match in free}
         return list(several.values())[:_MOST_CANDIDATES]
+
+    def _is_within_another(self, match: TensorMatch, output: RecordedOutput) -> bool:
+        """Whether the exporter has named a tensor for what another layer computes inside."""
+        own = self._scopes.get(output.call.path, output.call.path)
+        parts = match.tensor.split("/")
+        around = {"/".join(parts[:number]) for number in range(1, len(parts))}
+        others = around.intersection(self._scopes.values())
+        return any(not f"{own}/".startswith(f"{each}/") and not each.startswith(f"{own}/") for each in others)
 
     def consumers(self, output: RecordedOutput) -> list[RecordedOutput]:
         """Returns what the layers that are given an output return."""
@@ -195,7 +203,13 @@ class OutputLocations:
         return differing
 
 
-def _names_of(runner: Runner, outputs: list[RecordedOutput]) -> Mapping[str, Sequence[str | None]]:
-    """Returns the tensors of each call of a layer by its path, as far as the exporter has written them down."""
+def _names_of(
+    runner: Runner, outputs: list[RecordedOutput]
+) -> tuple[Mapping[str, Sequence[str | None]], Mapping[str, str]]:
+    """Returns the tensors of each call of a layer by its path, and what the artifact calls it.
+
+    The exporter has written down both, or neither.
+    """
     names: dict[str, list[str | None]] = json.loads(runner.metadata().get(LAYERS_KEY, "{}"))
-    return {path: names[other] for path, other in matched_paths([each.call.path for each in outputs], names).items()}
+    scopes = matched_paths([each.call.path for each in outputs], names)
+    return {path: names[other] for path, other in scopes.items()}, scopes

@@ -1,9 +1,10 @@
 """The smallest edit of a call that gives the artifact's numbers in every case, searched for while time is left."""
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
@@ -129,12 +130,17 @@ class _Search:
         self.best: tuple[float, Edit] | None = None
         self.has_run = False
         self.refused: Exception | None = None
+        found = map(_Difference, probe.others(difference.fault))
+        self._unseen, self._seen = (each for each in found if each.actual is not None), list[_Difference]()
 
-    @cached_property
-    def others(self) -> list[_Difference]:
-        """The same in the other cases."""
-        found = map(_Difference, self.probe.others(self.first.fault))
-        return [each for each in found if each.actual is not None]
+    def others(self) -> Iterator[_Difference]:
+        """Yields the same in the other cases, the smallest first, each when it is asked for: a long one takes time."""
+        for number in itertools.count():
+            if number == len(self._seen):
+                self._seen += itertools.islice(self._unseen, 1)
+            if number == len(self._seen):
+                return
+            yield self._seen[number]
 
     def try_all(self, site: Site) -> bool:
         """Tries the edits of a site, and returns whether one is exact."""
@@ -187,8 +193,12 @@ class _Search:
 
     def _holds(self, edit: Edit) -> bool:
         """Whether an edit that explains the first case explains every other one, and enough values in all of them."""
-        is_enough = sum(each.values_out for each in (self.first, *self.others)) >= _TELLING
-        return is_enough and all(self._left(edit, each, may_stay=True) <= each.allowed for each in self.others)
+        telling = self.first.values_out
+        for each in self.others():
+            if self._left(edit, each, may_stay=True) > each.allowed:
+                return False
+            telling += each.values_out
+        return telling >= _TELLING
 
     def _left(self, edit: Edit, difference: _Difference, *, may_stay: bool = False) -> float:
         """Returns what an edit leaves of a difference; infinity where it is none that the layer takes.
@@ -228,7 +238,9 @@ class _Search:
     def _by_size(self, edit: NumericEdit) -> Iterator[Edit]:
         """Yields the edit with a number that goes with a dimension: another size is baked into the artifact."""
         (name,) = edit.start
-        fits = [(each, [found[name] for found in self._found(edit, each)][-1:]) for each in (self.first, *self.others)]
+        fits = [
+            (each, [found[name] for found in self._found(edit, each)][-1:]) for each in (self.first, *self.others())
+        ]
         known = [(each.fault.sizes, numbers[0]) for each, numbers in fits if numbers]
         for dimension in self.first.fault.sizes:
             if len({sizes[dimension] for sizes, _ in known}) < _MANY_SIZES:

@@ -49,6 +49,7 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.CHANGED_VALUES: _CHANGED_WEIGHT,
     Cause.SCALED_VALUES: "A scaling was lost or done twice, such as the square root of the width on embeddings.",
     Cause.OFFSET_VALUES: "An offset was lost or added twice, such as a bias or the mean of the inputs.",
+    Cause.CLIPPED_VALUES: "Look for a limit that was added or moved, such as that of ReLU6 or of a range for integers.",
     Cause.FLIPPED_SIGN: "A sign was turned on the way: compare the formula of this layer in both.",
     Cause.ROUNDED_VALUES: _QUANTIZED,
     Cause.QUANTIZED_INT8: _QUANTIZED,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_pe.export.parity.diagnosis.probe import Probe, close
-from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNEXPLAINED, find_change
+from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNEXPLAINED, find_change, holds
 from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import as_dtype
 
@@ -48,7 +48,9 @@ def changed_outputs(probe: Probe) -> Iterator[Finding]:
             yield Finding(change.cause, str(change), probe.layer, name)
             continue
         change = changes[0]
-        if change is None or change.cause in _NOT_OF_OUTPUTS or not all(map(change.agrees, changes[1:])):
+        if change is None or change.cause in _NOT_OF_OUTPUTS:
+            continue
+        if not all(holds(change, *pair, _slack(pair[0]), OF_OUTPUTS) for pair in telling[1:]):
             continue
         cause = Cause.START_INDEX_OFF if change.cause is Cause.SHIFTED_ROWS else change.cause
         yield Finding(cause, str(change), output=name)

@@ -27,6 +27,7 @@ from keras_pe.export.results import Array, Cause
 _FEW = 0.02  # of the values, but at least one
 _FEW_ROWS = 0.1  # of an axis, but at least one
 _LEAST_IN_ROW = 3  # values, for a row to be more than a value
+_LEAST_CUT = 3  # values: fewer may have changed alike by chance
 _MOST_NAMED = 5
 _ON_ONE_FACTOR = 4  # values at least: fewer are multiples of others by chance
 _AT_ONCE = 2**24  # values that are widened together; several copies of them are taken
@@ -106,6 +107,22 @@ def offset(one: Array, other: Array, tolerance: float) -> Change | None:
     return None
 
 
+def clipped(one: Array, other: Array, tolerance: float) -> Change | None:
+    """An array cut at a limit that several of its values lie beyond."""
+    low, high = other.min(initial=np.inf), other.max(initial=-np.inf)
+    slack = max(tolerance, ROUNDING * np.abs(one).max(initial=0.0))
+    limits = {"low": (one < low - slack).sum(), "high": (one > high + slack).sum()}
+    cut = {"low": float(low), "high": float(high)}
+    cut = {name: cut[name] for name, count in limits.items() if count}
+    count = int(sum(limits.values()))
+    is_cut = min(count, one.size - count) >= _LEAST_CUT  # on either side of the limit
+    if not is_cut or not is_same(np.clip(one, low, high), other, tolerance):
+        return None
+    at = " and ".join(f"{{{name}:.6g}}" for name in cut)
+    facts = {"count": count, "size": one.size}
+    return Change(Cause.CLIPPED_VALUES, f"Its values are cut at {at}: {{count:,}} of {{size:,}}.", cut, facts)
+
+
 def few_values(one: Array, other: Array, tolerance: float) -> Change | None:
     """A few values that are others."""
     out = _out(one, other, tolerance)
@@ -171,6 +188,7 @@ OF_WEIGHTS: tuple[Relation, ...] = (
     reversed_axes,
     shifted_rows,
     reordered_rows,
+    clipped,
     few_rows,
     scaled_by_index,
     few_values,
@@ -219,6 +237,16 @@ def find_change(
         return Change(Cause.NOT_A_NUMBER, text, {}, facts)
     found = (relation(one, other, tolerance) for relation in relations)
     return next((change for change in found if change is not None), None) or _unexplained(one, other)
+
+
+def holds(change: Change, expected: Array, actual: Array, tolerance: float, relations: Sequence[Relation]) -> bool:
+    """Whether another case shows the same change, be it the simplest there or not: noise may hide what it leaves."""
+    if change.agrees(find_change(expected, actual, tolerance, relations)):
+        return True
+    if expected.shape != actual.shape or expected.size > _AT_ONCE or not np.isfinite(actual).all():
+        return False
+    one, other = expected.astype(np.float64), actual.astype(np.float64)
+    return any(change.agrees(relation(one, other, tolerance)) for relation in relations)
 
 
 def _unexplained(one: Array, other: Array) -> Change:

@@ -34,6 +34,20 @@ def other_attributes(fault: LayerFault) -> Edits:
         yield Edit(Cause.OTHER_OPERATION, f"as a {kind.__name__}", partial(with_attributes, change={}, kind=kind))
     yield from _conventions(config)
     yield from _numbers(fault, config)
+    yield from _within(config)
+
+
+def _within(config: Mapping[str, Any]) -> Edits:
+    """Attributes of the layers within, such as the two of a `Bidirectional`, in all that have them at once."""
+    held = {name: value for name, value in config.items() if isinstance(value, dict) and "build_config" in value}
+    names = dict.fromkeys(name for value in held.values() for name in value["config"])
+    for name in sorted(names, key=lambda name: name.endswith("activation")):
+        of_each = {key: value["config"][name] for key, value in held.items() if name in value["config"]}
+        first = next(iter(of_each.values()))
+        for said, other in other_values(name, first):
+            change = {key: {**held[key], "config": {**held[key]["config"], name: other}} for key in of_each}
+            text = f"holding layers of {name}={said} instead of {_said(first)}"
+            yield Edit(_cause_of([name]), text, partial(with_attributes, change=change))
 
 
 def _conventions(config: Mapping[str, Any]) -> Edits:

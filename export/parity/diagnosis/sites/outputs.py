@@ -8,7 +8,7 @@ from keras_pe.export.parity.diagnosis.edits import Edit, Edits, Site, factor
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.probe import distance
 from keras_pe.export.parity.diagnosis.relations.change import Change
-from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNEXPLAINED, find_change
+from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNEXPLAINED, find_change, holds
 from keras_pe.export.results import Array, Cause
 
 _OF_HALF = 2.0**-6  # of the largest value: what a few roundings to 16 bits leave
@@ -30,10 +30,13 @@ def _same_change(change: Change, first: LayerFault) -> Edit:
     def same(fault: LayerFault) -> Array | None:
         if fault.actual is None or distance(fault.actual, fault.expected) <= fault.tolerance:
             return fault.actual
-        other = find_change(fault.expected, fault.actual, fault.tolerance, OF_OUTPUTS)
+        given = fault.expected, fault.actual, fault.tolerance, OF_OUTPUTS
+        if holds(change, *given):
+            return fault.actual
+        other = find_change(*given)
         # Fewer values may not be enough to show it.
         is_silent = fault.actual.size < first.expected.size and (other is None or other.cause in UNEXPLAINED)
-        return fault.actual if is_silent or change.agrees(other) else None
+        return fault.actual if is_silent else None
 
     is_start = change.cause is Cause.SHIFTED_ROWS and _is_position(first)
     cause = Cause.START_INDEX_OFF if is_start else change.cause

@@ -43,12 +43,13 @@ def _blocks() -> keras.Model:
     return keras.Model(x, L.Dense(3, name="head")(y), name="blocks")
 
 
-def _gated() -> keras.Model:
+def _gated(has_gate: bool = True) -> keras.Model:
     """An image whose channels are weighed by what is squeezed out of them."""
     x = keras.Input((8, 8, 4), name="x")
     y = L.Conv2D(6, 3, name="conv")(x)
-    gate = L.Dense(3, "relu", name="reduce")(L.GlobalAveragePooling2D(keepdims=True, name="squeeze")(y))
-    y = L.Multiply(name="excite")([y, L.Dense(6, "sigmoid", name="expand")(gate)])
+    if has_gate:
+        gate = L.Dense(3, "relu", name="reduce")(L.GlobalAveragePooling2D(keepdims=True, name="squeeze")(y))
+        y = L.Multiply(name="excite")([y, L.Dense(6, "sigmoid", name="expand")(gate)])
     return keras.Model(x, L.Dense(3, name="head")(L.GlobalAveragePooling2D(name="pool")(y)), name="gated")
 
 
@@ -73,3 +74,16 @@ def test_a_branch_left_out_is_one_cause_with_the_layers_that_went_with_it(
     assert result.proof.layers == (joining,)
     assert result.proof.holds
     assert np.isinf([layer.max_abs_diff for layer in result.layers if layer.layer in absent]).all()
+
+
+@pytest.mark.slow
+def test_what_is_absent_in_the_file_of_another_model_follows_from_the_layer_that_has_the_cause(tmp_path, plain_worker):
+    model = seeded(_gated())
+    artifact = export_onnx(seeded(_gated(has_gate=False)), tmp_path / "without.onnx")
+    reference = KerasReference(model)
+    cases = sweep(reference.inputs, reference.roles, seed=0)[:3]
+    run = run_cases(plain_worker, plain_worker.spec, artifact.path, reference, reference.answer(cases))
+    result = diagnose(run, plain_worker, reference, reference.roles)
+    (finding,) = result.findings
+    assert (finding.layer, finding.absent) == ("excite", ("squeeze", "reduce", "expand"))
+    assert [layer.layer for layer in result.layers if layer.originates_here] == ["excite"]

@@ -74,6 +74,8 @@ CHANGES = [
     ("missing values", "zero throughout", BIAS, np.zeros_like(BIAS)),
     ("missing values", "1 throughout", BIAS, np.ones_like(BIAS)),
     ("offset values", "+0.25", BIAS, BIAS + np.float32(0.25)),
+    ("clipped values", "cut at -0.5 and 0.7", KERNEL, np.clip(KERNEL, -0.5, 0.7)),
+    ("clipped values", "cut at 1", BIAS, np.minimum(BIAS, 1)),
     ("NaN or infinity", "1 of 576", KERNEL, _with(KERNEL, (0, 1), np.nan)),
     ("NaN or infinity", "24 of 576", KERNEL, _with(KERNEL, 2, np.inf)),
     ("other shape", "(24, 20)", KERNEL, KERNEL[:, :20]),

@@ -41,12 +41,25 @@ def _both_ways(is_changed: bool) -> keras.Layer:
     return L.Bidirectional(L.LSTM(4, return_sequences=True, name="steps"), merge_mode=mode, name="both")
 
 
+def _of_activation(is_changed: bool) -> keras.Layer:
+    activation = "sigmoid" if is_changed else "tanh"
+    return L.Bidirectional(L.GRU(4, activation, return_sequences=True, name="steps"), name="both")
+
+
+def _up_to_half(x):
+    return ops.clip(x, 0, 0.5)
+
+
 def _normalized(axis, **kwargs):
     return one((8, 8), lambda c: L.LayerNormalization(axis=axis if c else -1, name="norm", **kwargs))
 
 
 CHANGES = [
     Change("another merge mode", one(SEQUENCE, _both_ways), "other merge_mode", "both", "'ave' instead of 'sum'"),
+    Change("another activation of both layers within", one(SEQUENCE, _of_activation), "other activation", "both",
+           "'sigmoid' instead of 'tanh'"),
+    Change("a cut that no activation has", one(SEQUENCE, lambda c: L.Activation(_up_to_half if c else "relu",
+           name="act")), "clipped values", "act", "cut at 0.5"),
     Change("another axis", _normalized(1), "other axis", "norm"),
     Change("two axes", _normalized([1, 2], center=False, scale=False), "other axis", "norm", "[1, 2]"),
     Change("no mean taken off", one((8, 8), lambda c: L.RMSNormalization(epsilon=1e-3, name="norm") if c else
