@@ -1,4 +1,4 @@
-"""Slices, rolls, signs and integer products in the forms that LiteRT knows.
+"""Slices, rolls, signs, contractions and integer products in the forms that LiteRT knows.
 
 It takes a slice up to place 0, such as `x[..., :0]`, for one up to the end, and has no slice that adds two axes, no
 roll and no look at the bits of a float. It multiplies no int8: as floats the products are the same, and so are sums of
@@ -21,7 +21,7 @@ _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 @contextlib.contextmanager
 def litert_forms() -> Iterator[None]:
     """Lets them be traced so, in this thread, and loops over tensors."""
-    forms = replaced_tensorflow_functions({"matmul": _product, "roll": _roll})
+    forms = replaced_tensorflow_functions({"einsum": _contraction, "matmul": _product, "roll": _roll})
     with loops_over_tensors(), replaced_slices(_slice), forms, replaced_operations(numpy={"signbit": _signbit}):
         yield
 
@@ -53,6 +53,37 @@ def _product(usual: Callable[..., Any], a: Any, b: Any, *args: Any, output_type:
     if output_type is None:
         return usual(a, b, *args, **options)
     return tf.cast(usual(tf.cast(a, "float32"), tf.cast(b, "float32"), *args, **options), output_type)
+
+
+def _contraction(usual: Callable[..., Any], equation: str, *factors: Any, **options: Any) -> Any:
+    """Returns what `tf.einsum` does.
+
+    The converter loses a batch that comes with the second factor, and two sizes that are not known unless each factor
+    has an axis that the other has not, and one is summed: the rest are products of entries.
+    """
+    import tensorflow as tf
+
+    named, _, result = equation.replace(" ", "").partition("->")
+    terms = named.split(",")
+    if len(factors) != 2 or not result or "." in named or any(len(set(term)) < len(term) for term in terms):
+        return usual(equation, *factors, **options)
+    summed = "".join(sorted(set(named) - {*result, ","}))
+    if not summed or set(terms[0]) >= set(terms[1]) or set(terms[0]) <= set(terms[1]):
+        first, second = (_spread(x, term, result + summed) for x, term in zip(factors, terms, strict=True))
+        return tf.reduce_sum(first * second, range(len(result), len(result + summed))) if summed else first * second
+    (more, longer), (less, shorter) = sorted(zip(terms, factors, strict=True), key=lambda each: -len(each[0]))
+    return usual(f"{more},{less}->{result}", longer, shorter, **options)
+
+
+def _spread(x: Any, term: str, result: str) -> Any:
+    """Returns a tensor with the axes of a result, in this order; those that it has not are 1."""
+    import tensorflow as tf
+
+    x = tf.transpose(x, [term.index(name) for name in result if name in term])
+    for place, name in enumerate(result):
+        if name not in term:
+            x = tf.expand_dims(x, place)
+    return x
 
 
 def _slice(

@@ -253,6 +253,28 @@ def test_forms_that_the_interpreter_lacks_are_written_in_others(tmp_path: Path) 
 
 
 @pytest.mark.slow
+def test_a_contraction_arrives_whichever_factor_has_the_batch(tmp_path: Path) -> None:
+    matrix = np.random.default_rng(1).normal(size=(6, 4)).astype("float32")
+
+    def contracted(x: Any) -> Any:
+        return [
+            *(ops.einsum(equation, matrix, x) for equation in ("ij,bcj->bic", "ij,bcj->cbi", "ij,blj->blij")),
+            ops.einsum("i,bjc->bicj", matrix[:, 0], x),
+            *(ops.einsum(equation, x, x) for equation in ("bjc,bjc->bj", "bjc,bic->bij")),
+            ops.einsum("ij,bjc->bic", matrix, ops.transpose(x, (0, 2, 1))),
+        ]
+
+    for length in (5, None):
+        model = _apply(Function(contracted), length)
+        artifact = export_litert(model, tmp_path / f"{length}.tflite")
+        x = np.random.default_rng(0).normal(size=(3, 5, 4)).astype("float32")
+        actual = _run(artifact.path, {"x": x})
+        for spec, value in zip(artifact.outputs, model(x), strict=True):
+            # Sums of up to five products.
+            np.testing.assert_allclose(actual[spec.name], value, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.slow
 def test_random_numbers_that_no_output_depends_on_are_not_refused(tmp_path: Path) -> None:
     x = keras.Input((6, 6, 3), name="x")
     model = keras.Model(x, layers.RandomGrayscale()(x))
