@@ -12,8 +12,9 @@ from keras_pe.export.artifacts.onnx_graph import all_nodes, bodies
 from keras_pe.export.graph.tracing import Trace, Weight
 from keras_pe.export.onnx.finishing.bias_before_split import add_biases_before_splits
 from keras_pe.export.onnx.finishing.canonical import make_canonical
-from keras_pe.export.onnx.finishing.dense_as_matmul import remove_flattening
+from keras_pe.export.onnx.finishing.images_turned_first import turn_images_first
 from keras_pe.export.onnx.finishing.naming import name_after_layers
+from keras_pe.export.onnx.finishing.needless_reshapes import remove_needless_reshapes
 from keras_pe.export.onnx.finishing.pads import keep_pads
 from keras_pe.export.onnx.finishing.shared_sizes import share_sizes
 from keras_pe.export.onnx.finishing.sparse_windows import keep_sparse_windows
@@ -35,7 +36,7 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     signature = trace.signature
     shapes = {weight.name: weight.shape for weight in trace.weights}
     sizes = KnownSizes(proto, {**{spec.name: spec.shape for spec in signature.inputs}, **shapes})
-    remove_flattening(proto.graph, sizes)
+    same = remove_needless_reshapes(proto.graph, sizes)
     share_sizes(proto.graph, sizes)
     graph = onnx.GraphProto()
     graph.CopyFrom(proto.graph)
@@ -49,8 +50,10 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     weights = {weight.name: weight for weight in trace.weights}
     add_biases_before_splits(graph, shapes)
     layouts = multiply_unsigned(graph, weights, store_as_read(graph, shapes))
+    turn_images_first(graph)
     weights |= {name: replace(weights[name], layout=layout) for name, layout in layouts.items()}
     merged = make_canonical(graph)
+    merged |= {old: merged.get(kept, kept) for old, kept in same.items()}
     outputs = dict(zip(trace.outputs, (spec.name for spec in signature.outputs), strict=True))
     traced = {outputs[output]: tensor for tensor, output in trace.returned.items()}
     fixed = [*(spec.name for spec in signature.inputs), *outputs.values(), *weights]

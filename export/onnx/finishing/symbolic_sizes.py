@@ -15,6 +15,8 @@ Size = int | str | tuple[Any, ...]
 """A number, the name of a dimension, `("least", size, number)`, or the tensor and axis that have it first."""
 Sizes = tuple[Size, ...]
 
+REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
+
 _MOST = 16  # entries of a vector that may say the sizes of a tensor
 _BOOL = 9
 # ONNX's int32, int64, bool, and float32, which Keras counts in: it has each size of a mask that any memory holds.
@@ -29,7 +31,7 @@ _BROADCAST = (
     *("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul"),
     *("Or", "Pow", "Sub", "Where", "Xor"),
 )
-_REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
+_POOLINGS = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool")
 
 
 class KnownSizes:
@@ -73,6 +75,13 @@ class KnownSizes:
     def vector(self, tensor: str) -> Sizes | None:
         """Returns the entries of a vector, or of a scalar, of integers; None where they cannot be told."""
         return self._vectors.get(tensor)
+
+    def with_axes_kept(self, reduction: Any) -> Sizes | None:
+        """Returns the sizes of what a reduction returns if it keeps its axes; None where they cannot be told."""
+        attributes = {each.name: each for each in reduction.attribute if each.name != "keepdims"}
+        with contextlib.suppress(IndexError, KeyError, TypeError):
+            return tuple(_reduction([self.shape(reduction.input[0])], [*map(self.vector, reduction.input)], attributes))
+        return None
 
     def _follow(self, node: Any) -> None:
         shapes, vectors = [[known.get(name) for name in node.input] for known in (self._shapes, self._vectors)]
@@ -199,6 +208,14 @@ def _reshape(shapes: Any, vectors: Any, attributes: Any) -> Any:
     return [missing if size == -1 else size for size in wanted]
 
 
+def _pad(shapes: Any, vectors: Any, attributes: Any) -> Any:
+    rank = len(shapes[0])
+    if len(vectors) > 3:  # axes are named
+        return None
+    pads = [vectors[1][axis::rank] for axis in range(rank)]
+    return [size if pair == (0, 0) else None for size, pair in zip(shapes[0], pads, strict=True)]
+
+
 def _slice(shapes: Any, vectors: Any, attributes: Any) -> Any:
     result: list[Size | None] = list(shapes[0])
     starts, ends = vectors[1:3]
@@ -272,13 +289,16 @@ def _range(shapes: Any, vectors: Any, attributes: Any) -> Any:
 _RULES: dict[str, Callable[[Any, Any, Any], Any]] = {
     **dict.fromkeys(_AS_FIRST, lambda shapes, vectors, attributes: shapes[0]),
     **dict.fromkeys(_BROADCAST, lambda shapes, vectors, attributes: _broadcast(shapes)),
-    **dict.fromkeys(_REDUCTIONS, _reduction),
+    **dict.fromkeys(REDUCTIONS, _reduction),
+    **dict.fromkeys(_POOLINGS, lambda shapes, vectors, attributes: [*shapes[0][:2], *[None] * (len(shapes[0]) - 2)]),
     "Concat": _concat,
+    "Conv": lambda shapes, vectors, attributes: [shapes[0][0], shapes[1][0], *[None] * (len(shapes[0]) - 2)],
     "ConstantOfShape": lambda shapes, vectors, attributes: vectors[0],
     "Einsum": _einsum,
     "Expand": lambda shapes, vectors, attributes: _broadcast([shapes[0], vectors[1]]),
     "Gather": _gather,
     "MatMul": _matmul,
+    "Pad": _pad,
     "Range": _range,
     "Reshape": _reshape,
     "Slice": _slice,

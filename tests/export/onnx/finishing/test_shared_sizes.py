@@ -55,10 +55,15 @@ def test_sizes_are_told_as_far_as_the_inputs_determine_them() -> None:
         helper.make_node("Einsum", ["x", "y"], ["scores"], equation="abc,adc->abd"),
         helper.make_node("ConstantOfShape", ["shape"], ["zeros"]),
         helper.make_node("NonZero", ["x"], ["found"]),
+        helper.make_node("Pad", ["x", "sides"], ["padded"]),
+        helper.make_node("Conv", ["padded", "kernel"], ["convolved"]),
+        helper.make_node("MaxPool", ["convolved"], ["pooled"], kernel_shape=[2]),
     ]
     arrays = {"zero": [0], "one": [1], "two": [2], "minus": [-1], "row": [0, -1, 4], "heads": [0, 0, 2, 4]}
+    arrays["sides"] = [0, 0, 1, 0, 0, 1]
     stored = [numpy_helper.from_array(np.array(value), name) for name, value in arrays.items()]
     stored.append(numpy_helper.from_array(np.zeros((9, 8), "float32"), "table"))
+    stored.append(numpy_helper.from_array(np.zeros((5, 1, 3), "float32"), "kernel"))
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, None, 8]) for name in ("x", "y")]
     graph = helper.make_graph(
         nodes, "g", values, [helper.make_tensor_value_info("found", TensorProto.INT64, None)], stored
@@ -76,3 +81,5 @@ def test_sizes_are_told_as_far_as_the_inputs_determine_them() -> None:
     assert sizes.shape("zeros") == ("batch", "length", 8)
     assert sizes.shape("found") == (3, ("found", 1))
     assert sizes.vector("found") is None
+    assert sizes.shape("padded")[:2] == ("batch", "length")
+    assert sizes.shape("pooled")[:2] == ("batch", 5)

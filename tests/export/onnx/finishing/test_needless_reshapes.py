@@ -1,5 +1,6 @@
-"""A Dense layer is a MatMul and an Add, whatever the rank; Reshapes that mean something stay."""
+"""A Dense layer is a MatMul and an Add, whatever the rank; Reshapes that change nothing are left out, others stay."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import onnxruntime as ort
 import pytest
 
 from keras_pe.export import export_onnx
+from keras_pe.export.publishing.metadata import LAYERS_KEY
 
 L = keras.layers
 
@@ -54,3 +56,26 @@ def test_leading_sizes_that_change_places_stay(tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((None, 6), name="values"), Regrouped()])
     values = np.random.default_rng(0).normal(size=(2, 5, 6)).astype("float32")
     assert "Reshape" in _export(model, values, tmp_path)
+
+
+def test_an_average_over_an_image_keeps_the_axes_that_are_put_back(tmp_path: Path) -> None:
+    inputs = keras.Input((6, 6, 4), name="values")
+    x = L.Conv2D(4, 3, padding="same")(inputs)
+    squeezed = L.Reshape((1, 1, 4))(L.GlobalAveragePooling2D()(x))
+    excited = L.Conv2D(4, 1, activation="sigmoid")(L.Conv2D(2, 1, activation="relu")(squeezed))
+    model = keras.Model(inputs, L.GlobalMaxPooling2D()(x * excited))
+    values = np.random.default_rng(0).normal(size=(2, 6, 6, 4)).astype("float32")
+    operators = _export(model, values, tmp_path)
+    assert operators.count("Conv") == 3
+    assert "Reshape" not in operators
+
+
+def test_what_shapes_a_tensor_as_it_is_is_left_out_and_its_layer_is_still_known(tmp_path: Path) -> None:
+    inputs = keras.Input((4, 6), name="values")
+    same = L.Reshape((4, 6), name="same")(L.Dense(6, activation="relu", name="dense")(inputs))
+    model = keras.Model(inputs, L.Dense(2)(same))
+    values = np.random.default_rng(0).normal(size=(2, 4, 6)).astype("float32")
+    assert _export(model, values, tmp_path) == ["MatMul", "Add", "Relu", "MatMul", "Add"]
+    texts = {each.key: each.value for each in onnx.load(tmp_path / "m.onnx").metadata_props}
+    layers = json.loads(texts[LAYERS_KEY])
+    assert layers["same"] == layers["dense"]
