@@ -1,16 +1,27 @@
-"""Masked attention, traced with the mask as a sum: it is made once for all layers that share it.
+"""Attention, traced as one call of the operator that the standard has for it, or with the mask as a sum.
 
-Keras makes a mask of the scores' full size in each layer, and selects by it. What a sum takes need only broadcast, and
-ONNX Runtime adds faster than it selects.
+Keras makes a mask of the scores' full size in each layer, and selects by it. What a sum takes need only broadcast: it
+is made once for all layers, and ONNX Runtime adds faster than it selects. A layer that drops scores in training
+selects twice, after the softmax again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
+from keras_pe.export.model.watch.keras_internals import replaced_attributes
+from keras_pe.export.onnx.handlers import opsets
+from keras_pe.export.onnx.operator_calls import call_operator, differentiable
+from keras_pe.export.onnx.unfused import Unfused
+
+_OPERATOR = "Attention"
 _MASKED = -0.7 * 3.38953e38  # as Keras has it: any score below 1e31 is lost in it, so the sum is what a choice returns
+_RATES = {"MultiHeadAttention": "_dropout", "GroupQueryAttention": "dropout"}  # what holds how much a layer drops
 
 
 def attention(
+    opset: int,
+    unfused: Unfused,
     usual: Callable[..., Any],
     query: Any,
     key: Any,
@@ -25,13 +36,111 @@ def attention(
     import keras
 
     tensors = [keras.ops.convert_to_tensor(tensor) for tensor in (query, key, value)]
+    added = [each for each in (bias, mask) if each is not None]
+    reason = _obstacle(opset, tensors, added, scale, others)
+    if reason:
+        unfused.note(_OPERATOR, reason)
     is_masked = mask is not None or is_causal
-    if not is_masked or any(tensor.dtype != "float32" or len(tensor.shape) != 4 for tensor in tensors):
+    if any(tensor.dtype != "float32" or len(tensor.shape) != 4 for tensor in tensors) or (reason and not is_masked):
         return usual(query, key, value, bias, mask, scale, is_causal, **others)
-    summed = _as_sum(_with_causal(mask, tensors) if is_causal else mask)
-    if bias is not None:
-        summed = keras.ops.convert_to_tensor(bias, "float32") + summed
-    return usual(*tensors, summed, None, scale, False, **others)
+    total = None if bias is None else keras.ops.convert_to_tensor(bias, "float32")
+    if is_masked:
+        summed = _as_sum(_with_causal(mask, tensors) if is_causal else mask)
+        total = summed if total is None else total + summed
+    if reason:
+        return usual(*tensors, total, None, scale, False, **others)
+
+    def usually(query: Any, key: Any, value: Any, total: Any = None) -> Any:
+        return usual(query, key, value, total, None, scale, False, **others)
+
+    return differentiable(partial(_call, scale), usually, *tensors, *([] if total is None else [total]))
+
+
+def _obstacle(opset: int, tensors: list[Any], added: list[Any], scale: Any, others: dict[str, Any]) -> str | None:
+    """Returns why no operator computes it; None where one does."""
+    if opset not in opsets.WITH_ATTENTION:
+        first, last = opsets.WITH_ATTENTION[0], opsets.WITH_ATTENTION[-1]
+        return f"it is written at the operator sets {first} to {last}, not at {opset}"
+    if any(tensor.dtype != "float32" for tensor in tensors):
+        return f"it computes in {tensors[0].dtype.name}"
+    if any(len(tensor.shape) != 4 or None in tensor.shape[2:] for tensor in tensors):
+        return "its heads or their channels are not known"
+    if any(len(each.shape) not in (2, 4) for each in added):
+        return "its mask or bias has other axes"
+    if not (scale is None or isinstance(scale, int | float)):
+        return "its scale is computed"
+    if others.get("attn_logits_soft_cap") is not None:
+        return "its scores are capped, which runtimes do before or after the mask"
+    return None
+
+
+def _call(scale: float | None, *tensors: Any) -> Any:
+    import tensorflow as tf
+
+    query, key, value, *added = tensors
+    # ONNX Runtime takes a mask of as many rows and columns as the scores, and no fewer.
+    sizes = [tf.shape(query)[1], tf.shape(key)[1]]
+    full = [tf.broadcast_to(each, tf.concat([tf.shape(each)[:-2], sizes], 0)) for each in added]
+    attributes = {} if scale is None else {"scale": float(scale)}
+    shape = (*query.shape[:3], value.shape[3])
+    return call_operator(_OPERATOR, [query, key, value, *full], [shape], attributes)[0]
+
+
+def attention_of_layers(layers: Iterable[Any], unfused: Unfused) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
+    """Yields what stands in place of the attention of Keras' layers, see `replaced_functions`."""
+    import keras
+
+    for layer in layers:
+        for name, rate in _RATES.items():
+            kind = getattr(keras.layers, name)
+            if isinstance(layer, kind) and type(layer)._compute_attention is kind._compute_attention:
+                yield layer, "_compute_attention", partial(_without_dropout, layer, rate, unfused)
+
+
+def _without_dropout(
+    layer: Any,
+    rate: str,
+    unfused: Unfused,
+    usual: Callable[..., Any],
+    query: Any,
+    key: Any,
+    value: Any,
+    attention_mask: Any = None,
+    training: Any = None,
+    return_attention_scores: bool = False,
+    use_causal_mask: bool = False,
+) -> Any:
+    """Returns what a layer returns that drops nothing, but zeros, as one that drops does, for who may see nothing."""
+    import keras
+
+    scored = {"return_attention_scores": True} if return_attention_scores else {}
+    reason = _obstacle_of_layer(layer, query, attention_mask, return_attention_scores)
+    if reason:
+        unfused.note(_OPERATOR, reason)
+    if reason or training or getattr(layer, rate) == 0:
+        return usual(query, key, value, attention_mask, training, use_causal_mask=use_causal_mask, **scored)
+    if attention_mask is not None:
+        attention_mask = keras.ops.cast(attention_mask, "bool")
+        if use_causal_mask:
+            attention_mask = keras.ops.logical_and(attention_mask, layer._compute_causal_mask(query, value))
+    is_causal = use_causal_mask and attention_mask is None
+    with replaced_attributes(layer, {rate: 0.0}):
+        output, scores = usual(query, key, value, attention_mask, training, use_causal_mask=is_causal)
+    if attention_mask is not None:
+        sees = keras.ops.any(attention_mask, axis=-1)[..., None, None]
+        output = keras.ops.where(sees, output, 0.0)
+    return output, scores
+
+
+def _obstacle_of_layer(layer: Any, query: Any, mask: Any, returns_scores: bool) -> str | None:
+    """Returns why a layer computes scores that others may see, or in another form; None where it does not."""
+    if returns_scores or getattr(layer, "_return_attention_scores", False):
+        return "its scores are returned"
+    if layer.compute_dtype != "float32":
+        return f"it computes in {layer.compute_dtype}"
+    if len(query.shape) != 4 or (mask is not None and len(mask.shape) != 3):
+        return "its queries or its mask have other axes"
+    return None
 
 
 def _with_causal(mask: Any, tensors: list[Any]) -> Any:

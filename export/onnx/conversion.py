@@ -85,7 +85,7 @@ def _declare(graph: Any) -> None:
         "StringSplit": (TensorProto.STRING, TensorProto.INT64),
         "StringConcat": (TensorProto.STRING,),
         "Equal": (TensorProto.BOOL,),
-        "RotaryEmbedding": (TensorProto.FLOAT,),
+        **dict.fromkeys(("Attention", "RotaryEmbedding"), (TensorProto.FLOAT,)),
     }
     for node in graph.node:
         if node.domain == opsets.LATER_DOMAIN:

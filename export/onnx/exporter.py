@@ -112,7 +112,7 @@ class _Onnx:
     def trace(self, layers: Sequence[Any], signature: Signature) -> "_Traced":
         name, unfused = layers[0].name, Unfused()
         try:
-            with traced_as_calls(layers, unfused), named_operations(self.opset_version, unfused):
+            with traced_as_calls(layers, unfused), named_operations(layers, self.opset_version, unfused):
                 traced = trace(layers, signature)
         except Exception as error:  # a layer may raise anything where a size is not known
             raise untraceable(Format.ONNX, name, error) from error

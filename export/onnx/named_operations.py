@@ -4,12 +4,12 @@ TensorFlow traces a layer normalization as nine elementwise operators, which no 
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from keras_pe.export.model.watch.keras_internals import replaced_functions, replaced_operations
-from keras_pe.export.onnx.attention import attention
+from keras_pe.export.onnx.attention import attention, attention_of_layers
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.operator_calls import call_operator, differentiable
 from keras_pe.export.onnx.rotary_embedding import rotary_embedding
@@ -19,10 +19,11 @@ _SINCE = {"LayerNormalization": 17}  # the first operator set that has it
 
 
 @contextlib.contextmanager
-def named_operations(opset: int, unfused: Unfused) -> Iterator[None]:
+def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Iterator[None]:
     """Lets `keras.ops`, and with it the layers, be traced so in this thread, where a runtime computes the same.
 
     Args:
+        layers: The model and every layer in it.
         opset: ONNX's operator set that the file is of.
         unfused: Is told what stays several operators.
     """
@@ -30,12 +31,12 @@ def named_operations(opset: int, unfused: Unfused) -> Iterator[None]:
 
     normalization = partial(_layer_normalization, opset, unfused)
     usual = replaced_operations(
-        nn={"gelu": _gelu, "hard_silu": _hard_silu, "dot_product_attention": attention},
+        nn={"gelu": _gelu, "hard_silu": _hard_silu, "dot_product_attention": partial(attention, opset, unfused)},
         normalizations={"layer_normalization": normalization, "rms_normalization": _rms_normalization},
     )
     has_rotary = opset >= opsets.ROTARY_VERSION
     own = [(rotary_position_encoding, "turn_pairs", rotary_embedding)] if has_rotary else []
-    with usual, replaced_functions(own):
+    with usual, replaced_functions([*own, *attention_of_layers(layers, unfused)]):
         yield
 
 

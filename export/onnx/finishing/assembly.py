@@ -35,6 +35,7 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
 
     signature = trace.signature
     shapes = {weight.name: weight.shape for weight in trace.weights}
+    add_biases_before_splits(proto.graph, shapes)
     sizes = KnownSizes(proto, {**{spec.name: spec.shape for spec in signature.inputs}, **shapes})
     same = remove_needless_reshapes(proto.graph, sizes)
     share_sizes(proto.graph, sizes)
@@ -48,7 +49,6 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     keep_sparse_windows(graph)
     take_zero_sizes(graph, sizes)
     weights = {weight.name: weight for weight in trace.weights}
-    add_biases_before_splits(graph, shapes)
     layouts = multiply_unsigned(graph, weights, store_as_read(graph, shapes))
     turn_images_first(graph)
     weights |= {name: replace(weights[name], layout=layout) for name, layout in layouts.items()}

@@ -31,7 +31,9 @@ def add_biases_before_splits(graph: Any, shapes: Mapping[str, tuple[int, ...]]) 
         """Returns the shape of a weight, or what it is reshaped to; nothing for what is computed."""
         made = producers.get(tensor)
         if made is not None and made.op_type == "Reshape" and made.input[1] in vectors:
-            return list(numpy_helper.to_array(vectors[made.input[1]]).tolist())
+            size = math.prod(stored_shape(made.input[0]))
+            sizes = list(numpy_helper.to_array(vectors[made.input[1]]).tolist())
+            return [size // -math.prod(sizes) if each == -1 else each for each in sizes] if 0 not in sizes else sizes
         return list(shapes.get(tensor, ()))
 
     for addition in [node for node in graph.node if node.op_type == "Add"]:

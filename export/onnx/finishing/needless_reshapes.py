@@ -11,6 +11,8 @@ from typing import Any
 from keras_pe.export.artifacts.onnx_graph import all_nodes, bodies
 from keras_pe.export.onnx.finishing.symbolic_sizes import REDUCTIONS, KnownSizes
 
+_SHAPING = ("Expand", "Reshape", "Squeeze", "Unsqueeze")
+
 
 def remove_needless_reshapes(graph: Any, sizes: KnownSizes) -> dict[str, str]:
     """Rewrites an `onnx.GraphProto` in place. Nodes that nothing needs any more are left behind.
@@ -81,14 +83,20 @@ def _skip(graph: Any, node: Any, reshape: Any) -> None:
 
 
 def _without_effect(graph: Any, sizes: KnownSizes) -> dict[str, str]:
-    """Lets what comes after a node that shapes a tensor as it is read the tensor itself."""
+    """Lets what comes after a node that shapes a tensor as it was read that tensor itself."""
     same: dict[str, str] = {}
+    shaped: dict[str, str] = {}  # what each Reshape is of, in however many steps
     outputs = _outputs(graph)
     for node in graph.node:
-        if node.op_type in ("Expand", "Reshape", "Squeeze", "Unsqueeze") and node.output[0] not in outputs:
-            shape = sizes.shape(node.input[0])
-            if shape is not None and shape == sizes.shape(node.output[0]):
-                same[node.output[0]] = same.get(node.input[0], node.input[0])
+        if node.op_type in _SHAPING:
+            before = same.get(node.input[0], node.input[0])
+            first = shaped.get(before, before)
+            if node.op_type != "Expand":
+                shaped[node.output[0]] = first
+            shape = sizes.shape(node.output[0])
+            as_it_was = [name for name in (before, first) if sizes.shape(name) == shape]
+            if as_it_was and shape is not None and node.output[0] not in outputs:
+                same[node.output[0]] = as_it_was[0]
     for node in all_nodes(graph):
         node.input[:] = [same.get(name, name) for name in node.input]
     return same

@@ -25,7 +25,7 @@ _END = 10**9  # what a Slice up to the end is given by tf2onnx, or more
 _AS_FIRST = (
     *("Abs", "Cast", "Ceil", "Clip", "Cos", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish"),
     *("Identity", "LayerNormalization", "LeakyRelu", "Log", "LogSoftmax", "Neg", "Not", "Reciprocal", "Relu"),
-    *("Round", "Selu", "Sigmoid", "Sign", "Sin", "Softmax", "Softplus", "Sqrt", "Tanh"),
+    *("RotaryEmbedding", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Softmax", "Softplus", "Sqrt", "Tanh"),
 )
 _BROADCAST = (
     *("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul"),
@@ -97,12 +97,17 @@ class KnownSizes:
             if name and found is not None:
                 both = zip(numbers if numbers and len(numbers) == len(found) else found, found, strict=True)
                 self._shapes[name] = tuple(
-                    number if isinstance(number, int) else (name, axis) if size is None else size
-                    for axis, (number, size) in enumerate(both)
+                    _told(size, number, (name, axis)) for axis, (number, size) in enumerate(both)
                 )
         told = self._shapes.get(node.output[0])
         if vector is not None and len(vector) <= _MOST and told is not None and len(told) < 2:
             self._vectors[node.output[0]] = vector
+
+
+def _told(size: Size | None, inferred: Size | None, place: Size) -> Size:
+    """Returns a size: as a number if it is one, and of an Attention not as onnx 1.23 infers it, which is 0."""
+    numbers = [each for each in (size, inferred) if isinstance(each, int)]
+    return numbers[0] if numbers else place if size is None else size
 
 
 def _vector(node: Any, shapes: Any, vectors: Any, attributes: Any) -> Sizes | None:
@@ -187,6 +192,12 @@ def _matmul(shapes: Any, vectors: Any, attributes: Any) -> Any:
     if len(left) < 2 or len(right) < 2:
         return None
     return [*_broadcast([left[:-2], right[:-2]]), left[-2], right[-1]]
+
+
+def _attention(shapes: Any, vectors: Any, attributes: Any) -> Any:
+    if len(shapes[0]) != 3:  # the heads have an axis of their own
+        return [*shapes[0][:3], shapes[2][3]]
+    return [*shapes[0][:2], attributes["q_num_heads"].i * (shapes[2][2] // attributes["kv_num_heads"].i)]
 
 
 def _reshape(shapes: Any, vectors: Any, attributes: Any) -> Any:
@@ -287,6 +298,7 @@ def _range(shapes: Any, vectors: Any, attributes: Any) -> Any:
 
 
 _RULES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "Attention": _attention,
     **dict.fromkeys(_AS_FIRST, lambda shapes, vectors, attributes: shapes[0]),
     **dict.fromkeys(_BROADCAST, lambda shapes, vectors, attributes: _broadcast(shapes)),
     **dict.fromkeys(REDUCTIONS, _reduction),

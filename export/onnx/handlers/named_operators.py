@@ -1,6 +1,7 @@
 """What was traced as a call of one ONNX operator, see `operator_calls`."""
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,19 @@ def _rotary_embedding(ctx: Replacement, attributes: dict[str, Any]) -> None:
     ctx.finish(rotated)
 
 
+def _attention(ctx: Replacement, attributes: dict[str, Any]) -> None:
+    """The operator, of heads that lie side by side: as a projection returns them, so that none is moved."""
+    heads = [ctx.known_shape(tensor)[2:] for tensor in ctx.inputs[:3]]
+    flat = [
+        ctx.emit("Reshape", tensor, ctx.integers(0, 0, math.prod(each)))
+        for tensor, each in zip(ctx.inputs[:3], heads, strict=True)
+    ]
+    (query, _), (pairs, _), (_, width) = heads
+    attributes |= {"q_num_heads": query, "kv_num_heads": pairs}
+    (result,) = ctx.emit_later("Attention", *flat, *ctx.inputs[3:], **attributes)
+    ctx.finish(ctx.emit("Reshape", result, ctx.integers(0, 0, query, width)))
+
+
 FORMS: dict[str, Callable[[Replacement, dict[str, Any]], None]] = {
     "LSTM": lstm_gru_rnn.lstm,
     "GRU": lstm_gru_rnn.gru,
@@ -23,6 +37,7 @@ FORMS: dict[str, Callable[[Replacement, dict[str, Any]], None]] = {
     "Gelu": normalizations.gelu,
     "HardSwish": normalizations.hard_swish,
     "RotaryEmbedding": _rotary_embedding,
+    "Attention": _attention,
 }
 
 
