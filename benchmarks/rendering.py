@@ -13,6 +13,13 @@ PARTS = ("accuracy", "onnxruntime", "tensorflow", "jax", "torch", "costs", "expo
 MARKED = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 BASE = "tensor2tensor"
 CONTESTANTS = ("keras-hub", "keras_pe", "keras_pe, max_length", "one composition", "ready rows")
+EXPORTERS = {
+    "keras": "Keras",
+    "torch": "PyTorch",
+    "torchscript": "TorchScript",
+    "torch optimized": "PyTorch, optimized",
+    "torchscript optimized": "TorchScript, optimized",
+}
 TITLES = {
     "range": "Positions 0, 1, 2, ...",
     "static": "The same, the shape known when the graph is traced",
@@ -133,21 +140,38 @@ def costs(medians: Medians, beside: dict[str, Any]) -> str:
 
 def exporter(medians: Medians, beside: dict[str, Any]) -> str:
     """The exporter and its files against those of others."""
-    others = {"keras": "Keras", "torch": "PyTorch", "torchscript": "PyTorch, TorchScript"}
     runs = [name.split("/")[1] for name in medians if name.startswith("exported/") and name.endswith("/keras_pe")]
+    quotients = {run: over_fastest(medians, f"exported/{run}") for run in runs}
     lines = [
-        (f"a run of {each} in ONNX Runtime", *(_quotient(medians, f"exported/{each}", other) for other in others))
-        for each in runs
+        (run, *(_quotient(medians, f"exported/{run}", other) for other in EXPORTERS), _two_decimals(quotients[run]))
+        for run in runs
     ]
-    lines += [
-        ("time of an export, BERT of 200 MiB", _quotient(medians, "export of BERT", "keras"), "", ""),
-        ("highest memory of its process", _quotient(medians, "export of BERT, peak", "keras"), "", ""),
+    known = sorted(quotient for quotient in quotients.values() if quotient is not None)
+    costs = [
+        ("time of an export, BERT of 200 MiB", _quotient(medians, "export of BERT", "keras")),
+        ("highest memory of its process", _quotient(medians, "export of BERT, peak", "keras")),
     ]
     check = median(beside["exporter"]["check relative to its runs"])
-    return (
-        _table(("relative to the file of", *others.values()), lines)
-        + f"\n\nA whole parity check takes {check:.2g} times as long as the bare runs that it makes."
+    above = sum(quotient > 1 for quotient in known)
+    summary = (
+        f"Relative to the fastest of them, the median of all runs is {_two_decimals(median(known))}, and of "
+        f"{len(known)} runs {above} are above 1."
     )
+    return "\n\n".join(
+        [
+            "A run in ONNX Runtime, relative to the file of",
+            _table(("model, case, threads", *EXPORTERS.values(), "the fastest of them"), lines),
+            summary,
+            _table(("relative to the export of", EXPORTERS["keras"]), costs),
+            f"A whole parity check takes {check:.2g} times as long as the bare runs that it makes.",
+        ]
+    )
+
+
+def over_fastest(medians: Medians, run: str) -> float | None:
+    """Returns our median of a run over the least of all others; None where there is no other."""
+    others = [medians[f"{run}/{other}"] for other in EXPORTERS if f"{run}/{other}" in medians]
+    return medians[f"{run}/keras_pe"] / min(others) if others else None
 
 
 def identify(medians: Medians, beside: dict[str, Any]) -> str:
@@ -186,11 +210,15 @@ def _ratio(medians: Medians, case: str, contestant: str) -> str:
 
 def _quotient(medians: Medians, name: str, other: str) -> str:
     ours, theirs = (medians.get(f"{name}/{route}") for route in ("keras_pe", other))
-    return _two_digits(ours / theirs) if ours and theirs else "-"
+    return _two_decimals(ours / theirs if ours and theirs else None)
 
 
 def _two_digits(value: float) -> str:
     return f"{value:#.2g}".rstrip(".")
+
+
+def _two_decimals(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _bytes(value: float) -> str:

@@ -10,6 +10,7 @@ from keras_pe import SinusoidalPositionEncoding
 
 VOCABULARY, WIDTH, LAYERS, HEADS, HIDDEN, POSITIONS = 1000, 256, 4, 4, 1024, 512
 IMAGE = 96  # pixels
+SOUND = 512  # frames
 
 Feeds = Mapping[str, Any]
 
@@ -41,7 +42,7 @@ CASES: dict[Callable[[int, int], Feeds], tuple[tuple[int, int], ...]] = {
     texts: ((1, 16), (1, 128), (8, 128)),
     images: ((1, IMAGE), (2, IMAGE), (8, IMAGE)),
     series: ((1, 16), (1, 128), (8, 128)),
-    sounds: ((1, 128), (1, 512), (4, 512)),
+    sounds: ((1, SOUND), (2, SOUND), (4, SOUND)),
 }
 
 

@@ -5,18 +5,17 @@ is made once for all layers, and ONNX Runtime adds faster than it selects. A lay
 selects twice, after the softmax again.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from keras_pe.export.model.watch.keras_internals import replaced_attributes
+from keras_pe.export.model.watch.keras_internals import causal_mask, drops_scores, returns_scores, without_dropout
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.operator_calls import call_operator, differentiable
 from keras_pe.export.onnx.unfused import Unfused
 
 _OPERATOR = "Attention"
 _MASKED = -0.7 * 3.38953e38  # as Keras has it: any score below 1e31 is lost in it, so the sum is what a choice returns
-_RATES = {"MultiHeadAttention": "_dropout", "GroupQueryAttention": "dropout"}  # what holds how much a layer drops
 
 
 def attention(
@@ -86,21 +85,9 @@ def _call(scale: float | None, *tensors: Any) -> Any:
     return call_operator(_OPERATOR, [query, key, value, *full], [shape], attributes)[0]
 
 
-def attention_of_layers(layers: Iterable[Any], unfused: Unfused) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
-    """Yields what stands in place of the attention of Keras' layers, see `replaced_functions`."""
-    import keras
-
-    for layer in layers:
-        for name, rate in _RATES.items():
-            kind = getattr(keras.layers, name)
-            if isinstance(layer, kind) and type(layer)._compute_attention is kind._compute_attention:
-                yield layer, "_compute_attention", partial(_without_dropout, layer, rate, unfused)
-
-
-def _without_dropout(
-    layer: Any,
-    rate: str,
+def attention_of_layer(
     unfused: Unfused,
+    layer: Any,
     usual: Callable[..., Any],
     query: Any,
     key: Any,
@@ -117,14 +104,14 @@ def _without_dropout(
     reason = _obstacle_of_layer(layer, query, attention_mask, return_attention_scores)
     if reason:
         unfused.note(_OPERATOR, reason)
-    if reason or training or getattr(layer, rate) == 0:
+    if reason or training or not drops_scores(layer):
         return usual(query, key, value, attention_mask, training, use_causal_mask=use_causal_mask, **scored)
     if attention_mask is not None:
         attention_mask = keras.ops.cast(attention_mask, "bool")
         if use_causal_mask:
-            attention_mask = keras.ops.logical_and(attention_mask, layer._compute_causal_mask(query, value))
+            attention_mask = keras.ops.logical_and(attention_mask, causal_mask(layer, query, value))
     is_causal = use_causal_mask and attention_mask is None
-    with replaced_attributes(layer, {rate: 0.0}):
+    with without_dropout(layer):
         output, scores = usual(query, key, value, attention_mask, training, use_causal_mask=is_causal)
     if attention_mask is not None:
         sees = keras.ops.any(attention_mask, axis=-1)[..., None, None]
@@ -132,9 +119,9 @@ def _without_dropout(
     return output, scores
 
 
-def _obstacle_of_layer(layer: Any, query: Any, mask: Any, returns_scores: bool) -> str | None:
+def _obstacle_of_layer(layer: Any, query: Any, mask: Any, is_asked_for_scores: bool) -> str | None:
     """Returns why a layer computes scores that others may see, or in another form; None where it does not."""
-    if returns_scores or getattr(layer, "_return_attention_scores", False):
+    if is_asked_for_scores or returns_scores(layer):
         return "its scores are returned"
     if layer.compute_dtype != "float32":
         return f"it computes in {layer.compute_dtype}"

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from keras_pe.export.model.watch.keras_internals import replaced_functions, replaced_operations
-from keras_pe.export.onnx.attention import attention, attention_of_layers
+from keras_pe.export.model.watch.keras_internals import replaced_attention, replaced_functions, replaced_operations
+from keras_pe.export.onnx.attention import attention, attention_of_layer
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.operator_calls import call_operator, differentiable
 from keras_pe.export.onnx.rotary_embedding import rotary_embedding
@@ -36,7 +36,8 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
     )
     has_rotary = opset >= opsets.ROTARY_VERSION
     own = [(rotary_position_encoding, "turn_pairs", rotary_embedding)] if has_rotary else []
-    with usual, replaced_functions([*own, *attention_of_layers(layers, unfused)]):
+    of_layers = replaced_attention(layers, partial(attention_of_layer, unfused))
+    with usual, of_layers, replaced_functions(own):
         yield
 
 

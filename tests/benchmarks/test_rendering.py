@@ -46,3 +46,9 @@ def test_the_page_names_the_parts_that_were_not_measured() -> None:
     assert set(rendering.PARTS) == set(PARTS)
     medians, beside = results.load()
     assert "torch: not measured yet." in rendering.page(medians, {k: v for k, v in beside.items() if k != "torch"})
+
+
+def test_a_file_stands_beside_the_fastest_of_all_others() -> None:
+    medians = {"exported/m/keras_pe": 1.0, "exported/m/keras": 2.0, "exported/m/torch optimized": 0.8}
+    assert rendering.over_fastest(medians, "exported/m") == pytest.approx(1.25)
+    assert rendering.over_fastest({"exported/m/keras_pe": 1.0}, "exported/m") is None

@@ -10,6 +10,8 @@ from typing import Any
 # Held while layers have methods of their own, and while a model is traced: one export at a time, each in its turn.
 one_at_a_time = threading.RLock()
 
+_RATES = ("_dropout", "dropout")  # which holds how much an attention layer drops
+
 
 def loads_python_code() -> bool:
     """Whether Keras loads the code of lambdas from files: its safe mode is off."""
@@ -97,6 +99,46 @@ def replaced_functions(replacements: Iterable[tuple[Any, str, Callable[..., Any]
         for owner, name, function in replacements:
             stack.enter_context(replaced_attributes(owner, {name: chosen(function, getattr(owner, name))}))
         yield
+
+
+def replaced_attention(
+    layers: Iterable[Any], attend: Callable[..., tuple[Any, Any]]
+) -> contextlib.AbstractContextManager[None]:
+    """Gives Keras' own attention layers another computation, in this thread.
+
+    Args:
+        layers: Any.
+        attend: Called with a layer, its usual computation, and what that takes.
+    """
+    import keras
+
+    kinds = (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention)
+    return replaced_functions(
+        (layer, "_compute_attention", functools.partial(attend, layer))
+        for layer in layers
+        for kind in kinds
+        if isinstance(layer, kind) and type(layer)._compute_attention is kind._compute_attention
+    )
+
+
+def drops_scores(layer: Any) -> bool:
+    """Whether an attention layer drops scores in training."""
+    return any(getattr(layer, name, 0) > 0 for name in _RATES)
+
+
+def without_dropout(layer: Any) -> contextlib.AbstractContextManager[None]:
+    """Lets an attention layer compute as one that drops no scores."""
+    return replaced_attributes(layer, {name: 0.0 for name in _RATES if hasattr(layer, name)})
+
+
+def returns_scores(layer: Any) -> bool:
+    """Whether an attention layer was told to return its scores in whatever call."""
+    return bool(getattr(layer, "_return_attention_scores", False))
+
+
+def causal_mask(layer: Any, query: Any, value: Any) -> Any:
+    """Returns what an attention layer lets a query see where it is causal, `(1, queries, values)`."""
+    return layer._compute_causal_mask(query, value)
 
 
 @contextlib.contextmanager

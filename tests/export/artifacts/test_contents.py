@@ -31,6 +31,7 @@ def test_a_file_tells_what_it_holds_of_each_layer(tmp_path: Path) -> None:
     assert layers["norm"].operators == {"LayerNormalization": 1}
     assert layers["norm"].multiplications == ()
     assert {layer: each.unfused for layer, each in layers.items() if each.unfused} == {
+        "attend": {"Attention": "it is written at the operator sets 23 to 24, not at 18"},
         "channels_first": {"LayerNormalization": "its axes are not the last"},
     }
     count = sum(each.parameters for each in layers.values())
