@@ -105,7 +105,7 @@ def model_signature(
         raise UnknownSizesError(
             f"{rule}: {model.name!r} cannot be called on {what} the shapes "
             f"{', '.join(f'{name} {shape}' for name, shape in zip(names, shapes, strict=True))}. {error}. "
-            f"{_AS_NUMBERS if asks_for_a_value(error.__cause__) else _as_sizes(shapes)}"
+            f"{_AS_NUMBERS if asks_for_a_value(error.__cause__) else _as_sizes(names, shapes, dtypes)}"
         ) from error.__cause__
     _check_sizes(model.name, given, found, dtypes)
     named = [TensorInfo(*spec) for spec in zip(plain, found.shapes, dtypes, strict=True)]
@@ -149,13 +149,15 @@ def _recorded(
     return None
 
 
-def _as_sizes(shapes: Sequence[Shape]) -> str:
-    """Returns how sizes are given that were not found, in a sentence."""
+def _as_sizes(own: Sequence[str], shapes: Sequence[Shape], dtypes: Sequence[str]) -> str:
+    """Returns how values and sizes are given that were not found, in two sentences."""
+    arrays = (f"{name!r}: <{dtype}, {len(shape)} axes>" for name, shape, dtype in zip(own, shapes, dtypes, strict=True))
+    examples = f"give an example, or several: inputs={{{', '.join(arrays)}}}"
     named = [dim for shape in shapes for dim in shape if isinstance(dim, str) and Kind.told_by(dim) is not Kind.BATCH]
     names = dict.fromkeys([*named, *unnamed_lengths(shapes)])
     fixed = "fixed in `input_signature`"
     given = f"give them: sizes={dict.fromkeys(names, (64, 128))}, or {fixed}" if names else f"give them {fixed}"
-    return f"If it takes certain values only, give examples in `inputs`. If it takes certain sizes only, {given}."
+    return f"If it takes certain values only, {examples}. If it takes certain sizes only, {given}."
 
 
 def _check_sizes(model: str, given: Mapping[str, Sequence[int]], found: FoundSizes, dtypes: Sequence[str]) -> None:

@@ -76,7 +76,7 @@ def find_dimensions(
         batches_apart: Whether to look for batches that are independent, instead of one.
         others_apart: The same of all other dimensions.
         table_sizes: Returns the sizes of tables, such as those of positions, that may end. Called after `takes`.
-        examples: Shapes that the model is known to take, which are asked for where it takes no likely ones.
+        examples: Shapes that the model is known to take, which are asked for before the likely ones.
         runs: Shapes at which the model runs, and whether it does at others: dimensions are then held to be independent
             only if it runs with them apart.
         weight_sizes: The sizes of the model's weights, one of which a dimension may be: they are asked for early.
@@ -170,6 +170,9 @@ class _Search:
         self, weight_sizes: Sequence[int], examples: Sequence[Sequence[StaticShape]]
     ) -> dict[Axis, int]:
         """Returns a size for each dynamic axis."""
+        for example in examples:
+            if self._takes(list(example)):
+                return self._at(example)
         names = {axis: name for name, axes in self._named.items() for axis in axes}
         names |= {axis: self._kind(axis).value for axis in self._others}
         fixed = {axis: self._given[name][0] for axis, name in names.items() if name in self._given}
@@ -182,9 +185,6 @@ class _Search:
                 return base
             if base.keys() == fixed.keys() | batches:
                 break
-        for example in examples:
-            if self._takes(list(example)):
-                return self._at(example)
         for found in self._multiples(dict.fromkeys(batches, _BATCH), others, fixed):
             if self._takes(self._static(found)):
                 return found
