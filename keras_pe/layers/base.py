@@ -31,7 +31,7 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
     A subclass may say which axes of the inputs have positions (`_axes_of`, `_length_of_axes`).
     """
 
-    _call_arguments: tuple[str, ...] = ("positions", "start_index")  # those after the inputs, in their order
+    _call_arguments: tuple[str, ...] = ("inputs", "positions", "start_index")  # in their order
 
     def __init__(self, *, max_length: Any, **kwargs: Any) -> None:
         # Keras would cast positions to the compute dtype, and bfloat16 cannot tell 257 from 256.
@@ -45,16 +45,20 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
         """The dtype in which the signal is computed and used: never less than float32."""
         return "float64" if self.compute_dtype == "float64" else "float32"
 
-    def __call__(self, inputs: Any, *others: Any, **named: Any) -> Any:
-        named = by_name(self._call_arguments, others, named)
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        first, *names = self._call_arguments
+        if not given and first not in named:
+            return super().__call__(**named)  # by the name that a subclass gives it, or Keras tells what is missing
+        inputs, *others = given or (named.pop(first),)
+        named = by_name(names, others, named)
         # Keras converts what it is given before `call` sees it.
         check_before_conversion(inputs, named.get("positions"), named.get("start_index"), self.name)
         if not self.built:
             self._axes = self._axes_of(getattr(inputs, "shape", ()), named.get("positions"))
         if named.get("positions") is not None:
             named["positions"] = split_on_host(named["positions"])
-        given = {name: value for name, value in named.items() if value is not None}
-        return super().__call__(inputs, *others[len(self._call_arguments) :], **given)
+        seen = {name: value for name, value in named.items() if value is not None}
+        return super().__call__(inputs, *others[len(names) :], **seen)
 
     def build(self, inputs_shape: Shape) -> None:
         check_inputs_shape(inputs_shape)

@@ -74,7 +74,7 @@ class RotaryPositionEncoding(PositionLayer):
             [0.54 , 0.841]]], dtype=float32)
     """
 
-    _call_arguments = ("keys", "positions", "start_index")
+    _call_arguments = ("queries", "keys", "positions", "start_index")
 
     def __init__(
         self,

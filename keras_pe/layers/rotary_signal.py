@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 import numpy.typing as npt
 from keras import ops
@@ -169,6 +170,8 @@ class Growth(RowsOfPositions):
 
 def _last(length: Any, positions: Positions | None) -> Any:
     """Returns the last position, of each example where they have their own."""
+    if keras.config.backend() == "jax":
+        length = ops.cast(length, "int32")  # JAX compares no size that is not known, but the number that it will be
     if positions is None:
         return length - 1
     if positions.whole is None:

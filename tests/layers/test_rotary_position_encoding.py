@@ -82,6 +82,16 @@ def test_positions_are_taken_in_every_form() -> None:
     assert np.abs(of_each - exact(x, angles([[3, 4, 5], [900, 901, 902]], 8))).max() <= EXACT
 
 
+def test_arguments_may_be_given_by_name() -> None:
+    layer, x = RotaryPositionEncoding(), heads(2, 5, 3, 8)
+    placed = layer(x, x[:, :, :1], np.arange(5), 7)
+    named = layer(start_index=7, positions=np.arange(5), keys=x[:, :, :1], queries=x)
+    for each, other in zip(placed, named, strict=True):
+        np.testing.assert_array_equal(ops.convert_to_numpy(each), ops.convert_to_numpy(other))
+    with pytest.raises(TypeError, match="queries"):
+        layer(keys=x)
+
+
 def test_axes_may_stand_anywhere() -> None:
     x = heads(2, 5, 3, 8)
     expected = exact(x, angles(np.arange(5), 8))

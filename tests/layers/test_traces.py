@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_pe import RelativePositionEmbedding, SinusoidalPositionEncoding, timing_signal
+from keras_pe import RelativePositionEmbedding, RotaryPositionEncoding, SinusoidalPositionEncoding, timing_signal
 
 CHANNELS = 16
 # Within, at and past the first rows of the table, and past the first multiple of them.
@@ -147,6 +147,20 @@ class TestJAX:
         model.export(tmp_path / "model", verbose=False)
         serve = tf.saved_model.load(tmp_path / "model").serve
         assert_right_at_every_length(lambda x: serve(tf.constant(x)))
+
+    def test_an_export_with_symbolic_sizes_knows_long_texts_from_short_ones(self) -> None:
+        import jax
+
+        factors = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+        layer = RotaryPositionEncoding(
+            scaling={"rope_type": "longrope", "original_max_position_embeddings": 6, "factor": 2.0, **factors}
+        )
+        queries = np.ones((1, 9, 1, 8), "float32")
+        layer(queries)
+        shape = jax.ShapeDtypeStruct(jax.export.symbolic_shape("batch, length, 1, 8"), "float32")
+        exported = jax.export.export(jax.jit(layer))(shape)
+        for length in (4, 6, 7, 9):
+            np.testing.assert_array_equal(exported.call(queries[:, :length]), layer(queries[:, :length]))
 
     def test_positions_have_gradients(self) -> None:
         import jax
