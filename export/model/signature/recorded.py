@@ -62,10 +62,10 @@ def remarks_on_arguments(model: Any, count: int) -> list[str]:
 
 
 def _free(met: _Met) -> tuple[int | None, ...]:
-    """Returns a shape with any sizes but that of features, which is the last of numbers that are no integers."""
+    """Returns a shape with any sizes but that of features, which is the last of numbers that are no indices."""
     shape, dtype = met
-    is_integer = str(dtype).removeprefix("u").startswith("int")
-    return (None,) * len(shape) if is_integer or len(shape) < 2 else (*(None,) * (len(shape) - 1), shape[-1])
+    are_indices = str(dtype).removeprefix("u").startswith("int") and len(shape) < 4  # images have four axes
+    return (None,) * len(shape) if are_indices or len(shape) < 2 else (*(None,) * (len(shape) - 1), shape[-1])
 
 
 def _given(model: Any, example: Mapping[str, Array]) -> list[Any] | None:

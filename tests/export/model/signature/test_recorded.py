@@ -126,3 +126,18 @@ def test_a_model_that_does_not_run_without_an_argument_that_is_not_noted_is_told
         model_signature(model)
     named = [spec.name for spec in model_signature(model, inputs=[{"tokens": tokens, "scale": scale}]).inputs]
     assert named == ["tokens", "scale"]
+
+
+def test_an_example_of_images_of_integers_tells_their_channels() -> None:
+    class Pixels(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.convolution = keras.layers.Conv2D(2, 3)
+
+        def call(self, x: Any) -> Any:
+            return self.convolution(keras.ops.cast(x, "float32") / 255)
+
+    model, images = Pixels(), np.zeros((1, 8, 8, 3), "uint8")
+    model(images)
+    (spec,) = model_signature(model, inputs=[{"x": images}]).inputs
+    assert (spec.shape, spec.dtype) == (("batch", "height", "width", 3), "uint8")
