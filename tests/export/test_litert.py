@@ -1,4 +1,5 @@
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -319,3 +320,18 @@ def test_what_stood_there_survives_a_refusal(tmp_path: Path) -> None:
         export_litert(_apply(Function(ops.erfinv)), path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.slow
+def test_a_layer_is_one_operator_where_litert_has_one(tmp_path: Path) -> None:
+    x = keras.Input((8,), name="x")
+    dense = keras.Model(x, layers.Dense(4)(layers.Dense(16, activation="relu")(x)))
+    y = keras.Input((5, 8), name="y")
+    attention = keras.Model(y, layers.MultiHeadAttention(2, 4)(y, y))
+    found = []
+    for number, model in enumerate((dense, attention)):
+        file = export_litert(model, tmp_path / f"{number}.tflite").path
+        found.append(Counter(each["op_name"] for each in Interpreter(model_path=str(file))._get_ops_details()))
+    assert found[0] == {"FULLY_CONNECTED": 2}  # the activation is a part of it
+    products = {name: count for name, count in found[1].items() if name not in ("RESHAPE", "TRANSPOSE")}
+    assert products == {"FULLY_CONNECTED": 4, "BATCH_MATMUL": 2, "MUL": 1, "SOFTMAX": 1}
