@@ -14,7 +14,8 @@ from keras_pe.export.publishing.metadata import VERSION_KEY
 from keras_pe.export.results import Array, NameMatch
 from keras_pe.export.runtimes.runtime import as_dtype
 
-WAY_OUT = "Other names are matched where number, types and shapes agree; else give the artifact the model's names."
+_WAY_OUT = "Other names are matched where number, types and shapes agree; else give the artifact the model's names."
+_OWN_WAY_OUT = "A file of this package has the names of its model, and others are not matched: export the model again."
 
 
 def match_inputs(reference: Reference, inputs: Sequence[TensorInfo], path: Path | None) -> tuple[NameMatch, ...]:
@@ -37,7 +38,7 @@ def match_inputs(reference: Reference, inputs: Sequence[TensorInfo], path: Path 
     if matched is None:
         raise RuntimeRefusedError(
             f"The artifact's inputs are not those of the model. The model takes {described(wanted)}; "
-            f"the artifact takes {described(inputs)}. {WAY_OUT}"
+            f"the artifact takes {described(inputs)}. {way_out(path)}"
         )
     return matched
 
@@ -103,6 +104,11 @@ def _fits(wanted: TensorInfo, found: TensorInfo) -> bool:
 
 def _info(name: str, array: Array) -> TensorInfo:
     return TensorInfo(name, array.shape, "string" if array.dtype.kind in "OSU" else array.dtype.name)
+
+
+def way_out(path: Path | None) -> str:
+    """Returns what to do where the names are not the model's."""
+    return _OWN_WAY_OUT if _has_own_names(path) else _WAY_OUT
 
 
 def _has_own_names(path: Path | None) -> bool:

@@ -205,11 +205,15 @@ def _only_one(array: Array, constants: Mapping[str, Array], names: Iterable[str]
 
 
 def forms_of(constant: Array, shape: tuple[int, ...]) -> list[Array]:
-    """Returns a constant in a weight's shape, for each order of axes that it may stand in."""
-    if constant.shape != shape and constant.ndim != len(shape):
-        return [constant.reshape(shape)]
-    orders = itertools.permutations(range(constant.ndim))
-    return [turned for axes in orders if (turned := constant.transpose(axes)).shape == shape]
+    """Returns a constant in a weight's shape, for each order of axes that it may stand in; those of size 1 come and go.
+
+    One whose axes are others is taken as it lies, where it has another number of them.
+    """
+    own, wide = np.squeeze(constant), tuple(size for size in shape if size != 1)
+    if sorted(own.shape) != sorted(wide):
+        return [constant.reshape(shape)] if constant.ndim != len(shape) else []
+    orders = itertools.permutations(range(own.ndim))
+    return [turned.reshape(shape) for axes in orders if (turned := own.transpose(axes)).shape == wide]
 
 
 def _likeness(one: Array, other: Array) -> float:

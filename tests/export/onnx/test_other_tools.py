@@ -8,8 +8,14 @@ import pytest
 
 from keras_pe import SinusoidalPositionEncoding
 from keras_pe.export import export_onnx
+from tests.export.test_zoo import AGREEING, ZOO
+from tests.export.zoo.entry import Entry
 
-pytestmark = pytest.mark.slow
+# keras-hub's T5 warns of a mask that its own attention does not pass on.
+pytestmark = pytest.mark.filterwarnings(
+    r"ignore:Layer '\w+' \(of type T5MultiHeadAttention\) was passed an input with a mask",
+    r"ignore:Layer 'transformer_\w+_layer_0' looks like it has unbuilt state",
+)
 
 L = keras.layers
 
@@ -35,6 +41,22 @@ def _tagger():
     inputs = keras.Input((None, 6))
     x = L.Bidirectional(L.LSTM(8, return_sequences=True))(inputs)
     return keras.Model(inputs, L.Dense(4)(L.Conv1D(8, 3, padding="causal")(x)))
+
+
+OWN = {
+    "classifier": Entry(_classifier, sizes=((2, 7),)),
+    "encoder": Entry(_encoder, sizes=((2, 7),), integers=50),
+    "tagger": Entry(_tagger, sizes=((2, 7),)),
+}
+# What a tool cannot take, or changes, by its own fault: the file and the tool, and what it says.
+FAULTS_OF_TOOLS = {
+    ("mask_zero", "openvino"): "takes no Loop whose body reads what is around it",
+    ("fourier", "openvino"): "has no Fourier transform of float64",
+    ("fnet encoder", "openvino"): "has no Fourier transform of float64",
+    ("encoding of positions", "openvino"): "returns other numbers at given positions",
+    ("speech", "_slimmed"): "onnxslim 0.1.98 writes a Reshape that fails when it is run",
+}
+MODELS = {**OWN, **{name: ZOO[name] for name in AGREEING}}
 
 
 def _quantized(source, target):
@@ -74,52 +96,66 @@ def _optimized_by_onnxscript(source, target):
     onnx.save(onnxscript.optimizer.optimize(onnx.load(source)), target)
 
 
-def _run(path, x):
+def _run(path, arrays):
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return session.run(None, {session.get_inputs()[0].name: x})[0]
+    return session.run(None, arrays)
 
 
-def _run_openvino(path, x):
+def _run_openvino(path, arrays):
     import openvino
 
     # By itself it computes in bfloat16 where the processor can.
     precise = {"INFERENCE_PRECISION_HINT": "f32"}
-    return openvino.compile_model(openvino.convert_model(path), "CPU", precise)(x)[0]
+    found = openvino.compile_model(openvino.convert_model(path), "CPU", precise)(arrays)
+    return list(found.values())
 
 
-@pytest.fixture(scope="module", params=[_classifier, _encoder, _tagger])
+def _assert_same(actual, expected, roundings):
+    """Each of some hundred sums is made in another order: sqrt(n) roundings of 6e-8 of the largest value."""
+    for found, array in zip(actual, expected, strict=True):
+        largest = np.abs(array.astype(np.float64)).max(initial=0.0)
+        np.testing.assert_allclose(found, array, atol=roundings * 6e-8 * max(1.0, largest), rtol=0)
+
+
+def _skip_fault(name, tool):
+    if (name, tool) in FAULTS_OF_TOOLS:
+        pytest.skip(FAULTS_OF_TOOLS[name, tool])
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.slow if name in OWN else pytest.mark.exhaustive) for name in MODELS],
+)
 def exported(request, tmp_path_factory):
-    """A file, values for it, and what it returns for them."""
+    """The name of a model, its file, values for it, and what the file returns for them."""
     keras.utils.set_random_seed(0)
-    model = request.param()
-    path = export_onnx(model, tmp_path_factory.mktemp("file") / "model.onnx").path
-    rng = np.random.default_rng(0)
-    shape = [2 if size is None else size for size in model.inputs[0].shape]
-    shape = [7 if size == 2 and axis else size for axis, size in enumerate(shape)]
-    is_text = model.inputs[0].dtype == "int32"
-    x = rng.integers(0, 50, shape).astype("int32") if is_text else rng.normal(size=shape).astype("float32")
-    return path, x, _run(path, x)
+    entry = MODELS[request.param]
+    folder = tmp_path_factory.mktemp("file")
+    artifact = export_onnx(entry.make(), folder / "model.onnx", input_signature=entry.signature)
+    arrays = entry.inputs(artifact.inputs, *entry.sizes[0])
+    return request.param, artifact.path, arrays, _run(artifact.path, arrays)
 
 
 @pytest.mark.parametrize("change", [_raised, _optimized_offline, _simplified, _slimmed, _optimized_by_onnxscript])
 def test_a_file_that_another_tool_has_written_again_returns_the_same_numbers(exported, change, tmp_path):
-    path, x, expected = exported
+    name, path, arrays, expected = exported
+    _skip_fault(name, change.__name__)
     change(path, tmp_path / "changed.onnx")
-    # Another order of a few hundred sums: sqrt(n) roundings of 6e-8 each, and numbers below 4.
-    np.testing.assert_allclose(_run(tmp_path / "changed.onnx", x), expected, atol=4 * 16 * 6e-8 * 4, rtol=0)
+    _assert_same(_run(tmp_path / "changed.onnx", arrays), expected, 4 * 16)
 
 
 def test_every_kernel_is_found_by_the_quantizer(exported, tmp_path):
-    path, x, expected = exported
+    _, path, arrays, expected = exported
     _quantized(path, tmp_path / "int8.onnx")
     graph = onnx.load(tmp_path / "int8.onnx").graph
-    computed = {name for node in graph.node for name in node.output}
+    computed = {name for node in graph.node for name in node.output} | set(arrays)
     kernels = [node for node in graph.node if node.op_type in ("Conv", "MatMul") and node.input[1] not in computed]
     assert not [node.name for node in kernels]
-    assert _run(tmp_path / "int8.onnx", x).shape == expected.shape
+    assert [array.shape for array in _run(tmp_path / "int8.onnx", arrays)] == [array.shape for array in expected]
 
 
 def test_openvino_converts_and_agrees(exported):
-    path, x, expected = exported
-    # OpenVINO may multiply in another order and approximate exp and tanh to a few units in the last place.
-    np.testing.assert_allclose(_run_openvino(path, x), expected, atol=4 * 64 * 6e-8 * 4, rtol=0)
+    name, path, arrays, expected = exported
+    _skip_fault(name, "openvino")
+    # OpenVINO may approximate exp and tanh to a few units in the last place.
+    _assert_same(_run_openvino(path, arrays), expected, 4 * 64)

@@ -1,8 +1,9 @@
 """Causes that the names and types of the outputs tell."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from keras_pe.export.comparison.matching import WAY_OUT, described_arrays
+from keras_pe.export.comparison.matching import described_arrays, way_out
 from keras_pe.export.parity.diagnosis.probe import Probe, close
 from keras_pe.export.results import Cause, Finding, Problem
 
@@ -18,7 +19,8 @@ def missing_and_extra(probe: Probe) -> Iterator[Finding]:
             twin = next((other for other in extra if close(answer[other], expected[name], allowed)), None)
             if twin is None:
                 text = f"The artifact returns {described_arrays(answer)}; the model {described_arrays(expected)}."
-                yield Finding(Cause.MISSING_OUTPUT, f"{text} {WAY_OUT}" if extra else text, output=name)
+                text += f" {way_out(Path(probe.result.artifact))}" if extra else ""
+                yield Finding(Cause.MISSING_OUTPUT, text, output=name)
             else:
                 extra.remove(twin)
                 yield Finding(Cause.RENAMED_OUTPUT, f"Output {twin!r} holds what is called {name!r}.", output=name)

@@ -116,17 +116,30 @@ def _fitted_scale(one: Array, integers: Array) -> tuple[str, str, dict[str, Any]
     """Returns the scale with which integers are an array, the zero point, and the error that is left."""
     for axis in (None, *range(one.ndim)):
         axes = _all_but(axis, one)
-        x, y = (array - array.mean(axis=axes, keepdims=True) for array in (integers, one))
-        spread = (x * x).sum(axis=axes, keepdims=True)
-        scale = (x * y).sum(axis=axes, keepdims=True) / np.where(spread > 0, spread, 1.0)
-        if (scale <= 0).any() or one.size < _STORED_ON_ONE_SCALE * scale.size:
-            continue
-        zero = np.rint((integers - one / scale).mean(axis=axes, keepdims=True))
-        error = np.abs(one - scale * (integers - zero))
-        if (error <= _HALF_A_STEP * scale).all():
-            point = f" and the zero point {zero.flat[0]:.0f}" if axis is None and zero.any() else ""
-            return _scale(scale, axis), point, {"error": error.max()}
+        for scale in (_scale_of_largest(one, integers, axes), _scale_of_most(one, integers, axes)):
+            if (scale <= 0).any() or one.size < _STORED_ON_ONE_SCALE * scale.size:
+                continue
+            zero = np.rint((integers - one / scale).mean(axis=axes, keepdims=True))
+            error = np.abs(one - scale * (integers - zero))
+            if (error <= _HALF_A_STEP * scale).all():
+                point = f" and the zero point {zero.flat[0]:.0f}" if axis is None and zero.any() else ""
+                return _scale(scale, axis), point, {"error": error.max()}
     return None
+
+
+def _scale_of_largest(one: Array, integers: Array, axes: tuple[int, ...]) -> Array:
+    """Returns the scale at which the largest value is the largest integer, as quantizers without a zero point do."""
+    largest, last = (np.abs(array).max(axis=axes, keepdims=True) for array in (one, integers))
+    scale: Array = largest / np.where(last > 0, last, 1.0)
+    return scale
+
+
+def _scale_of_most(one: Array, integers: Array, axes: tuple[int, ...]) -> Array:
+    """Returns the scale that leaves the least, whatever the zero point."""
+    x, y = (array - array.mean(axis=axes, keepdims=True) for array in (integers, one))
+    spread = (x * x).sum(axis=axes, keepdims=True)
+    scale: Array = (x * y).sum(axis=axes, keepdims=True) / np.where(spread > 0, spread, 1.0)
+    return scale
 
 
 def _step(values: Array) -> float:
