@@ -37,13 +37,17 @@ def _model(case: Case) -> keras.Model:
     return keras.Model(inputs, case.make()(*inputs))
 
 
+def _returns_numbers(case: Case) -> bool:
+    return any(keras.ops.size(each) > 0 for each in keras.tree.flatten(case.make()(*case.inputs)))
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of layers that say what a survey does not mind
 @pytest.mark.parametrize("name", sampled(SOUND, SOUND[::15]))  # the whole takes some six minutes
 def test_a_sound_callable_raises_no_alarm(name: str, tmp_path: Path) -> None:
     keras.utils.set_random_seed(0)
     model = _model(ROWS[name])
     report = check_parity(model, export_onnx(model, tmp_path / "model.onnx"), runtimes=["onnxruntime[all]"])
-    assert report.passed, str(report)
+    assert report.passed is _returns_numbers(ROWS[name]), str(report)  # a check that compared nothing has failed
 
 
 def test_what_is_left_out_is_in_the_survey() -> None:

@@ -57,6 +57,14 @@ def test_the_report_says_why_something_about_the_model_could_not_be_found_out(la
     assert re.search(reason, text), text
 
 
+def test_a_rebuild_that_returns_another_shape_is_none():
+    x = keras.Input((0,), name="x")  # Keras' configuration holds an empty constant without its shape
+    model = keras.Model(x, keras.ops.tensordot(x, np.zeros((0, 5), np.float32), 1))
+    report = check_parity(model, inputs=[{"x": np.zeros((2, 0), np.float32)}], runtimes="keras[graph]")
+    assert report.passed, str(report)
+    assert "it returns 'tensordot' of shape (2,), not (2, 5)" in " ".join(str(report).split())
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_rows_are_answered_as_cases_are_and_a_rebuild_that_does_not_run_says_so(compiled):
     x = keras.Input((4,), name="x")

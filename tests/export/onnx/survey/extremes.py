@@ -1,5 +1,6 @@
 """The survey's rows of `keras.ops` at sizes above one recursion, of nothing, and of values that mean something."""
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -15,6 +16,7 @@ def _steps(length):
     return normal(2, length, 3)
 
 
+@keras.saving.register_keras_serializable("survey")
 def _recurrence(first, second):
     return first[0] * second[0], first[1] * second[0] + second[1]
 
