@@ -29,7 +29,7 @@ def matched_paths(paths: Iterable[str], others: Iterable[str]) -> dict[str, str]
             pairs = [(path, there.get((number + shift, call))) for (number, call), path in children.items()]
             todo += [(path, twin) for path, twin in pairs if twin is not None]
             found |= {path: twin for path, twin in pairs if twin is not None}
-    twins = {path: found.get(f"/{path}", "")[1:] for path in paths}
+    twins = {path: found[f"/{path}"][1:] for path in paths if f"/{path}" in found}
     return {path: twin for path, twin in twins.items() if twin in known}
 
 

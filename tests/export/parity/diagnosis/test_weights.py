@@ -50,6 +50,23 @@ def test_a_weight_that_is_stored_in_integers_is_named_with_its_scale(dtype, zero
     assert error == pytest.approx(np.abs(kernel - scale * np.rint(kernel / scale)).max(), rel=0.1)
 
 
+@pytest.mark.parametrize(("layer", "shape", "axes", "added"), [
+    (keras.layers.Conv1D(64, 5, name="one"), (9, 8), (2, 0, 1), 1),
+    (keras.layers.Conv1D(64, 1, name="one"), (9, 8), (2, 0, 1), 1),
+    (keras.layers.Conv2DTranspose(64, 3, name="one"), (9, 9, 4), (2, 0, 1, 3), None),
+])  # fmt: skip
+def test_a_kernel_in_integers_is_known_whatever_axes_of_one_its_operator_has(layer, shape, axes, added):
+    keras.utils.set_random_seed(2)
+    model = keras.Sequential([keras.Input(shape), layer])
+    kernel = layer.kernel.numpy()
+    scale = np.abs(kernel).max(axis=tuple(set(range(kernel.ndim)) - {axes[0]}), keepdims=True) / 127  # of each filter
+    stored = np.rint(kernel / scale).astype("int8").transpose(axes)
+    stored = stored if added is None else np.expand_dims(stored, added)
+    (fault,) = compare_weights(model, {"kernel": stored}).faults
+    assert (fault.layer, fault.change.cause, fault.is_certain) == ("one", "quantized (int8)", True)
+    assert f"of axis {axes[0]}" in str(fault.change)
+
+
 @pytest.mark.parametrize("kind", [keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN])
 @pytest.mark.parametrize("weight", ["kernel", "recurrent_kernel", "bias"])
 def test_a_weight_that_an_operator_has_packed_is_found_in_the_package(kind, weight):
