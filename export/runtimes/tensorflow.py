@@ -1,6 +1,7 @@
 """A SavedModel reloaded by TensorFlow, without the layers' code."""
 
 import importlib
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -55,15 +56,12 @@ class TensorFlowRuntime:
         return read | {name: read[tensor.name] for name, tensor in outputs.items() if tensor.name in read}
 
     def conditions(self, inputs: Mapping[str, Array]) -> Mapping[str, bool]:
-        functions = [self._serve.graph.as_graph_def(), *self._serve.graph.as_graph_def().library.function]
-        nodes = (node for each in functions for node in getattr(each, "node", None) or each.node_def)
-        if not any(node.op in _CONDITIONS for node in nodes):
+        if self._conditions is None:
             return {}
-        operations = self._conditional.graph.get_operations()
-        asked = list(dict.fromkeys(op.inputs[0].name for op in operations if op.type in _CONDITIONS))
-        fetched = self._conditional.prune([tensor.name for tensor in self._conditional.inputs], asked)
-        values = fetched(*(self._tensors(inputs)[tensor.op.name] for tensor in self._conditional.inputs))
-        return {name.partition(":")[0]: bool(value) for name, value in zip(asked, values, strict=True)}
+        names, decide = self._conditions
+        tensors = self._tensors(inputs)
+        values = decide(*(tensors[tensor.op.name] for tensor in decide.inputs))
+        return {name.partition(":")[0]: bool(value) for name, value in zip(names, values, strict=True)}
 
     def weights(self) -> Arrays:
         operations = self._frozen.graph.get_operations()
@@ -80,9 +78,16 @@ class TensorFlowRuntime:
         return with_constants(self._serve)
 
     @cached_property
-    def _conditional(self) -> Any:
-        """The signature as one graph with the weights as constants, its conditions left as they are."""
-        return with_constants(self._serve, lower_control_flow=False)
+    def _conditions(self) -> tuple[list[str], Any] | None:
+        """The tensors that the conditions decide by, and a function that computes them; None where there are none."""
+        definition = self._serve.graph.as_graph_def()
+        nodes = itertools.chain(definition.node, *(each.node_def for each in definition.library.function))
+        if not any(node.op in _CONDITIONS for node in nodes):
+            return None
+        whole = with_constants(self._serve, lower_control_flow=False)
+        operations = whole.graph.get_operations()
+        names = list(dict.fromkeys(op.inputs[0].name for op in operations if op.type in _CONDITIONS))
+        return names, whole.prune([tensor.name for tensor in whole.inputs], names)
 
     @property
     def _frozen_names(self) -> list[str]:

@@ -8,7 +8,7 @@ of them hides the sizes from a runtime, and with them that two tensors can be ad
 from collections.abc import Sequence
 from typing import Any
 
-from keras_pe.export.artifacts.onnx_graph import all_nodes, bodies
+from keras_pe.export.artifacts.onnx_graph import all_graphs, all_nodes
 from keras_pe.export.onnx.finishing.symbolic_sizes import REDUCTIONS, KnownSizes
 
 _SHAPING = ("Expand", "Reshape", "Squeeze", "Unsqueeze")
@@ -43,8 +43,7 @@ def _before_reshapes(graph: Any, operators: Sequence[str]) -> list[tuple[Any, ..
 
 def _outputs(graph: Any) -> set[str]:
     """Returns what a graph returns, or one in the attributes of its nodes."""
-    graphs = [graph, *(body for node in all_nodes(graph) for body in bodies(node))]
-    return {output.name for each in graphs for output in each.output}
+    return {output.name for each in all_graphs(graph) for output in each.output}
 
 
 def _remove_flattening(graph: Any, flatten: Any, product: Any, split: Any, sizes: KnownSizes) -> None:
