@@ -61,7 +61,7 @@ def clone_with(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
     suite of tests may make an error of it.
 
     Raises:
-        ValueError: If the model cannot be made again, or has other weights then.
+        ValueError: If the model cannot be made again, or has other weights or outputs then.
     """
     import keras
 
@@ -85,12 +85,19 @@ def clone_with(model: Any, change: Callable[[dict[str, Any]], None]) -> Any:
         raise ValueError(f"{model.name!r} cannot be made again from its configuration: {first_line(error)}.") from error
     if [v.shape for v in again.variables] != [v.shape for v in model.variables]:
         raise ValueError(f"{model.name!r} has other weights when it is made again from its configuration.")
+    if _output_shapes(again) != _output_shapes(model):  # it holds an empty constant without its shape
+        raise ValueError(f"{model.name!r} returns other shapes when it is made again from its configuration.")
     try:
         for mine, theirs in zip(again.variables, model.variables, strict=True):
             mine.assign(keras.ops.cast(theirs, mine.dtype))
     except Exception as error:  # each backend has its own where memory ends
         raise ValueError(f"{model.name!r} cannot have its weights twice: {first_line(error)}.") from error
     return again
+
+
+def _output_shapes(model: Any) -> list[Any]:
+    """Returns the shapes of the outputs, none of a model whose code alone tells them."""
+    return [tensor.shape for tensor in getattr(model, "outputs", None) or ()]
 
 
 def _own_classes(model: Any) -> dict[tuple[str, str], type]:

@@ -62,7 +62,7 @@ def test_a_rebuild_that_returns_another_shape_is_none():
     model = keras.Model(x, keras.ops.tensordot(x, np.zeros((0, 5), np.float32), 1))
     report = check_parity(model, inputs=[{"x": np.zeros((2, 0), np.float32)}], runtimes="keras[graph]")
     assert report.passed, str(report)
-    assert "it returns 'tensordot' of shape (2,), not (2, 5)" in " ".join(str(report).split())
+    assert "returns other shapes when it is made again" in " ".join(str(report).split())
 
 
 @pytest.mark.parametrize("compiled", [False, True])
