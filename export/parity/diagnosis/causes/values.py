@@ -50,7 +50,8 @@ def changed_outputs(probe: Probe) -> Iterator[Finding]:
         change = changes[0]
         if change is None or change.cause in _NOT_OF_OUTPUTS:
             continue
-        if not all(holds(change, *pair, _slack(pair[0]), OF_OUTPUTS) for pair in telling[1:]):
+        rest = zip(changes[1:], telling[1:], strict=True)
+        if not all(change.agrees(each) or holds(change, *pair, _slack(pair[0]), OF_OUTPUTS) for each, pair in rest):
             continue
         cause = Cause.START_INDEX_OFF if change.cause is Cause.SHIFTED_ROWS else change.cause
         yield Finding(cause, str(change), output=name)

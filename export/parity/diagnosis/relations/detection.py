@@ -111,16 +111,15 @@ def clipped(one: Array, other: Array, tolerance: float) -> Change | None:
     """An array cut at a limit that several of its values lie beyond."""
     low, high = other.min(initial=np.inf), other.max(initial=-np.inf)
     slack = max(tolerance, ROUNDING * np.abs(one).max(initial=0.0))
-    limits = {"low": (one < low - slack).sum(), "high": (one > high + slack).sum()}
-    cut = {"low": float(low), "high": float(high)}
-    cut = {name: cut[name] for name, count in limits.items() if count}
-    count = int(sum(limits.values()))
+    below, above = int((one < low - slack).sum()), int((one > high + slack).sum())
+    limits = ({"low": float(low)} if below else {}) | ({"high": float(high)} if above else {})
+    count = below + above
     is_cut = min(count, one.size - count) >= _LEAST_CUT  # on either side of the limit
     if not is_cut or not is_same(np.clip(one, low, high), other, tolerance):
         return None
-    at = " and ".join(f"{{{name}:.6g}}" for name in cut)
+    at = " and ".join(f"{{{name}:.6g}}" for name in limits)
     facts = {"count": count, "size": one.size}
-    return Change(Cause.CLIPPED_VALUES, f"Its values are cut at {at}: {{count:,}} of {{size:,}}.", cut, facts)
+    return Change(Cause.CLIPPED_VALUES, f"Its values are cut at {at}: {{count:,}} of {{size:,}}.", limits, facts)
 
 
 def few_values(one: Array, other: Array, tolerance: float) -> Change | None:
@@ -240,9 +239,7 @@ def find_change(
 
 
 def holds(change: Change, expected: Array, actual: Array, tolerance: float, relations: Sequence[Relation]) -> bool:
-    """Whether another case shows the same change, be it the simplest there or not: noise may hide what it leaves."""
-    if change.agrees(find_change(expected, actual, tolerance, relations)):
-        return True
+    """Whether another case shows a change that is not the simplest there: noise may hide what the change leaves."""
     if expected.shape != actual.shape or expected.size > _AT_ONCE or not np.isfinite(actual).all():
         return False
     one, other = expected.astype(np.float64), actual.astype(np.float64)

@@ -31,12 +31,10 @@ def _same_change(change: Change, first: LayerFault) -> Edit:
         if fault.actual is None or distance(fault.actual, fault.expected) <= fault.tolerance:
             return fault.actual
         given = fault.expected, fault.actual, fault.tolerance, OF_OUTPUTS
-        if holds(change, *given):
-            return fault.actual
         other = find_change(*given)
         # Fewer values may not be enough to show it.
         is_silent = fault.actual.size < first.expected.size and (other is None or other.cause in UNEXPLAINED)
-        return fault.actual if is_silent else None
+        return fault.actual if is_silent or change.agrees(other) or holds(change, *given) else None
 
     is_start = change.cause is Cause.SHIFTED_ROWS and _is_position(first)
     cause = Cause.START_INDEX_OFF if is_start else change.cause
