@@ -113,16 +113,17 @@ def check_parity(
     law = accepting(Allowance(rtol, atol, precision, allow_changed))
     watch = Stopwatch()
     targets: list[tuple[str, Path | None]] = [*locate_artifacts(artifacts)]
-    if not targets and runtimes is None:
-        raise ValueError(
-            "`artifacts` must have at least one. Received: none. To compare a model with itself compiled, name the "
-            "runtime: runtimes='keras', or --runtime keras on the command line."
-        )
+    has_artifacts = bool(targets)
     if not is_path(model) or locate(model)[0] == "keras":
         targets.insert(0, ("keras", None))
     chosen = default_runtimes() if runtimes is None else find_runtimes(runtimes)
     jobs = [(spec, path) for format, path in targets for spec in chosen if spec.format == format]
     jobs += [(spec, None) for spec in chosen if spec.format == "served"]  # the server has the artifact
+    if not has_artifacts and (runtimes is None or not jobs):
+        raise ValueError(
+            "`artifacts` must have at least one. Received: none. To compare a model with itself compiled, name the "
+            "runtime: runtimes='keras', or --runtime keras on the command line."
+        )
     ready = [(spec, path) for spec, path in jobs if spec.installed]
     total = len(ready) + 1
     with ExitStack() as stack:
