@@ -1,6 +1,7 @@
 """Compares what a runtime returned with what was expected. Pure NumPy: no runtime, no Keras, no printing."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,14 +34,34 @@ def compare_outputs(
         One comparison for each name on either side, the expected ones first.
     """
     truth, own, noise = truth or {}, own or {}, noise or {}
-    compared = [
-        compare_arrays(name, array, actual[name], truth.get(name), own=own.get(name), noise=noise.get(name), law=law)
-        if name in actual
-        else _structural(name, Problem.MISSING, array)
-        for name, array in expected.items()
-    ]
-    extra = [_structural(name, Problem.EXTRA, array, array) for name, array in actual.items() if name not in expected]
-    return tuple(compared + extra)
+    failed = incomparable(expected, actual, law)
+    return tuple(
+        failed.get(name)
+        or compare_arrays(
+            name, expected[name], actual[name], truth.get(name), own=own.get(name), noise=noise.get(name), law=law
+        )
+        for name in dict.fromkeys([*expected, *failed])
+    )
+
+
+def incomparable(expected: Mapping[str, Array], actual: Mapping[str, Array], law: Law) -> dict[str, Comparison]:
+    """Returns the failed comparison of each output that cannot be compared, whatever its values are."""
+    failed: dict[str, Comparison] = {}
+    for name, array in {**actual, **expected}.items():
+        if (problem := _problem(expected.get(name), actual.get(name), law)) is not None:
+            failed[name] = _structural(name, problem, array, actual.get(name))
+    return failed
+
+
+def _problem(expected: Array | None, actual: Array | None, law: Law) -> Problem | None:
+    """Returns what keeps two arrays, of which one may not be there, from being compared."""
+    if actual is None:
+        return Problem.MISSING
+    if expected is None:
+        return Problem.EXTRA
+    if actual.shape != expected.shape:
+        return Problem.SHAPE
+    return None if law.serves(expected.dtype, actual.dtype) else Problem.DTYPE
 
 
 def compare_arrays(
@@ -67,19 +88,16 @@ def compare_arrays(
         noise: Noise floors that are known from elsewhere, as `noise_floors` returns them; the larger ones count.
         law: What is looked at, and how much is allowed.
     """
-    if actual.shape != expected.shape:
-        return _structural(output, Problem.SHAPE, expected, actual)
-    if not law.serves(expected.dtype, actual.dtype):
-        return _structural(output, Problem.DTYPE, expected, actual)
+    if (problem := _problem(expected, actual, law)) is not None:
+        return _structural(output, problem, expected, actual)
     if not is_float(expected.dtype):
         return _compare_exact(output, expected, actual, law)
     floors = np.zeros(2) if noise is None else noise
     if truth is not None:
         floors = np.maximum(noise_floors(expected, truth), floors)
-        truth = _with_limits(expected, actual, truth)
     gap = None
     if own is not None and own.shape == expected.shape:
-        gap = float(absolute_difference(_wide(own), _wide(expected)).max(initial=0.0))
+        gap = float(absolute_difference(own, expected).max(initial=0.0))
     return _compare_floats(output, expected, actual, truth, floors, law, gap)
 
 
@@ -106,16 +124,11 @@ def _compare_floats(
     gap: float | None,
 ) -> Comparison:
     """Measures the difference of two float arrays of one shape."""
-    target, values = _wide(expected if truth is None else truth), _wide(actual)
-    difference = absolute_difference(target, values)
-    # Where Keras overflows, its own error is infinite, and leaves nothing to compare.
-    is_open = ~np.isfinite(_wide(expected)) & (np.isfinite(target) | law.is_coarse)
-    if law.is_coarse:
-        is_open |= ~np.isfinite(target)
-    difference[is_open] = 0.0
+    target, difference, open_values, _ = differences(expected, actual, truth, is_coarse=law.is_coarse)
+    target, values = _wide(target), _wide(actual)
     clash = not np.isfinite(difference).all()
     noise = law.floor(expected, floors)
-    allowed = law.allowed(output, expected, truth, noise)
+    allowed = law.allowed(output, expected, None if truth is None else target, noise)
     worst = _worst(difference, allowed)
     largest, tolerance, floor = (_at(each, worst) for each in (difference, allowed, noise))
     is_known = truth is not None or floors.any()
@@ -131,7 +144,7 @@ def _compare_floats(
         problem=Problem.NONFINITE if clash else None,
         shape=expected.shape,
         dtype=expected.dtype.name,
-        count=difference.size - int(is_open.sum()),
+        count=difference.size - open_values,
         max_abs_diff=largest,
         max_rel_diff=float((difference[usable] / magnitude[usable]).max(initial=0.0)),
         max_ulp=float(np.nanmax(ulps, initial=0.0)) if not clash else float("inf"),
@@ -149,6 +162,44 @@ def _compare_floats(
         noise_ratio=largest / floor if floor else None,
         precision_gap=gap,
     )
+
+
+class Differences(NamedTuple):
+    """How far values are from what they should be.
+
+    Attributes:
+        target: What they are measured against.
+        absolute: The absolute differences in float64, infinity where a NaN or an infinity stands against another value.
+        open_values: How many are not compared, and 0 among the differences.
+        are_finite: Whether neither a NaN nor an infinity is in any of the arrays.
+    """
+
+    target: Array
+    absolute: Array
+    open_values: int
+    are_finite: bool
+
+
+def differences(expected: Array, actual: Array, truth: Array | None = None, *, is_coarse: bool = False) -> Differences:
+    """Returns how far an array of floats is from the truth, or where there is none from what the reference returned.
+
+    Where Keras overflows and the truth does not, its own error is infinite, and leaves nothing to compare.
+
+    Args:
+        expected: The reference's array.
+        actual: The runtime's, of the same shape.
+        truth: The float64 rebuild's, if there is one.
+        is_coarse: Whether nothing is compared where Keras or the truth is not finite.
+    """
+    target = expected if truth is None else _with_limits(expected, actual, truth)
+    difference, are_finite = _absolute_difference(target, actual)
+    if truth is None and not is_coarse:
+        return Differences(target, difference, 0, are_finite)
+    is_finite = np.isfinite(_wide(expected))
+    is_sound = np.isfinite(_wide(target))
+    is_open = ~is_finite | ~is_sound if is_coarse else ~is_finite & is_sound
+    difference[is_open] = 0.0
+    return Differences(target, difference, int(is_open.sum()), are_finite and bool(is_finite.all()))
 
 
 def _worst(difference: Array, allowed: float | Array) -> tuple[int, ...] | None:
@@ -208,13 +259,21 @@ def _wide(array: Array) -> Array:
 
 
 def absolute_difference(target: Array, values: Array) -> Array:
-    """Returns |target - values|, 0 where both are NaN or the same infinity, infinity where only one is."""
+    """Returns |target - values| in float64, 0 where both are NaN or the same infinity, infinity where only one is."""
+    return _absolute_difference(target, values)[0]
+
+
+def _absolute_difference(target: Array, values: Array) -> tuple[Array, bool]:
+    """Returns what `absolute_difference` does, and whether all is finite on both sides."""
     with np.errstate(invalid="ignore", over="ignore"):
-        difference: Array = np.asarray(np.abs(target - values))  # of numbers without axes NumPy makes scalars
-    if np.isfinite(difference).all():
-        return difference
+        # Of numbers without axes NumPy makes scalars.
+        difference: Array = np.asarray(np.subtract(target, values, dtype=np.float64))
+        np.abs(difference, out=difference)
+    if np.isfinite(difference.max(initial=0.0)):  # a NaN is the largest of all
+        return difference, True
+    target, values = _wide(target), _wide(values)
     same = (target == values) | (np.isnan(target) & np.isnan(values))
-    return np.where(same, 0.0, np.where(np.isfinite(difference), difference, np.inf))
+    return np.where(same, 0.0, np.where(np.isfinite(difference), difference, np.inf)), False
 
 
 def _rms(difference: Array) -> float:

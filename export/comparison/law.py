@@ -96,20 +96,30 @@ class Law:
         """
         share, rounding = self.shares[expected.dtype.name], MAX_FACTOR * floor
         if not self.is_coarse:
-            strict = rounding if truth is not None else max(share * largest(expected, self.least), rounding)
-            return self._accepted(output, expected if truth is None else truth, strict)
+            strict = rounding if truth is not None else max(self.flat_tolerance(expected), rounding)
+            return self.accepted(output, expected if truth is None else truth, strict)
         is_fill = _is_fill(expected)
         usual, fills = (largest(expected[which], self.least) for which in (~is_fill, is_fill))
         flat = share * np.where(is_fill, np.abs(expected.astype(np.float64)), usual)
         return np.maximum(flat, np.minimum(rounding, self.limit * np.where(is_fill, fills, usual)))
 
-    def _accepted(self, output: str, target: Array, strict: float | Array) -> float | Array:
-        """Returns the difference that either the strict law or the user allows."""
+    def accepted(self, output: str, target: Array, strict: float | Array) -> float | Array:
+        """Returns the difference that either the strict law or the user allows, for all values or for each.
+
+        Args:
+            output: The output's name.
+            target: What the differences are measured against.
+            strict: What the strict law allows.
+        """
         atol, rtol = self.allowance.atol_of(output), self.allowance.rtol
         if not rtol:
             return np.maximum(strict, atol) if isinstance(strict, np.ndarray) else max(strict, atol)
         magnitude = np.abs(target.astype(np.float64))
         return np.maximum(strict, atol + rtol * np.where(np.isfinite(magnitude), magnitude, 0.0))
+
+    def flat_tolerance(self, expected: Array) -> float:
+        """Returns the absolute difference that is allowed where the noise floor is not known, tolerances aside."""
+        return self.shares[expected.dtype.name] * largest(expected, self.least) if is_float(expected.dtype) else 0.0
 
     def largest_beside(self, expected: Array, place: tuple[int, ...]) -> float:
         """Returns the largest magnitude of the values that are measured together with the one at a place."""
@@ -166,13 +176,6 @@ def is_float(dtype: np.dtype) -> bool:
 def epsilon(dtype: np.dtype) -> float:
     """Returns the distance from 1 to the next larger value of the type."""
     return EPSILON[dtype.name]
-
-
-def flat_tolerance(expected: Array) -> float:
-    """Returns the absolute difference that the strict law allows where the noise floor is not known."""
-    if not is_float(expected.dtype):
-        return 0.0
-    return STRICT.shares[expected.dtype.name] * largest(expected, STRICT.least)
 
 
 def largest(values: Array, least: float) -> float:

@@ -1,18 +1,22 @@
-"""Which input and output of an artifact is which of the model's, where an exporter has given them other names."""
+"""Which input and output of an artifact is which of the model's, where they have other names there, or other types."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.reading import read_artifact
-from keras_pe.export.comparison.law import STRICT
+from keras_pe.export.comparison.law import STRICT, is_float
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.publishing.metadata import VERSION_KEY
 from keras_pe.export.results import Array, NameMatch
+from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import as_dtype
+from keras_pe.export.runtimes.translated_names import Names
 
 _WAY_OUT = "Other names are matched where number, types and shapes agree; else give the artifact the model's names."
 _OWN_WAY_OUT = "A file of this package has the names of its model, and others are not matched: export the model again."
@@ -34,7 +38,7 @@ def match_inputs(reference: Reference, inputs: Sequence[TensorInfo], path: Path 
     wanted = [known[name] for name in order] or list(reference.inputs)
     if all(spec.name in known for spec in inputs):
         return ()
-    matched = None if _has_own_names(path) else _match("input", wanted, inputs)
+    matched = None if has_own_names(path) else _match("input", wanted, inputs)
     if matched is None:
         raise RuntimeRefusedError(
             f"The artifact's inputs are not those of the model. The model takes {described(wanted)}; "
@@ -54,11 +58,32 @@ def match_outputs(
         answer: What the artifact returned.
         path: The artifact; None where a server has it.
     """
-    if expected.keys() == answer.keys() or _has_own_names(path):
+    if expected.keys() == answer.keys() or has_own_names(path):
         return ()
     order = list(expected) if reference.signature is None else reference.signature.flattened()[1]
     wanted = [_info(name, expected[name]) for name in order if name in expected]
     return _match("output", wanted, [_info(*pair) for pair in answer.items()]) or ()
+
+
+def as_names(matches: Sequence[NameMatch]) -> Names:
+    """Returns what was matched as a runner takes it."""
+    inputs = {each.model: each.artifact for each in matches if each.kind == "input"}
+    return Names(inputs, {each.model: each.artifact for each in matches if each.kind == "output"})
+
+
+def input_dtypes(runner: Runner) -> dict[str, np.dtype]:
+    """Returns the types that the artifact takes, by the model's names."""
+    ours = {theirs: name for name, theirs in runner.names.inputs.items()}
+    return {ours.get(spec.name, spec.name): as_dtype(spec.dtype) for spec in runner.inputs}
+
+
+def in_accepted_precision(runner: Runner, inputs: Mapping[str, Array], precision: str | None) -> Mapping[str, Array]:
+    """Returns inputs with those floats rounded that the artifact takes in the precision that its user accepts."""
+    dtypes = input_dtypes(runner)
+    accepted = [name for name in inputs if name in dtypes and dtypes[name].name == precision]
+    with np.errstate(over="ignore"):
+        rounded = {name: inputs[name].astype(dtypes[name]) for name in accepted if is_float(inputs[name].dtype)}
+    return {**inputs, **rounded} if rounded else inputs
 
 
 def described(specs: Sequence[TensorInfo]) -> str:
@@ -108,10 +133,10 @@ def _info(name: str, array: Array) -> TensorInfo:
 
 def way_out(path: Path | None) -> str:
     """Returns what to do where the names are not the model's."""
-    return _OWN_WAY_OUT if _has_own_names(path) else _WAY_OUT
+    return _OWN_WAY_OUT if has_own_names(path) else _WAY_OUT
 
 
-def _has_own_names(path: Path | None) -> bool:
+def has_own_names(path: Path | None) -> bool:
     """Whether it is a file of this package: it promises the model's names, and others are a fault."""
     if path is not None:
         with contextlib.suppress(ValueError, ImportError, OSError):  # of a format that cannot be read here

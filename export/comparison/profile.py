@@ -79,7 +79,7 @@ def _positions(shape: tuple[int, ...]) -> int:
 def _difference(target: Array, values: Array) -> Array:
     """Returns |target - values| in float64; 1 where two texts differ."""
     if target.dtype.kind in "iub" or is_float(target.dtype):
-        return absolute_difference(target.astype(np.float64), values.astype(np.float64))
+        return absolute_difference(target, values)
     differs: Array = target != values
     return differs.astype(np.float64)
 

@@ -4,20 +4,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.inputs.cases import Case, cast_where_exact
-from keras_pe.export.comparison.law import STRICT, Law, is_float
-from keras_pe.export.comparison.matching import match_inputs, match_outputs
+from keras_pe.export.comparison.law import STRICT, Law
+from keras_pe.export.comparison.matching import (
+    as_names,
+    in_accepted_precision,
+    input_dtypes,
+    match_inputs,
+    match_outputs,
+)
 from keras_pe.export.comparison.profile import profile_longest
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.comparison.references.stored import StoredReference
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.results import Array, CaseResult, CaseStatus, NameMatch, Recording, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
-from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec, as_dtype
-from keras_pe.export.runtimes.translated_names import Names
+from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 
 # A fault that is this many times the tolerance is none of rounding, and no second look at the noise is taken.
 _FAR_OUT = 1e4
@@ -83,7 +86,7 @@ def run_cases(
             break
         if answer and expectation.outputs and not is_named:
             names += match_outputs(reference, expectation.outputs, answer, path)
-            runner.names, is_named = _as_names(names), True
+            runner.names, is_named = as_names(names), True
             answer = runner.names.returned(answer)
         answers.append(answer)
         expectations[number] = _in_types_of(answer or {}, reference, expectation)
@@ -102,13 +105,8 @@ def _load(runner: Runner, spec: RuntimeSpec, path: Path | None, reference: Refer
     """Loads the artifact, and returns its inputs that have other names than the model's: the runner knows them."""
     runner.load(path, spec)
     names = match_inputs(reference, runner.inputs, path)
-    runner.names = _as_names(names)
+    runner.names = as_names(names)
     return names
-
-
-def _as_names(matches: Sequence[NameMatch]) -> Names:
-    inputs = {each.model: each.artifact for each in matches if each.kind == "input"}
-    return Names(inputs, {each.model: each.artifact for each in matches if each.kind == "output"})
 
 
 def _in_its_precision(runner: Runner, expectations: Sequence[Expectation]) -> Sequence[Expectation]:
@@ -122,17 +120,13 @@ def _in_its_precision(runner: Runner, expectations: Sequence[Expectation]) -> Se
 
 def _in_its_types(runner: Runner, reference: Reference, expectation: Expectation, precision: str | None) -> Expectation:
     """Returns a case in the types that the artifact takes: a stored one as far as they hold it, and accepted floats."""
-    ours = {theirs: name for name, theirs in runner.names.inputs.items()}
-    dtypes = {ours.get(spec.name, spec.name): as_dtype(spec.dtype) for spec in runner.inputs}
     inputs = expectation.case.inputs
     if isinstance(reference, StoredReference):
-        inputs = cast_where_exact(inputs, dtypes)
-    accepted = {name: dtypes[name] for name in inputs if name in dtypes and dtypes[name].name == precision}
-    with np.errstate(over="ignore"):
-        rounded = {n: inputs[n].astype(dtype) for n, dtype in accepted.items() if is_float(inputs[n].dtype)}
-    if inputs is expectation.case.inputs and not rounded:
+        inputs = cast_where_exact(inputs, input_dtypes(runner))
+    inputs = in_accepted_precision(runner, inputs, precision)
+    if inputs is expectation.case.inputs:
         return expectation
-    return replace(expectation, case=replace(expectation.case, inputs={**inputs, **rounded}))
+    return replace(expectation, case=replace(expectation.case, inputs=inputs))
 
 
 def _in_types_of(answer: Arrays, reference: Reference, expectation: Expectation) -> Expectation:

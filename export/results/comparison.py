@@ -79,11 +79,26 @@ class Comparison(Shown):
     actual_shape: tuple[int, ...] | None = None
     actual_dtype: str | None = None
 
+    @property
+    def problem_in_words(self) -> str:
+        """What makes the two incomparable or differ at any tolerance, empty where nothing does."""
+        match self.problem:
+            case None:
+                return ""
+            case Problem.SHAPE:
+                return f"shape {self.actual_shape} instead of {self.shape}"
+            case Problem.DTYPE:
+                return f"dtype {self.actual_dtype} instead of {self.dtype}"
+            case Problem.NONFINITE:
+                return "NaN or infinity against a number"
+            case Problem.MISSING | Problem.EXTRA:
+                return str(self.problem)
+
     def details(self) -> Mapping[str, str]:
         """Returns what a notebook shows, by name."""
         rows = {"output": repr(self.output), "verdict": "passed" if self.passed else "FAILED"}
         if self.problem is not None:
-            return rows | {"problem": str(self.problem)}
+            return rows | {"problem": self.problem_in_words}
         return rows | {"max |diff|": f"{self.max_abs_diff:.1e}", "allowed": f"{self.tolerance:.1e}"}
 
 

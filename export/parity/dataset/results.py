@@ -8,7 +8,7 @@ from keras_pe.export.parity.parity_report import ParityReport
 from keras_pe.export.parity.statistics.confidence import rate, upper_bound
 from keras_pe.export.parity.statistics.output import OutputStatistics
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
-from keras_pe.export.results import AnyResults
+from keras_pe.export.results import AnyResults, NameMatch
 from keras_pe.shown import Shown
 
 CONFIDENCE = 0.95
@@ -71,6 +71,7 @@ class DatasetResult(Shown):
         outputs: One for each output that was compared.
         error: Why the artifact did not load; empty where it did.
         rows_per_second: Rows by the time inside the runtime; None where every result stood in the checkpoint.
+        names: The inputs and outputs that the artifact calls otherwise, matched for the comparison.
     """
 
     computed: ClassVar[tuple[str, ...]] = ("passed", "verdict", "upper_bound_95")
@@ -84,6 +85,7 @@ class DatasetResult(Shown):
     outputs: tuple[OutputSummary, ...] = ()
     error: str = ""
     rows_per_second: float | None = None
+    names: tuple[NameMatch, ...] = ()
 
     def details(self) -> Mapping[str, str]:
         """Returns what a notebook shows, by name."""

@@ -31,4 +31,5 @@ def summarize(calibration: Calibration, target: Target, tally: Tally | None, all
         outputs=outputs if tally else (),
         error=calibration.unloaded.get(target.key, ""),
         rows_per_second=found.rows / found.seconds if found.seconds else None,
+        names=calibration.names.get(target.key, ()),
     )

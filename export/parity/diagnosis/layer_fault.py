@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from keras_pe.export.comparison.law import flat_tolerance, is_float
+from keras_pe.export.comparison.law import STRICT, is_float
 from keras_pe.export.model.watch.recording import LayerCall
 from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors
@@ -90,7 +90,7 @@ def with_surroundings(
         (number, other)
         for number, array in given
         if is_float(array.dtype) and array.size > 1
-        for other in tensors.reordered(array, _SLACK * flat_tolerance(array))
+        for other in tensors.reordered(array, _SLACK * STRICT.flat_tolerance(array))
     )
     return replace(
         fault,

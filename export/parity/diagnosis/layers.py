@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from keras_pe.export.comparison.law import flat_tolerance
+from keras_pe.export.comparison.law import STRICT
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.parity.diagnosis.budget import OutOfTimeError
@@ -122,7 +122,7 @@ class _Walk:
         return output
 
     def _is_given(self, array: Array) -> bool:
-        return self._artifact.tensors.holds(array, _SLACK * flat_tolerance(array))
+        return self._artifact.tensors.holds(array, _SLACK * STRICT.flat_tolerance(array))
 
     def _replace(self, output: RecordedOutput) -> bool:
         """Puts Keras' output in the place of the tensor that should hold it; False where that has another size.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.comparison.law import MAX_FACTOR, flat_tolerance, is_float, noise_floor
+from keras_pe.export.comparison.law import MAX_FACTOR, STRICT, is_float, noise_floor
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.model.rebuild.float64 import float64_allowed
@@ -100,7 +100,7 @@ def _aligned(calls: list[LayerCall], wide: list[LayerCall]) -> list[LayerCall | 
 
 def _tolerance(output: Array, truth: LayerCall | None, index: int) -> float:
     if truth is None or index >= len(truth.outputs) or truth.outputs[index].shape != output.shape:
-        return _SLACK * flat_tolerance(output)
+        return _SLACK * STRICT.flat_tolerance(output)
     return _SLACK * MAX_FACTOR * noise_floor(output, truth.outputs[index])
 
 

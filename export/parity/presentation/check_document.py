@@ -93,7 +93,7 @@ def _of_findings(result: RuntimeResult) -> CaseVerdict:
 
 
 def _names(result: RuntimeResult) -> str:
-    return name_matches(result.artifact or result.runtime, result)
+    return name_matches(result.artifact or result.runtime, result.names)
 
 
 def _others(found: CheckResults) -> Iterator[Suite]:

@@ -1,12 +1,12 @@
 """The sentences of a check's report: what is wrong with each group of results, and what else is to be said."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from keras_pe.export.messages import sentence
 from keras_pe.export.parity.presentation.groups import Group, group_results
 from keras_pe.export.parity.presentation.remedies import remedy
-from keras_pe.export.parity.presentation.tables import describe_problem, number
+from keras_pe.export.parity.presentation.tables import number
 from keras_pe.export.parity.reports.document import Statement
 from keras_pe.export.results import (
     CaseResult,
@@ -14,9 +14,9 @@ from keras_pe.export.results import (
     CheckResults,
     Comparison,
     Finding,
+    NameMatch,
     Proof,
     RunStatus,
-    RuntimeResult,
 )
 from keras_pe.shown import shown_bytes
 
@@ -99,7 +99,7 @@ def describe(reference: str, runtime: str, case: str, comparison: Comparison) ->
     """Returns one failed comparison as a sentence."""
     head = f"{runtime} differs from {reference} in output {comparison.output!r} ({case}): "
     if comparison.worst_index is None:
-        return head + f"{describe_problem(comparison)}."
+        return head + f"{comparison.problem_in_words}."
     values = ""
     if comparison.truth is not None:
         values = f" (expected {comparison.truth:.9g}, actual {comparison.actual:.9g})"
@@ -116,7 +116,7 @@ def remarks(found: CheckResults) -> Iterator[Statement]:
     for skipped in found.skipped:
         yield Statement("skipped", f"{skipped.runtime}. Install it with: {skipped.install}")
     groups = [group for group in group_results(found.results) if group.first.names]
-    for matches in dict.fromkeys(name_matches(group.artifact or group.name, group.first) for group in groups):
+    for matches in dict.fromkeys(name_matches(group.artifact or group.name, group.first.names) for group in groups):
         yield Statement("", matches)
     for runtime, providers in {each.runtime: each.providers for each in found.results}.items():
         if set(providers) - {_ON_THE_CPU}:
@@ -145,9 +145,9 @@ def _is_told(case: CaseResult) -> bool:
     return case.status is not CaseStatus.SKIPPED or not case.error
 
 
-def name_matches(artifact: str, result: RuntimeResult) -> str:
+def name_matches(artifact: str, names: Sequence[NameMatch]) -> str:
     """Returns which of an artifact's names was taken for which of the model's, and what told so."""
-    pairs = ", ".join(f"{each.kind} {each.model!r} is {each.artifact!r} there" for each in result.names)
-    by_order = " and ".join(repr(each.model) for each in result.names if each.by_order)
+    pairs = ", ".join(f"{each.kind} {each.model!r} is {each.artifact!r} there" for each in names)
+    by_order = " and ".join(repr(each.model) for each in names if each.by_order)
     order = f", {by_order} by order alone" if by_order else ""
     return f"{artifact} has other names than the model: {pairs}; by type and shape{order}"

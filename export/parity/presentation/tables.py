@@ -12,7 +12,6 @@ from keras_pe.export.results import (
     CheckResults,
     Comparison,
     LayerResult,
-    Problem,
     RuntimeResult,
 )
 
@@ -145,21 +144,6 @@ def _case(case: CaseResult) -> Iterator[tuple[bool, Row]]:
         yield outcome is not Outcome.FAILED, _filled(case.name, "", "", Mark(outcome), message)
 
 
-def describe_problem(comparison: Comparison) -> str:
-    """Returns what makes two outputs incomparable as words, empty where nothing does."""
-    match comparison.problem:
-        case None:
-            return ""
-        case Problem.SHAPE:
-            return f"shape {comparison.actual_shape} instead of {comparison.shape}"
-        case Problem.DTYPE:
-            return f"dtype {comparison.actual_dtype} instead of {comparison.dtype}"
-        case Problem.NONFINITE:
-            return "NaN or infinity against a number"
-        case Problem.MISSING | Problem.EXTRA:
-            return str(comparison.problem)
-
-
 def _filled(*cells: str | Mark) -> Row:
     """Returns a row whose other cells are empty."""
     return (*cells, *("",) * (len(_COMPARISONS) - len(cells)))
@@ -167,7 +151,7 @@ def _filled(*cells: str | Mark) -> Row:
 
 def _comparison(case: str, comparison: Comparison) -> Row:
     verdict = Mark(Outcome.of(comparison.passed))
-    what = (case, comparison.output, f"{comparison.dtype} {comparison.shape}", verdict, describe_problem(comparison))
+    what = (case, comparison.output, f"{comparison.dtype} {comparison.shape}", verdict, comparison.problem_in_words)
     if comparison.worst_index is None and comparison.problem is not None:
         return _filled(*what)
     agreement = comparison.argmax_agreement

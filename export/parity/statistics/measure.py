@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.comparison.compare import differences
+from keras_pe.export.comparison.law import is_float
 from keras_pe.export.parity.statistics.decisions import Decision
 from keras_pe.export.parity.statistics.histogram import Histogram
 from keras_pe.export.parity.statistics.output import OutputStatistics
@@ -33,32 +35,40 @@ class RowVerdicts:
 def measure_output(
     expected: Array,
     actual: Array,
+    truth: Array | None = None,
     *,
     allowed: float | Array | None,
     decision: Decision | None,
     noise: float,
-    rtol: float = 0.0,
 ) -> tuple[OutputStatistics, RowVerdicts]:
     """Compares one output for the rows of a batch.
 
     Args:
         expected: The reference's array `(rows, ...)`.
         actual: The runtime's, of the same shape.
-        allowed: The absolute difference that is allowed, in all rows or in each; None where decisions alone count. What
-            is not a float must be equal.
+        truth: What the differences are measured against, where that is not the reference's array.
+        allowed: The absolute difference that is allowed, of all values or by row or value; None where decisions alone
+            count. What is not a float must be equal.
         decision: How the output decides, None where it does not.
         noise: A changed decision is a tie where its margin is no larger.
-        rtol: What is allowed beside, as a share of the magnitude of each value.
     """
-    if expected.dtype.kind not in "fV" and expected.dtype.name != "bfloat16":
+    if not is_float(expected.dtype):
         return _measure_exact(expected, actual)
-    difference, clash, nonfinite = _differences(expected, actual)
+    rows = len(expected)
+    absolute, _, are_finite = differences(expected, actual, truth)[1:]
+    difference: Array = absolute.reshape(rows, -1)
+    clash: Array = np.zeros(rows, bool)
+    nonfinite: dict[str, Any] = {}
+    if not are_finite:
+        clash = np.any(np.isinf(difference), axis=1)
+        difference = np.where(np.isinf(difference), 0.0, difference)
+        nonfinite = _count_nonfinite("expected", expected) | _count_nonfinite("actual", actual)
     largest = last_axis_max(difference)
-    beyond = largest
-    if rtol:
-        magnitude = np.abs(expected.astype(np.float64).reshape(difference.shape))
-        beyond = last_axis_max(difference - rtol * np.where(np.isfinite(magnitude), magnitude, 0.0))
-    out = clash if allowed is None else clash | (beyond > allowed)
+    out = clash
+    if isinstance(allowed, np.ndarray):
+        out = clash | (difference > allowed.reshape(rows, -1)).any(axis=1)
+    elif allowed is not None:
+        out = clash | (largest > allowed)
     failed = out
     decided: dict[str, Any] = {}
     if decision is not None:
@@ -91,25 +101,10 @@ def _measure_exact(expected: Array, actual: Array) -> tuple[OutputStatistics, Ro
     return statistics, RowVerdicts(differs, np.zeros(len(expected), bool), error)
 
 
-def _differences(expected: Array, actual: Array) -> tuple[Array, Array, dict[str, Any]]:
-    """Returns absolute differences `(rows, values)`, 0 for what is not finite; which rows clash; the counts of it."""
-    rows = len(expected)
-    target = expected.astype(np.float64, copy=False).reshape(rows, -1)
-    values = actual.astype(np.float64, copy=False).reshape(rows, -1)
-    with np.errstate(invalid="ignore", over="ignore"):
-        difference = values - target
-    np.abs(difference, out=difference)
-    if np.isfinite(difference.max(initial=0.0)):  # a NaN is the largest of all
-        return difference, np.zeros(rows, bool), {}
-    bad = ~np.isfinite(difference)
-    same = (values == target) | (np.isnan(values) & np.isnan(target))
-    counts = {
-        "expected_nan": int(np.isnan(target).sum()),
-        "expected_inf": int(np.isinf(target).sum()),
-        "actual_nan": int(np.isnan(values).sum()),
-        "actual_inf": int(np.isinf(values).sum()),
-    }
-    return np.where(bad, 0.0, difference), (bad & ~same).any(axis=1), counts
+def _count_nonfinite(side: str, array: Array) -> dict[str, int]:
+    """Returns how many values are NaN, and how many infinite, by the name of the count."""
+    wide = array.astype(np.float64, copy=False)
+    return {f"{side}_nan": int(np.isnan(wide).sum()), f"{side}_inf": int(np.isinf(wide).sum())}
 
 
 def _compare_decisions(

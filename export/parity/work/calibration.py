@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from keras_pe.export.comparison.law import MAX_FACTOR, flat_tolerance, is_float, noise_floor
+from keras_pe.export.comparison.law import MAX_FACTOR, is_float, noise_floor
+from keras_pe.export.comparison.matching import has_own_names, match_inputs, match_outputs
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.messages import first_line
 from keras_pe.export.parity.data.batching import Feed
@@ -13,7 +14,7 @@ from keras_pe.export.parity.statistics.decisions import Decision, infer_decision
 from keras_pe.export.parity.work.job import Calibration, Job, OutputRule
 from keras_pe.export.parity.work.loaded import Session, session_of
 from keras_pe.export.parity.work.shard import shard_batches
-from keras_pe.export.results import Array
+from keras_pe.export.results import Array, NameMatch
 from keras_pe.export.runtimes.runtime import Arrays
 
 SAMPLE_ROWS = 64
@@ -40,20 +41,38 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
         reference = session.reference
         unloaded: dict[str, str] = {}
         versions: dict[str, str] = {}
+        names: dict[str, tuple[NameMatch, ...]] = {}
         for key, target in session.targets.items():
+            target.begin_shard((), job.acceptance.precision)
             try:
                 versions[key] = target.load()
+                names[key] = match_inputs(reference, target.inputs, target.path)
             except RuntimeFailedError as error:
                 unloaded[key] = str(error)
         feed = Feed.match(reference.inputs, job.batching, job.source.columns, job.source.name)
         found = Calibration(reference.name, reference.version, "", feed, {}, unloaded, versions)
         sample = [batch for shard in shards for batch in _sample(session, job, found, shard)]
+        names = {
+            key: (*matches, *_output_names(session, job, key, matches, sample[0])) for key, matches in names.items()
+        }
         noises = session.noise([each.inputs for each in sample], job.acceptance.precision)
         rules, has_floor = _rules(job, sample, noises)
     basis = f"{reference.name}, at most {MAX_FACTOR:g} times its own error against a float64 rebuild"
     if not has_floor:
         basis = f"{reference.name}, tolerance by dtype ({reference.no_rebuild or 'no output is a float'})"
-    return replace(found, basis=basis, rules=rules)
+    return replace(found, basis=basis, rules=rules, names=names)
+
+
+def _output_names(
+    session: Session, job: Job, key: str, inputs: tuple[NameMatch, ...], sampled: _Sampled
+) -> tuple[NameMatch, ...]:
+    """Returns the outputs that an artifact calls otherwise than the model, as its answer to some rows tells."""
+    target = session.targets[key]
+    if has_own_names(target.path):
+        return ()
+    target.begin_shard(inputs, job.acceptance.precision)
+    answered = [answer.outputs for answer in target.run(sampled.inputs) if answer.outputs]
+    return match_outputs(session.reference, sampled.expected, answered[0], target.path) if answered else ()
 
 
 def _sample(session: Session, job: Job, calibration: Calibration, shard: Shard) -> list[_Sampled]:
@@ -103,13 +122,16 @@ def _rules(
         unit = 0.0
         floors = [noise_floor(array, truth) for array, truth in pairs if truth is not None and is_float(array.dtype)]
         has_floor = has_floor or bool(floors)
-        floors += [float(noise[name].max()) for noise in noises if name in noise]
+        moved = [float(noise[name].max()) for noise in noises if name in noise]
+        if moved or accepted.precision is None:
+            floors += moved
+        else:  # what rounding to the precision does is not known, and is more than the model's own error
+            floors = []
         if is_float(first.dtype):
-            unit = max(floors) if floors else max(flat_tolerance(array) for array, _ in pairs) / MAX_FACTOR
+            unit = max(floors) if floors else max(job.law.flat_tolerance(array) for array, _ in pairs) / MAX_FACTOR
         is_given = accepted.rtol > 0 or accepted.atol_of(name) > 0
         allowed = max(MAX_FACTOR * unit, accepted.atol_of(name)) if is_given or decision is None else None
-        is_final = is_given or decision is not None or not floors
-        rules[name] = OutputRule(unit, allowed, decision, is_final, accepted.rtol)
+        rules[name] = OutputRule(unit, allowed, decision, is_given or decision is not None or not floors)
     return rules, has_floor
 
 

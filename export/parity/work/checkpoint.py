@@ -9,7 +9,7 @@ from keras_pe.export.parity.data.shards import Shard, fingerprint
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 from keras_pe.export.publishing.staging import staging
 
-_VERSION = 2  # of what a result holds
+_VERSION = 3  # of what a result holds
 
 
 class Checkpoint:

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.parity.data.batching import Batching, Feed
 from keras_pe.export.parity.data.source import DataSource
 from keras_pe.export.parity.statistics.decisions import Decision, parse_decision
-from keras_pe.export.results import Allowance
+from keras_pe.export.results import Allowance, NameMatch
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 
@@ -99,6 +100,11 @@ class Job:
     one_thread: bool = True
 
     @property
+    def law(self) -> Law:
+        """How much is allowed, and what is looked at."""
+        return accepting(self.acceptance.allowance)
+
+    @property
     def session_key(self) -> tuple[str, ...]:
         """What makes two jobs share what a worker has loaded."""
         return (self.reference.key, repr(self.input_signature), *(target.key for target in self.targets))
@@ -111,18 +117,16 @@ class OutputRule:
     Attributes:
         unit: The noise floor, that of a sample of the rows; without a float64 rebuild an eighth of what the type
             allows. 0 for what is no float.
-        allowed: The absolute difference that is allowed, None where decisions alone count.
+        allowed: The absolute difference that is allowed of a value of 0, None where decisions alone count.
         decision: How the output decides, None where it does not.
         is_final: Whether `allowed` holds for every row. It does where it was given, where the output decides, and where
             no float64 rebuild has it; else a row beyond it is looked at again, with a floor of its own.
-        rtol: What is allowed beside, as a share of the magnitude of each value.
     """
 
     unit: float
     allowed: float | None
     decision: Decision | None
     is_final: bool = False
-    rtol: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,7 @@ class Calibration:
         rules: How each output is judged.
         unloaded: Why an artifact did not load, by the key of the target.
         versions: The version of each runtime, by the key of the target.
+        names: The inputs and outputs that an artifact calls otherwise, by the key of the target.
     """
 
     model: str
@@ -146,3 +151,4 @@ class Calibration:
     rules: Mapping[str, OutputRule]
     unloaded: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, tuple[NameMatch, ...]] = field(default_factory=dict)

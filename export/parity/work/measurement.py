@@ -1,12 +1,13 @@
 """One batch in one runtime, row by row: which rows fail, by how much, and the worst of them whole."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from keras_pe.export.comparison.law import MAX_FACTOR, noise_floor
+from keras_pe.export.comparison.compare import incomparable
+from keras_pe.export.comparison.law import MAX_FACTOR, Law, is_float, noise_floor
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.data.batching import Batch
 from keras_pe.export.parity.data.shards import Shard
@@ -16,7 +17,7 @@ from keras_pe.export.parity.statistics.runtime_statistics import WORST, RuntimeS
 from keras_pe.export.parity.statistics.worst import Severity, WorstRow
 from keras_pe.export.parity.work.job import OutputRule
 from keras_pe.export.parity.work.target import Answer
-from keras_pe.export.results import Array
+from keras_pe.export.results import Array, Comparison
 from keras_pe.export.runtimes.runtime import Arrays
 
 Truth = Callable[[Mapping[str, Array]], Arrays]
@@ -42,6 +43,7 @@ class RowMeasures:
 
 def measure_rows(
     truth_of: Truth,
+    law: Law,
     rules: Mapping[str, OutputRule],
     batch: Batch,
     expected: Arrays,
@@ -58,15 +60,14 @@ def measure_rows(
             found.error[rows] = np.inf
             found.problems.setdefault(answer.message, first)
             continue
-        inputs = {name: array[rows] for name, array in batch.inputs.items()}
-        for name, array in expected.items():
-            problem = _incomparable(name, array[rows], answer.outputs)
-            if problem:
-                found.severity[rows] = np.maximum(found.severity[rows], Severity.FAILED)
-                found.problems.setdefault(problem, first)
-                continue
+        inputs, outputs = ({name: array[rows] for name, array in whole.items()} for whole in (batch.inputs, expected))
+        failed = incomparable(outputs, answer.outputs, law)
+        for comparison in failed.values():
+            found.severity[rows] = np.maximum(found.severity[rows], Severity.FAILED)
+            found.problems.setdefault(_in_words(comparison), first)
+        for name in [name for name in outputs if name not in failed]:
             rule = rules[name]
-            statistics, own, problem = _compare(truth_of, rule, name, inputs, array[rows], answer.outputs[name])
+            statistics, own, problem = _compare(truth_of, law, rule, name, inputs, outputs[name], answer.outputs[name])
             if problem:
                 found.problems.setdefault(problem, first)
             found.outputs[name] = found.outputs.get(name, OutputStatistics()).merge(statistics)
@@ -125,43 +126,51 @@ def summarize(
     )
 
 
-def _incomparable(name: str, expected: Array, outputs: Arrays) -> str:
-    """Returns what keeps an output from being compared, empty where nothing does."""
-    if name not in outputs:
-        return f"output {name!r} is missing"
-    actual = outputs[name]
-    if actual.shape != expected.shape:
-        return f"output {name!r} has shape {actual.shape[1:]} a row instead of {expected.shape[1:]}"
-    if (actual.dtype.kind in "OUS") != (expected.dtype.kind in "OUS"):
-        return f"output {name!r} is {actual.dtype} instead of {expected.dtype}"
-    return ""
+def _in_words(comparison: Comparison) -> str:
+    """Returns what keeps an output from being compared, in words that are the same for batches of all sizes."""
+    shape, actual = comparison.shape, comparison.actual_shape
+    if actual is not None and actual[:1] == shape[:1]:
+        comparison = replace(comparison, shape=shape[1:], actual_shape=actual[1:])
+    return f"output {comparison.output!r} of a row: {comparison.problem_in_words}"
 
 
 def _compare(
-    truth_of: Truth, rule: OutputRule, name: str, inputs: Arrays, expected: Array, actual: Array
+    truth_of: Truth, law: Law, rule: OutputRule, name: str, inputs: Arrays, expected: Array, actual: Array
 ) -> tuple[OutputStatistics, RowVerdicts, str]:
     """Compares one output; rows that are out of tolerance are measured again by the float64 rebuild's answer to them.
 
-    The floor of a sample is not that of every row: where the model itself is less exact, more is allowed. The text says
-    why they could not be measured again; it is empty where they could, or were not out.
+    The floor of a sample is not that of every row: where the model itself is less exact, or overflows, more is allowed.
+    The text says why they could not be measured again; it is empty where they could, or were not out.
     """
-    options: dict[str, Any] = {"decision": rule.decision, "noise": MAX_FACTOR * rule.unit, "rtol": rule.rtol}
-    statistics, rows = measure_output(expected, actual, allowed=rule.allowed, **options)
-    suspects = np.flatnonzero(rows.failed & ~rows.clash)
+    strict = MAX_FACTOR * rule.unit
+    options: dict[str, Any] = {"decision": rule.decision, "noise": strict}
+    is_measured = rule.allowed is not None and is_float(expected.dtype)
+    allowed = law.accepted(name, expected, strict) if is_measured else rule.allowed
+    statistics, rows = measure_output(expected, actual, allowed=allowed, **options)
+    suspects = np.flatnonzero(rows.failed)
     if rule.is_final or not suspects.size:
+        return statistics, rows, ""
+    suspects = suspects[_may_be_noise(expected[suspects], rows.clash[suspects])]
+    if not suspects.size:
         return statistics, rows, ""
     try:
         truth = truth_of({key: array[suspects] for key, array in inputs.items()}).get(name)
     except RuntimeFailedError as error:
         return statistics, rows, f"the float64 rebuild refuses rows that are out: {error}"
-    if truth is None or truth.shape != expected[suspects].shape or not np.isfinite(truth).all():
+    if truth is None or truth.shape != expected[suspects].shape:
         return statistics, rows, ""
     target = expected.astype(np.float64)
     target[suspects] = truth
-    allowed = np.full(len(expected), rule.allowed)
+    of_rows = np.full(len(expected), strict)
     for row, true in zip(suspects, truth, strict=True):
-        allowed[row] = max(allowed[row], MAX_FACTOR * noise_floor(expected[row], true))
-    return *measure_output(target, actual, allowed=allowed, **options), ""
+        of_rows[row] = max(strict, MAX_FACTOR * noise_floor(expected[row], true))
+    return *measure_output(expected, actual, target, allowed=of_rows, **options), ""
+
+
+def _may_be_noise(expected: Array, clash: Array) -> Array:
+    """Returns which rows the model's own error may explain: not where a NaN stands against numbers of the model."""
+    may_be: Array = ~clash | ~np.isfinite(expected.astype(np.float64).reshape(len(expected), -1)).all(axis=1)
+    return may_be
 
 
 def _candidates(found: RowMeasures, rows: Array, so_far: RuntimeStatistics) -> list[int]:

@@ -181,10 +181,12 @@ class Schedule:
 
     def _result_name(self, calibration: Calibration, key: str) -> str:
         """Returns the part of a result's name that says how it was made."""
+        accepted = self._job.acceptance
         return result_key(
             reference=self._job.reference.key,
             version=calibration.version,
             target=key,
+            accepted=(accepted.rtol, accepted.atol, accepted.precision),
             batching=repr(calibration.feed),
             rules={name: repr(rule) for name, rule in sorted(calibration.rules.items())},
         )

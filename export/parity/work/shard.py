@@ -55,12 +55,10 @@ def run_shard(job: Job, calibration: Calibration, shard: Shard, keys: tuple[str,
     targets = tuple(target for target in job.targets if target.key in keys)
     with session_of(job) as session:
         before = {key: session.targets[key].seconds for key in keys}
-        for key in keys:
-            session.targets[key].begin_shard()
         merged = dict.fromkeys(keys, RuntimeStatistics())
         for number, batch, expected, answers in _answered(session, job, calibration, shard, targets):
             for key in keys:
-                rows = measure_rows(session.truth, calibration.rules, batch, expected, answers[key])
+                rows = measure_rows(session.truth, job.law, calibration.rules, batch, expected, answers[key])
                 found = summarize(rows, shard, number, batch, expected, answers[key], merged[key])
                 merged[key] = merged[key].merge(found)
         seconds = {key: session.targets[key].seconds - before[key] for key in keys}
@@ -72,9 +70,8 @@ def run_rows(job: Job, calibration: Calibration, shard: Shard) -> RowMeasures:
     target = job.targets[0]
     severity, error = np.zeros(shard.rows, np.int64), np.zeros(shard.rows)
     with session_of(job) as session:
-        session.targets[target.key].begin_shard()
         for _, batch, expected, answers in _answered(session, job, calibration, shard, (target,)):
-            rows = measure_rows(session.truth, calibration.rules, batch, expected, answers[target.key])
+            rows = measure_rows(session.truth, job.law, calibration.rules, batch, expected, answers[target.key])
             places = batch.rows - shard.start
             severity[places], error[places] = rows.severity, rows.error
     return RowMeasures(severity, error)
@@ -98,6 +95,8 @@ def _answered(
 
     They have the next batches while these are compared: nobody waits for the other.
     """
+    for target in targets:
+        session.targets[target.key].begin_shard(calibration.names.get(target.key, ()), job.acceptance.precision)
     asked: deque[_Asked] = deque()
     try:
         for group in _groups(enumerate(shard_batches(job, calibration, shard))):

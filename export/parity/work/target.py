@@ -4,12 +4,17 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.comparison.matching import as_names, in_accepted_precision
 from keras_pe.export.errors import RuntimeDiedError, RuntimeFailedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.parity.data.batching import fixed_size
 from keras_pe.export.parity.work.job import Target
 from keras_pe.export.parity.work.whole_batches import in_whole_batches
+from keras_pe.export.results import NameMatch
 from keras_pe.export.runtimes.runtime import Array, Arrays
+from keras_pe.export.runtimes.translated_names import Names
 from keras_pe.export.runtimes.worker import Worker
 
 MAX_DEATHS = 32
@@ -48,12 +53,25 @@ class TargetRunner:
         self._deaths = 0
         self._seconds = 0.0
         self._loaded = False
+        self._names = Names()
+        self._precision: str | None = None
         self._worker: Worker | None = Worker(target.spec, timeout, one_thread())
 
     @property
     def seconds(self) -> float:
         """What the runs took inside the runtime."""
         return self._seconds + (self._worker.seconds if self._worker is not None else 0.0)
+
+    @property
+    def path(self) -> Path:
+        """The artifact."""
+        return self._target.path
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """What the artifact takes, once it is loaded."""
+        assert self._worker is not None
+        return self._worker.inputs
 
     def load(self) -> str:
         """Loads the artifact if that was not done, and returns the runtime's version.
@@ -66,11 +84,17 @@ class TargetRunner:
         if not self._loaded:
             self._worker.load(self._target.path)
             self._loaded = True
+        self._worker.names = self._names
         return self._worker.version
 
-    def begin_shard(self) -> None:
-        """Forgets how often the process has ended."""
-        self._deaths = 0
+    def begin_shard(self, names: Sequence[NameMatch] = (), precision: str | None = None) -> None:
+        """Forgets how often the process has ended.
+
+        Args:
+            names: The inputs and outputs that the artifact calls otherwise than the model.
+            precision: In which it may take floats, as its user accepts.
+        """
+        self._deaths, self._names, self._precision = 0, as_names(names), precision
 
     def run(self, inputs: Mapping[str, Array]) -> list[Answer]:
         """Returns answers to all rows of a batch, in order.
@@ -96,7 +120,7 @@ class TargetRunner:
             self.load()
             if self._worker is not None and fixed_size(self._worker.inputs) is None and len(batches) > 1:
                 try:
-                    answers = self._worker.run_all(batches)
+                    answers = self._worker.run_all([self._given(inputs) for inputs in batches])
                 except (RuntimeDiedError, RuntimeHungError):
                     self.close()
                     raise
@@ -124,11 +148,15 @@ class TargetRunner:
             answers += [answer] if answer is not None else self._narrow(inputs, first, last, str(error))
         return answers
 
+    def _given(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        assert self._worker is not None
+        return in_accepted_precision(self._worker, inputs, self._precision)
+
     def _ask(self, inputs: Mapping[str, Array], rows: slice) -> tuple[Answer | None, RuntimeFailedError | None]:
         try:
             self.load()
             assert self._worker is not None
-            part = {name: array[rows] for name, array in inputs.items()}
+            part = self._given({name: array[rows] for name, array in inputs.items()})
             return Answer(rows, in_whole_batches(self._worker.run, self._worker.inputs, part)), None
         except RuntimeRefusedError as error:
             return None, error

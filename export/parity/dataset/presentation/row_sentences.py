@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults
 from keras_pe.export.parity.presentation.remedies import remedy
-from keras_pe.export.parity.presentation.sentences import explain
+from keras_pe.export.parity.presentation.sentences import explain, name_matches
 from keras_pe.export.parity.reports.document import Statement
 from keras_pe.export.parity.statistics.confidence import rate
 from keras_pe.export.parity.statistics.worst import Severity, WorstRow
@@ -51,6 +51,9 @@ def remarks(found: DatasetResults) -> Iterator[Statement]:
         yield Statement("stopped", f"after {found.rows:,} rows: as many as stop_after says have failed")
     if found.reused_rows:
         yield Statement("checkpoint", f"the results of {found.reused_rows:,} rows stood in the checkpoint")
+    named = [(result.artifact.rpartition("/")[2], result.names) for result in found.results if result.names]
+    for matches in dict.fromkeys(name_matches(*each) for each in named):
+        yield Statement("", matches)
     if not any(result.statistics.rows for result in found.results):
         yield Statement("error", "nothing was compared, and a check that compared nothing has failed")
 

@@ -7,7 +7,7 @@ axis for another where two sizes are known to be the same.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from keras_pe.export.comparison.law import flat_tolerance
+from keras_pe.export.comparison.law import STRICT
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.model.watch.keras_internals import one_at_a_time
 from keras_pe.export.model.watch.recording import record_calls, recorded_symbols
@@ -86,4 +86,4 @@ def _first_that_differs(
 
 
 def _alike(one: Array, other: Array) -> bool:
-    return one.shape == other.shape and distance(one, other) <= flat_tolerance(other)
+    return one.shape == other.shape and distance(one, other) <= STRICT.flat_tolerance(other)

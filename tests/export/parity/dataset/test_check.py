@@ -158,11 +158,14 @@ def test_why_there_is_no_float64_rebuild_is_told(tmp_path: Path) -> None:
 def test_an_output_that_the_model_has_not_is_no_part_of_the_report(tmp_path: Path) -> None:
     model, other = write_model(tmp_path / "model.onnx", None), tmp_path / "other.onnx"
     proto = onnx.load(model)
-    proto.graph.output[0].name = proto.graph.node[-1].output[0] = "q"
+    proto.graph.node[-1].CopyFrom(onnx.helper.make_node("ArgMax", ["sound"], ["q"], axis=1))
+    proto.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("q", onnx.TensorProto.INT64, ["batch", 1]))
     onnx.save(proto, other)
     report = check_dataset(model, other, {"x": draw(5)[:, :4]}, workers=0)
     assert not report.passed
-    assert "output 'p' is missing" in str(report)
+    assert "output 'p' of a row: missing" in str(report)
+    assert "output 'q' of a row: extra" in str(report)
+    assert [each.output for each in report.results[0].outputs] == ["p"]
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ def test_a_failure_says_how_far_out_it_is_and_why():
 def test_names_that_were_matched_are_said_whether_it_passed_or_not(report):
     names = (NameMatch("input", "x", "args_0", by_order=False), NameMatch("output", "encoding", "Identity", True))
     first = dataclasses.replace(report.results[0], names=names)
-    sentence = name_matches(ARTIFACT, first)
+    sentence = name_matches(ARTIFACT, first.names)
     report = dataclasses.replace(report, results=(first, *report.results[1:]))
     document = JUnitXml.fromstring(report.render("junit").encode())
     said = [{each.name: each.value for each in suite.properties()} for suite in document]

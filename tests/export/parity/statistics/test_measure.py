@@ -43,6 +43,14 @@ def test_infinities_of_both_signs_clash_whatever_is_allowed() -> None:
     assert found.clashes == 1
 
 
+def test_where_the_reference_overflows_and_the_truth_does_not_nothing_is_compared() -> None:
+    expected = np.array([[1.0, np.inf], [np.inf, 2.0]], np.float32)
+    truth = np.array([[1.0, 1e39], [1e39, 2.0]])
+    found, failed = measure(expected, np.array([[1.0, 7.0], [7.0, 3.0]], np.float32), truth=truth)
+    assert failed == [1]
+    assert (found.clashes, found.expected_inf, found.max_abs_diff) == (0, 2, 1.0)
+
+
 @pytest.mark.parametrize("dtype", ["int32", "bool", object, "<U1", "uint8"])
 def test_what_is_no_float_must_be_equal(dtype: object) -> None:
     expected = np.array([["1"], ["0"]]).astype("int32" if dtype not in (object, "<U1") else dtype).astype(dtype)

@@ -11,6 +11,7 @@ from keras_pe.export.parity.statistics.decisions import Decision
 from keras_pe.export.parity.statistics.measure import measure_output
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 from keras_pe.export.parity.statistics.worst import Severity, WorstRow
+from keras_pe.export.results import NameMatch
 from tests.export.parity.presentation import samples
 
 ROWS = 5
@@ -48,6 +49,7 @@ PASSING = DatasetReport(
             dataclasses.replace(_SOUND, worst=(_row(Severity.AGREES, 0.5),)),
             (OutputSummary("p", "argmax", 1e-7, None, _SOUND.outputs["p"]),),
             rows_per_second=1e5,
+            names=(NameMatch("output", "p", "output_0", by_order=False),),
         ),
     ),
     versions={"keras": "3.15.1"},

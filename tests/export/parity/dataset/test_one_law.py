@@ -1,0 +1,109 @@
+"""A sweep and a data set are one check: what an artifact does passes in both, or in none."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from keras_pe.export import Acceptance, check_dataset, check_parity
+
+ROWS = {"x": np.random.default_rng(0).standard_normal((40, 4)).astype(np.float32)}
+HALF = {"precision": "float16"}
+
+
+def write(path: Path, change: Callable[[onnx.GraphProto], None]) -> Path:
+    """Writes `y = x @ w`, and what a change makes of it."""
+    w = np.random.default_rng(1).standard_normal((4, 3)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["taken"]), helper.make_node("MatMul", ["taken", "w"], ["y"])],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3])],
+        [numpy_helper.from_array(w, "w")],
+    )
+    change(graph)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+    return path
+
+
+def sound(graph: onnx.GraphProto) -> None:
+    """Changes nothing."""
+
+
+def renamed(graph: onnx.GraphProto) -> None:
+    graph.input[0].name = graph.node[0].input[0] = "args_0"
+    graph.output[0].name = graph.node[1].output[0] = "output_0"
+
+
+def with_another_output(graph: onnx.GraphProto) -> None:
+    graph.node.append(helper.make_node("Neg", ["y"], ["more"]))
+    graph.output.append(helper.make_tensor_value_info("more", TensorProto.FLOAT, ["batch", 3]))
+
+
+def in_float64(graph: onnx.GraphProto) -> None:
+    _returning(graph, helper.make_node("Cast", ["narrow"], ["y"], to=TensorProto.DOUBLE))
+    graph.output[0].type.tensor_type.elem_type = TensorProto.DOUBLE
+
+
+def in_float16(graph: onnx.GraphProto) -> None:
+    _returning(graph, helper.make_node("Cast", ["narrow"], ["y"], to=TensorProto.FLOAT16))
+    graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    graph.node[0].CopyFrom(helper.make_node("Cast", ["x"], ["taken"], to=TensorProto.FLOAT))
+
+
+def larger_by_a_hundredth(graph: onnx.GraphProto) -> None:
+    graph.initializer.append(numpy_helper.from_array(np.float32(1.01), "factor"))
+    _returning(graph, helper.make_node("Mul", ["narrow", "factor"], ["y"]))
+
+
+def _returning(graph: onnx.GraphProto, last: onnx.NodeProto) -> None:
+    """Lets a node make the output from what was the output."""
+    graph.node[1].output[0] = "narrow"
+    graph.node.append(last)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("law") / "model.onnx", sound)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "accepted", "passes"),
+    [
+        (sound, {}, True),
+        (renamed, {}, True),
+        (with_another_output, {}, False),
+        (in_float64, {}, False),
+        (in_float16, {}, False),
+        (in_float16, HALF, True),
+        (larger_by_a_hundredth, {}, False),
+        (larger_by_a_hundredth, {"rtol": 0.0101}, True),
+        # Of values below 1 the type allows 1e-5 of 1, and the user the thousandth of what it takes: not both together.
+        (larger_by_a_hundredth, {"rtol": 0.01 - 1e-6}, False),
+        (larger_by_a_hundredth, {"atol": 0.1}, True),
+    ],
+)
+def test_both_say_the_same(
+    model: Path, tmp_path: Path, change: Callable[[onnx.GraphProto], None], accepted: dict[str, Any], passes: bool
+) -> None:
+    artifact = write(tmp_path / "artifact.onnx", change)
+    options: dict[str, Any] = {"runtimes": "onnxruntime[all]", "diagnosis_seconds": 0.0}
+    sweep = check_parity(model, artifact, inputs=ROWS, **accepted, **options)
+    rows = check_dataset(model, artifact, ROWS, workers=0, acceptance=Acceptance(**accepted), **options)
+    assert (sweep.passed, rows.passed) == (passes, passes), f"{sweep}\n{rows}"
+
+
+@pytest.mark.slow
+def test_other_names_are_matched_in_every_worker_and_told(model: Path, tmp_path: Path) -> None:
+    artifact = write(tmp_path / "artifact.onnx", renamed)
+    report = check_dataset(model, artifact, ROWS, workers=1, runtimes="onnxruntime[all]")
+    assert report.passed, str(report)
+    assert {each.model: each.artifact for each in report.results[0].names} == {"x": "args_0", "y": "output_0"}
+    said = "artifact.onnx has other names than the model: input 'x' is 'args_0' there, output 'y' is 'output_0' there"
+    assert said in " ".join(str(report).split())
