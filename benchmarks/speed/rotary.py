@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
 from benchmarks.speed.contestants import Contestant
+from benchmarks.speed.fewest_operators import GRAPHS, Graph, written
 from benchmarks.speed.scenarios import LONGEST, Arrays, Scenario
 
 SHAPES = ((1, 1), (1, 128), (8, 128), (1, 2048), (1, 8192))
@@ -74,10 +77,25 @@ def _ours(**arguments: Any) -> Callable[..., Any]:
     return lambda x, start=None: layer(x) if start is None else layer(x, start_index=start)
 
 
+def _layer_of_plain_formula() -> Callable[..., Any]:
+    class PlainFormula(keras.layers.Layer):  # type: ignore[misc]
+        def call(self, x: Any, start: Any = None) -> Any:
+            return plain_formula(x, start)
+
+    return PlainFormula()
+
+
+def by_hand(graph: Graph) -> Contestant:
+    """Returns a graph that was written by hand, for one step."""
+    return Contestant(graph.name, lambda: plain_formula, frozenset({"step"}), file=partial(written, graph))
+
+
 ALL = frozenset(SCENARIOS)
 CONTESTANTS = (
     Contestant(BASE, lambda: plain_formula, ALL, layer=False),
+    Contestant("plain formula, as a layer", _layer_of_plain_formula, ALL),
     Contestant("keras-hub", _keras_hub, ALL),
     Contestant("keras_pe", _ours, ALL),
     Contestant("keras_pe, max_length", lambda: _ours(max_length=LONGEST), ALL),
+    *map(by_hand, GRAPHS),
 )

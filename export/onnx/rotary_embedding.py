@@ -41,9 +41,12 @@ def _call(layout: str, x: Any, sin: Any, cos: Any) -> Any:
     import tensorflow as tf
 
     heads = 2 if _has_heads_third(x, sin) else 1
-    batch, length, pairs = tf.shape(x)[0], tf.shape(x)[3 - heads], sin.shape[-1]
-    angles = [tf.broadcast_to(tf.squeeze(each, heads), (batch, length, pairs)) for each in (cos, sin)]
-    rotated = 2 * pairs if 2 * pairs < x.shape[-1] else 0
+    batch, length, width = tf.shape(x)[0], tf.shape(x)[3 - heads], sin.shape[-1]
+    # The operator takes one sine for a pair: that of its second channel.
+    of_second = slice(1, None, 2) if layout == "interleaved" else slice(width // 2, None)
+    of_pairs = (tf.squeeze(each, heads)[..., of_second] for each in (cos, sin))
+    angles = [tf.broadcast_to(each, (batch, length, width // 2)) for each in of_pairs]
+    rotated = width if width < x.shape[-1] else 0
     attributes = {"interleaved": int(layout == "interleaved"), "rotary_embedding_dim": rotated}
     if heads == 1:
         return call_operator("RotaryEmbedding", [x, *angles], [x.shape], attributes)[0]

@@ -14,7 +14,7 @@ from keras_pe.layers.configuration import check_count, plain
 from keras_pe.layers.head_axes import HeadAxes
 from keras_pe.layers.rotary_signal import Growth, Rates, RotarySignal, pairs_of_sections
 from keras_pe.rotations.concrete import outside_of_traces
-from keras_pe.rotations.pairs import turn_pairs
+from keras_pe.rotations.pairs import of_channels, turn_pairs
 from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.rope_parameters import rope_arguments
 from keras_pe.signal.rope_scalings import check_parameters
@@ -235,6 +235,7 @@ class RotaryPositionEncoding(PositionLayer):
             pairs_of_sections(sections, interleaved=self.interleave_sections),
             shared_rates=self.shared_rates,
             bounds=per_axis(self.max_length, axes, "max_length"),
+            layout=self.layout,
             dtype=dtype,
         )
         logarithms = rates.of(self._rotated, **rates.alternatives()[0]).growth
@@ -242,7 +243,8 @@ class RotaryPositionEncoding(PositionLayer):
             return signal, None
         if axes > 1:
             raise ValueError(f"'xpos' must have one axis of positions. Received: {axes} axes.")
-        return signal, Growth(logarithms, self.max_length, self.compute_dtype, dtype)
+        growth = of_channels(logarithms, logarithms, self.layout)
+        return signal, Growth(growth, self.max_length, self.compute_dtype, dtype)
 
     def _turned(self, inputs: Any, sin: Any, cos: Any) -> Any:
         """Returns queries, or keys, turned by sines and cosines."""

@@ -13,6 +13,8 @@ from keras_pe.layers.call_arguments import Positions
 from keras_pe.layers.head_axes import HeadAxes
 from keras_pe.rotations.digits import Rotation
 from keras_pe.rotations.lookup import RowsOfPositions
+from keras_pe.rotations.pairs import of_channels
+from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.rope_scalings import RopeScaling, rope_timescales
 from keras_pe.signal.timescales import Float64Array
 
@@ -79,7 +81,11 @@ class Rates(NamedTuple):
 
 
 class RotarySignal:
-    """Sines and cosines for the positions of each axis, under one scaling or under that which the positions ask for."""
+    """Sines and cosines for the positions of each axis, under one scaling or under that which the positions ask for.
+
+    There is one for each channel, as `turn_pairs` takes them: of a single axis by its tables, where the first channel
+    of a pair has its timescale with a minus, of several once the pairs of all of them stand side by side.
+    """
 
     def __init__(
         self,
@@ -88,6 +94,7 @@ class RotarySignal:
         *,
         shared_rates: bool,
         bounds: Sequence[int | None],
+        layout: RotaryLayout,
         dtype: str,
     ) -> None:
         """Makes the encodings.
@@ -97,13 +104,13 @@ class RotarySignal:
             pairs: Those of each axis.
             shared_rates: Whether the axes share one sequence of rates.
             bounds: The length of each axis, or None.
+            layout: Which channels are a pair.
             dtype: Of the sines and cosines.
         """
+        self._layout = layout
+        self._has_one_axis = len(pairs) == 1
         self._encodings = [
-            [
-                axis_encoding(Axis(tuple(scales.tolist()), 2 * len(scales), "concatenated", 0, bound, dtype))
-                for scales in of_each
-            ]
+            [axis_encoding(self._axis(scales, bound, dtype)) for scales in of_each]
             for of_each, bound in zip(rates.of_pairs(pairs, shared=shared_rates), bounds, strict=True)
         ]
         first = rates.alternatives()[0]
@@ -113,7 +120,7 @@ class RotarySignal:
         self._longest_short = first.get("length")
 
     def at(self, given: Sequence[OfAxis], head: HeadAxes, shape: tuple[Any, ...]) -> list[Any]:
-        """Returns the sines and the cosines of all pairs, as queries of this shape take them.
+        """Returns the sines and the cosines of all turned channels, as queries of this shape take them.
 
         Args:
             given: Length and positions of each axis.
@@ -121,7 +128,14 @@ class RotarySignal:
             shape: Of the queries.
         """
         rotations = (self._of_axis(axis, *each) for axis, each in enumerate(given))
-        return [self._in_order(head.laid_along(list(parts), shape)) for parts in zip(*rotations, strict=True)]
+        sin, cos = (self._in_order(head.laid_along(list(parts), shape)) for parts in zip(*rotations, strict=True))
+        if self._has_one_axis:
+            return [sin, cos]
+        return [of_channels(-sin, sin, self._layout, ops), of_channels(cos, cos, self._layout, ops)]
+
+    def _axis(self, scales: Float64Array, bound: int | None, dtype: str) -> Axis:
+        columns = of_channels(-scales, scales, self._layout) if self._has_one_axis else scales
+        return Axis(tuple(columns.tolist()), 2 * len(columns), "concatenated", 0, bound, dtype)
 
     def _of_axis(self, axis: int, length: Any, positions: Positions | None) -> Rotation:
         short, *long = (each.rotations(length, positions) for each in self._encodings[axis])
@@ -160,7 +174,7 @@ class Growth(RowsOfPositions):
         return [[each * factors for each in turns], [each / factors for each in turns]]
 
     def _factors(self, length: Any, positions: Positions | None) -> Any:
-        """Returns the factor of each pair, `(length, pairs)` or `(batch, length, pairs)`."""
+        """Returns the factor of each turned channel, `(length, width)` or `(batch, length, width)`."""
         if positions is None or positions.whole is None:
             return self.range(length, None if positions is None else positions.start)
         if positions.fraction is not None:

@@ -16,7 +16,7 @@ from keras_pe.export.onnx.finishing.images_turned_first import turn_images_first
 from keras_pe.export.onnx.finishing.naming import name_after_layers
 from keras_pe.export.onnx.finishing.needless_reshapes import remove_needless_reshapes
 from keras_pe.export.onnx.finishing.pads import keep_pads
-from keras_pe.export.onnx.finishing.shared_sizes import share_sizes
+from keras_pe.export.onnx.finishing.shared_sizes import ask_for_single_sizes, share_sizes
 from keras_pe.export.onnx.finishing.sparse_windows import keep_sparse_windows
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.finishing.unsigned_products import multiply_unsigned
@@ -51,6 +51,7 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     weights = {weight.name: weight for weight in trace.weights}
     layouts = multiply_unsigned(graph, weights, store_as_read(graph, shapes))
     turn_images_first(graph)
+    ask_for_single_sizes(graph)
     weights |= {name: replace(weights[name], layout=layout) for name, layout in layouts.items()}
     merged = make_canonical(graph)
     merged |= {old: merged.get(kept, kept) for old, kept in same.items()}

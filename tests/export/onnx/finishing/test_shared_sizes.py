@@ -7,8 +7,11 @@ from typing import Any
 import keras
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
+from keras_pe.export.onnx.finishing.shared_sizes import ask_for_single_sizes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from tests.export.onnx.exported import expected, opened
 
@@ -35,6 +38,22 @@ def test_each_layer_of_a_decoder_has_the_mask_of_the_first(tmp_path: Path) -> No
         np.testing.assert_allclose(run([x])[0], expected(_decode, [x])[0], rtol=0, atol=200 * 2**-24)
     operators = collections.Counter(node.op_type for node in onnx.load(tmp_path / "calls.onnx").graph.node)
     assert operators["Shape"] == operators["Range"] == operators["GreaterOrEqual"] == 1
+
+
+@pytest.mark.parametrize(("ends", "expected_operators"), [((1,), ["Shape", "Cast"]), ((1, 2), None)])
+def test_a_single_size_is_asked_for_alone(ends: tuple[int, ...], expected_operators: list[str] | None) -> None:
+    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Cast", ["s"], ["c"], to=TensorProto.INT32)]
+    nodes += [helper.make_node("Slice", ["c", f"from{end}", f"to{end}"], [f"size{end}"]) for end in ends]
+    stored = [numpy_helper.from_array(np.array([end - 1]), f"from{end}") for end in ends]
+    stored += [numpy_helper.from_array(np.array([end]), f"to{end}") for end in ends]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, None])]
+    outputs = [helper.make_tensor_value_info(f"size{end}", TensorProto.INT32, [1]) for end in ends]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
+    ask_for_single_sizes(graph)
+    assert [node.op_type for node in graph.node] == (expected_operators or [node.op_type for node in nodes])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    sizes = ReferenceEvaluator(model).run(None, {"x": np.zeros((3, 5), "float32")})
+    assert [int(each[0]) for each in sizes] == [3, 5][: len(ends)]
 
 
 def test_sizes_are_told_as_far_as_the_inputs_determine_them() -> None:
