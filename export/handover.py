@@ -24,7 +24,7 @@ from keras_pe.export.model.rebuild.registered import local_layer, registering_mo
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.processes.child import Child
-from keras_pe.export.processes.room import Room
+from keras_pe.export.processes.process import Room
 from keras_pe.export.processes.serve import note
 from keras_pe.export.request import Request
 from keras_pe.export.runtimes.runtime import Arrays

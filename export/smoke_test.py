@@ -18,7 +18,6 @@ from keras_pe.export.comparison.inputs.cases import Case, in_types_of
 from keras_pe.export.comparison.inputs.plain import Draw, numbers, pixels
 from keras_pe.export.comparison.law import Law, coarse
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.declared_sizes import confirmed_outputs
 from keras_pe.export.errors import (
     DisagreementError,
     InvalidArtifactError,
@@ -27,7 +26,7 @@ from keras_pe.export.errors import (
 )
 from keras_pe.export.messages import sentence
 from keras_pe.export.model.rebuild.precision import half_dtypes
-from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.signature.signature import Signature, confirmed_outputs
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from keras_pe.export.artifacts.contents import Term
-from keras_pe.export.artifacts.onnx_graph import bodies
+from keras_pe.export.artifacts.onnx_model import bodies
 
 _SIZE = 960  # of each dynamic dimension: even after the strides, patches and heads that models have
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from keras_pe.export.artifacts.contents import UNFUSED_KEY, LayerContents, Term, added
 from keras_pe.export.artifacts.multiplications import count_multiplications
-from keras_pe.export.artifacts.onnx_graph import all_graphs, all_nodes
-from keras_pe.export.artifacts.onnx_model import read_without_weights
+from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes, read_without_weights
 
 
 @dataclass

@@ -9,8 +9,7 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import Artifact, TensorInfo
 from keras_pe.export.artifacts.formats import Format
-from keras_pe.export.artifacts.onnx_graph import all_graphs, all_nodes
-from keras_pe.export.artifacts.onnx_model import read_without_weights
+from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes, read_without_weights
 from keras_pe.export.dependencies import require
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from keras_pe.export.comparison.acceptance import judged
 from keras_pe.export.comparison.inputs.cases import GivenInputs
-from keras_pe.export.comparison.inputs.exercised import covered
 from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.comparison.references.opening import (
     Source,
@@ -25,12 +24,11 @@ from keras_pe.export.comparison.references.opening import (
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run, run_cases
 from keras_pe.export.comparison.stopwatch import Stopwatch
-from keras_pe.export.parity.artifact_coverage import with_coverage, with_coverage_required
-from keras_pe.export.parity.diagnosis.budget import Budget
+from keras_pe.export.parity.covered import covered, with_coverage, with_coverage_required
 from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes, is_alike
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.parity_report import ParityReport, make_report
-from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
+from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, Budget, check_seconds
 from keras_pe.export.progress import Tell, telling
 from keras_pe.export.results import Allowance, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.in_process import InProcessRunner

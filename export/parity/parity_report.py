@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import keras_pe
-from keras_pe.export.artifacts.hashes import hash_artifacts
+from keras_pe.export.artifacts.reading import hash_artifacts
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.stopwatch import Stopwatch, date
 from keras_pe.export.parity.presentation.check_document import document

@@ -2,7 +2,7 @@
 
 What stood at the destination stays there until then, through a crash of the process or of the machine. A run that was
 killed leaves its folder behind, and the next run to the same destination removes it. Runs to one destination wait for
-each other.
+each other, at a lock that other processes respect on every system.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from keras_pe.export.publishing.locking import locked
+from filelock import lock_descriptor
 
 _SUFFIX = ".partial"
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2): two names swap what they stand for, in one step
@@ -139,3 +139,42 @@ def _sync_names(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds a lock file, which is removed afterwards; waits while another process, or thread, holds it.
+
+    The lock is the system's own: of a process that was killed, the file remains and is free.
+    """
+    descriptor = _locked(path)
+    try:
+        yield
+    finally:
+        if os.name == "nt":  # which removes no open file, nor one that somebody else waits for
+            os.close(descriptor)
+            with contextlib.suppress(OSError):
+                path.unlink()
+        else:
+            path.unlink(missing_ok=True)
+            os.close(descriptor)
+
+
+def _locked(path: Path) -> int:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
+        try:
+            lock_descriptor(descriptor)
+            if _is_at(path, descriptor):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # who held the lock has removed the file: the lock is of another one by now
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False

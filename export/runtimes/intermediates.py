@@ -10,7 +10,7 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
 from keras_pe.export.artifacts.layout import LAYOUTS_KEY, layouts_from_json
 from keras_pe.export.artifacts.onnx_file import external_file, weight_files
-from keras_pe.export.artifacts.onnx_graph import all_graphs, needed_names
+from keras_pe.export.artifacts.onnx_model import all_graphs, needed_names
 from keras_pe.export.runtimes.lazy_arrays import LazyArrays
 from keras_pe.export.runtimes.runtime import Array, Arrays
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.references.reference import Reference
-from keras_pe.export.model.sizes.dimensions import all_dimensions, dimensions_from_json
-from keras_pe.export.model.sizes.sizes import SizeRange
+from keras_pe.export.model.sizes.dimensions import SizeRange, all_dimensions, dimensions_from_json
 from keras_pe.export.publishing.metadata import SIZES_KEY
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec

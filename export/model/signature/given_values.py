@@ -5,8 +5,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from keras_pe.export.model.watch.calling import FlatModel
 from keras_pe.export.model.watch.known_values import Array
+from keras_pe.export.model.watch.nesting import FlatModel
 
 Value = TypeVar("Value")
 

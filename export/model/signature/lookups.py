@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from keras_pe.export.messages import first_line
-from keras_pe.export.model.watch.calling import FlatModel
+from keras_pe.export.model.watch.nesting import FlatModel
 from keras_pe.export.model.watch.recording import recorded_arguments
 from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.model.watch.traceable import as_traceable

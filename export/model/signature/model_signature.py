@@ -22,9 +22,8 @@ from keras_pe.export.model.sizes.dimension_search import unnamed_lengths
 from keras_pe.export.model.sizes.dimensions import Kind
 from keras_pe.export.model.sizes.found_sizes import FoundSizes, find_sizes
 from keras_pe.export.model.sizes.oracle import asks_for_a_value
-from keras_pe.export.model.watch.calling import FlatModel, Shape
 from keras_pe.export.model.watch.known_values import Array, KnownValues
-from keras_pe.export.model.watch.nesting import leaves, map_leaves
+from keras_pe.export.model.watch.nesting import FlatModel, Shape, leaves, map_leaves
 from keras_pe.protocols import Model
 
 _AS_NUMBERS = "Python asks for a number in a tensor there: compute with keras.ops, or set it before the export."

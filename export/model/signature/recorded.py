@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.signature.lookups import layers_reached
-from keras_pe.export.model.watch.calling import FlatModel
 from keras_pe.export.model.watch.keras_internals import built_shapes
 from keras_pe.export.model.watch.known_values import Array
+from keras_pe.export.model.watch.nesting import FlatModel
 
 _NO_INPUTS = ("training", "mask", "args", "kwargs")
 _Met = tuple[tuple[int | None, ...], str | None]  # a shape, and a dtype where it is known

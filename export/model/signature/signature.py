@@ -1,12 +1,12 @@
 """What a model takes and returns: names, dtypes, static and dynamic dimensions, and the structures that hold them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.model.sizes.dimensions import Dimension, describe_dimensions, fitted, spread
-from keras_pe.export.model.watch.known_values import KnownValues, StaticShape
+from keras_pe.export.model.watch.known_values import Array, KnownValues, StaticShape
 from keras_pe.export.model.watch.nesting import align, map_leaves
 from keras_pe.export.model.watch.vocabulary import Vocabulary
 from keras_pe.shown import Shown
@@ -149,3 +149,35 @@ class Signature(Shown):
             ValueError: If the structure is not the one the model returns.
         """
         return dict(align(self.results, structure))
+
+
+def confirmed_outputs(
+    signature: Signature, runs: Iterable[tuple[Mapping[str, Array], Mapping[str, Array]]]
+) -> tuple[TensorInfo, ...]:
+    """Returns the outputs of a signature, with a dimension of its own where a size came back that is not the declared.
+
+    Args:
+        signature: What is declared.
+        runs: The inputs of each run, and the outputs that came back.
+    """
+    outputs = signature.outputs
+    for given, returned in runs:
+        sizes = {
+            dim: size
+            for spec in signature.inputs
+            for dim, size in zip(spec.shape, given[spec.name].shape, strict=True)
+            if isinstance(dim, str)
+        }
+        outputs = tuple(
+            replace(spec, shape=tuple(_confirmed(spec, axis, size, sizes) for axis, size in enumerate(shape)))
+            if spec.name in returned and len(shape := returned[spec.name].shape) == len(spec.shape)
+            else spec
+            for spec in outputs
+        )
+    return outputs
+
+
+def _confirmed(spec: TensorInfo, axis: int, size: int, sizes: dict[str, int]) -> int | str:
+    declared = spec.shape[axis]
+    known = sizes.get(declared) if isinstance(declared, str) else declared
+    return declared if known is None or known == size else f"{spec.name}_axis_{axis}"

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from keras_pe.export.errors import UnknownSizesError
-from keras_pe.export.model.sizes.dimensions import Dimension, Kind
+from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange
 from keras_pe.export.model.sizes.range_search import far_from, find_range, find_step
-from keras_pe.export.model.sizes.sizes import SizeRange
-from keras_pe.export.model.watch.calling import Shape, StaticShape
+from keras_pe.export.model.watch.nesting import Shape, StaticShape
 
 Axis = tuple[int, int]  # the number of the input, the number of its axis
 Takes = Callable[[list[StaticShape]], bool]

@@ -10,11 +10,10 @@ import numpy as np
 from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.sizes.dimension_search import NamedShapes, find_dimensions
-from keras_pe.export.model.sizes.dimensions import Dimension, Kind, spread
+from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange, spread
 from keras_pe.export.model.sizes.oracle import SizeOracle, shapes_of
-from keras_pe.export.model.sizes.sizes import SizeRange
-from keras_pe.export.model.watch.calling import FlatModel, Shape, StaticShape
 from keras_pe.export.model.watch.known_values import Filling, KnownValues
+from keras_pe.export.model.watch.nesting import FlatModel, Shape, StaticShape
 
 
 @dataclass(frozen=True)

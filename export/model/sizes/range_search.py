@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from keras_pe.export.model.sizes.sizes import SizeRange
+from keras_pe.export.model.sizes.dimensions import SizeRange
 
 _STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 56, 64, 96, 112, 128, 160, 256, 320, 512)
 _TELLING = (6720, 1, 2, 32, 512, -1)  # the first is a multiple of most steps

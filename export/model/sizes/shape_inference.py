@@ -10,8 +10,8 @@ from typing import Any
 
 from keras_pe.export.model.sizes.shape_graph import imported, shape_graph
 from keras_pe.export.model.sizes.table_reads import add_excesses, computed_from_sizes, table_sizes
-from keras_pe.export.model.watch.calling import FlatModel, StaticShape
 from keras_pe.export.model.watch.keras_internals import compute_output_spec
+from keras_pe.export.model.watch.nesting import FlatModel, StaticShape
 from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.model.watch.traceable import as_traceable
 

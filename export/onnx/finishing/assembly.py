@@ -8,20 +8,18 @@ from typing import Any
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.contents import UNFUSED_KEY
 from keras_pe.export.artifacts.layout import LAYOUTS_KEY, layouts_to_json
-from keras_pe.export.artifacts.onnx_graph import all_nodes, bodies
+from keras_pe.export.artifacts.onnx_model import all_nodes, bodies
 from keras_pe.export.graph.tracing import Trace, Weight
 from keras_pe.export.onnx.finishing.bias_before_split import add_biases_before_splits
 from keras_pe.export.onnx.finishing.canonical import make_canonical
 from keras_pe.export.onnx.finishing.images_turned_first import turn_images_first
 from keras_pe.export.onnx.finishing.naming import name_after_layers
-from keras_pe.export.onnx.finishing.needless_reshapes import remove_needless_reshapes
-from keras_pe.export.onnx.finishing.pads import keep_pads
+from keras_pe.export.onnx.finishing.reshapes import remove_needless_reshapes, take_zero_sizes
 from keras_pe.export.onnx.finishing.shared_sizes import ask_for_single_sizes, share_sizes
-from keras_pe.export.onnx.finishing.sparse_windows import keep_sparse_windows
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.finishing.unsigned_products import multiply_unsigned
 from keras_pe.export.onnx.finishing.weight_layouts import store_as_read
-from keras_pe.export.onnx.finishing.zero_sizes import take_zero_sizes
+from keras_pe.export.onnx.finishing.windows import keep_pads, keep_sparse_windows
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.unfused import Unfused
 from keras_pe.export.publishing.metadata import LAYERS_KEY

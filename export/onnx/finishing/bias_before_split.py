@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.onnx_graph import all_nodes
+from keras_pe.export.artifacts.onnx_model import all_nodes
 
 
 def add_biases_before_splits(graph: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:

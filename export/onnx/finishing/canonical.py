@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from keras_pe.export.artifacts.onnx_graph import bodies, needed_names
+from keras_pe.export.artifacts.onnx_model import bodies, needed_names
 
 
 def make_canonical(graph: Any) -> dict[str, str]:

@@ -7,7 +7,7 @@ a convolution reads it, behind a `Rescaling` or a `Normalization`.
 from collections import Counter
 from typing import Any
 
-from keras_pe.export.artifacts.onnx_graph import all_nodes
+from keras_pe.export.artifacts.onnx_model import all_nodes
 from keras_pe.export.onnx.finishing.constants import add_constant
 
 _ELEMENTWISE = ("Add", "Cast", "Clip", "Div", "Max", "Min", "Mul", "Sub")

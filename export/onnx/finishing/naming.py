@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from keras_pe.export.artifacts.onnx_graph import all_nodes, bodies
+from keras_pe.export.artifacts.onnx_model import all_nodes, bodies
 from keras_pe.export.model.signature.portable_names import UniqueNames
 
 # What TensorFlow puts before the names in a function's body, and tf2onnx and TensorFlow behind any name.

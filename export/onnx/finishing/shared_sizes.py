@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from keras_pe.export.artifacts.onnx_graph import all_graphs, all_nodes
+from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes, Sizes
 
 

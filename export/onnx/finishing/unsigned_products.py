@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifacts.layout import Layout
-from keras_pe.export.artifacts.onnx_graph import all_nodes
+from keras_pe.export.artifacts.onnx_model import all_nodes
 
 _MORE = 128
 _ZERO, _SHIFT = "unsigned/zero", "unsigned/shift"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_pe.export.artifacts.layout import Layout
-from keras_pe.export.artifacts.onnx_graph import all_nodes, bodies
+from keras_pe.export.artifacts.onnx_model import all_nodes, bodies
 
 
 def store_as_read(graph: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Layout]:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifacts.hashes import hash_files
+from keras_pe.export.artifacts.reading import hash_files
 from keras_pe.export.parity.archive import MANIFEST, read_archive, write_archive
 from keras_pe.export.publishing.staging import staged_file
 from keras_pe.export.results import Allowance, Cause, CheckResults, Finding, Recording, RuntimeResult

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from keras_pe.export.artifacts.hashes import hash_files
+from keras_pe.export.artifacts.reading import hash_files
 from keras_pe.export.comparison.acceptance import judged
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.law import Law, accepting
@@ -19,10 +19,9 @@ from keras_pe.export.comparison.stopwatch import Stopwatch
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.parity.bundle.bundle import RecordedFailure, read_bundle
 from keras_pe.export.parity.check import Progress
-from keras_pe.export.parity.diagnosis.budget import Budget
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.parity_report import ParityReport, make_report
-from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
+from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, Budget, check_seconds
 from keras_pe.export.progress import telling
 from keras_pe.export.results import Array, RuntimeResult
 from keras_pe.export.runtimes.registry import known_runtimes, named_runtimes

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifacts.hashes import hash_artifacts
+from keras_pe.export.artifacts.reading import hash_artifacts
 from keras_pe.export.comparison.references.opening import Source
 from keras_pe.export.comparison.stopwatch import Stopwatch, date
 from keras_pe.export.parity.data.batching import Batching
@@ -28,7 +28,7 @@ from keras_pe.export.parity.work.models import open_targets, opened_model
 from keras_pe.export.parity.work.process_pool import ProcessPool
 from keras_pe.export.parity.work.schedule import Schedule
 from keras_pe.export.parity.work.shard import shard_batches
-from keras_pe.export.processes.room import Room
+from keras_pe.export.processes.process import Room
 from keras_pe.export.progress import Tell, telling
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec

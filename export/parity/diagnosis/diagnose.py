@@ -6,7 +6,6 @@ from dataclasses import replace
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run
-from keras_pe.export.parity.diagnosis.budget import Budget
 from keras_pe.export.parity.diagnosis.causes import behavior, inside, structure, values
 from keras_pe.export.parity.diagnosis.causes.compiled import compiled_otherwise
 from keras_pe.export.parity.diagnosis.causes.optimizations import changed_by_runtime, graph_optimization
@@ -16,6 +15,7 @@ from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
 from keras_pe.export.parity.diagnosis.other_cases import rank
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.weights import WeightComparison
+from keras_pe.export.parity.seconds import Budget
 from keras_pe.export.results import Cause, Finding, LayerResult, Problem, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
 

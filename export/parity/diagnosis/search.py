@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 
 from keras_pe.export.model.watch.state import state_left_alone
-from keras_pe.export.parity.diagnosis.budget import OutOfTimeError
 from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Site
 from keras_pe.export.parity.diagnosis.fitting import fitted
 from keras_pe.export.parity.diagnosis.layer_call import first_steps, shown
@@ -29,6 +28,7 @@ from keras_pe.export.parity.diagnosis.sites.pixel_places import other_places
 from keras_pe.export.parity.diagnosis.sites.position_schedules import other_schedules
 from keras_pe.export.parity.diagnosis.sites.rotations import other_rotations
 from keras_pe.export.parity.diagnosis.sites.softmax import other_softmax
+from keras_pe.export.parity.seconds import OutOfTimeError
 from keras_pe.export.results import Array, Cause, Finding
 
 EXPLAINS = 0.02

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.artifacts.formats import Format
-from keras_pe.export.artifacts.hashes import hash_files
+from keras_pe.export.artifacts.reading import hash_files
 from keras_pe.export.comparison.references.opening import Source, is_path, locate, locate_artifacts
 from keras_pe.export.dependencies import installed_version
 from keras_pe.export.model.rebuild.registered import registering_modules

@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras_pe.export import model_signature
 from keras_pe.export.graph.tracing import Trace, trace
 from keras_pe.export.model.watch.keras_internals import all_layers
-from keras_pe.export.onnx.inlining import inline
+from keras_pe.export.onnx.conversion import inline
 from tests.export.onnx.exported import expected, exported
 
 VECTOR = np.array([[1.0, -2.0, 3.0], [0.5, 4.0, -8.0]], "float32")

@@ -12,7 +12,7 @@ import pytest
 
 from keras_pe.export.errors import ProcessDiedError
 from keras_pe.export.processes.child import Child
-from keras_pe.export.processes.room import Room
+from keras_pe.export.processes.process import Room
 from keras_pe.export.processes.serve import note
 
 PARENT = """

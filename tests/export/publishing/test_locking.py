@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from keras_pe.export.publishing.locking import locked
+from keras_pe.export.publishing.staging import locked
 
 _HOLD = """
 import sys
 from pathlib import Path
-from keras_pe.export.publishing.locking import locked
+from keras_pe.export.publishing.staging import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from keras_pe.export.comparison.compare import compare_outputs
-from keras_pe.export.model.sizes.sizes import SizeRange
+from keras_pe.export.model.sizes.dimensions import SizeRange
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.results import CaseStatus
 

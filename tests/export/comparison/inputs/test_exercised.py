@@ -3,8 +3,8 @@
 import numpy as np
 
 from keras_pe.export import Coverage, TableCoverage, TensorInfo
-from keras_pe.export.comparison.inputs.exercised import covered
 from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.parity.covered import covered
 
 IDS, X = TensorInfo("ids", ("batch", "length"), "int32"), TensorInfo("x", ("batch", 3), "float32")
 

@@ -6,8 +6,7 @@ import pytest
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.inputs.sweep import sweep
-from keras_pe.export.model.sizes.dimensions import Dimension, Kind
-from keras_pe.export.model.sizes.sizes import SizeRange
+from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange
 
 TOKENS = TensorInfo("tokens", ("batch", "length"), "int32")
 VALUES = TensorInfo("x", ("batch", "length", 8), "float32")

@@ -7,9 +7,8 @@ import pytest
 
 from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.model.sizes.dimension_search import NamedShapes, find_dimensions
-from keras_pe.export.model.sizes.dimensions import Dimension, Kind
+from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange
 from keras_pe.export.model.sizes.found_sizes import name_outputs
-from keras_pe.export.model.sizes.sizes import SizeRange
 
 
 def find(shapes: Sequence[Any], rule: Callable[..., bool], **given: Sequence[int]) -> NamedShapes:

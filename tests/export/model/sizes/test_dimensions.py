@@ -5,6 +5,7 @@ import pytest
 from keras_pe.export.model.sizes.dimensions import (
     Dimension,
     Kind,
+    SizeRange,
     all_dimensions,
     counted,
     describe_dimensions,
@@ -13,7 +14,6 @@ from keras_pe.export.model.sizes.dimensions import (
     fitted,
     spread,
 )
-from keras_pe.export.model.sizes.sizes import SizeRange
 
 
 def lengths(**ranges: SizeRange) -> dict[str, Dimension]:

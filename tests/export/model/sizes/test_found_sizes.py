@@ -10,8 +10,7 @@ from keras import layers, ops
 
 from keras_pe.export import Signature, model_signature
 from keras_pe.export.errors import UnknownSizesError
-from keras_pe.export.model.sizes.dimensions import describe_dimensions
-from keras_pe.export.model.sizes.sizes import SizeRange
+from keras_pe.export.model.sizes.dimensions import SizeRange, describe_dimensions
 
 
 def images(*stack: Any, size: Any = (None, None, 3)) -> keras.Model:

@@ -8,7 +8,7 @@ from keras import layers, ops
 
 from keras_pe.export.model.sizes.shape_graph import shape_graph
 from keras_pe.export.model.sizes.shape_inference import GraphShapes
-from keras_pe.export.model.watch.calling import FlatModel
+from keras_pe.export.model.watch.nesting import FlatModel
 
 
 def asked(model: keras.Model, shape: tuple[int | None, ...]) -> GraphShapes:

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_pe import LearnedPositionEmbedding
 from keras_pe.export import model_signature
-from keras_pe.export.model.sizes.sizes import SizeRange
+from keras_pe.export.model.sizes.dimensions import SizeRange
 
 ROWS = 400  # more than the search looks ahead where there are no tables
 

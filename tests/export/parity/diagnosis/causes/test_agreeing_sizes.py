@@ -14,8 +14,7 @@ from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.references.stored import StoredReference
 from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.errors import RuntimeRefusedError
-from keras_pe.export.model.sizes.dimensions import Dimension, Kind
-from keras_pe.export.model.sizes.sizes import SizeRange
+from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_pe import LearnedPositionEmbedding
 from keras_pe.export import TensorInfo, export_onnx, model_signature
-from keras_pe.export.declared_sizes import confirmed_outputs
+from keras_pe.export.model.signature.signature import confirmed_outputs
 from keras_pe.export.runtimes.onnxruntime import OnnxRuntime
 
 
