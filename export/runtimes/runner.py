@@ -1,10 +1,12 @@
 """What has one artifact open in one runtime, wherever that runs: one set of methods, and three errors."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.closing import Closing
@@ -81,9 +83,9 @@ class Runner(Closing):
         arrays, _ = self._ask("intermediates", self.names.given(inputs), self.names.replaced(replaced))
         return self.names.returned(arrays)
 
-    def weights(self) -> Mapping[str, Array]:
+    def weights(self) -> LazyArrays:
         """See `InspectableRuntime`; nothing where the runtime does not tell. Each comes when it is asked for."""
-        return LazyArrays(self._tell("weights") or [], lambda name: self._ask("weight", name)[0])
+        return LazyArrays(self._tell("weights") or [], self._weight, self._weight_in_pieces)
 
     def conditions(self, inputs: Mapping[str, Array]) -> Mapping[str, bool]:
         """See `InspectableRuntime`; nothing where the runtime does not tell."""
@@ -96,6 +98,17 @@ class Runner(Closing):
     def metadata(self) -> dict[str, str]:
         """See `InspectableRuntime`; nothing where the runtime does not tell."""
         return dict(self._tell("metadata") or {})
+
+    def _weight(self, name: str) -> Array:
+        pieces = [*self._weight_in_pieces(name)]
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+    def _weight_in_pieces(self, name: str) -> Iterator[Array]:
+        start, is_last = 0, False
+        while not is_last:
+            (rows, is_last), _ = self._ask("weight", name, start)
+            start += len(rows) if rows.ndim else 1
+            yield rows
 
     def _tell(self, what: str, *arguments: Any) -> Any:
         return self._ask(what, *arguments)[0] if what in self.capabilities else None

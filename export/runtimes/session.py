@@ -9,6 +9,7 @@ import numpy as np
 from keras_pe.export.errors import RuntimeFailedError, RuntimeRefusedError
 from keras_pe.export.processes.serve import find
 
+_MOST_AT_ONCE = 2**24  # bytes of a weight that are sent together
 _OPTIONAL = ("intermediates", "weights", "conditions", "float_dtypes", "metadata")
 
 
@@ -23,6 +24,7 @@ class RuntimeSession:
         """
         self._runtime: Any = None
         self._weights: Mapping[str, Any] = {}
+        self._read: tuple[str, Any] = "", None
         _as_refusal(lambda: find(factory))
 
     def ask(self, request: str, *arguments: Any) -> tuple[Any, float]:
@@ -47,7 +49,7 @@ class RuntimeSession:
         return about
 
     def _unload(self) -> None:
-        self._runtime, self._weights = None, {}
+        self._runtime, self._weights, self._read = None, {}, ("", None)
 
     def _run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         return {name: np.asarray(array) for name, array in self._runtime.run(inputs).items()}
@@ -59,8 +61,15 @@ class RuntimeSession:
         self._weights = self._runtime.weights()
         return list(self._weights)
 
-    def _weight(self, name: str) -> Any:
-        return np.asarray(self._weights[name])
+    def _weight(self, name: str, start: int) -> tuple[Any, bool]:
+        """Returns the rows of a weight from one on, as many as are sent together, and whether they are the last."""
+        if start == 0 or self._read[0] != name:  # reading it may copy it
+            self._read = name, np.asarray(self._weights[name])
+        weight = self._read[1]
+        if weight.nbytes <= _MOST_AT_ONCE:
+            return weight, True
+        stop = start + max(1, _MOST_AT_ONCE * len(weight) // weight.nbytes)
+        return weight[start:stop], stop >= len(weight)
 
 
 def _as_refusal(function: Callable[[], Any]) -> Any:

@@ -9,6 +9,7 @@ from keras_pe.export.parity.diagnosis.relations.change import Change, is_same
 from keras_pe.export.parity.diagnosis.relations.detection import find_change
 from keras_pe.export.parity.diagnosis.relations.quantization import stored_in_integers
 from keras_pe.export.results import Array, Cause
+from keras_pe.export.runtimes.lazy_arrays import LazyArrays
 
 _AT_ONCE = 2**22  # numbers that are widened at a time
 _IN_CACHE = 2**16  # numbers that a processor holds while they are mixed
@@ -21,7 +22,7 @@ _ALIKE = 0.9  # cosine of a weight and what has become of it, where nothing else
 def changes_by_content(
     weights: Mapping[str, Array],
     packed: Mapping[str, Array],
-    constants: Mapping[str, Array],
+    constants: LazyArrays,
     computed: Container[str],
 ) -> Iterator[tuple[str, Change | None]]:
     """Yields the weights that can be told, each with what has become of it; None where a constant is the very same.
@@ -58,7 +59,7 @@ def changes_by_content(
 def matched_by_content(
     weights: Mapping[str, Array],
     packed: Mapping[str, Array],
-    constants: Mapping[str, Array],
+    constants: LazyArrays,
     computed: Container[str] = (),
 ) -> tuple[dict[str, str], dict[int, list[str]]]:
     """Returns the constant that has the values of each weight, in whatever order, and the names of the others by size.
@@ -69,10 +70,9 @@ def matched_by_content(
         weights, packed, constants, computed: As in `changes_by_content`.
     """
     unused: dict[int, list[str]] = {}
-    contents: dict[str, int] = {}
-    for name, array in constants.items():
-        unused.setdefault(array.size, []).append(name)
-        contents[name] = _content(array)
+    contents = {name: _content(constants.pieces(name)) for name in constants}
+    for name, (size, _) in contents.items():
+        unused.setdefault(size, []).append(name)
     found: dict[str, str] = {}
     for path, array in weights.items():
         forms = [packed[path], array] if path in packed else [array]
@@ -82,7 +82,7 @@ def matched_by_content(
             continue
         found[path] = same
         if array.size > 1 and np.ptp(array) > 0:
-            unused[constants[same].size].remove(same)
+            unused[contents[same][0]].remove(same)
     return found, unused
 
 
@@ -114,6 +114,17 @@ def is_stored_as(weight: Array, constant: Array) -> bool:
     )
 
 
+def is_stored_in(weight: Array, pieces: Iterable[Array]) -> bool:
+    """The same of a constant that comes a few rows at a time, and may have another shape."""
+    own, start = np.atleast_1d(weight), 0
+    for rows in map(np.atleast_1d, pieces):
+        same = own[start : start + len(rows)]
+        if same.shape != rows.shape or not is_stored_as(same, rows):
+            return False
+        start += len(rows)
+    return start == len(own)
+
+
 def _pieces(one: Array, other: Array) -> Iterator[tuple[Array, Array]]:
     """Yields two arrays of one shape piece by piece: what is computed of a large one does not fit as a whole."""
     if one.ndim == 0 or one.size <= _AT_ONCE:
@@ -127,7 +138,7 @@ def _pieces(one: Array, other: Array) -> Iterator[tuple[Array, Array]]:
 def _same(
     weight: Array,
     unused: Mapping[int, Iterable[str]],
-    contents: Mapping[str, int],
+    contents: Mapping[str, tuple[int, int]],
     constants: Mapping[str, Array],
     is_computed: bool,
 ) -> str | None:
@@ -136,7 +147,7 @@ def _same(
     if is_computed:
         values = np.sort(weight, axis=None)
         return next((name for name in names if is_same(np.sort(constants[name], axis=None), values)), None)
-    own = _content(weight) if names else 0
+    own = _content([weight]) if names else None
     return next((name for name in names if contents[name] == own), None)
 
 
@@ -164,20 +175,23 @@ def _is_folded(path: str, lost: Container[str]) -> bool:
     return name in parts and f"{owner}/moving_variance" in lost and f"{owner}/gamma" in lost
 
 
-def _content(values: Array) -> int:
-    """Returns a short stand-in for numbers in whatever order: equal numbers of any type have the same.
+def _content(pieces: Iterable[Array]) -> tuple[int, int]:
+    """Returns how many numbers an array has, and a short stand-in for them in whatever order: equal numbers of any type
+    have the same.
 
     It is the sum of the numbers' bits, well mixed. To sort them would take their memory once more.
     """
-    total, flat = 0, values.ravel(order="K")
-    for start in range(0, flat.size, _IN_CACHE):
-        bits = (flat[start : start + _IN_CACHE].astype(np.float64) + 0.0).view(np.uint64)  # -0.0 is 0.0
-        bits *= np.uint64(0x9E3779B97F4A7C15)
-        bits ^= bits >> np.uint64(32)
-        bits *= np.uint64(0xD6E8FEB86659FD93)
-        bits ^= bits >> np.uint64(32)
-        total += int(bits.sum(dtype=np.uint64))
-    return total % 2**64
+    size, total = 0, 0
+    for flat in (piece.ravel(order="K") for piece in pieces):
+        size += flat.size
+        for start in range(0, flat.size, _IN_CACHE):
+            bits = (flat[start : start + _IN_CACHE].astype(np.float64) + 0.0).view(np.uint64)  # -0.0 is 0.0
+            bits *= np.uint64(0x9E3779B97F4A7C15)
+            bits ^= bits >> np.uint64(32)
+            bits *= np.uint64(0xD6E8FEB86659FD93)
+            bits ^= bits >> np.uint64(32)
+            total += int(bits.sum(dtype=np.uint64))
+    return size, total % 2**64
 
 
 def _quantized(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> Change | None:

@@ -18,6 +18,7 @@ from keras_pe.export.parity.diagnosis.weight_matching import (
     differs_in_part,
     forms_of,
     is_stored_as,
+    is_stored_in,
     matched_by_content,
 )
 from keras_pe.export.results import Array, Cause, Finding, StoredWeights
@@ -87,7 +88,7 @@ def compare_weights(
     if len(named) == len(variables):
         return WeightComparison(faults, frozenset(sound))
     taken = set(named.values())
-    free = LazyArrays([name for name in constants if name not in taken], constants.__getitem__)
+    free = LazyArrays.of(constants).only(name for name in constants if name not in taken)
     folded = [pair for pair in foldable if _is_lost(pair, named, free)]
     changed, gone = folded_weights(folded)
     missing = [path for path in variables if path not in named and path not in gone]
@@ -114,7 +115,7 @@ def _with_scale(faults: list[WeightFault], layer: Any, norm: Any, layer_of: Mapp
     return [each for each in faults if each.weight not in own] + [scale]
 
 
-def _is_lost(pair: tuple[Any, Any], named: Container[str], free: Mapping[str, Array]) -> bool:
+def _is_lost(pair: tuple[Any, Any], named: Container[str], free: LazyArrays) -> bool:
     """Whether an artifact holds neither the kernel of a layer nor the scale and variance of the normalization after it
     as the model does. What is one value throughout tells nothing."""
     layer, norm = pair
@@ -128,17 +129,19 @@ def stored_weights(model: Any, constants: Mapping[str, Array]) -> tuple[StoredWe
     """Returns how much of a model's weights was found in an artifact whose outputs agree, and what of them differs.
 
     A weight that was folded into another, rounded or laid out in a way of its own is not found, and no fault: there
-    only a part of a weight that is another tells of damage. One weight is looked at at a time.
+    only a part of a weight that is another tells of damage. One weight is looked at at a time, and what is stored as it
+    is a few rows at a time.
 
     Args:
         model: The Keras model.
         constants: The numeric constants of the artifact, by name.
     """
     variables, layer_of = _weights(model)
-    named, packs = _by_name(variables, constants), _packed(model)
+    stored = LazyArrays.of(constants)
+    named, packs = _by_name(variables, stored), _packed(model)
     taken = set(named.values())
     weights = LazyArrays([path for path in variables if path not in named], lambda path: _numpy(variables[path]))
-    free = LazyArrays([name for name in constants if name not in taken] if weights else [], constants.__getitem__)
+    free = stored.only(name for name in stored if weights and name not in taken)
     same, unused = matched_by_content(weights, packs, free)
     counts, faults = [0, 0], list[WeightFault]()
     sizes = {path: int(np.prod(v.shape)) * _numpy(v).itemsize for path, v in variables.items()}
@@ -146,12 +149,15 @@ def stored_weights(model: Any, constants: Mapping[str, Array]) -> tuple[StoredWe
         weight, is_named = _numpy(variable), path in named
         forms = [packs[path], weight] if path in packs else [weight]
         known = named.get(path) or same.get(path)
+        if known and any(is_stored_in(form, stored.pieces(known)) for form in forms):
+            counts = [counts[0] + 1, counts[1] + sizes[path]]
+            continue
         names = [known] if known else [name for size in {form.size for form in forms} for name in unused.get(size, ())]
-        held = _held(forms, map(constants.__getitem__, names), is_named)
+        held = _held(forms, map(stored.__getitem__, names), is_named)
         if held is None:
             continue
         counts = [counts[0] + 1, counts[1] + sizes[path]]
-        if (change := find_change(*held)) is not None and not is_stored_as(*held):
+        if not is_stored_as(*held) and (change := find_change(*held)) is not None:
             faults.append(WeightFault(layer_of[path], path, change, is_certain=True, is_named=is_named))
     return StoredWeights(len(sizes), counts[0], sum(sizes.values()), counts[1]), faults
 

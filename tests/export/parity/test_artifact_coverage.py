@@ -9,6 +9,7 @@ from onnx import numpy_helper
 import keras_pe
 from keras_pe.export import check_parity, export_litert, export_onnx, export_saved_model
 from keras_pe.export.parity.diagnosis.weights import stored_weights
+from keras_pe.export.runtimes.lazy_arrays import LazyArrays
 
 ROWS = 30_000
 
@@ -101,6 +102,21 @@ def test_a_weight_that_was_folded_rounded_or_left_out_is_not_compared_and_is_no_
     del constants["table/embeddings"]
     held, faults = stored_weights(model, constants)
     assert (held.compared, held.compared_nbytes, faults) == (2, 40, [])
+
+
+@pytest.mark.parametrize("name", ["{0}", "constant of {0}"])
+def test_what_is_stored_as_it_is_is_compared_a_few_rows_at_a_time(model, name):
+    constants = {name.format(path): array for path, array in _constants(model).items()}
+    pieces = LazyArrays(constants, _never, lambda own: iter(np.array_split(constants[own], 2)))
+    held, faults = stored_weights(model, pieces)
+    assert (held.compared, faults) == (3, [])
+    constants[name.format("table/embeddings")][-1] *= -1
+    held, (fault,) = stored_weights(model, LazyArrays(constants, constants.__getitem__, pieces.pieces))
+    assert fault.weight == "table/embeddings"
+
+
+def _never(name):
+    raise AssertionError(f"{name} was read as a whole")
 
 
 def test_a_weight_in_another_type_is_held_to_the_rounding_of_that_type(model):
