@@ -32,7 +32,7 @@ from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, Budget, c
 from keras_pe.export.progress import Tell, telling
 from keras_pe.export.results import Allowance, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.in_process import InProcessRunner
-from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
+from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.runtime_name import RuntimeName
@@ -114,7 +114,7 @@ def check_parity(
     has_artifacts = bool(targets)
     if not is_path(model) or locate(model)[0] == "keras":
         targets.insert(0, ("keras", None))
-    chosen = default_runtimes() if runtimes is None else find_runtimes(runtimes)
+    chosen = find_runtimes(runtimes)
     jobs = [(spec, path) for format, path in targets for spec in chosen if spec.format == format]
     jobs += [(spec, None) for spec in chosen if spec.format == "served"]  # the server has the artifact
     if not has_artifacts and (runtimes is None or not jobs):

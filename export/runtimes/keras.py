@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_pe.export.graph.time_steps import steps_as_rows
+from keras_pe.export.graph.tracer import input_specs
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import all_layers, one_at_a_time
 from keras_pe.export.model.watch.state import state_left_alone
@@ -29,10 +30,7 @@ class KerasRuntime:
         self._state = [variable.value for variable in self._variables]
         self.inputs = signature.inputs
         self.version = f"tensorflow {tf.__version__}"
-        specs = {
-            spec.name: tf.TensorSpec([dim if isinstance(dim, int) else None for dim in spec.shape], spec.dtype)
-            for spec in signature.inputs
-        }
+        specs = {spec.name: spec for spec in input_specs(signature)}
         state = [tf.TensorSpec(variable.shape, variable.dtype) for variable in self._variables]
         layers = all_layers(model)
         function = tf.function(self._trace, input_signature=[specs, state], jit_compile=jit_compile, autograph=False)

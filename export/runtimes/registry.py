@@ -71,15 +71,18 @@ def default_runtimes() -> tuple[RuntimeSpec, ...]:
     return tuple(spec for spec in known_runtimes() if spec.by_default and spec.suits_backend)
 
 
-def find_runtimes(names: str | RuntimeSpec | Sequence[str | RuntimeSpec]) -> tuple[RuntimeSpec, ...]:
-    """Returns the runtimes of these names, one or several; a name without brackets stands for all its variants.
+def find_runtimes(names: str | RuntimeSpec | Sequence[str | RuntimeSpec] | None) -> tuple[RuntimeSpec, ...]:
+    """Returns the runtimes of these names, one or several, or of a check that names none.
 
-    Of those of Keras itself, it stands for the ones on the backend that Keras has, if there are any.
+    A name without brackets stands for all its variants; of those of Keras itself, for the ones on the backend that it
+    has, if there are any.
 
     Raises:
         ValueError: If a name is unknown.
         ImportError: If a runtime is not installed.
     """
+    if names is None:
+        return default_runtimes()
     found: list[RuntimeSpec] = []
     for name in [names] if isinstance(names, str | RuntimeSpec) else names:
         chosen = [name] if isinstance(name, RuntimeSpec) else named_runtimes(name)

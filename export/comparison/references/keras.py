@@ -15,6 +15,7 @@ from keras_pe.export.comparison.law import is_float
 from keras_pe.export.comparison.references.noise import measure_noise, measure_spread
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.errors import RuntimeRefusedError
+from keras_pe.export.graph.tracer import input_specs
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.rebuild.cloning import with_dtype
 from keras_pe.export.model.rebuild.float64 import float64_allowed, in_float64
@@ -184,10 +185,7 @@ class KerasReference(Reference):
         """Returns the model as a `tf.function` of arrays, traced for all sizes at once or for each anew."""
         import tensorflow as tf
 
-        specs = {
-            spec.name: tf.TensorSpec([dim if isinstance(dim, int) else None for dim in spec.shape], spec.dtype)
-            for spec in self.inputs
-        }
+        specs = {spec.name: spec for spec in input_specs(self.signature)}
 
         @tf.function(input_signature=[specs] if for_all_sizes else None, autograph=False)  # type: ignore[untyped-decorator]
         def call(tensors: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from keras_pe.export.messages import first_line
 from keras_pe.export.model.watch.nesting import FlatModel
 from keras_pe.export.model.watch.recording import recorded_arguments
 from keras_pe.export.model.watch.state import state_left_alone
-from keras_pe.export.model.watch.traceable import as_traceable
+from keras_pe.export.model.watch.traceable import traced_flat
 from keras_pe.export.model.watch.vocabulary import Vocabulary
 
 _MOST_ENTRIES = 1000  # of a layer
@@ -48,7 +48,6 @@ def layers_reached(model: FlatModel, kinds: tuple[type, ...]) -> dict[int, list[
     Raises:
         Exception: Whatever the layers raise if the model cannot be traced.
     """
-    import tensorflow as tf
 
     found: dict[int, list[Any]] = {}
 
@@ -63,11 +62,7 @@ def layers_reached(model: FlatModel, kinds: tuple[type, ...]) -> dict[int, list[
                 found.setdefault(number, []).append(layer)
         return results
 
-    shapes = [tuple(None if isinstance(dim, str) else dim for dim in shape) for shape in model.shapes]
-    specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, model.dtypes, strict=True)]
-    as_traceable(
-        model.layers, lambda: tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
-    )
+    traced_flat(model, flat)
     return found
 
 

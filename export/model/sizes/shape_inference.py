@@ -13,7 +13,7 @@ from keras_pe.export.model.sizes.table_reads import add_excesses, computed_from_
 from keras_pe.export.model.watch.keras_internals import compute_output_spec
 from keras_pe.export.model.watch.nesting import FlatModel, StaticShape
 from keras_pe.export.model.watch.state import state_left_alone
-from keras_pe.export.model.watch.traceable import as_traceable
+from keras_pe.export.model.watch.traceable import traced_flat
 
 PartialShape = tuple[int | None, ...]
 
@@ -75,12 +75,7 @@ class GraphShapes:
             with state_left_alone(zip(model.variables, arguments[count:], strict=True)):
                 return [tf.identity(result) for result in model.outputs(arguments[:count])]
 
-        shapes = [tuple(None if isinstance(dim, str) else dim for dim in shape) for shape in model.shapes]
-        specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, model.dtypes, strict=True)]
-        specs += [tf.TensorSpec(variable.shape, variable.dtype) for variable in model.variables]
-        function = as_traceable(
-            model.layers, lambda: tf.function(flat, input_signature=specs, autograph=False).get_concrete_function()
-        )
+        function = traced_flat(model, flat, model.variables)
         graph = function.graph
         self._function, self._variables = function, model.variables
         self._inputs = [tensor.op.name for tensor in function.inputs[:count]]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from keras_pe.export.model.watch.keras_internals import replaced_functions, resizing_to_tensors
+from keras_pe.export.model.watch.nesting import FlatModel
 
 _Result = TypeVar("_Result")
 
@@ -36,6 +37,21 @@ def as_traceable(layers: Sequence[Any], trace: Callable[[], _Result]) -> _Result
                     return trace()
             except Exception:
                 raise error from None
+
+
+def traced_flat(model: FlatModel, function: Callable[..., Any], variables: Iterable[Any] = ()) -> Any:
+    """Returns the concrete `tf.function` of a function of a model's inputs, of any size, and of variables.
+
+    Raises:
+        Exception: Whatever the layers raise where a size is not known.
+    """
+    import tensorflow as tf
+
+    shapes = [tuple(None if isinstance(dim, str) else dim for dim in shape) for shape in model.shapes]
+    specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, model.dtypes, strict=True)]
+    specs += [tf.TensorSpec(variable.shape, variable.dtype) for variable in variables]
+    traced = tf.function(function, input_signature=specs, autograph=False)
+    return as_traceable(model.layers, traced.get_concrete_function)
 
 
 def _crops(layers: Iterable[Any]) -> list[tuple[Any, str, Callable[..., Any]]]:

@@ -18,7 +18,7 @@ from keras_pe.export.parity.data.shards import fingerprint
 from keras_pe.export.parity.work.job import OpenedModel, Target
 from keras_pe.export.parity.work.loaded import close_session, offer_model, withdraw_model
 from keras_pe.export.publishing.staging import staging
-from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
+from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 RuntimeChoice = str | RuntimeSpec
@@ -66,7 +66,7 @@ def open_targets(artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeChoic
         ValueError: If it is none, or no runtime takes it.
         ImportError: If a runtime that was asked for is not installed.
     """
-    chosen = default_runtimes() if runtimes is None else find_runtimes(runtimes)
+    chosen = find_runtimes(runtimes)
     if runtimes is None:  # every row through one session: the levels of optimization are a sweep's business
         chosen = tuple(spec for spec in chosen if spec.name == spec.family or spec.name == "onnxruntime[all]")
     targets: list[Target] = []

@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.parity.data.batching import fixed_size
+from keras_pe.export.parity.data.shards import count
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 
@@ -19,22 +20,18 @@ def in_whole_batches(
         takes: The inputs of what runs it.
         inputs: The rows, by name.
     """
-    count, size = _count(inputs), fixed_size(takes)
-    if size in (None, count):
+    total, size = count(inputs), fixed_size(takes)
+    if size in (None, total):
         return run(inputs)
     assert size is not None
-    parts = [{name: rows[start : start + size] for name, rows in inputs.items()} for start in range(0, count, size)]
+    parts = [{name: rows[start : start + size] for name, rows in inputs.items()} for start in range(0, total, size)]
     answers = [run(fill_up(part, takes)) for part in parts]
-    return {name: np.concatenate([answer[name] for answer in answers])[:count] for name in answers[0]}
+    return {name: np.concatenate([answer[name] for answer in answers])[:total] for name in answers[0]}
 
 
 def fill_up(inputs: Mapping[str, Array], takes: Sequence[TensorInfo]) -> dict[str, Array]:
     """Returns no more rows than a batch of the one size that is taken, the last one repeated up to it."""
-    missing = (fixed_size(takes) or 0) - _count(inputs)
+    missing = (fixed_size(takes) or 0) - count(inputs)
     if missing <= 0:
         return dict(inputs)
     return {name: np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) for name, rows in inputs.items()}
-
-
-def _count(inputs: Mapping[str, Array]) -> int:
-    return len(next(iter(inputs.values())))
