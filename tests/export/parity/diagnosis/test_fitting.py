@@ -14,9 +14,10 @@ X = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
         (lambda slope: np.where(X < 0, slope * X, X), 0.3, 0.17),
         (lambda offset: X + offset, 0.0, -2.5),
         (lambda epsilon: X / np.sqrt(X.var(axis=-1, keepdims=True) + epsilon), 1e-3, 0.05),
+        (lambda epsilon: X / np.sqrt(X.var(axis=-1, keepdims=True) + np.float32(epsilon)), 1e-12, 0.05),
         (lambda temperature: np.tanh(X * temperature), 1.0, 0.6),
     ],
-    ids=["slope", "offset", "epsilon", "temperature"],
+    ids=["slope", "offset", "epsilon", "small epsilon", "temperature"],
 )
 def test_a_number_is_found_from_what_it_does(compute, was, has_become):
     # float32 results of order 1 tell a number of order 1 to some 1e-6.
