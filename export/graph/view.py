@@ -4,7 +4,7 @@ Keras opens a name scope for each layer it calls, so the path of an operator nam
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -107,7 +107,7 @@ class GraphView:
         """Returns the names that lead to the innermost layer on the path of an operator; the model's own is no part."""
         found = ""
         for scope in path.split("/")[:-1]:
-            inner = _layer_name(f"{found}/{scope}" if found else scope, self._layer_paths)
+            inner = _layer_name(f"{found}/{scope}" if found else scope, self.layers)
             found = inner or found
         return found
 
@@ -117,15 +117,16 @@ class GraphView:
         return tuple(dict.fromkeys(op_type for op_type in within if not _HOLDS.fullmatch(op_type)))
 
     @cached_property
-    def _layer_paths(self) -> set[str]:
-        return {path for path, _ in layer_paths(self._model)}
+    def layers(self) -> dict[str, Any]:
+        """The layers of the model by path, see `layer_paths`."""
+        return dict(layer_paths(self._model))
 
     @cached_property
     def _layer_names(self) -> set[str]:
         return {layer.name for layer in self._layers}
 
 
-def _layer_name(scope: str, names: set[str]) -> str | None:
+def _layer_name(scope: str, names: Collection[str]) -> str | None:
     """Returns the name, or the path, of the layer that a scope stands for.
 
     TensorFlow numbers a scope that is opened again, and Keras opens each at least twice: `dense_1` is `dense`.

@@ -10,8 +10,10 @@ from keras_pe.export.artifacts.contents import UNFUSED_KEY
 from keras_pe.export.artifacts.layout import LAYOUTS_KEY, layouts_to_json
 from keras_pe.export.artifacts.onnx_model import all_nodes, bodies
 from keras_pe.export.graph.tracing import Trace, Weight
+from keras_pe.export.model.folding import FOLDED_KEY, foldings_to_json
 from keras_pe.export.onnx.finishing.bias_before_split import add_biases_before_splits
 from keras_pe.export.onnx.finishing.canonical import make_canonical
+from keras_pe.export.onnx.finishing.folded_normalizations import fold_normalizations
 from keras_pe.export.onnx.finishing.images_turned_first import turn_images_first
 from keras_pe.export.onnx.finishing.naming import name_after_layers
 from keras_pe.export.onnx.finishing.reshapes import remove_needless_reshapes, take_zero_sizes
@@ -51,12 +53,16 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     turn_images_first(graph)
     ask_for_single_sizes(graph)
     weights |= {name: replace(weights[name], layout=layout) for name, layout in layouts.items()}
-    merged = make_canonical(graph)
-    merged |= {old: merged.get(kept, kept) for old, kept in same.items()}
     outputs = dict(zip(trace.outputs, (spec.name for spec in signature.outputs), strict=True))
     traced = {outputs[output]: tensor for tensor, output in trace.returned.items()}
+    folded = fold_normalizations(graph, weights, trace.view.layers, lambda x: trace.view.layer_path(traced.get(x, x)))
+    weights |= folded.weights
+    same |= folded.results
+    merged = make_canonical(graph)
+    merged |= {old: merged.get(kept, kept) for old, kept in same.items()}
     fixed = [*(spec.name for spec in signature.inputs), *outputs.values(), *weights]
-    names = name_after_layers(graph, fixed, lambda name: trace.view.layer_path(traced.get(name, name)))
+    paths = folded.paths
+    names = name_after_layers(graph, fixed, lambda x: paths.get(x) or trace.view.layer_path(traced.get(x, x)))
     renamed = {old: names[kept] for old, kept in merged.items() if old and kept in names}
     domains = {node.domain for node in all_nodes(graph)}
     imported = [opset for opset in proto.opset_import if opset.domain == ""]
@@ -70,6 +76,8 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
         texts[UNFUSED_KEY] = reasons
     if layouts:
         texts[LAYOUTS_KEY] = layouts_to_json(layouts)
+    if folded.layers:
+        texts[FOLDED_KEY] = foldings_to_json(folded.layers)
     set_metadata(model, texts)
     used = dict.fromkeys(name for name in _names(graph) if name in weights)
     return model, [weights[name] for name in used]

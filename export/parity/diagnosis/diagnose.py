@@ -139,7 +139,8 @@ def _notes(probe: Probe) -> str:
 
 def _is_explained(fault: LayerFault, explained: set[str]) -> bool:
     """Whether a cause has been found in a layer, in one within it, or in one before it that may be at fault instead."""
-    if any(each == fault.layer or each.startswith(f"{fault.layer}/") for each in explained):
+    layers = (*fault.layers, *fault.absent)
+    if any(each == layer or each.startswith(f"{layer}/") for each in explained for layer in layers):
         return True
     return any(_is_explained(each, explained) for each in fault.unsure)
 

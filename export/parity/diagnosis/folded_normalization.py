@@ -1,24 +1,23 @@
-"""A normalization that an exporter has folded into the layer before it: at inference both are one affine map."""
+"""Normalizations that an exporter has folded into the layers before them: at inference each pair is one affine map."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from keras_pe.export.model.watch.recording import LayerCall
+from keras_pe.export.model.folding import FOLDED_KEY, Folding, foldings_from_json, is_foldable
+from keras_pe.export.model.watch.recording import LayerCall, layer_paths
+from keras_pe.export.parity.diagnosis.layer_names import matched_paths
 from keras_pe.export.parity.diagnosis.recorded_outputs import content_key
 from keras_pe.export.results import Array
-from keras_pe.export.runtimes.runtime import Arrays
+from keras_pe.export.runtimes.lazy_arrays import LazyArrays
 
 
-def is_foldable(layer: Any, after: Any) -> bool:
-    """Whether exporters fold the second layer into the weights of the first."""
-    import keras
-
-    layers = keras.layers
-    kinds = layers.Conv1D, layers.Conv2D, layers.Conv3D, layers.DepthwiseConv1D, layers.DepthwiseConv2D, layers.Dense
-    is_linear = isinstance(layer, kinds) and layer.activation is keras.activations.linear
-    return is_linear and isinstance(after, layers.BatchNormalization)
+def told_pairs(model: Any, metadata: Mapping[str, str]) -> list[tuple[Any, Any]]:
+    """Returns layers, each with the normalization that a file says it has folded into it."""
+    layers = dict(layer_paths(model))
+    told = foldings_from_json(metadata.get(FOLDED_KEY, "{}"))
+    names = {other: path for path, other in matched_paths(layers, [*told, *told.values()]).items()}
+    pairs = [(layers.get(names.get(one, "")), layers.get(names.get(other, ""))) for one, other in told.items()]
+    return [pair for pair in pairs if is_foldable(*pair)]
 
 
 def foldable_pairs(calls: Sequence[LayerCall]) -> list[tuple[Any, Any]]:
@@ -41,31 +40,16 @@ def foldable_pairs(calls: Sequence[LayerCall]) -> list[tuple[Any, Any]]:
     return pairs
 
 
-def folded_weights(pairs: Iterable[tuple[Any, Any]]) -> tuple[Arrays, set[str]]:
+def folded_weights(pairs: Iterable[tuple[Any, Any]]) -> tuple[Mapping[str, Array], set[str]]:
     """Returns the weights as they stand in an artifact, and the paths of those that do not stand there any more.
 
     Args:
         pairs: Layers, each with the normalization that was folded into it. They are those of `is_foldable`.
     """
-    stored: Arrays = {}
+    stored: dict[str, Callable[[], Array]] = {}
     gone: set[str] = set()
-    for layer, norm in pairs:
-        scale = 1.0 / np.sqrt(_array(norm.moving_variance) + norm.epsilon)
-        scale = scale * _array(norm.gamma) if norm.scale else scale
-        bias = _array(layer.bias) if layer.bias is not None else 0.0
-        shift = (bias - _array(norm.moving_mean)) * scale + (_array(norm.beta) if norm.center else 0.0)
-        kernel = _array(layer.kernel)
-        # The channels that leave are last; those of a depthwise convolution are last two.
-        own = scale.reshape(kernel.shape[-2:]) if kernel.shape[-1] != scale.size else scale
-        stored[layer.kernel.path] = (kernel * own).astype(np.float32)
-        gone |= {variable.path for variable in norm.variables}
-        kept = layer.bias if layer.bias is not None else norm.beta if norm.center else norm.moving_mean
-        stored[kept.path] = shift.astype(np.float32)
-    return stored, gone - stored.keys()
-
-
-def _array(variable: Any) -> Array:
-    import keras
-
-    array: Array = keras.ops.convert_to_numpy(variable.value).astype(np.float64)
-    return array
+    for folding in (Folding(*pair) for pair in pairs):
+        stored[folding.layer.kernel.path] = folding.kernel
+        stored[folding.bias_owner.path] = folding.bias
+        gone |= folding.gone
+    return LazyArrays(stored, lambda path: stored[path]()), gone

@@ -23,8 +23,8 @@ class LayerFault:
         tolerance: What is allowed.
         location: The artifact's tensor that holds it, and how; None where none was found.
         actual: What that tensor held, in the shape of Keras' output; None where it has no such values.
-        folded: The normalization that an exporter has folded into the layer's weights: the tensor holds its output, and
-            the layer's own is nowhere.
+        folded: The same of the normalization that an exporter has folded into the layer's weights: the tensor holds its
+            output, and the layer's own is nowhere.
         held_in: The tensor that is named for the output, where that is of another size, and
         held: what it holds.
         loose: What the layer was given that the code of the layer around it has computed.
@@ -44,7 +44,7 @@ class LayerFault:
     tolerance: float
     location: TensorMatch | None = None
     actual: Array | None = None
-    folded: LayerCall | None = None
+    folded: "LayerFault | None" = None
     held_in: str | None = None
     held: Array | None = None
     loose: tuple[Array, ...] = ()
@@ -66,6 +66,11 @@ class LayerFault:
     def layer(self) -> str:
         """The layer's path, without the number of the call."""
         return self.call.path.partition("#")[0]
+
+    @property
+    def layers(self) -> set[str]:
+        """The path of the layer, and that of the normalization in its weights."""
+        return {self.layer} | (self.folded.layers if self.folded is not None else set())
 
     @property
     def tensor(self) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from keras_pe.export.comparison.law import STRICT
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.parity.diagnosis.folded_normalization import is_foldable
+from keras_pe.export.model.folding import is_foldable
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault, with_surroundings
 from keras_pe.export.parity.diagnosis.other_cases import OtherCases
 from keras_pe.export.parity.diagnosis.output_locations import OutputLocations
@@ -135,7 +135,8 @@ class _Walk:
             location = None if after is None else self._artifact.locate(after)
             if after is not None and location is not None and location.mends_more_than([after.number]):
                 fault = self._fault(output, location.match)
-                fault = replace(fault, folded=after.call)
+                actual = self._artifact.tensors.in_shape(location.match, after.array.shape)
+                fault = replace(fault, folded=replace(self._fault(after, location.match), actual=actual))
                 return self._put(output, fault, after.array, location.match)
         tensors = self._artifact.tensors
         is_known = bool(self._artifact.named(output)) or self._artifact.is_gone(output)
@@ -215,7 +216,7 @@ class _Walk:
             return LayerResult(path, None, float("inf"), output.tolerance, differs=False)
         known = fault.tensor if fault is not None else None if mended is None else mended.tensor
         named = {known} if known else self._artifact.named(output)
-        expected = fault.folded.outputs[0] if fault is not None and fault.folded is not None else output.array
+        expected = fault.folded.expected if fault is not None and fault.folded is not None else output.array
         held = next(iter(tensors.sized(named, expected)), None)
         tensor, difference = (None, float("inf")) if held is None else (held.tensor, held.difference)
         return LayerResult(path, tensor, difference, output.tolerance, True, originates_here=fault is not None)

@@ -8,7 +8,6 @@ import numpy as np
 
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.model.watch.recording import LayerCall
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault, with_surroundings
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
 from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput, record_outputs
@@ -51,7 +50,7 @@ class OtherCases:
     def of(self, fault: LayerFault) -> Iterator[LayerFault]:
         """Yields a fault as it is in each other case; none in which the model does not make that call."""
         path = (fault.through or fault).call.path
-        paths = [{each.call.path, (each.through or each).call.path} for each in self._faults]
+        paths = [{each.call.path, (each.through or each.folded or each).call.path} for each in self._faults]
         place = next((number for number, own in enumerate(paths) if path in own), 0)
         for case in self._cases:
             found = case.fault(fault, self._faults[:place])
@@ -74,14 +73,14 @@ class _Case:
     def fault(self, fault: LayerFault, before: Sequence[LayerFault]) -> LayerFault | None:
         output = _find(self._outputs, fault.call.path, fault.index)
         through = None if fault.through is None else self.fault(fault.through, before)
-        if output is None or (fault.through is not None and through is None):
+        folded = None if fault.folded is None else self.fault(fault.folded, before)
+        if output is None or (fault.through, fault.folded).count(None) != (through, folded).count(None):
             return None
         try:
             tensors = self._tensors(before)
         except FAILURES as error:
             self._probe.note("the inside of another case", error)
             return None
-        folded = None if fault.folded is None else _find(self._outputs, fault.folded.path, 0)
         actual, held, location = None, None, fault.location
         if location is not None:
             actual = tensors.arrays.get(location.tensor)
@@ -94,7 +93,7 @@ class _Case:
             call=output.call,
             tolerance=output.tolerance,
             actual=None if folded is not None else actual,
-            folded=None if folded is None else folded.call,
+            folded=folded,
             held=held,
             through=through,
             unsure=(),
@@ -115,9 +114,8 @@ class _Case:
     def _replaced(self, faults: Sequence[LayerFault]) -> Arrays:
         plain, replaced = self._tensors(()), dict[str, Array]()
         for fault in faults:
-            shown = fault.through or fault
-            call: LayerCall = shown.folded or shown.call
-            output = _find(self._outputs, call.path, 0 if shown.folded else shown.index)
+            shown = fault.through or fault.folded or fault
+            output = _find(self._outputs, shown.call.path, shown.index)
             held = None if shown.location is None else plain.arrays.get(shown.location.tensor)
             if output is None or shown.location is None or held is None or held.size != output.array.size:
                 continue

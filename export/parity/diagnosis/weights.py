@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.model.folding import Folding
 from keras_pe.export.model.recurrent_weights import OPERATORS, packed
 from keras_pe.export.model.watch.recording import layer_paths
 from keras_pe.export.parity.diagnosis.folded_normalization import folded_weights
@@ -64,7 +65,10 @@ class WeightComparison:
 
 
 def compare_weights(
-    model: Any, constants: Mapping[str, Array], foldable: Iterable[tuple[Any, Any]] = ()
+    model: Any,
+    constants: Mapping[str, Array],
+    foldable: Iterable[tuple[Any, Any]] = (),
+    told: Sequence[tuple[Any, Any]] = (),
 ) -> WeightComparison:
     """Returns the weights that differ, in the model's order, and those that do not.
 
@@ -76,24 +80,25 @@ def compare_weights(
         model: The Keras model.
         constants: The numeric constants of the artifact, by name.
         foldable: Layers, each with the normalization that may be folded into its weights, see `foldable_pairs`.
+        told: The same of those that surely are, see `told_pairs`.
     """
     variables, layer_of = _weights(model)
-    named = _by_name(variables, constants)
+    weights = _as_stored(variables, told)
+    named = _by_name(weights, constants)
+    changed = folded_weights(told)[0]
     faults = [
-        WeightFault(layer_of[path], path, found, is_certain=True, is_named=True)
+        WeightFault(layer_of[path], path, found, is_certain=True, is_named=True, is_folded=path in changed)
         for path, name in named.items()
-        if (found := _change(path, variables, constants[name])) is not None
+        if (found := _change(path, weights, constants[name])) is not None
     ]
     sound = named.keys() - {fault.weight for fault in faults}
-    if len(named) == len(variables):
-        return WeightComparison(faults, frozenset(sound))
     taken = set(named.values())
     free = LazyArrays.of(constants).only(name for name in constants if name not in taken)
-    folded = [pair for pair in foldable if _is_lost(pair, named, free)]
-    changed, gone = folded_weights(folded)
-    missing = [path for path in variables if path not in named and path not in gone]
-    stored = LazyArrays(missing, lambda path: changed[path] if path in changed else _numpy(variables[path]))
-    for path, change in changes_by_content(stored, _packed(model), free, changed):
+    is_complete = len(named) == len(weights)
+    lost = [] if is_complete else [pair for pair in foldable if pair not in told and _is_lost(pair, named, free)]
+    folded = [*told, *lost]
+    changed, missing = folded_weights(folded)[0], _as_stored(variables, folded, named)
+    for path, change in changes_by_content(missing, _packed(model), free, changed) if missing else ():
         if change is None:
             sound.add(path)
             continue
@@ -102,6 +107,15 @@ def compare_weights(
     for layer, norm in folded:
         faults = _with_scale(faults, layer, norm, layer_of)
     return WeightComparison(faults, frozenset(sound))
+
+
+def _as_stored(
+    variables: Mapping[str, Any], folded: Iterable[tuple[Any, Any]], without: Container[str] = ()
+) -> LazyArrays:
+    """Returns the weights as an artifact stores them in which normalizations are folded."""
+    changed, gone = folded_weights(folded)
+    held = [path for path in variables if path not in gone and path not in without]
+    return LazyArrays(held, lambda path: changed[path] if path in changed else _numpy(variables[path]))
 
 
 def _with_scale(faults: list[WeightFault], layer: Any, norm: Any, layer_of: Mapping[str, str]) -> list[WeightFault]:
@@ -125,7 +139,9 @@ def _is_lost(pair: tuple[Any, Any], named: Container[str], free: LazyArrays) -> 
     return not any(path in named for path in own) and not matched_by_content(telling, {}, free)[0]
 
 
-def stored_weights(model: Any, constants: Mapping[str, Array]) -> tuple[StoredWeights, list[WeightFault]]:
+def stored_weights(
+    model: Any, constants: Mapping[str, Array], told: Sequence[tuple[Any, Any]] = ()
+) -> tuple[StoredWeights, list[WeightFault]]:
     """Returns how much of a model's weights was found in an artifact whose outputs agree, and what of them differs.
 
     A weight that was folded into another, rounded or laid out in a way of its own is not found, and no fault: there
@@ -135,31 +151,33 @@ def stored_weights(model: Any, constants: Mapping[str, Array]) -> tuple[StoredWe
     Args:
         model: The Keras model.
         constants: The numeric constants of the artifact, by name.
+        told: Layers, each with the normalization that is folded into its weights, see `told_pairs`.
     """
     variables, layer_of = _weights(model)
-    stored = LazyArrays.of(constants)
-    named, packs = _by_name(variables, stored), _packed(model)
-    taken = set(named.values())
-    weights = LazyArrays([path for path in variables if path not in named], lambda path: _numpy(variables[path]))
-    free = stored.only(name for name in stored if weights and name not in taken)
-    same, unused = matched_by_content(weights, packs, free)
-    counts, faults = [0, 0], list[WeightFault]()
-    sizes = {path: int(np.prod(v.shape)) * _numpy(v).itemsize for path, v in variables.items()}
-    for path, variable in variables.items():
-        weight, is_named = _numpy(variable), path in named
+    stored, weights = LazyArrays.of(constants), _as_stored(variables, told)
+    named, packs = _by_name(weights, stored), _packed(model)
+    taken, rest = set(named.values()), _as_stored(variables, told, named)
+    free = stored.only(name for name in stored if rest and name not in taken)
+    same, unused = matched_by_content(rest, packs, free)
+    found, faults = set[str](), list[WeightFault]()
+    for path, weight in weights.items():
+        is_named = path in named
         forms = [packs[path], weight] if path in packs else [weight]
         known = named.get(path) or same.get(path)
         if known and any(is_stored_in(form, stored.pieces(known)) for form in forms):
-            counts = [counts[0] + 1, counts[1] + sizes[path]]
+            found.add(path)
             continue
         names = [known] if known else [name for size in {form.size for form in forms} for name in unused.get(size, ())]
         held = _held(forms, map(stored.__getitem__, names), is_named)
         if held is None:
             continue
-        counts = [counts[0] + 1, counts[1] + sizes[path]]
+        found.add(path)
         if not is_stored_as(*held) and (change := find_change(*held)) is not None:
             faults.append(WeightFault(layer_of[path], path, change, is_certain=True, is_named=is_named))
-    return StoredWeights(len(sizes), counts[0], sum(sizes.values()), counts[1]), faults
+    for folding in (Folding(*pair) for pair in told):  # what is stored as one was found if that was
+        found |= folding.gone if {folding.layer.kernel.path, folding.bias_owner.path} <= found else set()
+    sizes = {path: int(np.prod(v.shape)) * _numpy(v).itemsize for path, v in variables.items()}
+    return StoredWeights(len(sizes), len(found), sum(sizes.values()), sum(sizes[path] for path in found)), faults
 
 
 def _held(forms: Sequence[Array], constants: Iterable[Array], is_named: bool) -> tuple[Array, Array] | None:
@@ -219,13 +237,13 @@ def owners_of(model: Any) -> dict[int, str]:
     return owners
 
 
-def _change(path: str, variables: Mapping[str, Any], actual: Array) -> Change | None:
-    found = find_change(_numpy(variables[path]), actual)
+def _change(path: str, weights: Mapping[str, Array], actual: Array) -> Change | None:
+    found = find_change(weights[path], actual)
     if found is None or found.cause not in UNEXPLAINED:
         return found
-    for other, variable in variables.items():
-        is_alike = other != path and tuple(variable.shape) == actual.shape and actual.size > 1
-        if is_alike and np.array_equal(_numpy(variable), actual):
+    for other, weight in weights.items():
+        is_alike = other != path and weight.shape == actual.shape and actual.size > 1
+        if is_alike and np.array_equal(weight, actual):
             return Change(Cause.ANOTHER_WEIGHT, "It holds the values of {other!r}.", {"other": other})
     return found
 

@@ -1,13 +1,13 @@
 """Causes of the layers at fault: their weights, their attributes, or what has become of their outputs."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.recording import LayerCall, record_calls
 from keras_pe.export.model.watch.state import state_left_alone
-from keras_pe.export.parity.diagnosis.folded_normalization import foldable_pairs
+from keras_pe.export.parity.diagnosis.folded_normalization import foldable_pairs, told_pairs
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.other_cases import rank
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
@@ -31,7 +31,9 @@ def compared_weights(probe: Probe) -> Iterator[WeightComparison]:
         probe.note("the weights in the artifact", error)
         return
     if constants:
-        yield compare_weights(probe.reference.model, constants, foldable_pairs(_calls(probe)))
+        model = probe.reference.model
+        told = told_pairs(model, probe.runner.metadata())
+        yield compare_weights(model, constants, foldable_pairs(_calls(probe)), told)
 
 
 def _calls(probe: Probe) -> list[LayerCall]:
@@ -47,13 +49,16 @@ def _calls(probe: Probe) -> list[LayerCall]:
 
 def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator[Finding]:
     """Yields the weights that differ: those of the layers at fault, and others where their names leave no doubt."""
-    at_fault = {fault.layer for fault in probe.faults}
-    inside = [each for each in differing if any(_is_within(each.layer, layer) for layer in at_fault)]
+    at_fault = {layer for fault in probe.faults for layer in fault.layers}
+    inside = [each for each in differing if _is_within(each.layer, at_fault)]
     telling = inside or [each for each in differing if each.is_certain and (each.is_named or not probe.faults)]
     for fault in probe.faults:
-        own = [each for each in telling if _is_within(each.layer, fault.layer)]
-        # A constant that was only found by its content may be another's: what explains all the numbers comes first.
-        instead = explain(probe, fault) if own and not all(each.is_named for each in own) else None
+        own = [each for each in telling if _is_within(each.layer, fault.layers)]
+        # A constant that was only found by its content may be another's: what explains all the numbers comes first. So
+        # does what tells the weights of a normalization apart: folded, they are one factor.
+        folded = fault.folded if any(fault.folded and each.layer == fault.folded.layer for each in own) else None
+        is_unsure = folded is not None or not all(each.is_named for each in own)
+        instead = explain(probe, folded or fault) if own and is_unsure else None
         if instead is not None:
             telling = [each for each in telling if each not in own]
             yield instead.finding
@@ -64,7 +69,7 @@ def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
     """Yields what explains each layer at fault, of those that no weight explains; each layer is said once."""
     done = set[str]()
     for fault in probe.faults:
-        is_done = any(_is_within(layer, fault.layer) for layer in explained | done)
+        is_done = any(_is_within(layer, fault.layers) for layer in explained | done)
         finding = None if is_done else _explain(fault, probe)
         if finding is not None:
             done |= {fault.layer, finding.layer or fault.layer}
@@ -81,7 +86,11 @@ def _explain(fault: LayerFault, probe: Probe) -> Finding | None:
     before = [replace(each, through=fault, sound_weights=fault.sound_weights) for each in fault.unsure]
     halves = [] if _computes_in_half(probe) else [name for name in probe.runner.float_dtypes() if name in _HALF]
     of_values = (*([rounded_inside(halves)] if halves else ()), told_values)
-    tries = [*((each, OF_THE_LAYER) for each in (fault, *before)), (fault, of_values), (fault, OF_ITS_INPUTS)]
+    seen, whole = fault, fault
+    if fault.folded is not None:
+        whole = fault.folded
+        seen, before = replace(fault, folded=None, through=whole), [whole, *before]
+    tries = [*((each, OF_THE_LAYER) for each in (seen, *before)), (whole, of_values), (seen, OF_ITS_INPUTS)]
     if fault.through is not None:  # what joins a branch that was left out is more telling than what the branch became
         tries.insert(0, (fault.through, (other_operations,)))
     nearly: Finding | None = None
@@ -102,8 +111,8 @@ def _computes_in_half(probe: Probe) -> bool:
     return any(getattr(layer, "compute_dtype", None) in _HALF for layer in all_layers(model))
 
 
-def _is_within(path: str, layer: str) -> bool:
-    return path == layer or path.startswith(f"{layer}/")
+def _is_within(path: str, layers: Iterable[str]) -> bool:
+    return any(path == layer or path.startswith(f"{layer}/") for layer in layers)
 
 
 def _as_findings(faults: list[WeightFault]) -> Iterator[Finding]:

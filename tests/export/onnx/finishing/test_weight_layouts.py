@@ -14,7 +14,7 @@ from keras_pe.export.runtimes.intermediates import InspectedModel
 def _convolutional(data_format: str = "channels_last") -> keras.Model:
     x = inputs = keras.Input((12, 12, 4))
     x = keras.layers.Conv2D(6, 3, activation="relu")(x)
-    x = keras.layers.BatchNormalization()(keras.layers.Conv2D(6, 3, padding="same")(x))
+    x = keras.layers.BatchNormalization()(keras.layers.Conv2D(6, 3, padding="same", activation="tanh")(x))
     x = keras.layers.ReLU()(keras.layers.DepthwiseConv2D(3)(x))
     x = keras.layers.SeparableConv2D(8, 3)(x)
     x = keras.layers.Conv2DTranspose(5, 2)(x)

@@ -12,8 +12,9 @@ from keras import layers
 from onnx import numpy_helper
 
 from keras_pe.export import check_parity, export_onnx
+from keras_pe.export.model.folding import is_foldable
 from keras_pe.export.model.watch.recording import record_calls
-from keras_pe.export.parity.diagnosis.folded_normalization import foldable_pairs, folded_weights, is_foldable
+from keras_pe.export.parity.diagnosis.folded_normalization import foldable_pairs, folded_weights
 from keras_pe.export.parity.diagnosis.weights import compare_weights
 
 
@@ -118,7 +119,7 @@ def _as_in_litert(model: keras.Model) -> dict[str, np.ndarray]:
     stored, gone = folded_weights(foldable_pairs(calls))
     assert len(stored) == 6
     plain = {weight.path: keras.ops.convert_to_numpy(weight.value) for weight in model.weights}
-    held = {path: array for path, array in (plain | stored).items() if path not in gone}
+    held = {path: array for path, array in {**plain, **stored}.items() if path not in gone}
     return {f"constant {number}": array for number, array in enumerate(held.values())}
 
 

@@ -128,6 +128,16 @@ def _normalized():
     return [L.Conv2D(6, 3, name="conv"), L.BatchNormalization(name="norm"), L.Dense(3, name="head")]
 
 
+def _folded(build):
+    def make(is_changed):
+        convolution, epsilon = build(is_changed)
+        x = keras.Input(IMAGE, name="x")
+        y = L.BatchNormalization(epsilon=epsilon, name="norm")(convolution(x))
+        return keras.Model(x, L.Dense(3, name="head")(L.GlobalAveragePooling2D(name="pool")(y)))
+
+    return make
+
+
 def _mixed():
     return [L.Dense(8, name="mix"), L.Dense(3, name="head")]
 
@@ -140,9 +150,16 @@ def _sequential(is_changed):
 
 CHANGES = [
     Change("a variance dropped", _subclassed((8, 8, 4), _normalized, lambda x, c, n, h: h(n(c(x)))),
-           "missing values", "norm", "moving_variance", _assign("moving_variance", np.ones_like)),
+           "missing values", "norm", "moving_variance", _assign("moving_variance", np.ones_like), shown="conv"),
     Change("a deviation for a variance", _subclassed((8, 8, 4), _normalized, lambda x, c, n, h: h(n(c(x)))),
-           "changed values", "norm", "the root of", _assign("moving_variance", np.sqrt)),
+           "changed values", "norm", "the root of", _assign("moving_variance", np.sqrt), shown="conv"),
+    Change("another epsilon", _folded(lambda c: (L.Conv2D(6, 3, name="conv"), 1e-1 if c else 1e-3)),
+           "other epsilon", "norm", "epsilon=0.1", shown="conv"),
+    Change("another dilation before a normalization", _folded(
+        lambda c: (L.Conv2D(6, 3, 1, "same", None, 1 + c, name="conv"), 1e-3)),
+        "other dilation_rate", "conv", "(2, 2)"),
+    Change("other strides before a normalization", _folded(
+        lambda c: (L.Conv2D(6, 3, 1 + c, "same", name="conv"), 1e-3)), "other strides", "conv"),
     Change("other groups", _one(IMAGE, lambda c: L.GroupNormalization(2 if c else 4, name="norm")),
            "other groups", "norm", "groups=2"),
     Change("an approximate gelu", _one(SEQUENCE, lambda c: L.Dense(8, approximate_gelu if c else "gelu", name="mix")),

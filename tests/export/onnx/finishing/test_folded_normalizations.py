@@ -1,0 +1,147 @@
+"""A trained normalization is part of the convolution before it, wherever that gives the same numbers."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import onnx
+import pytest
+from keras import layers
+from onnx import numpy_helper
+
+from keras_pe.export import check_parity, export_onnx
+from keras_pe.export.artifacts.onnx_graph import all_nodes
+from keras_pe.export.runtimes.intermediates import InspectedModel
+
+IMAGE = (8, 8, 4)
+
+
+class Doubled(layers.BatchNormalization):
+    """A normalization that does something else besides."""
+
+    def call(self, inputs: Any, **options: Any) -> Any:
+        return super().call(2.0 * inputs, **options)
+
+
+def _trained(model: keras.Model) -> keras.Model:
+    rng = np.random.default_rng(0)
+    for weight in model.weights:
+        weight.assign(rng.uniform(0.5, 1.5, weight.shape))
+    return model
+
+
+def _of(*parts: keras.layers.Layer, shape: tuple[int, ...] = IMAGE) -> keras.Model:
+    x = y = keras.Input(shape)
+    for part in parts:
+        y = part(y)
+    return _trained(keras.Model(x, y))
+
+
+def _exported(model: keras.Model, folder: Path, **options: Any) -> onnx.ModelProto:
+    return onnx.load(export_onnx(model, folder / "model.onnx", **options).path)
+
+
+def _operators(proto: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in all_nodes(proto.graph) if node.op_type not in ("Transpose", "Pad")]
+
+
+FOLDED = {
+    "valid": lambda: [layers.Conv2D(3, 3), layers.BatchNormalization()],
+    "same, by two": lambda: [layers.Conv2D(3, 3, 2, padding="same", use_bias=False), layers.BatchNormalization()],
+    "of each channel": lambda: [layers.DepthwiseConv2D(3, depth_multiplier=2), layers.BatchNormalization(scale=False)],
+    "without a shift": lambda: [layers.Conv2D(3, 1), layers.BatchNormalization(center=False)],
+    "before a dropout": lambda: [layers.Conv2D(3, 3), layers.BatchNormalization(), layers.Dropout(0.5)],
+    "in a model": lambda: [keras.Sequential([layers.Conv2D(3, 3)]), keras.Sequential([layers.BatchNormalization()])],
+}
+
+
+@pytest.mark.parametrize("build", FOLDED.values(), ids=FOLDED.keys())
+def test_a_convolution_and_its_normalization_are_one_operator(build: Callable[[], list[Any]], tmp_path: Path) -> None:
+    keras.utils.set_random_seed(0)
+    model = _of(*build())
+    proto = _exported(model, tmp_path)
+    assert _operators(proto) == ["Conv"]
+    paths = {weight.path for weight in model.weights}
+    assert len(proto.graph.initializer) == 2
+    assert {tensor.name for tensor in proto.graph.initializer} <= paths
+
+
+def _shared() -> keras.Model:
+    x = keras.Input(IMAGE)
+    convolution = layers.Conv2D(4, 1)
+    y = layers.BatchNormalization()(convolution(x))
+    return _trained(keras.Model(x, layers.BatchNormalization()(convolution(y))))
+
+
+def _read_twice() -> keras.Model:
+    x = keras.Input(IMAGE)
+    y = layers.Conv2D(4, 1)(x)
+    return _trained(keras.Model(x, [y, layers.BatchNormalization()(y)]))
+
+
+NOT_FOLDED = {
+    "a shared kernel": _shared,
+    "a result that is returned": _read_twice,
+    "an activation between": lambda: _of(layers.Conv2D(4, 1, activation="relu"), layers.BatchNormalization()),
+    "another axis": lambda: _of(layers.Conv2D(8, 1), layers.BatchNormalization(axis=1)),
+    "another formula": lambda: _of(layers.Conv2D(4, 1), Doubled()),
+}
+
+
+@pytest.mark.parametrize("build", NOT_FOLDED.values(), ids=NOT_FOLDED.keys())
+def test_what_is_no_part_of_the_convolution_stays(build: Callable[[], keras.Model], tmp_path: Path) -> None:
+    keras.utils.set_random_seed(0)
+    assert {"Mul", "Add"} <= set(_operators(_exported(build(), tmp_path)))
+
+
+@pytest.mark.slow
+def test_a_normalization_in_float16_stays_between_its_casts(tmp_path: Path) -> None:
+    keras.utils.set_random_seed(0)
+    model = _of(layers.Conv2D(3, 3, dtype="mixed_float16"), layers.BatchNormalization(dtype="mixed_float16"))
+    assert {"Mul", "Cast"} <= set(_operators(_exported(model, tmp_path, half_precision=True)))
+
+
+def _stack() -> keras.Model:
+    parts = [layers.Conv2D(6, 3, name="first"), layers.BatchNormalization(name="norm"), layers.ReLU()]
+    return _of(*parts, layers.DepthwiseConv2D(3, name="second"), layers.BatchNormalization(name="last"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("weight", "damage", "layer"), [
+    ("first/kernel", lambda kernel: kernel * np.linspace(0.5, 2, 6, dtype="float32").reshape(6, 1, 1, 1), "norm"),
+    ("first/kernel", np.negative, "first"),
+    ("second/kernel", lambda kernel: kernel + (np.arange(kernel.size).reshape(kernel.shape) == 7), "second"),
+    ("second/bias", lambda bias: bias + np.float32(1), "second"),
+])  # fmt: skip
+def test_damage_is_known_by_the_name_of_the_weight(
+    weight: str, damage: Callable[[Any], Any], layer: str, tmp_path: Path
+) -> None:
+    keras.utils.set_random_seed(0)
+    model = _stack()
+    proto = _exported(model, tmp_path)
+    report = check_parity(model, tmp_path / "model.onnx", runtimes=["onnxruntime[all]"], require_coverage=True)
+    assert report.passed, report
+    (tensor,) = (each for each in proto.graph.initializer if each.name == weight)
+    changed = damage(numpy_helper.to_array(tensor)).astype("float32")
+    tensor.CopyFrom(numpy_helper.from_array(changed, tensor.name))
+    onnx.save(proto, tmp_path / "model.onnx")
+    (result,) = check_parity(model, tmp_path / "model.onnx", runtimes=["onnxruntime[all]"]).results
+    assert not result.passed
+    assert [finding.layer for finding in result.findings] == [layer]
+    assert weight in result.findings[0].evidence
+    assert "folded" in result.findings[0].evidence
+
+
+def test_what_is_stored_is_the_formula_in_float64_rounded_once(tmp_path: Path) -> None:
+    keras.utils.set_random_seed(0)
+    model = _stack()
+    _exported(model, tmp_path)
+    convolution, norm = model.get_layer("first"), model.get_layer("norm")
+    gamma, beta, mean, variance = (np.asarray(weight, np.float64) for weight in norm.weights)
+    scale = gamma / np.sqrt(variance + norm.epsilon)
+    kernel, bias = (np.asarray(weight, np.float64) for weight in convolution.weights)
+    stored = InspectedModel(str(tmp_path / "model.onnx")).weights()
+    for name, expected in (("first/kernel", kernel * scale), ("first/bias", (bias - mean) * scale + beta)):
+        np.testing.assert_array_max_ulp(stored[name], expected.astype(np.float32), maxulp=1)
