@@ -16,7 +16,9 @@ from keras_pe.export.onnx.finishing.canonical import make_canonical
 from keras_pe.export.onnx.finishing.folded_normalizations import fold_normalizations
 from keras_pe.export.onnx.finishing.images_turned_first import turn_images_first
 from keras_pe.export.onnx.finishing.naming import name_after_layers
+from keras_pe.export.onnx.finishing.negative_indices import leave_negative_indices
 from keras_pe.export.onnx.finishing.reshapes import remove_needless_reshapes, take_zero_sizes
+from keras_pe.export.onnx.finishing.root_mean_squares import spell_root_mean_squares
 from keras_pe.export.onnx.finishing.shared_sizes import ask_for_single_sizes, share_sizes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.finishing.unsigned_products import multiply_unsigned
@@ -38,6 +40,8 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     add_biases_before_splits(proto.graph, shapes)
     sizes = KnownSizes(proto, {**{spec.name: spec.shape for spec in signature.inputs}, **shapes})
     same = remove_needless_reshapes(proto.graph, sizes)
+    spell_root_mean_squares(proto.graph, sizes)
+    leave_negative_indices(proto.graph, sizes)
     share_sizes(proto.graph, sizes)
     graph = onnx.GraphProto()
     graph.CopyFrom(proto.graph)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.onnx_graph import all_nodes
+from keras_pe.export.artifacts.onnx_model import all_nodes
 from keras_pe.export.graph.tracing import Weight
 from keras_pe.export.model.folding import ComputedWeight, Folding, is_foldable, is_linear
 

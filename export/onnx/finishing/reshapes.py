@@ -2,7 +2,8 @@
 
 For a Dense layer TensorFlow's `tensordot` flattens the leading dimensions, multiplies, and splits them again; ONNX's
 MatMul takes any rank. An average over an image drops axes that a Reshape puts back; the reduction can keep them. Each
-of them hides the sizes from a runtime, and with them that two tensors can be added as they lie in memory.
+of them hides the sizes from a runtime, and with them that two tensors can be added as they lie in memory. Halves that
+are stacked, and whose new axis is joined with the next, stand side by side: rotary positions turn channels so.
 
 A 0 in a shape copies a size of what is reshaped, unless `allowzero` is set.
 """
@@ -27,6 +28,8 @@ def remove_needless_reshapes(graph: Any, sizes: KnownSizes) -> dict[str, str]:
         _remove_flattening(graph, producers.get(product.input[0]), product, split, sizes)
     for reduction, reshape in _before_reshapes(graph, REDUCTIONS):
         _keep_axes(graph, reduction, reshape, sizes)
+    for stack, reshape in _before_reshapes(graph, ("Concat",)):
+        _set_side_by_side(graph, [producers.get(name) for name in stack.input], stack, reshape, sizes)
     return _without_effect(graph, sizes)
 
 
@@ -76,6 +79,25 @@ def _keep_axes(graph: Any, reduction: Any, reshape: Any, sizes: KnownSizes) -> N
         if attribute.name == "keepdims" and not attribute.i and kept and kept == sizes.shape(reshape.output[0]):
             attribute.i = 1
             _skip(graph, reduction, reshape)
+
+
+def _set_side_by_side(graph: Any, parts: Sequence[Any], stack: Any, reshape: Any, sizes: KnownSizes) -> None:
+    """Joins tensors along the axis that their stack is joined with, without an axis of its own."""
+    if any(part is None or part.op_type != "Unsqueeze" for part in parts):
+        return
+    stacked, (first, *others) = sizes.shape(stack.output[0]), [sizes.shape(part.input[0]) for part in parts]
+    if stacked is None or first is None or any(other != first for other in others):
+        return
+    axis = stack.attribute[0].i % len(stacked)
+    each = (*first[:axis], 1, *first[axis:])
+    if axis == len(first) or any(sizes.shape(part.output[0]) != each for part in parts):
+        return
+    joined = first[axis]
+    wide = (*first[:axis], len(parts) * joined, *first[axis + 1 :]) if isinstance(joined, int) else None
+    if sizes.shape(reshape.output[0]) == wide:
+        stack.input[:] = [part.input[0] for part in parts]
+        stack.attribute[0].i = axis
+        _skip(graph, stack, reshape)
 
 
 def _skip(graph: Any, node: Any, reshape: Any) -> None:

@@ -12,7 +12,7 @@ from keras import layers
 from onnx import numpy_helper
 
 from keras_pe.export import check_parity, export_onnx
-from keras_pe.export.artifacts.onnx_graph import all_nodes
+from keras_pe.export.artifacts.onnx_model import all_nodes
 from keras_pe.export.runtimes.intermediates import InspectedModel
 
 IMAGE = (8, 8, 4)

@@ -79,3 +79,17 @@ def test_what_shapes_a_tensor_as_it_is_is_left_out_and_its_layer_is_still_known(
     texts = {each.key: each.value for each in onnx.load(tmp_path / "m.onnx").metadata_props}
     layers = json.loads(texts[LAYERS_KEY])
     assert layers["same"] == layers["dense"]
+
+
+@pytest.mark.parametrize(("axis", "is_reshaped"), [(-2, False), (-1, True)])
+def test_halves_that_are_stacked_and_joined_stand_side_by_side(tmp_path: Path, axis: int, is_reshaped: bool) -> None:
+    class Turned(L.Layer):
+        def call(self, inputs: Any) -> Any:
+            first, second = keras.ops.split(inputs, 2, axis=-1)
+            return keras.ops.reshape(keras.ops.stack([-second, first], axis=axis), keras.ops.shape(inputs))
+
+    model = keras.Sequential([keras.Input((None, 6), name="values"), Turned()])
+    values = np.random.default_rng(0).normal(size=(2, 5, 6)).astype("float32")
+    found = _export(model, values, tmp_path)
+    assert {"Split", "Neg", "Concat"} <= set(found)
+    assert ("Reshape" in found) == ("Unsqueeze" in found) == is_reshaped
