@@ -19,7 +19,7 @@ import keras
 import numpy as np
 
 from keras_pe.export import Batching, check_dataset, export_onnx
-from keras_pe.export.parity.work.process_pool import ProcessPool
+from keras_pe.export.parity.work.executors import ProcessPool
 
 BATCH, FEATURES, REPEATS = 1024, 64, 5
 

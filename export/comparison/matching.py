@@ -14,9 +14,8 @@ from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.publishing.metadata import VERSION_KEY
 from keras_pe.export.results import Array, NameMatch
-from keras_pe.export.runtimes.runner import Runner
+from keras_pe.export.runtimes.runner import Names, Runner
 from keras_pe.export.runtimes.runtime import as_dtype
-from keras_pe.export.runtimes.translated_names import Names
 
 _WAY_OUT = "Other names are matched where number, types and shapes agree; else give the artifact the model's names."
 _OWN_WAY_OUT = "A file of this package has the names of its model, and others are not matched: export the model again."

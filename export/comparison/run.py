@@ -16,7 +16,7 @@ from keras_pe.export.comparison.matching import (
 )
 from keras_pe.export.comparison.profile import profile_longest
 from keras_pe.export.comparison.references.reference import Expectation, Reference
-from keras_pe.export.comparison.references.stored import StoredReference
+from keras_pe.export.comparison.references.without_keras import StoredReference
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.results import Array, CaseResult, CaseStatus, NameMatch, Recording, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner

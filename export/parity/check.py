@@ -31,11 +31,11 @@ from keras_pe.export.parity.parity_report import ParityReport, make_report
 from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, Budget, check_seconds
 from keras_pe.export.progress import Tell, telling
 from keras_pe.export.results import Allowance, RunStatus, RuntimeResult
-from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.export.runtimes.runtime_name import RuntimeName
+from keras_pe.export.runtimes.session import InProcessRunner
 from keras_pe.export.runtimes.worker import Worker
 from keras_pe.protocols import Model
 
@@ -131,7 +131,7 @@ def check_parity(
         groups = [list(group) for _, group in itertools.groupby(ready, key=lambda job: (job[0].factory, job[1]))]
         workers = [None if g[0][0].format == "keras" else stack.enter_context(Worker(g[0][0], timeout)) for g in groups]
         watch.stage("start the runtimes")
-        told = told_values(path for _, path in targets if path is not None)
+        told = told_values([path for _, path in targets if path is not None])
         values = replace(told, ranges={**told.ranges, **(ranges or {})})
         opened = open_reference(model, input_signature, timeout, sizes, values=values, watch=watch)
         reference = stack.enter_context(opened)
@@ -157,7 +157,7 @@ def check_parity(
             if worker is not None:
                 worker.close()
         basis = reference.basis
-        answered = (each.case.inputs for each in expectations if each.outputs is not None)
+        answered = [each.case.inputs for each in expectations if each.outputs is not None]
         exercised = covered(reference.inputs, reference.roles, answered)
         tell(total, total, "done")
     results += _untried(targets, {path for _, path in ready})

@@ -14,6 +14,17 @@ from keras_pe.export.parity.diagnosis.weights import stored_weights
 from keras_pe.export.results import Array, Coverage, RuntimeResult, TableCoverage, TakenBranches
 from keras_pe.export.runtimes.runner import Runner
 
+_UNCOVERED = (
+    "{compared} of {count} weights were found in what the artifact stores (`require_coverage`): the others were "
+    "folded, rounded or laid out in another way, and only the outputs speak for them."
+)
+_UNTAKEN = (
+    "{taken} of {count} branches of its conditions were taken (`require_coverage`): {missed}. Give `sizes=` or "
+    "`inputs=` with which each is taken."
+)
+_UNKNOWN = "what the artifact stores cannot be read in this runtime (`require_coverage`)."
+_UNSEEN = "The outputs that were compared do not show it."
+
 
 def covered(inputs: Iterable[TensorInfo], roles: Mapping[str, Role], cases: Iterable[Mapping[str, Array]]) -> Coverage:
     """Returns what some cases exercise.
@@ -43,18 +54,6 @@ def _table(name: str, role: Role | None, cases: Iterable[Mapping[str, Array]]) -
     read = np.unique(np.concatenate([np.empty(0, np.int64), *(case[name].ravel() for case in cases)]))
     fair = (read >= role.low) & (read < role.high)
     return TableCoverage(name, int(role.high - role.low), int(fair.sum()))
-
-
-_UNCOVERED = (
-    "{compared} of {count} weights were found in what the artifact stores (`require_coverage`): the others were "
-    "folded, rounded or laid out in another way, and only the outputs speak for them."
-)
-_UNTAKEN = (
-    "{taken} of {count} branches of its conditions were taken (`require_coverage`): {missed}. Give `sizes=` or "
-    "`inputs=` with which each is taken."
-)
-_UNKNOWN = "what the artifact stores cannot be read in this runtime (`require_coverage`)."
-_UNSEEN = "The outputs that were compared do not show it."
 
 
 def with_coverage(

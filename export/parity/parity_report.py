@@ -57,6 +57,7 @@ def make_report(
         coverage: What the cases have exercised, as far as that is known.
     """
     skipped = tuple(SkippedRuntime(s.name, str(path or ""), s.install) for s, path in jobs if not s.installed)
+    places = [*(result.artifact for result in results), *(each.artifact for each in skipped)]
     return ParityReport(
         model=model,
         reference=reference,
@@ -70,9 +71,7 @@ def make_report(
         stages=watch.stages,
         coverage=coverage or Coverage(),
         date=date(),
-        files=hash_artifacts(
-            Path(place) for place in [*(r.artifact for r in results), *(s.artifact for s in skipped)] if place
-        ),
+        files=hash_artifacts([Path(place) for place in places if place]),
     )
 
 

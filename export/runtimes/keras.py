@@ -5,8 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_pe.export.graph.time_steps import steps_as_rows
-from keras_pe.export.graph.tracer import input_specs
+from keras_pe.export.graph.tracer import input_specs, steps_as_rows
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import all_layers, one_at_a_time
 from keras_pe.export.model.watch.state import state_left_alone

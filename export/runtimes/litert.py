@@ -11,8 +11,8 @@ from ai_edge_litert.interpreter import Interpreter
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.litert_file import conditions, constants
+from keras_pe.export.runtimes.runner import in_order
 from keras_pe.export.runtimes.runtime import Array, Arrays
-from keras_pe.export.runtimes.translated_names import in_order
 
 
 class LiteRTRuntime:

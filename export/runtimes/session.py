@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.errors import RuntimeFailedError, RuntimeRefusedError
 from keras_pe.export.processes.serve import find
+from keras_pe.export.runtimes.runner import Runner
+from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 _MOST_AT_ONCE = 2**24  # bytes of a weight that are sent together
 _OPTIONAL = ("intermediates", "weights", "conditions", "float_dtypes", "metadata")
@@ -80,3 +83,23 @@ def _as_refusal(function: Callable[[], Any]) -> Any:
         raise
     except (Exception, SystemExit) as error:
         raise RuntimeRefusedError(f"{type(error).__name__}: {error}") from error
+
+
+class InProcessRunner(Runner):
+    """A runtime of the model itself."""
+
+    def __init__(self, spec: RuntimeSpec, model: Any, signature: Any) -> None:
+        super().__init__(spec)
+        self._model, self._signature = model, signature
+        self._session: RuntimeSession | None = None
+
+    def close(self) -> None:
+        self._session = None
+
+    def _ask(self, request: str, *arguments: Any, limit: float = 1.0) -> tuple[Any, float]:
+        if self._session is None:
+            self._session = RuntimeSession(self.spec.factory)
+        return self._session.ask(request, *arguments)
+
+    def _opening(self, path: Path | None) -> Sequence[Any]:
+        return self._model, self._signature

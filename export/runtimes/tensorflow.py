@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.graph.tensorflow_internals import with_constants
+from keras_pe.export.runtimes.runner import in_order
 from keras_pe.export.runtimes.runtime import Array, Arrays, plain
-from keras_pe.export.runtimes.translated_names import in_order
 
 _CONDITIONS = ("If", "StatelessIf")
 

@@ -99,7 +99,7 @@ def run_check_data(
     """
     from keras_pe.export.parity.data.batching import Batching
     from keras_pe.export.parity.dataset.check import check_dataset
-    from keras_pe.export.parity.work.cluster import cluster_executor
+    from keras_pe.export.parity.work.executors import cluster_executor
     from keras_pe.export.parity.work.job import Acceptance
     from keras_pe.export.parity.work.schedule import WorkersDiedError
 

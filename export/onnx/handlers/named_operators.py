@@ -1,13 +1,71 @@
 """What was traced as a call of one ONNX operator, see `operator_calls`."""
 
+import functools
 import json
 import math
 from collections.abc import Callable
 from typing import Any
 
-from keras_pe.export.onnx.handlers import lstm_gru_rnn, normalizations
 from keras_pe.export.onnx.handlers.handler_registry import handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
+
+
+def _recurrence(operator: str, ctx: Replacement, attributes: dict[str, Any]) -> None:
+    """One operator, its steps first instead of the batch, and with an axis for its one direction."""
+    sequences, weights, states = ctx.inputs[0], ctx.inputs[1:4], ctx.inputs[4:]
+    inputs = [ctx.emit("Transpose", sequences, perm=(1, 0, 2)), *weights, ""]  # no lengths
+    inputs += [ctx.emit("Unsqueeze", state, ctx.integers(0)) for state in states]
+    outputs, *finals = ctx.emit_all(operator, *inputs, outputs=1 + len(states), **attributes)
+    steps = ctx.emit("Transpose", ctx.emit("Squeeze", outputs, ctx.integers(1)), perm=(1, 0, 2))
+    ctx.finish(steps, *(ctx.emit("Squeeze", final, ctx.integers(0)) for final in finals))
+
+
+lstm, gru, rnn = (functools.partial(_recurrence, operator) for operator in ("LSTM", "GRU", "RNN"))
+
+
+_LAYER_NORMALIZATION = 17  # the first opset that has it
+
+
+def layer_normalization(ctx: Replacement, attributes: dict[str, Any]) -> None:
+    """The operator, or its meaning in a spelling that no runtime takes for it: not every release computes it well."""
+    x, gamma, beta = ctx.inputs
+    if ctx.opset >= _LAYER_NORMALIZATION:
+        ctx.finish(ctx.emit("LayerNormalization", x, gamma, beta, **attributes))
+        return
+    centered = ctx.emit("Sub", x, _mean(ctx, x, attributes))
+    squares = ctx.emit("Mul", centered, centered)
+    ctx.finish(ctx.emit("Add", _scaled(ctx, centered, squares, gamma, attributes), beta))
+
+
+def rms_normalization(ctx: Replacement, attributes: dict[str, Any]) -> None:
+    """In the spelling that ONNX Runtime fuses, with a power: the standard's own operator is of opset 23."""
+    x, scale = ctx.inputs
+    squares = ctx.emit("Pow", x, ctx.constant_like(2, x))
+    ctx.finish(_scaled(ctx, x, squares, scale, attributes))
+
+
+def gelu(ctx: Replacement, attributes: dict[str, Any]) -> None:
+    """In the spelling that ONNX Runtime fuses, which divides by the root: a product with its inverse is not known."""
+    (x,) = ctx.inputs
+    error = ctx.emit("Erf", ctx.emit("Div", x, ctx.constant_like(math.sqrt(2), x)))
+    doubled = ctx.emit("Mul", x, ctx.emit("Add", error, ctx.constant_like(1, x)))
+    ctx.finish(ctx.emit("Mul", doubled, ctx.constant_like(0.5, x)))
+
+
+def hard_swish(ctx: Replacement, attributes: dict[str, Any]) -> None:
+    """The operator itself."""
+    ctx.finish(ctx.emit("HardSwish", *ctx.inputs))
+
+
+def _scaled(ctx: Replacement, x: str, squares: str, scale: str, attributes: dict[str, Any]) -> str:
+    """Returns a tensor over its root mean square, times the scale."""
+    variance = ctx.emit("Add", _mean(ctx, squares, attributes), ctx.constant_like(attributes["epsilon"], x))
+    return ctx.emit("Mul", ctx.emit("Div", x, ctx.emit("Sqrt", variance)), scale)
+
+
+def _mean(ctx: Replacement, x: str, attributes: dict[str, Any]) -> str:
+    axes = range(attributes["axis"], 0)
+    return ctx.emit_reduction("ReduceMean", x, axes)
 
 
 def _rotary_embedding(ctx: Replacement, attributes: dict[str, Any]) -> None:
@@ -29,13 +87,13 @@ def _attention(ctx: Replacement, attributes: dict[str, Any]) -> None:
 
 
 FORMS: dict[str, Callable[[Replacement, dict[str, Any]], None]] = {
-    "LSTM": lstm_gru_rnn.lstm,
-    "GRU": lstm_gru_rnn.gru,
-    "RNN": lstm_gru_rnn.rnn,
-    "LayerNormalization": normalizations.layer_normalization,
-    "RMSNormalization": normalizations.rms_normalization,
-    "Gelu": normalizations.gelu,
-    "HardSwish": normalizations.hard_swish,
+    "LSTM": lstm,
+    "GRU": gru,
+    "RNN": rnn,
+    "LayerNormalization": layer_normalization,
+    "RMSNormalization": rms_normalization,
+    "Gelu": gelu,
+    "HardSwish": hard_swish,
     "RotaryEmbedding": _rotary_embedding,
     "Attention": _attention,
 }

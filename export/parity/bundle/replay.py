@@ -13,7 +13,7 @@ from keras_pe.export.comparison.acceptance import judged
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.references.stored import StoredReference
+from keras_pe.export.comparison.references.without_keras import StoredReference
 from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.comparison.stopwatch import Stopwatch
 from keras_pe.export.errors import RuntimeRefusedError

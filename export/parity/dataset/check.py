@@ -15,17 +15,15 @@ from keras_pe.export.parity.data.batching import Batching
 from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.shards import shards_of, travelling
 from keras_pe.export.parity.data.source import DataSource
-from keras_pe.export.parity.dataset.dataset_report import DatasetReport
-from keras_pe.export.parity.dataset.summary import summarize
+from keras_pe.export.parity.dataset.dataset_report import DatasetReport, summarize
 from keras_pe.export.parity.dataset.worst_rows import diagnose
 from keras_pe.export.parity.parity_report import versions_of
 from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
 from keras_pe.export.parity.statistics.worst import WorstRow
 from keras_pe.export.parity.work.checkpoint import Checkpoint
-from keras_pe.export.parity.work.here import Here
+from keras_pe.export.parity.work.executors import Here, ProcessPool
 from keras_pe.export.parity.work.job import Acceptance, Calibration, Job
 from keras_pe.export.parity.work.models import open_targets, opened_model
-from keras_pe.export.parity.work.process_pool import ProcessPool
 from keras_pe.export.parity.work.schedule import Schedule
 from keras_pe.export.parity.work.shard import shard_batches
 from keras_pe.export.processes.process import Room

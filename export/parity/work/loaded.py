@@ -17,7 +17,7 @@ from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.messages import first_line, sentence
 from keras_pe.export.model.saved_file import is_saved_model, load_model
 from keras_pe.export.parity.data.batching import Batch
-from keras_pe.export.parity.work.here import Here
+from keras_pe.export.parity.work.executors import Here
 from keras_pe.export.parity.work.job import Job, Target
 from keras_pe.export.parity.work.target import Answer, TargetRunner, one_thread
 from keras_pe.export.parity.work.whole_batches import in_whole_batches

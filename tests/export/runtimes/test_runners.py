@@ -17,9 +17,9 @@ import pytest
 
 from keras_pe.export import RuntimeSpec, TensorInfo
 from keras_pe.export.errors import RuntimeDiedError, RuntimeFailedError, RuntimeHungError, RuntimeRefusedError
-from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.registry import named_runtimes
 from keras_pe.export.runtimes.runner import Runner
+from keras_pe.export.runtimes.session import InProcessRunner
 from keras_pe.export.runtimes.worker import Worker
 
 MODEL = """<ir_version: 9, opset_import: ["": 18]>

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_pe.export.runtimes.translated_names import Names, in_order
+from keras_pe.export.runtimes.runner import Names, in_order
 
 
 def test_names_are_put_in_the_order_in_which_they_are_counted():

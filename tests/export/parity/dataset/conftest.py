@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from keras_pe.export.parity.work.process_pool import ProcessPool
+from keras_pe.export.parity.work.executors import ProcessPool
 
 MAGIC = 123.25  # no normal variate comes near
 

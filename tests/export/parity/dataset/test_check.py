@@ -12,8 +12,8 @@ import pytest
 from keras_pe.export import Acceptance, Batching
 from keras_pe.export.parity.dataset import worst_rows
 from keras_pe.export.parity.dataset.check import check_dataset
+from keras_pe.export.parity.work.executors import ProcessPool
 from keras_pe.export.parity.work.loaded import close_session
-from keras_pe.export.parity.work.process_pool import ProcessPool
 from tests.cli.test_check_data import write_model
 from tests.export.parity.dataset.conftest import Files, draw
 from tests.export.parity.dataset.own_layer import Twice

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.parity.dataset.check import check_dataset
-from keras_pe.export.parity.work.cluster import cluster_executor
-from keras_pe.export.parity.work.process_pool import ProcessPool
+from keras_pe.export.parity.work.executors import ProcessPool, cluster_executor
 from tests.export.parity.dataset.conftest import Files, draw
 
 ROWS = 40_000

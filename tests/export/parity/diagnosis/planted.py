@@ -12,8 +12,8 @@ from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.seconds import Budget
 from keras_pe.export.results import Finding
-from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.export.runtimes.session import InProcessRunner
 
 Inputs = Mapping[str, np.ndarray]
 Compute = Callable[[Inputs], np.ndarray | Mapping[str, np.ndarray]]

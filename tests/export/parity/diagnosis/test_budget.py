@@ -17,8 +17,8 @@ from keras_pe.export.parity import replay_bundle
 from keras_pe.export.parity import seconds as budgets
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.seconds import Budget
-from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.export.runtimes.session import InProcessRunner
 
 RNG = np.random.default_rng(0)
 

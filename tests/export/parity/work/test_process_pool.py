@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from keras_pe.export.parity.work.process_pool import ProcessPool, WorkerDiedError
+from keras_pe.export.parity.work.executors import ProcessPool, WorkerDiedError
 
 
 def test_a_module_in_the_current_folder_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,13 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.references.stored import StoredReference
+from keras_pe.export.comparison.references.without_keras import StoredReference
 from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
-from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.export.runtimes.session import InProcessRunner
 
 SHORT, ENDS, LONG = 11, 40, 67
 NAMES = ("length", "time", "seq", "sequence_length", "unk__7", "x_1")

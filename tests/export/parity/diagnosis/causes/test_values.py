@@ -6,12 +6,12 @@ import pytest
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.references.stored import StoredReference
+from keras_pe.export.comparison.references.without_keras import StoredReference
 from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.parity.diagnosis.diagnose import find_causes
 from keras_pe.export.parity.diagnosis.probe import Probe
-from keras_pe.export.runtimes.in_process import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.export.runtimes.session import InProcessRunner
 from keras_pe.signal.formula import timing_signal
 
 RNG = np.random.default_rng(0)

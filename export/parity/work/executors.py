@@ -1,12 +1,14 @@
-"""Worker processes on this machine, as an executor: one that dies costs its task, not the others."""
+"""Where shards are run: in the thread that asks, in processes on this machine, or on a cluster, by its address."""
 
 import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar
 
 from keras_pe.export.errors import ProcessDiedError
+from keras_pe.export.parity.plugins import EXECUTORS, registered
 from keras_pe.export.processes.child import Child
 
 _P = ParamSpec("_P")
@@ -78,3 +80,36 @@ class Tasks:
 
     def run(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         return fn(*args, **kwargs)
+
+
+class Here(Executor):
+    """Runs a function when it is submitted, and returns a future that is done."""
+
+    def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+        future: Future[_T] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:  # the future's to tell
+            future.set_exception(error)
+        return future
+
+
+def cluster_executor(address: str) -> AbstractContextManager[Executor]:
+    """Returns a context whose value is the executor of a running cluster.
+
+    Args:
+        address: "dask://HOST:PORT" of a scheduler, "ray://HOST:PORT" of a Ray client server, "ray://" for Ray on this
+            machine, or an address of what is registered as `keras_pe.executors`.
+
+    Raises:
+        ValueError: If the address is of another kind.
+        ImportError: If the package is not installed.
+        OSError: If nobody answers there.
+    """
+    connectors = registered(EXECUTORS)
+    scheme, found, place = address.partition("://")
+    if not found or scheme not in connectors:
+        known = ", ".join(f"{name}://HOST:PORT" for name in sorted(connectors))
+        raise ValueError(f"`cluster` must be one of {known}. Received: {address!r}.")
+    executor: AbstractContextManager[Executor] = connectors[scheme].load()(place)
+    return executor

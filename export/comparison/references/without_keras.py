@@ -1,17 +1,45 @@
-"""An artifact as the reference: its runtime's answers, and tolerances by dtype."""
+"""References that need no Keras: an artifact in its runtime, and outputs that were stored with their inputs."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.reading import read_artifact
-from keras_pe.export.comparison.references.reference import Reference
+from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.references.reference import Expectation, Reference
+from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.model.sizes.dimensions import SizeRange, all_dimensions, dimensions_from_json
 from keras_pe.export.publishing.metadata import SIZES_KEY
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 from keras_pe.export.runtimes.worker import Worker
+
+
+class StoredReference(Reference):
+    """One stored case and the outputs expected of it."""
+
+    def __init__(self, name: str, case: Case, outputs: Arrays) -> None:
+        self.name = name
+        self.case = case
+        self._outputs = outputs
+        self.inputs = tuple(TensorInfo(name, array.shape, array.dtype.name) for name, array in case.inputs.items())
+
+    @property
+    def basis(self) -> str:
+        return "stored outputs, tolerance by dtype"
+
+    def close(self) -> None:
+        pass
+
+    def expect(self, inputs: Mapping[str, Array]) -> Arrays:
+        raise RuntimeRefusedError("outputs that were stored are no answer to other inputs")
+
+    def _answer(self, case: Case) -> Expectation:
+        if case is not self.case:
+            return Expectation(case, None, error="no outputs are stored for it")
+        return Expectation(case, self._outputs)
 
 
 class ArtifactReference(Reference):
