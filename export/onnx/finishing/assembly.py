@@ -14,6 +14,7 @@ from keras_pe.export.model.folding import FOLDED_KEY, foldings_to_json
 from keras_pe.export.onnx.finishing.bias_before_split import add_biases_before_splits
 from keras_pe.export.onnx.finishing.canonical import make_canonical
 from keras_pe.export.onnx.finishing.folded_normalizations import fold_normalizations
+from keras_pe.export.onnx.finishing.global_averages import name_global_averages
 from keras_pe.export.onnx.finishing.images_turned_first import turn_images_first
 from keras_pe.export.onnx.finishing.naming import name_after_layers
 from keras_pe.export.onnx.finishing.negative_indices import leave_negative_indices
@@ -41,6 +42,7 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     sizes = KnownSizes(proto, {**{spec.name: spec.shape for spec in signature.inputs}, **shapes})
     same = remove_needless_reshapes(proto.graph, sizes)
     spell_root_mean_squares(proto.graph, sizes)
+    name_global_averages(proto.graph, sizes)
     leave_negative_indices(proto.graph, sizes)
     share_sizes(proto.graph, sizes)
     graph = onnx.GraphProto()

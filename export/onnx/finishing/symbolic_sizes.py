@@ -56,6 +56,9 @@ class KnownSizes:
             for value in (*inferred.value_info, *inferred.output)
             if value.type.tensor_type.HasField("shape")
         }
+        self._kinds = {
+            value.name: value.type.tensor_type.elem_type for value in (*inferred.value_info, *inferred.input)
+        }
         for tensor in model.graph.initializer:
             self._shapes[tensor.name] = tuple(tensor.dims)
             if tensor.data_type in _COUNTING and len(tensor.dims) < 2 and math.prod(tensor.dims) <= _MOST:
@@ -71,6 +74,10 @@ class KnownSizes:
     def shape(self, tensor: str) -> Sizes | None:
         """Returns the sizes of a tensor; None where not even their number is known."""
         return self._shapes.get(tensor)
+
+    def kind(self, tensor: str) -> int | None:
+        """Returns ONNX's number of the type that a tensor's elements have; None where it is not known."""
+        return self._kinds.get(tensor)
 
     def vector(self, tensor: str) -> Sizes | None:
         """Returns the entries of a vector, or of a scalar, of integers; None where they cannot be told."""
