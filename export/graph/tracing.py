@@ -69,6 +69,9 @@ class Weight:
         return self.layout.store(array) if self.layout else array
 
 
+_UNNAMED = ("IdentityN", "EnsureShape")  # hand on what they are given, around an operation that is kept whole
+
+
 @dataclass(frozen=True)
 class Trace:
     """A traced model.
@@ -185,13 +188,16 @@ def _is_constant(
 
 
 def _name_in(graph: Any, tensor: Any) -> str:
-    return tensor.name if getattr(tensor, "graph", None) is graph else ""
+    """Returns the name of a tensor of the graph, or of what it hands on where the converter keeps no such name."""
+    if getattr(tensor, "graph", None) is not graph:
+        return ""
+    return next((x.name for x in (tensor, *_before_identities(tensor)) if x.op.type not in _UNNAMED), "")
 
 
 def _before_identities(tensor: Any) -> Iterator[Any]:
     """Yields the tensors that are handed on as this one."""
-    while tensor.op.type == "Identity":
-        tensor = tensor.op.inputs[0]
+    while tensor.op.type == "Identity" or tensor.op.type in _UNNAMED:
+        tensor = tensor.op.inputs[tensor.value_index]
         yield tensor
 
 

@@ -36,6 +36,7 @@ class Replacement:
         self.inputs: list[str] = list(node.input)
         self.outputs: list[str] = list(node.output)
         self.opset: int = graph.opset
+        self._written: set[str] = set()
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """Returns an attribute of the node, a text as a text."""
@@ -98,7 +99,7 @@ class Replacement:
     def emit_all(self, operator: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
         """Writes one ONNX node and returns the names of its outputs."""
         options = {"attr": attributes, "output_count": outputs, "name": self._name(operator)}
-        return list(self._graph.make_node(operator, list(inputs), **options).output)
+        return self._make(operator, list(inputs), **options)
 
     def emit_reduction(self, operator: str, tensor: str, axes: Iterable[int]) -> str:
         """Writes a reduction that keeps its axes, which became an input in opset 18, and returns its result's name."""
@@ -109,13 +110,13 @@ class Replacement:
     def emit_ml(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Writes one node of ONNX's second domain, whose operators take texts, and returns the name of its output."""
         options = {"attr": attributes, "domain": opsets.ML_DOMAIN, "name": self._name(operator)}
-        return str(self._graph.make_node(operator, list(inputs), **options).output[0])
+        return self._make(operator, list(inputs), **options)[0]
 
     def emit_later(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> list[str]:
         """Writes one node of an opset later than tf2onnx knows, and returns what it returns."""
         options = {"attr": attributes, "output_count": outputs, "domain": opsets.LATER_DOMAIN}
         options["name"] = self._name(operator)
-        return list(self._graph.make_node(operator, list(inputs), **options).output)
+        return self._make(operator, list(inputs), **options)
 
     def emit_joined(self, start: str, parts: str, rank: int) -> str:
         """Writes a loop over the last axis of texts, which joins them to the start, and returns its result's name.
@@ -139,7 +140,12 @@ class Replacement:
         body.add_graph_output(joined, TensorProto.STRING, [-1] * rank)
         count = self.emit("Gather", self.emit("Shape", parts), self.constant(-1, "int64"))
         inputs = [count, self.constant(True, "bool"), start]
-        return str(self._graph.make_node("Loop", inputs, branches={"body": body}).output[0])
+        return self._make("Loop", inputs, branches={"body": body})[0]
+
+    def _make(self, operator: str, inputs: list[str], **options: Any) -> list[str]:
+        outputs = list(self._graph.make_node(operator, inputs, **options).output)
+        self._written.update(outputs)
+        return outputs
 
     def _name(self, operator: str) -> str:
         """Returns a name for a node in the scope of the TensorFlow node, which is that of the layer."""
@@ -189,9 +195,15 @@ class Replacement:
 
     def finish(self, *results: str) -> None:
         """Puts the results in the place of the TensorFlow node, under its outputs' names."""
-        node = self._node
+        graph, node = self._graph, self._node
         outputs, shapes, dtypes = list(node.output), node.output_shapes, node.output_dtypes
-        self._graph.remove_node(node.name)
+        graph.remove_node(node.name)
         for result, output, shape, dtype in zip(results, outputs, shapes, dtypes, strict=True):
-            # The optimizer drops the Identity again; it only carries the name.
-            self._graph.make_node("Identity", [result], outputs=[output], shapes=[shape], dtypes=[dtype])
+            if result not in self._written or results.count(result) > 1:
+                # The optimizer drops it again, and the name with it.
+                graph.make_node("Identity", [result], outputs=[output], shapes=[shape], dtypes=[dtype])
+                continue
+            maker = graph.get_node_by_output(result)
+            graph.replace_all_inputs(result, output)
+            maker.output = [output if each == result else each for each in maker.output]
+            self.declare(output, shape, dtype)

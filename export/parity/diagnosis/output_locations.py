@@ -155,7 +155,7 @@ class OutputLocations:
         own = self._scopes.get(output.call.path, output.call.path)
         parts = match.tensor.split("/")
         around = {"/".join(parts[:number]) for number in range(1, len(parts))}
-        others = around.intersection(self._scopes.values())
+        others = {each for each in around if any(f"{scope}/".startswith(f"{each}/") for scope in self._scopes.values())}
         return any(not f"{own}/".startswith(f"{each}/") and not each.startswith(f"{own}/") for each in others)
 
     def consumers(self, output: RecordedOutput) -> list[RecordedOutput]:

@@ -65,3 +65,13 @@ def test_a_tensor_that_is_an_output_and_read_within_has_one_name(tmp_path: Path)
     names = json.loads(next(entry.value for entry in file.metadata_props if entry.key == "keras_pe.layers"))
     (after,) = [node for node in file.graph.node if "after" in node.name and node.op_type == "MatMul"]
     assert after.input[0] == names["through"][0]
+
+
+def test_layers_that_are_written_as_one_operator_have_their_tensors_said_too(tmp_path: Path) -> None:
+    kinds = (
+        *(layers.LayerNormalization(), layers.RMSNormalization(), layers.Dense(8, "gelu"), layers.Activation("swish")),
+        *(layers.LSTM(8, return_sequences=True), layers.GRU(8, return_sequences=True), layers.SimpleRNN(8)),
+    )
+    path = export_onnx(keras.Sequential([keras.Input((None, 8)), *kinds, layers.Dense(2)]), tmp_path / "m.onnx").path
+    names = json.loads(OnnxRuntime(str(path)).metadata()["keras_pe.layers"])
+    assert {layer.name for layer in kinds} <= names.keys()
