@@ -14,6 +14,26 @@ from benchmarks.measuring import in_own_process
 TWO_THREADS = ("range:8:128", "range:1:2048", "positions:32:512", "start:1:2048", "starts:32:512")
 
 
+_BESIDE_OTHER_WORK = (
+    "Rotary positions, a second thread: they were measured beside other work, which moves a ratio by a tenth."
+)
+# A contestant takes PyTorch many seconds to compile: only some cases of these modes are measured.
+ROTARY = {
+    "in_torch": (
+        ("--modes", "PyTorch, eager"),
+        (
+            "--modes",
+            "PyTorch, compiled",
+            "--cases",
+            "8 heads of 64:8:128",
+            "32 heads of 128:1:2048",
+            "step:1:1",
+            "step:8:1",
+        ),
+    )
+}
+
+
 def main() -> None:
     """Measures, stores and renders."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
@@ -34,6 +54,22 @@ def main() -> None:
 def accuracy(shared: bool) -> dict[str, Any]:
     """Returns the largest errors."""
     return {"beside": {"figures": in_own_process("benchmarks.accuracy.encodings")}}
+
+
+def rotary(shared: bool) -> dict[str, Any]:
+    """Returns the times of those who turn queries, in each runtime, with one thread."""
+    seconds: dict[str, list[float]] = {}
+    left_out = [_BESIDE_OTHER_WORK] if shared else []
+    for runtime, backend in RUNTIMES.items():
+        if find_spec(backend) is None:
+            left_out.append(f"Rotary positions, {backend}: it was not installed where this was measured.")
+            continue
+        for limits in ROTARY.get(runtime, [()]):
+            arguments = [runtime, "--encoding", "rotary", *limits]
+            found = in_own_process("benchmarks.speed.worker", arguments, threads=1, backend=backend)
+            seconds |= found["seconds"]
+            left_out += [f"{name}: {reason}" for name, reason in found["failed"].items()]
+    return {"seconds": seconds, "beside": {"left out": left_out}}
 
 
 def speed(runtime: str, backend: str, shared: bool) -> dict[str, Any]:
@@ -76,12 +112,12 @@ def exporter(shared: bool) -> dict[str, Any]:
     }
 
 
+# Modules of benchmarks.speed, and the backend of Keras in each.
+RUNTIMES = {"in_onnxruntime": "tensorflow", "in_tensorflow": "tensorflow", "in_jax": "jax", "in_torch": "torch"}
 PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "accuracy": accuracy,
-    "onnxruntime": partial(speed, "in_onnxruntime", "tensorflow"),
-    "tensorflow": partial(speed, "in_tensorflow", "tensorflow"),
-    "jax": partial(speed, "in_jax", "jax"),
-    "torch": partial(speed, "in_torch", "torch"),
+    **{runtime.removeprefix("in_"): partial(speed, runtime, backend) for runtime, backend in RUNTIMES.items()},
+    "rotary": rotary,
     "costs": costs,
     "exporter": exporter,
 }

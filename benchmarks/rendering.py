@@ -9,10 +9,18 @@ from benchmarks.measuring import ROOT
 from benchmarks.results import load
 
 Medians = dict[str, float]
-PARTS = ("accuracy", "onnxruntime", "tensorflow", "jax", "torch", "costs", "exporter")
+PARTS = ("accuracy", "onnxruntime", "tensorflow", "jax", "torch", "rotary", "costs", "exporter")
 MARKED = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 BASE = "tensor2tensor"
 CONTESTANTS = ("keras-hub", "keras_pe", "keras_pe, max_length", "one composition", "ready rows")
+ROTARY_BASE = "plain formula"
+ROTARY = ("plain formula, as a layer", "keras-hub", "keras_pe", "keras_pe, max_length")
+BY_HAND = (
+    "turn alone, by hand",
+    "one composition, no check, by hand",
+    "one composition, by hand",
+    "two compositions, by hand",
+)
 EXPORTERS = {
     "keras": "Keras",
     "torch": "PyTorch",
@@ -32,6 +40,13 @@ TITLES = {
 _EXACT = "512 channels, against float64:"
 _HALF = "The first 2,048 positions in half precision: largest error, and how many rows are distinct:"
 _EVERYWHERE = "The shape in brackets is batch and length; `-` where it was not measured:"
+_ROTARY = """\
+Queries of so many heads of so many channels, turned by positions from 0 on; `step` is one token of 32 heads of 128
+channels from a start that is an input, as of a decoder with a cache. One thread, sizes left open, relative to the plain
+formula, which takes sines and cosines of float32 angles and is a function here, or a Keras layer in the next column."""
+_BY_HAND = """\
+What a step cannot go below in ONNX Runtime, by graphs that were written by hand for the fewest operators
+([what they leave out](operators.md)), relative to the plain formula:"""
 _TABLES = """\
 The layer's tables are in the file, and that is what buys exactness without a sine; equal layers share them.
 `max_length=n` makes them n rows of 4 bytes a channel, 1.0 MB for 512 rows of 512 channels: where the file has to be
@@ -69,6 +84,7 @@ def page(medians: Medians, beside: dict[str, Any]) -> str:
         for scenario, title in TITLES.items():
             if any(each[:3] == [mode, threads, scenario] for each in speeds):
                 parts.append(f"{title}:\n\n{_by_shape(medians, mode, threads, scenario)}")
+    parts += ["## Rotary positions", _ROTARY, *rotary(medians)]
     parts += ["## What it adds to a model", costs(medians, beside), _TABLES, identify(medians, beside)]
     if "exporter" in beside:
         parts += ["## The exporter", exporter(medians, beside)]
@@ -115,6 +131,25 @@ def runtimes(medians: Medians, beside: dict[str, Any]) -> str:
         for mode, threads in measured
     )
     return _table(("runtime, threads", *cases), rows)
+
+
+def rotary(medians: Medians) -> list[str]:
+    """Turning queries in each runtime, and the graphs that were written by hand."""
+    cases = dict.fromkeys(name.rpartition("/")[0] for name in medians if name.endswith(f"/{ROTARY_BASE}"))
+    parts = []
+    for mode in dict.fromkeys(case.split("/")[0] for case in cases):
+        rows = [
+            [*case.replace("x", ", ").split("/")[2:], *(_ratio(medians, case, each, ROTARY_BASE) for each in ROTARY)]
+            for case in cases
+            if case.startswith(f"{mode}/")
+        ]
+        parts.append(f"{mode}:\n\n{_table(('queries', 'batch, length', *ROTARY), rows)}")
+    steps = [case for case in cases if f"{case}/{BY_HAND[0]}" in medians]
+    rows = [
+        [case.split("/")[3].replace("x", ", "), *(_ratio(medians, case, each, ROTARY_BASE) for each in BY_HAND)]
+        for case in steps
+    ]
+    return [*parts, _BY_HAND, _table(("batch, length", *BY_HAND), rows)]
 
 
 def costs(medians: Medians, beside: dict[str, Any]) -> str:
@@ -203,9 +238,9 @@ def _by_shape(medians: Medians, mode: str, threads: str, scenario: str) -> str:
     return _table(("batch, length", *CONTESTANTS), rows)
 
 
-def _ratio(medians: Medians, case: str, contestant: str) -> str:
-    name, base = f"{case}/{contestant}", f"{case}/{BASE}"
-    return _two_digits(medians[name] / medians[base]) if name in medians and base in medians else "-"
+def _ratio(medians: Medians, case: str, contestant: str, base: str = BASE) -> str:
+    ours, theirs = (medians.get(f"{case}/{each}") for each in (contestant, base))
+    return _two_digits(ours / theirs) if ours and theirs else "-"
 
 
 def _quotient(medians: Medians, name: str, other: str) -> str:

@@ -14,6 +14,7 @@ def prepare(mode: str, contestant: Contestant, inputs: Arrays, static: bool, thr
     torch.set_num_threads(threads)
     call = contestant.make()
     if mode == MODES[1]:
+        torch._dynamo.config.recompile_limit = 1000  # beyond it PyTorch runs what it was to compile as it is
         call = torch.compile(call, dynamic=not static)
     tensors = {name: torch.from_numpy(value) for name, value in inputs.items()}
 

@@ -14,10 +14,12 @@ from tests.export.runtimes.external.present import need
 from tests.layers.rotated import CHANNELS, POSITIONS, UNITS, check_rotated
 
 LEVELS = ("disabled", "basic", "extended", "layout", "all")
+ONNX_RUNTIMES = (*(f"onnxruntime[{level}]" for level in LEVELS), "onnxruntime_web[wasm]", "onnxruntime_web[webgpu]")
 RUNTIMES = {
     "saved_model": ("tensorflow",),
     "litert": ("litert",),
-    "onnx": (*(f"onnxruntime[{level}]" for level in LEVELS), "onnxruntime_web[wasm]", "onnxruntime_web[webgpu]"),
+    "onnx": ONNX_RUNTIMES,
+    "onnx, the standard's operator": ONNX_RUNTIMES,
     "onnx float16": (f"onnxruntime[{LEVELS[0]}]", f"onnxruntime[{LEVELS[-1]}]"),
 }
 
@@ -32,7 +34,8 @@ def write(kind: str, folder: Path) -> Path:
         return export_saved_model(model, folder / "model").path
     if kind == "litert":
         return export_litert(model, folder / "model.tflite").path
-    return export_onnx(model, folder / "model.onnx", half_precision=kind == "onnx float16").path
+    opset = 23 if kind.endswith("operator") else 18
+    return export_onnx(model, folder / "model.onnx", opset_version=opset, half_precision=kind == "onnx float16").path
 
 
 @pytest.fixture(scope="module", params=RUNTIMES)
