@@ -12,12 +12,15 @@ from keras_pe.export.comparison.law import is_float
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.recording import LayerCall, record_calls, replaced_output
 from keras_pe.export.model.watch.state import state_left_alone
-from keras_pe.export.parity.diagnosis.layer_call import as_array, as_tensor
+from keras_pe.export.parity.diagnosis.layer_call import as_array, as_tensor, with_weights
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
-from keras_pe.export.parity.diagnosis.other_cases import other_cases
-from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.diagnosis.other_cases import other_cases, rank
+from keras_pe.export.parity.diagnosis.probe import Probe, distance
 from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput, record_outputs
-from keras_pe.export.results import Array
+from keras_pe.export.results import Array, CaseResult, CaseStatus
+
+_TELLING = 16  # values: numbers of a layer are not fitted to fewer
+_NEARER = 0.5  # of the difference: less of it is left by chance
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,38 @@ def is_answered(probe: Probe, number: int) -> bool:
     expected, answer = probe.expectations[number].outputs or {}, probe.answers[number] or {}
     shapes = {name: array.shape for name, array in expected.items()}
     return bool(shapes) and all(name in answer and answer[name].shape == shape for name, shape in shapes.items())
+
+
+def telling_case(probe: Probe) -> int | None:
+    """Returns the number of the failing case that tells most."""
+    usable = [
+        number
+        for number, case in enumerate(probe.result.cases)
+        if case.status == CaseStatus.FAILED and is_answered(probe, number) and _is_finite(case)
+    ]
+    expected = [{} if each.outputs is None else each.outputs for each in probe.expectations]
+    values = [min(_TELLING, sum(array.size for array in outputs.values())) for outputs in expected]
+    return min(usable, key=lambda number: (-values[number], rank(probe.expectations[number])), default=None)
+
+
+def _is_finite(case: CaseResult) -> bool:
+    return all(np.isfinite(comparison.max_abs_diff) for comparison in case.comparisons)
+
+
+def comes_nearer(probe: Probe, reference: KerasReference, stored: Mapping[str, Array]) -> bool:
+    """Whether the model with other values of its weights, by their paths, returns what the artifact does, or half way.
+
+    It is so as well where no case tells.
+    """
+    number = telling_case(probe)
+    if number is None:
+        return True
+    fault = next(OutsideView(probe, reference, number).faults())
+    assert fault.actual is not None
+    paths = [variable.path for variable in reference.model.weights]
+    values = zip(paths, fault.call.layer.model.weights, strict=True)
+    given = with_weights(fault, [(variable, stored[path]) for path, variable in values if path in stored])
+    return distance(given, fault.actual) <= _NEARER * distance(fault.expected, fault.actual)
 
 
 class OutsideView:

@@ -24,8 +24,10 @@ def changes_by_content(
     packed: Mapping[str, Array],
     constants: LazyArrays,
     computed: Container[str],
-) -> Iterator[tuple[str, Change | None]]:
+) -> Iterator[tuple[str, Change | None, Array | None]]:
     """Yields the weights that can be told, each with what has become of it; None where a constant is the very same.
+
+    With it comes the constant in the weight's shape, where the weight alone tells that they belong together.
 
     Args:
         weights: The weights, by path.
@@ -40,20 +42,23 @@ def changes_by_content(
             continue
         forms = [packed[path], array] if path in packed else [array]
         if path not in computed and all(_is_reordered(form, constants[name]) for form in forms):
-            yield path, _reordered(forms, constants[name])
+            yield path, _reordered(forms, constants[name]), None
         elif any(np.array_equal(np.squeeze(form), np.squeeze(constants[name])) for form in forms):
-            yield path, None
+            yield path, None, None
     lost = {path: (packed if path in packed else weights)[path].shape for path in weights if path not in same}
     for path, shape in lost.items():
         if _is_folded(path, lost):
             continue
         array = packed[path] if path in packed else weights[path]
         names = unused.get(array.size, [])
-        found = _quantized(array, constants, names) or _nearest(array, constants, names)
-        if found is None and list(lost.values()).count(shape) == 1:
-            found = _only_one(array, constants, names)
-        if found is not None:
-            yield path, found
+        change, stored = _quantized(array, constants, names), None
+        if change is None:
+            is_alone = list(lost.values()).count(shape) == 1
+            stored = _nearest(array, constants, names)
+            stored = _only_one(array, constants, names) if stored is None and is_alone else stored
+            change = None if stored is None else find_change(array, stored)
+        if change is not None:
+            yield path, change, stored
 
 
 def matched_by_content(
@@ -201,21 +206,22 @@ def _quantized(array: Array, constants: Mapping[str, Array], names: Iterable[str
     return next((found for turned in forms if (found := stored_in_integers(array, turned)) is not None), None)
 
 
-def _nearest(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> Change | None:
-    """Returns what has happened to a weight, if the constant that is most like it is like it enough."""
+def _nearest(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> Array | None:
+    """Returns the constant that is a weight in most of its values, or is most like it, if it is like it enough."""
     floats = (constants[name] for name in names if constants[name].dtype.kind not in "iu")
-    best = max(
-        ((_likeness(array, turned), turned) for constant in floats for turned in forms_of(constant, array.shape)),
-        key=lambda pair: pair[0],
-        default=None,
+    forms = (turned for constant in floats for turned in forms_of(constant, array.shape))
+    likeness = (
+        (1.0 if differs_in_part(array, turned, is_named=False) else _likeness(array, turned), turned)
+        for turned in forms
     )
-    return None if best is None or best[0] < _ALIKE else find_change(array, best[1])
+    best = max(likeness, key=lambda pair: pair[0], default=None)
+    return None if best is None or best[0] < _ALIKE else best[1]
 
 
-def _only_one(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> Change | None:
-    """Returns what has happened to a weight if no other constant can be it."""
+def _only_one(array: Array, constants: Mapping[str, Array], names: Iterable[str]) -> Array | None:
+    """Returns the constant of a weight's shape, if there is no other that can be it."""
     fitting = [constants[name] for name in names if constants[name].shape == array.shape]
-    return find_change(array, fitting[0]) if len(fitting) == 1 else None
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def forms_of(constant: Array, shape: tuple[int, ...]) -> list[Array]:

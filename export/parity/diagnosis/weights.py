@@ -40,6 +40,7 @@ class WeightFault:
         is_certain: Whether the artifact's constant is surely this weight: by its name, or by what relates the two.
         is_named: Whether it was found by its name.
         is_folded: Whether a normalization after the layer is folded into it, in the model's as well.
+        stored: What the artifact holds in its place, where nothing but the likeness of the two tells that.
     """
 
     layer: str
@@ -48,6 +49,7 @@ class WeightFault:
     is_certain: bool
     is_named: bool = False
     is_folded: bool = False
+    stored: Array | None = None
 
     @property
     def finding(self) -> Finding:
@@ -98,12 +100,15 @@ def compare_weights(
     lost = [] if is_complete else [pair for pair in foldable if pair not in told and _is_lost(pair, named, free)]
     folded = [*told, *lost]
     changed, missing = folded_weights(folded)[0], _as_stored(variables, folded, named)
-    for path, change in changes_by_content(missing, _packed(model), free, changed) if missing else ():
+    packs = _packed(model)
+    for path, change, stored in changes_by_content(missing, packs, free, changed) if missing else ():
         if change is None:
             sound.add(path)
             continue
-        is_certain = change.cause not in _UNCERTAIN
-        faults.append(WeightFault(layer_of[path], path, change, is_certain, is_folded=path in changed))
+        stored = None if path in changed or path in packs else stored
+        is_part = stored is not None and differs_in_part(missing[path], stored, is_named=False)
+        is_certain, stored = is_part or change.cause not in _UNCERTAIN, None if is_part else stored
+        faults.append(WeightFault(layer_of[path], path, change, is_certain, is_folded=path in changed, stored=stored))
     for layer, norm in folded:
         faults = _with_scale(faults, layer, norm, layer_of)
     return WeightComparison(faults, frozenset(sound))

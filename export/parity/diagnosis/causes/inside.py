@@ -10,6 +10,7 @@ from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.parity.diagnosis.folded_normalization import foldable_pairs, told_pairs
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.other_cases import rank
+from keras_pe.export.parity.diagnosis.outside import comes_nearer
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
 from keras_pe.export.parity.diagnosis.search import OF_ITS_INPUTS, OF_THE_LAYER, explain
 from keras_pe.export.parity.diagnosis.sites.operations import other_operations
@@ -52,6 +53,7 @@ def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator
     at_fault = {layer for fault in probe.faults for layer in fault.layers}
     inside = [each for each in differing if _is_within(each.layer, at_fault)]
     telling = inside or [each for each in differing if each.is_certain and (each.is_named or not probe.faults)]
+    telling = telling if probe.faults else _proven(probe, telling)
     for fault in probe.faults:
         own = [each for each in telling if _is_within(each.layer, fault.layers)]
         # A constant that was only found by its content may be another's: what explains all the numbers comes first. So
@@ -63,6 +65,19 @@ def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator
             telling = [each for each in telling if each not in own]
             yield instead.finding
     yield from _as_findings(telling)
+
+
+def _proven(probe: Probe, differing: list[WeightFault]) -> list[WeightFault]:
+    """Returns the weights without those that are known by their content alone, unless these explain the outputs.
+
+    Where nothing is seen inside, a converter may have multiplied one by what stands before or after its layer.
+    """
+    from keras_pe.export.comparison.references.keras import KerasReference
+
+    stored = {each.weight: each.stored for each in differing if each.stored is not None}
+    if not stored or not isinstance(probe.reference, KerasReference) or comes_nearer(probe, probe.reference, stored):
+        return differing
+    return [each for each in differing if each.stored is None]
 
 
 def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:

@@ -3,10 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
-
-from keras_pe.export.parity.diagnosis.other_cases import rank
-from keras_pe.export.parity.diagnosis.outside import OutsideView, is_answered
+from keras_pe.export.parity.diagnosis.outside import OutsideView, telling_case
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.search import explain
 from keras_pe.export.parity.diagnosis.sites.arguments import other_arguments
@@ -22,7 +19,7 @@ from keras_pe.export.parity.diagnosis.sites.pixel_places import other_places
 from keras_pe.export.parity.diagnosis.sites.rotations import other_rotations
 from keras_pe.export.parity.diagnosis.sites.several_layers import several_layers
 from keras_pe.export.parity.diagnosis.sites.softmax import other_softmax
-from keras_pe.export.results import CaseResult, CaseStatus, Finding
+from keras_pe.export.results import Finding
 
 _SITES = (
     other_arguments,
@@ -39,14 +36,13 @@ _SITES = (
     other_attributes,
 )
 """Where outputs alone tell one layer from another: what is done to a weight of one may be done to that of the next."""
-_TELLING = 16  # values: numbers of a layer are not fitted to fewer
 
 
 def changed_layers(probe: Probe) -> Iterator[Finding]:
     """A layer that became something else, or several, in an artifact of which the outputs alone tell."""
     from keras_pe.export.comparison.references.keras import KerasReference
 
-    number = _telling_case(probe)
+    number = telling_case(probe)
     if number is None or not isinstance(probe.reference, KerasReference):
         return
     outside = OutsideView(probe, probe.reference, number)
@@ -57,19 +53,3 @@ def changed_layers(probe: Probe) -> Iterator[Finding]:
         if found is not None and found.is_exact:
             yield found.finding if fault.through is not None else replace(found.finding, layer=None)
             return
-
-
-def _telling_case(probe: Probe) -> int | None:
-    """Returns the number of the failing case that tells most."""
-    usable = [
-        number
-        for number, case in enumerate(probe.result.cases)
-        if case.status == CaseStatus.FAILED and is_answered(probe, number) and _is_finite(case)
-    ]
-    expected = [{} if each.outputs is None else each.outputs for each in probe.expectations]
-    values = [min(_TELLING, sum(array.size for array in outputs.values())) for outputs in expected]
-    return min(usable, key=lambda number: (-values[number], rank(probe.expectations[number])), default=None)
-
-
-def _is_finite(case: CaseResult) -> bool:
-    return all(np.isfinite(comparison.max_abs_diff) for comparison in case.comparisons)

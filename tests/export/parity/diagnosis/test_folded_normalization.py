@@ -1,4 +1,4 @@
-"""A normalization that is folded into the layer before it: the two are one, and a fault in them is the layer's."""
+"""A normalization or factor that is folded into a layer: the two are one, and a fault in them is the layer's."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ import pytest
 from keras import layers
 from onnx import numpy_helper
 
-from keras_pe.export import check_parity, export_onnx
+from keras_pe.export import check_parity, export_litert, export_onnx
 from keras_pe.export.model.folding import is_foldable
 from keras_pe.export.model.watch.recording import record_calls
 from keras_pe.export.parity.diagnosis.folded_normalization import foldable_pairs, folded_weights
@@ -139,3 +139,33 @@ def test_what_is_folded_is_known_where_nothing_is_seen_inside(damaged, layer):
     calls = record_calls(model, lambda: model(np.zeros((1, 16, 16, 3), "float32")))
     faults = compare_weights(model, constants, foldable_pairs(calls)).faults
     assert {fault.layer for fault in faults} == ({layer} if layer else set())
+
+
+def _of_bytes(activation: str) -> keras.Model:
+    """Returns a model that scales bytes, by a factor which LiteRT's converter multiplies its kernel by."""
+    keras.utils.set_random_seed(1)
+    kinds = (
+        *(layers.Rescaling(1 / 255), layers.Conv2D(4, 3, name="stem"), layers.Activation(activation, name="bend")),
+        *(layers.GlobalAveragePooling2D(), layers.Dense(5, name="head")),
+    )
+    return keras.Sequential([keras.Input((9, 9, 3), name="image"), *kinds])
+
+
+def _with_one_value(model: keras.Model) -> keras.Model:
+    kernel = model.get_layer("head").kernel
+    kernel.assign(kernel + np.eye(4, 5))
+    return model
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("other", "cause", "layer"),
+    [(_of_bytes("relu"), "other activation", "bend"), (_with_one_value(_of_bytes("silu")), "changed values", "head")],
+    ids=["activation", "values"],
+)
+def test_a_factor_that_is_folded_into_a_kernel_is_no_cause(
+    other: keras.Model, cause: str, layer: str, tmp_path: Path
+) -> None:
+    report = check_parity(_of_bytes("silu"), export_litert(other, tmp_path / "m.tflite"))
+    (finding,) = next(each for each in report.results if not each.passed).findings
+    assert (finding.cause, finding.layer) == (cause, layer)
