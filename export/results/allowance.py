@@ -47,11 +47,6 @@ class Allowance:
             raise ValueError(f"`allow_changed` must be a share, from 0 to 1. Received: {self.allow_changed!r}.")
 
     @property
-    def allowance(self) -> "Allowance":
-        """The allowance alone, of a record that holds more."""
-        return Allowance(self.rtol, self.atol, self.precision, self.allow_changed)
-
-    @property
     def is_none(self) -> bool:
         """Whether nothing is accepted."""
         return self == Allowance()

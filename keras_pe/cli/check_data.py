@@ -104,7 +104,6 @@ def run_check_data(
     from keras_pe.export.parity.work.schedule import WorkersDiedError
 
     given: dict[str, Any] = {name: dict(value) if name in _PAIRS else value for name, value in options.items()}
-    given.update(accepted)
     for argument, group in (("batching", Batching), ("acceptance", Acceptance)):
         given[argument] = group(**{each.name: given.pop(each.name) for each in fields(group)})
     cluster = given.pop("cluster")
@@ -112,6 +111,6 @@ def run_check_data(
         raise ValueError("--workers is about this machine: a --cluster has its own.")
     with nullcontext() if cluster is None else cluster_executor(cluster) as executor:
         try:
-            return check_dataset(model, artifacts, executor=executor, progress=not quiet, **given, **others)
+            return check_dataset(model, artifacts, executor=executor, progress=not quiet, **given, **accepted, **others)
         except WorkersDiedError as error:
             raise CouldNotBeTriedError(str(error)) from error

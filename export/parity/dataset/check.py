@@ -28,7 +28,7 @@ from keras_pe.export.parity.work.schedule import Schedule
 from keras_pe.export.parity.work.shard import shard_batches
 from keras_pe.export.processes.process import Room
 from keras_pe.export.progress import Tell, telling
-from keras_pe.export.results import Array
+from keras_pe.export.results import Allowance, Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.protocols import Model
 
@@ -45,6 +45,10 @@ def check_dataset(
     acceptance: Acceptance | None = None,
     runtimes: str | RuntimeSpec | Sequence[str | RuntimeSpec] | None = None,
     input_signature: Any = None,
+    rtol: float = 0.0,
+    atol: float | Mapping[str, float] = 0.0,
+    precision: str | None = None,
+    allow_changed: float = 0.0,
     workers: int | None = None,
     executor: Executor | None = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
@@ -69,9 +73,11 @@ def check_dataset(
             columns that are no inputs. Files are never loaded whole, but for arrays of a compressed `.npz` file that
             are stored column by column.
         batching: How rows become batches: columns, size, lengths and padding.
-        acceptance: What counts as a failed row, and how many may fail: decisions, tolerances and limits.
+        acceptance: Which outputs decide, and after how many failed rows to stop.
         runtimes: As in `check_parity`.
         input_signature: As in `export_onnx`, for models that do not tell it themselves.
+        rtol, atol, precision: As in `check_parity`.
+        allow_changed: The share of the rows that may fail, from 0 to 1.
         workers: How many processes to run on this machine, one for each processor by default; 0 for none, which lets
             this process run models that no other could load.
         executor: Where to run instead: any `concurrent.futures.Executor` whose workers can read the paths given here,
@@ -97,7 +103,7 @@ def check_dataset(
     watch = Stopwatch()
     check_seconds(timeout, diagnosis_seconds)
     _check_workers(workers, executor)
-    acceptance = acceptance or Acceptance()
+    allowance = Allowance(rtol, atol, precision, allow_changed)
     source = open_source(data)
     targets = open_targets(artifacts, runtimes)
     with ExitStack() as stack:
@@ -110,7 +116,8 @@ def check_dataset(
             targets=targets,
             source=travelling(source),
             batching=batching or Batching(),
-            acceptance=acceptance,
+            acceptance=acceptance or Acceptance(),
+            allowance=allowance,
             input_signature=input_signature,
             timeout=timeout,
             one_thread=workers != 0,
@@ -121,8 +128,7 @@ def check_dataset(
         calibration = schedule.calibrate(source)
         tallies = schedule.run(calibration, source)
         tell(schedule.rows, source.rows, "looking at the worst rows")
-        may_fail = acceptance.allow_changed
-        results = tuple(summarize(calibration, target, tallies.get(target.key), may_fail) for target in targets)
+        results = tuple(summarize(calibration, target, tallies.get(target.key), allow_changed) for target in targets)
     counted = [(target, result.statistics) for target, result in zip(targets, results, strict=True)]
     read = _batch_of(job, calibration, source)
     diagnosis = diagnose(model, job, counted, calibration.feed.inputs, read, diagnosis_seconds)
@@ -130,7 +136,7 @@ def check_dataset(
     return DatasetReport(
         model=calibration.model,
         reference=calibration.basis,
-        allowance=acceptance.allowance,
+        allowance=allowance,
         data=source.name,
         rows=schedule.rows,
         total=source.rows,

@@ -17,7 +17,7 @@ from keras_pe.export.parity.work.calibration import calibrate
 from keras_pe.export.parity.work.job import Acceptance, Calibration, Job
 from keras_pe.export.parity.work.models import open_model_file, open_targets
 from keras_pe.export.parity.work.shard import run_rows
-from keras_pe.export.results import Array
+from keras_pe.export.results import Allowance, Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 
@@ -40,6 +40,9 @@ class ParityBatch:
         batching: Batching | None = None,
         acceptance: Acceptance | None = None,
         input_signature: Any = None,
+        rtol: float = 0.0,
+        atol: float | Mapping[str, float] = 0.0,
+        precision: str | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
         """Remembers what to load.
@@ -49,8 +52,9 @@ class ParityBatch:
             artifact: What to check, one artifact.
             runtime: The runtime to check it in; the default one of its format if it is left out.
             batching: How rows become batches.
-            acceptance: How outputs are judged.
+            acceptance: Which outputs decide.
             input_signature: As in `export_onnx`.
+            rtol, atol, precision: As in `check_parity`.
             timeout: Seconds that the runtime may take for a batch.
 
         Raises:
@@ -62,6 +66,7 @@ class ParityBatch:
         self._options: dict[str, Any] = {
             "batching": batching or Batching(batch_size=SHARD_ROWS),
             "acceptance": acceptance or Acceptance(),
+            "allowance": Allowance(rtol, atol, precision),
             "input_signature": input_signature,
             "timeout": timeout,
         }

@@ -43,7 +43,7 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
         versions: dict[str, str] = {}
         names: dict[str, tuple[NameMatch, ...]] = {}
         for key, target in session.targets.items():
-            target.begin_shard((), job.acceptance.precision)
+            target.begin_shard((), job.allowance.precision)
             try:
                 versions[key] = target.load()
                 names[key] = match_inputs(reference, target.inputs, target.path)
@@ -55,7 +55,7 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
         names = {
             key: (*matches, *_output_names(session, job, key, matches, sample[0])) for key, matches in names.items()
         }
-        noises = session.noise([each.inputs for each in sample], job.acceptance.precision)
+        noises = session.noise([each.inputs for each in sample], job.allowance.precision)
         rules, has_floor = _rules(job, sample, noises)
     basis = f"{reference.name}, at most {MAX_FACTOR:g} times its own error against a float64 rebuild"
     if not has_floor:
@@ -70,7 +70,7 @@ def _output_names(
     target = session.targets[key]
     if has_own_names(target.path):
         return ()
-    target.begin_shard(inputs, job.acceptance.precision)
+    target.begin_shard(inputs, job.allowance.precision)
     answered = [answer.outputs for answer in target.run(sampled.inputs) if answer.outputs]
     return match_outputs(session.reference, sampled.expected, answered[0], target.path) if answered else ()
 
@@ -104,7 +104,7 @@ def _rules(
     job: Job, sample: list[_Sampled], noises: Sequence[Mapping[str, Array]]
 ) -> tuple[dict[str, OutputRule], bool]:
     names = list(sample[0].expected)
-    accepted, decisions = job.acceptance, job.acceptance.decisions
+    accepted, decisions = job.allowance, job.acceptance.decisions
     accepted.check_outputs(names)
     unknown = sorted(set(decisions) - set(names))
     if unknown:

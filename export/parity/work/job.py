@@ -14,17 +14,13 @@ from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Acceptance(Allowance):
-    """What counts as a failed row, and how many of them are too many.
+class Acceptance:
+    """Which outputs of a data set decide, and after how many failed rows it is enough.
 
     By default 8 times the noise floor is allowed in outputs that do not decide, and any difference in those that do. A
-    tolerance, as `check_parity` takes it, holds for the outputs that decide as well.
+    tolerance of the check holds for the outputs that decide as well.
 
     Attributes:
-        rtol: The difference allowed, as a share of the magnitude of the value expected.
-        atol: The absolute difference allowed, added to that of `rtol`: in every output, or by the name of the output.
-        precision: "float16", "bfloat16" or "int8": the noise floor is what rounding to it does.
-        allow_changed: The share of the rows that may fail.
         decisions: How an output decides, by its name: "argmax", "top5", a threshold, or None where it does not. By
             default outputs that look like probabilities decide by the largest, or by 0.5.
         stop_after: Stop when so many rows have failed. The check has not passed then.
@@ -38,7 +34,6 @@ class Acceptance(Allowance):
 
     def __post_init__(self) -> None:
         """Refuses what makes no sense."""
-        super().__post_init__()
         for given in self.decisions.values():
             parse_decision(given)
         if self.stop_after is not None and self.stop_after < 1:
@@ -84,7 +79,8 @@ class Job:
         targets: What is compared with it.
         source: The data, as far as a worker needs it.
         batching: How rows become batches.
-        acceptance: How outputs are judged.
+        acceptance: Which outputs decide, and when to stop.
+        allowance: What the user accepts.
         input_signature: As in `check_parity`.
         timeout: Seconds that a runtime may take for one batch.
         one_thread: Whether the process that opens the reference is a worker, whose TensorFlow takes one thread.
@@ -95,6 +91,7 @@ class Job:
     source: DataSource
     batching: Batching
     acceptance: Acceptance
+    allowance: Allowance
     input_signature: Any
     timeout: float
     one_thread: bool = True
@@ -102,7 +99,7 @@ class Job:
     @property
     def law(self) -> Law:
         """How much is allowed, and what is looked at."""
-        return accepting(self.acceptance.allowance)
+        return accepting(self.allowance)
 
     @property
     def session_key(self) -> tuple[str, ...]:

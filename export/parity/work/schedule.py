@@ -181,7 +181,7 @@ class Schedule:
 
     def _result_name(self, calibration: Calibration, key: str) -> str:
         """Returns the part of a result's name that says how it was made."""
-        accepted = self._job.acceptance
+        accepted = self._job.allowance
         return result_key(
             reference=self._job.reference.key,
             version=calibration.version,

@@ -96,7 +96,7 @@ def _answered(
     They have the next batches while these are compared: nobody waits for the other.
     """
     for target in targets:
-        session.targets[target.key].begin_shard(calibration.names.get(target.key, ()), job.acceptance.precision)
+        session.targets[target.key].begin_shard(calibration.names.get(target.key, ()), job.allowance.precision)
     asked: deque[_Asked] = deque()
     try:
         for group in _groups(enumerate(shard_batches(job, calibration, shard))):

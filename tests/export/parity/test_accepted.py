@@ -10,7 +10,7 @@ from onnx import numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
-from keras_pe.export import Acceptance, Cause, assert_parity, check_dataset, check_parity, export_onnx
+from keras_pe.export import Acceptance, Allowance, Cause, assert_parity, check_dataset, check_parity, export_onnx
 
 pytestmark = pytest.mark.slow
 ONE = {"runtimes": "onnxruntime[all]", "diagnosis_seconds": 10}
@@ -93,11 +93,11 @@ def test_rows_of_a_data_set_are_accepted_as_a_sweep_is(files):
     rows = {"ids": rng.integers(0, 50, (40, 6), np.int32), "x": rng.normal(size=(40, 8)).astype("float32")}
 
     def found(name, **accepted):
-        acceptance = Acceptance(decisions={"class": None}, **accepted)
+        decisions = Acceptance(decisions={"class": None})
         report = check_dataset(
-            folder / "model.keras", folder / f"{name}.onnx", rows, acceptance=acceptance, workers=0, **ONE
+            folder / "model.keras", folder / f"{name}.onnx", rows, acceptance=decisions, workers=0, **accepted, **ONE
         )
-        assert report.allowance == acceptance.allowance
+        assert report.allowance == Allowance(**accepted)
         return report.passed
 
     assert not found("half")

@@ -61,7 +61,7 @@ def test_one_wrong_row_is_found_named_and_looked_into(
     assert "row 12,345" in str(report)
     assert report.diagnosis is not None
     assert report.diagnosis.findings
-    allowed = check_dataset(files.model, files.planted, data, executor=pool, acceptance=Acceptance(allow_changed=1e-4))
+    allowed = check_dataset(files.model, files.planted, data, executor=pool, allow_changed=1e-4)
     assert allowed.passed
 
 
@@ -94,7 +94,8 @@ def test_it_stops_where_enough_rows_fail_and_keeps_what_was_done(
         files.planted,
         saved(tmp_path, x=x),
         executor=pool,
-        acceptance=Acceptance(stop_after=50, allow_changed=1.0),
+        acceptance=Acceptance(stop_after=50),
+        allow_changed=1.0,
         checkpoint_dir=tmp_path / "kept",
     )
     assert report.stopped_early
@@ -149,7 +150,7 @@ def test_why_there_is_no_float64_rebuild_is_told(tmp_path: Path) -> None:
     inputs = keras.Input((4,), name="x")
     model = keras.Model(inputs, keras.layers.Dense(3, name="y")(Insists()(inputs)), name="strict")
     artifact = write_model(tmp_path / "model.onnx", None)
-    report = check_dataset(model, artifact, {"x": draw(5)[:, :4]}, workers=0, acceptance=Acceptance(atol={"y": 1.0}))
+    report = check_dataset(model, artifact, {"x": draw(5)[:, :4]}, workers=0, atol={"y": 1.0})
     assert report.reference.startswith("strict, tolerance by dtype (no float64 rebuild is possible: ")
     assert "Insists" in report.reference
 
@@ -180,7 +181,7 @@ def test_this_process_is_enough_where_processors_are_not_counted(
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: Acceptance(allow_changed=2), "`allow_changed` must be a share"),
+        (lambda: check_dataset("model", "artifact", "data", allow_changed=2), "`allow_changed` must be a share"),
         (lambda: Acceptance(stop_after=0), "`stop_after` must be at least 1"),
         (lambda: Acceptance(decisions={"p": "best"}), "`decisions` must be"),
         (lambda: Batching(batch_size=0), "`batch_size` must be at least 1"),
@@ -196,7 +197,7 @@ def test_an_option_that_makes_no_sense_is_refused_before_anything_runs(make: Cal
 @pytest.mark.slow
 def test_options_about_what_is_no_output_are_refused(files: Files) -> None:
     with pytest.raises(ValueError, match=r"`atol` must be of outputs: p\. Received: q"):
-        check_dataset(files.model, files.onnx, {"x": draw(3)}, workers=0, acceptance=Acceptance(atol={"q": 1.0}))
+        check_dataset(files.model, files.onnx, {"x": draw(3)}, workers=0, atol={"q": 1.0})
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """A sweep and a data set are one check: what an artifact does passes in both, or in none."""
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from keras_pe.export import Acceptance, check_dataset, check_parity
+from keras_pe.export import check_dataset, check_parity
 
 ROWS = {"x": np.random.default_rng(0).standard_normal((40, 4)).astype(np.float32)}
 HALF = {"precision": "float16"}
@@ -95,8 +96,16 @@ def test_both_say_the_same(
     artifact = write(tmp_path / "artifact.onnx", change)
     options: dict[str, Any] = {"runtimes": "onnxruntime[all]", "diagnosis_seconds": 0.0}
     sweep = check_parity(model, artifact, inputs=ROWS, **accepted, **options)
-    rows = check_dataset(model, artifact, ROWS, workers=0, acceptance=Acceptance(**accepted), **options)
+    rows = check_dataset(model, artifact, ROWS, workers=0, **accepted, **options)
     assert (sweep.passed, rows.passed) == (passes, passes), f"{sweep}\n{rows}"
+
+
+def test_what_both_take_is_called_the_same_and_given_alike() -> None:
+    sweep, rows = (inspect.signature(check).parameters for check in (check_parity, check_dataset))
+    shared = [name for name in rows if name in sweep]
+    assert set(rows) - set(shared) == {"data", "batching", "acceptance", "workers", "executor", "checkpoint_dir"}
+    shared.remove("artifacts")  # which a sweep may do without
+    assert [str(rows[name].default) for name in shared] == [str(sweep[name].default) for name in shared]
 
 
 @pytest.mark.slow
