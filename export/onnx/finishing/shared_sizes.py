@@ -13,17 +13,27 @@ from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes, Sizes
 
 
 def share_sizes(graph: Any, sizes: KnownSizes) -> None:
-    """Lets each Shape of an `onnx.GraphProto`, in place, be of the first tensor that has these sizes.
+    """Lets each Shape of an `onnx.GraphProto`, in place, be of the first tensor that has these sizes, and what reads a
+    vector of sizes read the first that is equal.
 
     Args:
         graph: The graph, whose nodes stand in the order in which they are computed.
         sizes: Those of its tensors.
     """
     first: dict[Sizes, str] = {}
+    made: dict[tuple[Sizes, int, int], str] = {}  # by the entries, the number of axes and the type
+    same: dict[str, str] = {}
+    outputs = {output.name for each in all_graphs(graph) for output in each.output}
     for node in graph.node:
         shape = sizes.shape(node.input[0]) if node.op_type == "Shape" else None
         if shape is not None:
             node.input[0] = first.setdefault(shape, node.input[0])
+        name = next(iter(node.output), "")
+        vector, axes, kind = sizes.vector(name), sizes.shape(name), sizes.kind(name)
+        if vector is not None and axes is not None and kind is not None and name not in outputs:
+            same[name] = made.setdefault((vector, len(axes), kind), name)
+    for node in all_nodes(graph):
+        node.input[:] = [same.get(name, name) for name in node.input]
 
 
 def ask_for_single_sizes(graph: Any) -> None:

@@ -40,6 +40,22 @@ def test_each_layer_of_a_decoder_has_the_mask_of_the_first(tmp_path: Path) -> No
     assert operators["Shape"] == operators["Range"] == operators["GreaterOrEqual"] == 1
 
 
+def _turn(x: Any) -> Any:
+    """Makes the same angles for heads of two numbers, as layers do that turn queries and keys."""
+    wide, narrow = ops.reshape(x, (*ops.shape(x)[:2], 4, 2)), ops.reshape(x[..., :2], (*ops.shape(x)[:2], 1, 2))
+    return [each + ops.cast(ops.arange(ops.shape(each)[1]), "float32")[:, None, None] for each in (wide, narrow)]
+
+
+def test_one_length_of_tensors_that_are_unlike_is_asked_for_once(tmp_path: Path) -> None:
+    run = opened(_turn, [keras.InputSpec(shape=(None, None, 8), dtype="float32")], tmp_path)
+    x = np.random.default_rng(1).normal(size=(2, 5, 8)).astype("float32")
+    for found, wanted in zip(run([x]), expected(_turn, [x]), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    operators = collections.Counter(node.op_type for node in onnx.load(tmp_path / "calls.onnx").graph.node)
+    assert operators["Range"] == 1
+    assert operators["Shape"] <= 2
+
+
 @pytest.mark.parametrize(("ends", "expected_operators"), [((1,), ["Shape", "Cast"]), ((1, 2), None)])
 def test_a_single_size_is_asked_for_alone(ends: tuple[int, ...], expected_operators: list[str] | None) -> None:
     nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Cast", ["s"], ["c"], to=TensorProto.INT32)]
