@@ -1,6 +1,5 @@
 """A sweep and a data set are one check: what an artifact does passes in both, or in none."""
 
-import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,14 +97,6 @@ def test_both_say_the_same(
     sweep = check_parity(model, artifact, inputs=ROWS, **accepted, **options)
     rows = check_dataset(model, artifact, ROWS, workers=0, **accepted, **options)
     assert (sweep.passed, rows.passed) == (passes, passes), f"{sweep}\n{rows}"
-
-
-def test_what_both_take_is_called_the_same_and_given_alike() -> None:
-    sweep, rows = (inspect.signature(check).parameters for check in (check_parity, check_dataset))
-    shared = [name for name in rows if name in sweep]
-    assert set(rows) - set(shared) == {"data", "batching", "acceptance", "workers", "executor", "checkpoint_dir"}
-    shared.remove("artifacts")  # which a sweep may do without
-    assert [str(rows[name].default) for name in shared] == [str(sweep[name].default) for name in shared]
 
 
 @pytest.mark.slow
