@@ -90,7 +90,8 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
             return tuple(dict.fromkeys(findings + found))
     compared = probe.attempt("the weights in the artifact", inside.compared_weights)
     weights = compared[0] if compared else WeightComparison([], frozenset())
-    probe = replace(probe, faults=tuple(replace(each, sound_weights=weights.sound) for each in probe.faults))
+    faults = tuple(replace(each, sound_weights=weights.sound) for each in probe.faults)
+    probe = replace(probe, faults=faults, sound_weights=weights.sound)
     findings += probe.attempt("the weights", lambda probe: inside.weights_at_fault(probe, weights.faults))
     explained = {finding.layer for finding in findings if finding.layer}
     findings += probe.attempt("the layers", lambda probe: inside.layers_at_fault(probe, explained))

@@ -106,6 +106,7 @@ class OutsideView:
 
     def __init__(self, probe: Probe, reference: KerasReference, number: int) -> None:
         self._first = _Case(probe, reference, number)
+        self._sound_weights = probe.sound_weights
         others = other_cases(probe, probe.expectations[number])
         self._others = [_Case(probe, reference, other) for other in others if is_answered(probe, other)]
 
@@ -114,7 +115,8 @@ class OutsideView:
         yield self._first.model
         for output in self._first.outputs():
             calls = dict.fromkeys(each.path for each in self._first.calls if each.layer is output.call.layer)
-            fault = LayerFault(output.call, output.index, output.tolerance, calls=tuple(calls))
+            sound = self._sound_weights
+            fault = LayerFault(output.call, output.index, output.tolerance, sound_weights=sound, calls=tuple(calls))
             yield self._first.fault(fault, output.call)
 
     def others(self, fault: LayerFault) -> Iterator[LayerFault]:

@@ -33,6 +33,7 @@ class Probe:
         roles: What the inputs are for.
         faults: The layers at fault, in the order of computation; empty where that could not be found.
         others: Returns one of them as it is in each other case.
+        sound_weights: The paths of the weights that the artifact is known to hold as the model does.
         is_sound_inside: Whether the artifact, read inside and without optimizations, returns what Keras returns.
         budget: The time that is left.
         refusals: What could not be tried, and why: said where nothing explains the failure.
@@ -45,6 +46,7 @@ class Probe:
     roles: Mapping[str, Role] = field(default_factory=dict)
     faults: tuple[LayerFault, ...] = ()
     others: Callable[[LayerFault], Iterable[LayerFault]] = lambda fault: ()
+    sound_weights: frozenset[str] = frozenset()
     is_sound_inside: bool = False
     budget: Budget = field(default_factory=Budget)
     refusals: list[str] = field(default_factory=list)

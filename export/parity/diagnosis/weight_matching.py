@@ -43,7 +43,7 @@ def changes_by_content(
         forms = [packed[path], array] if path in packed else [array]
         if path not in computed and all(_is_reordered(form, constants[name]) for form in forms):
             yield path, _reordered(forms, constants[name]), None
-        elif any(np.array_equal(np.squeeze(form), np.squeeze(constants[name])) for form in forms):
+        elif any(_is_turned(form, constants[name]) for form in forms):
             yield path, None, None
     lost = {path: (packed if path in packed else weights)[path].shape for path in weights if path not in same}
     for path, shape in lost.items():
@@ -161,8 +161,23 @@ def _is_reordered(weight: Array, constant: Array) -> bool:
     one, other = (np.squeeze(array) for array in (weight, constant))
     if one.ndim != other.ndim or sorted(one.shape) != sorted(other.shape):
         return False  # an exporter has its own way of laying it out
+    return next(_orders(one, other), None) is None
+
+
+def _is_turned(weight: Array, constant: Array) -> bool:
+    """Whether a constant is a weight whose axes stand as an exporter wants them, those of one size as in the weight."""
+    one, other = (np.squeeze(array) for array in (weight, constant))
+    kept = (
+        all(i < j for i, j in itertools.combinations(axes, 2) if other.shape[i] == other.shape[j])
+        for axes in _orders(one, other)
+    )
+    return any(kept)
+
+
+def _orders(one: Array, other: Array) -> Iterator[tuple[int, ...]]:
+    """Yields the orders of the axes of an array in which it is another."""
     orders = itertools.permutations(range(other.ndim))
-    return not any(np.array_equal(one, other.transpose(axes)) for axes in orders)
+    return (axes for axes in orders if np.array_equal(one, other.transpose(axes)))
 
 
 def _reordered(forms: Iterable[Array], constant: Array) -> Change:

@@ -12,6 +12,7 @@ from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
 from keras_pe.export.parity.diagnosis.sites.buckets import other_buckets
 from keras_pe.export.parity.diagnosis.sites.directions import other_directions
 from keras_pe.export.parity.diagnosis.sites.inputs import exchanged_inputs
+from keras_pe.export.parity.diagnosis.sites.layer_weights import lost_weights
 from keras_pe.export.parity.diagnosis.sites.normalization import other_normalizations
 from keras_pe.export.parity.diagnosis.sites.operations import other_operations
 from keras_pe.export.parity.diagnosis.sites.padding import other_paddings
@@ -34,6 +35,7 @@ _SITES = (
     other_places,
     other_operations,
     other_attributes,
+    lost_weights,
 )
 """Where outputs alone tell one layer from another: what is done to a weight of one may be done to that of the next."""
 

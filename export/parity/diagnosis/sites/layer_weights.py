@@ -1,7 +1,7 @@
 """Weights of the layer with other values: where they are folded into others, only what the layer does tells of it."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,20 @@ _MOST_IN_PAIRS = 8  # weights of a layer, whose pairs are 28 then
 
 def other_weights(fault: LayerFault) -> Edits:
     """Yields the layer with each of its weights left out, moved, scaled or raised to a power."""
-    for variable in _variables(fault):
+    yield from _others(fault, _variables(fault))
+
+
+def lost_weights(fault: LayerFault) -> Edits:
+    """Yields the same of those that are nowhere in an artifact which holds others: they are computed into something.
+
+    Of these alone the outputs tell whose they are: what is done to a weight may be done to that of the next layer.
+    """
+    if fault.sound_weights:
+        yield from _others(fault, [each for each in _variables(fault) if each.path not in fault.sound_weights])
+
+
+def _others(fault: LayerFault, variables: Iterable[Any]) -> Edits:
+    for variable in variables:
         place = Place("with", repr(variable.path), partial(_value, variable), partial(_with_value, variable))
         values = _values(variable)
         is_sound = variable.path in fault.sound_weights  # what looks changed in it is done to what it is multiplied by

@@ -169,3 +169,35 @@ def test_a_factor_that_is_folded_into_a_kernel_is_no_cause(
     report = check_parity(_of_bytes("silu"), export_litert(other, tmp_path / "m.tflite"))
     (finding,) = next(each for each in report.results if not each.passed).findings
     assert (finding.cause, finding.layer) == (cause, layer)
+
+
+def _of_statistics(between: keras.Layer, **statistics: float) -> keras.Model:
+    """Returns a model of a normalization behind a layer, some of its weights with one value throughout."""
+    keras.utils.set_random_seed(2)
+    norm = layers.BatchNormalization(name="norm")
+    kinds = (
+        layers.Conv2D(4, 3, name="conv"),
+        between,
+        norm,
+        layers.GlobalAveragePooling2D(),
+        layers.Dense(3, name="head"),
+    )
+    model = keras.Sequential([keras.Input((7, 7, 2), name="image"), *kinds])
+    _trained(model)
+    for name, factor in statistics.items():
+        getattr(norm, name).assign(factor * getattr(norm, name))
+    return model
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("between", [layers.Activation("linear"), layers.LeakyReLU(0.2)], ids=["folded", "computed"])
+@pytest.mark.parametrize(("statistic", "factor", "cause"), [
+    ("moving_mean", 0.0, "missing values"), ("moving_variance", 2.0, "scaled values"),
+])  # fmt: skip
+def test_a_statistic_that_is_computed_into_other_weights_is_found_by_what_it_does(
+    between: keras.Layer, statistic: str, factor: float, cause: str, tmp_path: Path
+) -> None:
+    other = _of_statistics(between, **{statistic: factor})
+    report = check_parity(_of_statistics(between), export_litert(other, tmp_path / "m.tflite"))
+    (finding,) = next(each for each in report.results if not each.passed).findings
+    assert (finding.cause, finding.layer) == (cause, "norm")
