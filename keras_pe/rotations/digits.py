@@ -69,7 +69,9 @@ class BlockRotations:
 
     Attributes:
         of_position_zero: Number of the block that begins with position 0.
-        invalid: Number of a block that stands for a position out of reach: one past the end of the tables.
+        invalid: Number of a block that stands for a position out of reach. Its row is one past the end of the sines,
+            where a runtime that checks indices reports an error, and the row of NaN after the cosines, so that the
+            result is NaN in a runtime that reads some other row of the sines instead.
     """
 
     def __init__(self, timescales: Float64Array, low: int, high: int, dtype: str) -> None:
@@ -78,10 +80,12 @@ class BlockRotations:
         self.of_position_zero = -lowest_middle - lowest_top * MIDDLES
         tops = np.arange(lowest_top, highest_top + 1)
         self._has_tops, self._top_of_zero = len(tops) > 1, -lowest_top
-        middles = lowest_middle + np.arange(MIDDLES if self._has_tops or low < 0 else -(-high // UNITS))
-        self.invalid = len(tops) * MIDDLES if self._has_tops else len(middles)
-        self._tops = _Digit(tops * MIDDLES * UNITS, timescales, dtype)
-        self._middles = _Digit(middles * UNITS, timescales, dtype)
+        blocks = lowest_middle + np.arange(MIDDLES if self._has_tops or low < 0 else -(-high // UNITS))
+        self._row_of_lowest_top = len(blocks)
+        self.invalid = len(tops) * MIDDLES if self._has_tops else len(blocks)
+        blocks = np.concatenate([blocks, tops * MIDDLES]) if self._has_tops else blocks
+        sin, cos = (np.ascontiguousarray(half) for half in split(exact_rotations(blocks * UNITS, timescales)))
+        self._sin, self._cos = Table(sin.astype(dtype)), Table(guarded(cos.astype(dtype)))
 
     def at(self, blocks: Any, xp: ModuleType = ops, *, may_skip: bool = False) -> Rotation:
         """Returns the rotations of the first positions of blocks: `(*blocks.shape, timescales)`.
@@ -91,33 +95,20 @@ class BlockRotations:
             xp: NumPy, or `keras.ops`.
             may_skip: Whether a condition spares the top digit where it is 0: for few blocks it costs more.
         """
+        sin, cos = ((each.rows if xp is np else each.tensor()) for each in (self._sin, self._cos))
+
+        def rows(numbers: Any) -> Rotation:
+            with failing_out_of_reach():
+                return take(sin, numbers, xp), take(cos, numbers, xp)
+
         if not self._has_tops:
-            return self._middles.at(blocks, xp)
+            return rows(blocks)
         tops, middles = divmod(blocks, MIDDLES) if xp is np else divide(blocks, MIDDLES)
 
         def composed() -> Rotation:
-            return compose(self._tops.at(tops, xp), self._middles.at(middles, xp))
+            return compose(rows(tops + self._row_of_lowest_top), rows(middles))
 
         if not may_skip:
             return composed()
-        chosen: Rotation = choose(xp.all(tops == self._top_of_zero), lambda: self._middles.at(middles, xp), composed)
+        chosen: Rotation = choose(xp.all(tops == self._top_of_zero), lambda: rows(middles), composed)
         return chosen
-
-
-class _Digit:
-    """The rotation by each value of a digit.
-
-    One past the end stands for a position out of reach. Of the sines it has no row, so that a runtime that checks
-    indices reports an error, and of the cosines a row of NaN, so that the result is NaN in one that reads some other
-    row of the sines instead.
-    """
-
-    def __init__(self, positions: npt.NDArray[np.int64], timescales: Float64Array, dtype: str) -> None:
-        sin, cos = (np.ascontiguousarray(half) for half in split(exact_rotations(positions, timescales)))
-        self._sin, self._cos = Table(sin.astype(dtype)), Table(guarded(cos.astype(dtype)))
-
-    def at(self, values: Any, xp: ModuleType) -> Rotation:
-        """Returns the rotations by values of the digit, counted from the lowest: `(*values.shape, timescales)`."""
-        sin, cos = ((each.rows if xp is np else each.tensor()) for each in (self._sin, self._cos))
-        with failing_out_of_reach():
-            return take(sin, values, xp), take(cos, values, xp)
