@@ -17,6 +17,7 @@ from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_CANDIDATES = 8
+_NUMBER = re.compile(r"_\d+$")  # which TensorFlow adds to the name of a scope that is there already
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class OutputLocations:
         self._expectation = expectation
         self._names, self._scopes = _names_of(probe.runner, outputs)
         self._claimed = {name for names in self._names.values() for name in names if name is not None}
+        self._layers = {name for output in outputs for name in _layers_of(output)}
         self._consumers: dict[int, list[int]] = {}
         for output in outputs:
             for source in output.sources:
@@ -151,9 +153,12 @@ class OutputLocations:
         return list(several.values())[:_MOST_CANDIDATES]
 
     def _is_within_another(self, match: TensorMatch, output: RecordedOutput) -> bool:
-        """Whether the exporter has named a tensor for what another layer computes inside."""
+        """Whether a tensor is named, by the exporter or by its scope, for what another layer computes inside."""
         own = self._scopes.get(output.call.path, output.call.path)
         parts = match.tensor.split("/")
+        if not self._scopes:
+            around = {name for part in parts[:-1] for name in (part, _NUMBER.sub("", part))} & self._layers
+            return bool(around) and around.isdisjoint(_layers_of(output))
         around = {"/".join(parts[:number]) for number in range(1, len(parts))}
         others = {each for each in around if any(f"{scope}/".startswith(f"{each}/") for scope in self._scopes.values())}
         return any(not f"{own}/".startswith(f"{each}/") and not each.startswith(f"{own}/") for each in others)
@@ -201,6 +206,11 @@ class OutputLocations:
             if named or not after or any(number in differing for number in after):
                 differing.add(output.number)
         return differing
+
+
+def _layers_of(output: RecordedOutput) -> list[str]:
+    """Returns the name of the layer that returns an output, behind those of the layers around it."""
+    return output.call.path.partition("#")[0].split("/")
 
 
 def _names_of(

@@ -7,7 +7,7 @@ import pytest
 from fault_examples import seeded
 from keras import layers as L  # noqa: N812
 
-from keras_pe.export import export_onnx
+from keras_pe.export import check_parity, export_onnx, export_saved_model
 from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run import run_cases
@@ -87,3 +87,23 @@ def test_what_is_absent_in_the_file_of_another_model_follows_from_the_layer_that
     (finding,) = result.findings
     assert (finding.layer, finding.absent) == ("excite", ("squeeze", "reduce", "expand"))
     assert [layer.layer for layer in result.layers if layer.originates_here] == ["excite"]
+
+
+def _gated_blocks(has_gates: bool = True) -> keras.Model:
+    """Two blocks whose channels are weighed by an activation that TensorFlow has a gradient of its own for."""
+    x = y = keras.Input((None, 8), name="x")
+    for i in range(2):
+        gate, value = L.Dense(16, "silu", name=f"gate{i}")(y), L.Dense(16, name=f"value{i}")(y)
+        both = L.Multiply(name=f"both{i}")([gate, value]) if has_gates else gate
+        y = L.Add(name=f"add{i}")([y, L.Dense(8, name=f"down{i}")(both)])
+    return keras.Model(x, L.Dense(3, name="head")(y), name="gated_blocks")
+
+
+@pytest.mark.slow
+def test_in_a_saved_model_no_tensor_of_another_layer_is_taken_for_one_that_is_absent(tmp_path):
+    model, without = seeded(_gated_blocks()), seeded(_gated_blocks(has_gates=False))
+    for layer in without.layers:
+        layer.set_weights(model.get_layer(layer.name).get_weights())
+    (result,) = check_parity(model, export_saved_model(without, tmp_path / "m"), runtimes="tensorflow").results
+    found = [(finding.cause, finding.layer, finding.absent) for finding in result.findings]
+    assert found == [("layer left out", f"both{i}", (f"value{i}",)) for i in range(2)]
