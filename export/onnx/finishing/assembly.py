@@ -106,6 +106,8 @@ def _layer_tensors(
     graph: Any, trace: Trace, outputs: Mapping[str, str], renamed: Mapping[str, str]
 ) -> dict[str, list[str | None]]:
     """Returns the tensors that each call of a layer returns, by its path; None for one that the graph has not kept."""
+    import keras
+
     computed = {name for node in graph.node for name in node.output}
 
     def find(tensor: str) -> str | None:
@@ -114,7 +116,11 @@ def _layer_tensors(
         return next((name for name in names if name in computed), None)
 
     known = {path: [find(tensor) for tensor in tensors] for path, tensors in trace.layers.items()}
-    return {path: tensors for path, tensors in known.items() if any(tensors)}
+    lost = {path.rpartition("/")[0] for path, tensors in known.items() if not any(tensors)}
+    # Of two directions both are told or neither: what is wrong in both is then found in the layer around them.
+    layers = trace.view.layers
+    halved = {path for path in lost if isinstance(layers.get(path.partition("#")[0]), keras.layers.Bidirectional)}
+    return {path: x for path, x in known.items() if any(x) and path.rpartition("/")[0] not in halved}
 
 
 def _names(graph: Any) -> list[str]:
