@@ -172,7 +172,7 @@ CHANGES = [
     Change("a softmax over rows", _one(SEQUENCE, lambda c: L.Dense(8, softmax_of_rows if c else "softmax", name="mix")),
            "other activation", "mix", "softmax(axis=1)"),
     Change("another alpha", _one(SEQUENCE, lambda c: L.ELU(0.5 if c else 1.0, name="act")),
-           "other alpha", "act", "alpha=0.5", shown="head"),
+           "other alpha", "act", "alpha=0.5"),
     Change("axes that are not turned", _functional((8, 8), lambda x, c: x if c else L.Permute((2, 1), name="turn")(x)),
            "layer left out", "turn", "what it is given", shown="head"),
     Change("a relu6", _functional(SEQUENCE, lambda x, c: L.ReLU(6.0 if c else None, name="act")(8 * x)),
