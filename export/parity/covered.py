@@ -77,8 +77,8 @@ def with_coverage(
     same = (each for each in before if each.artifact == result.artifact)
     other = next((each for each in same if each.weights is not None or each.branches is not None), None)
     if other is not None:
-        covered = replace(result, weights=other.weights, branches=other.branches)
-        return replace(covered, passed=other.passed, findings=other.findings)
+        told = replace(result, weights=other.weights, branches=other.branches)
+        return replace(told, passed=other.passed, findings=other.findings)
     try:
         return _with_weights(replace(result, branches=_branches(runner, expectations)), runner, reference)
     except RuntimeFailedError:  # it ran every case, and does not show what it holds

@@ -5,6 +5,8 @@ from time import perf_counter
 
 TIMEOUT = 120.0
 """Seconds that a runtime may take to load, or for one answer, unless told otherwise."""
+DIAGNOSIS_SECONDS = 60.0
+"""Seconds that the search for a cause may take, unless told otherwise."""
 
 
 def check_seconds(timeout: float, diagnosis_seconds: float) -> None:
@@ -13,9 +15,6 @@ def check_seconds(timeout: float, diagnosis_seconds: float) -> None:
         raise ValueError(f"`timeout` must be above 0 seconds. Received: timeout={timeout!r}.")
     if not diagnosis_seconds >= 0:
         raise ValueError(f"`diagnosis_seconds` must be at least 0. Received: diagnosis_seconds={diagnosis_seconds!r}.")
-
-
-DIAGNOSIS_SECONDS = 60.0
 
 
 class OutOfTimeError(Exception):

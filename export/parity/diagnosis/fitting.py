@@ -31,7 +31,7 @@ def fitted(
     at = np.array(values, np.float64)
     for _ in range(_STEPS):
         sizes = np.maximum(np.abs(at), start)  # a number that nears zero still has to be seen to move
-        steps = np.where(sizes == 0, 1e-2, 1e-2 * sizes)
+        steps = np.where(sizes == 0, _LARGEST_STEP, 1e-2 * sizes)
         slopes = np.stack([_slope(compute, at, i, step, now) for i, step in enumerate(steps)], -1)
         if not np.isfinite(slopes).all() or not slopes.any():
             return None

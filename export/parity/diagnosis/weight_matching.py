@@ -40,10 +40,10 @@ def changes_by_content(
         array = weights[path]
         if array.size == 1 or np.ptp(array) == 0:
             continue
-        forms = [packed[path], array] if path in packed else [array]
-        if path not in computed and all(_is_reordered(form, constants[name]) for form in forms):
-            yield path, _reordered(forms, constants[name]), None
-        elif any(_is_turned(form, constants[name]) for form in forms):
+        forms, constant = [packed[path], array] if path in packed else [array], constants[name]
+        if path not in computed and all(_is_reordered(form, constant) for form in forms):
+            yield path, _reordered(forms, constant), None
+        elif any(_is_turned(form, constant) for form in forms):
             yield path, None, None
     lost = {path: (packed if path in packed else weights)[path].shape for path in weights if path not in same}
     for path, shape in lost.items():
