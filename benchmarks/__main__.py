@@ -1,14 +1,13 @@
 """The command: `python -m benchmarks` measures everything and renders it; `--render` only renders what is stored."""
 
 import argparse
-import os
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 from benchmarks import rendering, results
-from benchmarks.measuring import in_own_process
+from benchmarks.measuring import in_own_process, thread_counts
 
 # With two threads only what there is most work in.
 TWO_THREADS = ("range:8:128", "range:1:2048", "positions:32:512", "start:1:2048", "starts:32:512")
@@ -17,6 +16,7 @@ TWO_THREADS = ("range:8:128", "range:1:2048", "positions:32:512", "start:1:2048"
 _BESIDE_OTHER_WORK = (
     "Rotary positions, a second thread: they were measured beside other work, which moves a ratio by a tenth."
 )
+_ONE_THREAD = "The exporter's files on two threads: with other work on the machine their time tells nothing."
 # A contestant takes PyTorch many seconds to compile: only some cases of these modes are measured.
 ROTARY = {
     "in_torch": (
@@ -80,7 +80,7 @@ def speed(runtime: str, backend: str, shared: bool) -> dict[str, Any]:
     left_out: list[str] = []
     if shared:
         left_out.append(f"{runtime}, two threads: with other work on the machine their time tells nothing.")
-    for threads in (1,) if shared or len(os.sched_getaffinity(0)) < 2 else (1, 2):
+    for threads in thread_counts(shared):
         arguments = [runtime, "--threads", str(threads), *(["--cases", *TWO_THREADS] if threads > 1 else [])]
         found = in_own_process("benchmarks.speed.worker", arguments, threads=threads, backend=backend)
         seconds |= found["seconds"]
@@ -97,7 +97,7 @@ def exporter(shared: bool) -> dict[str, Any]:
     """Returns the exporter's figures, and those of others."""
     from benchmarks.exporter import export_cost, onnx_speed  # with Keras, which nothing else here needs
 
-    found = onnx_speed.measure()
+    found = onnx_speed.measure(threads=thread_counts(shared))
     seconds = {f"exported/{name}": each for name, each in found["seconds"].items()}
     exports = export_cost.measure()
     seconds |= {f"export of BERT/{route}": [each["seconds"]] for route, each in exports.items()}
@@ -107,7 +107,7 @@ def exporter(shared: bool) -> dict[str, Any]:
         "beside": {
             "check relative to its runs": in_own_process("benchmarks.exporter.parity_cost"),
             "operators": found["operators"],
-            "left out": found["left out"],
+            "left out": [*([_ONE_THREAD] if shared else []), *found["left out"]],
         },
     }
 

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
@@ -25,8 +26,10 @@ def seconds(run: Run, repeats: int = 1) -> float:
     return (clock() - start) / repeats
 
 
-def interleaved(runs: dict[str, Run], rounds: int = 9, least_seconds: float = 0.004) -> dict[str, list[float]]:
-    """Returns the seconds of each run: `rounds` values, but of one that takes long no more than a second's, or three.
+def interleaved(
+    runs: dict[str, Run], rounds: int = 9, least_seconds: float = 0.004, most_seconds: float = 1.0
+) -> dict[str, list[float]]:
+    """Returns the seconds of each run: `rounds` values, or as many as fit into `most_seconds`, but three at least.
 
     They take turns, so that what else the machine does meets all of them alike; short ones run several times a turn.
     """
@@ -36,9 +39,24 @@ def interleaved(runs: dict[str, Run], rounds: int = 9, least_seconds: float = 0.
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(rounds):
         for name, run in runs.items():
-            if turn < max(3, 1.0 / once[name]):
+            if turn < max(3, most_seconds / once[name]):
                 taken[name].append(seconds(run, max(1, round(least_seconds / once[name]))))
     return taken
+
+
+def thread_counts(shared: bool = False) -> tuple[int, ...]:
+    """Returns on how many threads to measure: one, and two where there are two cores without other work."""
+    return (1,) if shared or len(os.sched_getaffinity(0)) < 2 else (1, 2)
+
+
+def quotient(first: Sequence[float], second: Sequence[float]) -> tuple[float, float, float]:
+    """Returns how long one takes over another, in turns: the median of their ratios, and its interval of 95 %.
+
+    Its ends are ratios themselves: as many stand outside as heads may fall in so many throws of a coin.
+    """
+    ratios = sorted(one / other for one, other in zip(first, second, strict=False))
+    outside = max(0, int((len(ratios) - 1.96 * len(ratios) ** 0.5) / 2))
+    return median(ratios), ratios[outside], ratios[-1 - outside]
 
 
 def peak_bytes(run: Run) -> int:

@@ -2,16 +2,17 @@
 
 These are Keras' own export of the same model and, where `transformers` has the architecture and is installed, both of
 PyTorch's exporters, and what ONNX Runtime's optimizer of transformers makes of their files. Each file is written in a
-process of its own, so that no exporter changes another; then they take turns, on one thread and on two. Beside the time
-stands what the files are made of: operators, and transpositions among them.
+process of its own, so that no exporter changes another; then they take turns, on one thread and on two, ours opened
+twice: what it takes longer or shorter than itself is what the measurement cannot tell. Beside the time stands what the
+files are made of: operators, and transpositions among them.
 
     python -m benchmarks.exporter.onnx_speed [model]...
 """
 
 import json
-import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,15 +22,21 @@ from typing import Any
 import numpy as np
 
 from benchmarks.exporter.models import BUILDERS, CASES, trained
-from benchmarks.measuring import in_own_process, interleaved
+from benchmarks.measuring import in_own_process, interleaved, quotient, thread_counts
 
 _DTYPES = {"tensor(float)": "float32", "tensor(int32)": "int32", "tensor(int64)": "int64", "tensor(bool)": "bool"}
 _OPTIMIZED = {"torch optimized": "torch", "torchscript optimized": "torchscript"}
 ROUTES = ("keras_pe", "keras", "torch", "torchscript", *_OPTIMIZED)
+ITSELF = "keras_pe again"
 
 
-def measure(names: list[str] | None = None) -> dict[str, Any]:
-    """Returns the seconds of each run by `model, batch x size/route`, and the counts of operators."""
+def measure(names: Sequence[str] = (), threads: Sequence[int] = (1,)) -> dict[str, Any]:
+    """Returns the seconds of each run by `model, batch x size, threads/route`, and the counts of operators.
+
+    Args:
+        names: Of the models; without any, all of them.
+        threads: The numbers of threads to run on, each in a process that has as many cores.
+    """
     seconds: dict[str, list[float]] = {}
     operators: dict[str, dict[str, list[int]]] = {}
     left_out: list[str] = []
@@ -42,9 +49,9 @@ def measure(names: list[str] | None = None) -> dict[str, Any]:
                 except RuntimeError as error:
                     reasons = [line for line in str(error).splitlines() if "Error" in line] or ["its process died"]
                     left_out.append(f"{name}, {route}: {reasons[-1]}")
-            for threads in (1, 2)[: len(os.sched_getaffinity(0))]:
-                arguments = ["run", name, folder, str(threads)]
-                found = in_own_process("benchmarks.exporter.onnx_speed", arguments, threads=threads)
+            for count in threads:
+                arguments = ["run", name, folder, str(count)]
+                found = in_own_process("benchmarks.exporter.onnx_speed", arguments, threads=count)
                 seconds |= found["seconds"]
         operators[name] = found["operators"]
         left_out += found["left out"]
@@ -88,12 +95,16 @@ def run(name: str, folder: Path, threads: int) -> dict[str, Any]:
             sessions[route] = loaded
         except Exception as error:  # of the runtime's own kinds
             left_out.append(f"{name}, {route}: the file cannot be run: {' '.join(str(error).split())[:200]}")
+    again = {ITSELF: session(files["keras_pe"].read_bytes(), threads)}
     seconds: dict[str, list[float]] = {}
     for case in CASES[feeds]:
         given = feeds(*case)
         label = f"{name}, {' x '.join(map(str, case))}, {threads} thread{'s' * (threads > 1)}"
-        runs = {f"{label}/{route}": partial(each.run, None, _feed(each, given)) for route, each in sessions.items()}
-        seconds |= interleaved(runs, rounds=31)
+        runs = {
+            f"{label}/{route}": partial(each.run, None, _feed(each, given))
+            for route, each in (sessions | again).items()
+        }
+        seconds |= interleaved(runs, rounds=61, most_seconds=3.0)
     operators = {route: _operators(files[route]) for route in sessions}
     return {"seconds": seconds, "operators": operators, "left out": left_out}
 
@@ -134,16 +145,25 @@ def main() -> None:
         print(json.dumps(run(name, Path(folder), int(threads))))
         return
     for name in sys.argv[1:] or BUILDERS:
-        found = measure([name])
-        medians = {key: median(values) for key, values in found["seconds"].items()}
-        for label in dict.fromkeys(key.rpartition("/")[0] for key in medians):
-            ours = medians[f"{label}/keras_pe"]
-            others = {route: medians.get(f"{label}/{route}") for route in ROUTES[1:]}
-            told = ", ".join(f"{route} {ours / other:.2f}" for route, other in others.items() if other)
-            print(f"{label:28} {ours * 1e3:8.2f} ms; over that of {told}")
+        found = measure([name], thread_counts())
+        cases: dict[str, dict[str, list[float]]] = {}
+        for key, seconds in found["seconds"].items():
+            label, _, route = key.rpartition("/")
+            cases.setdefault(label, {})[route] = seconds
+        for label, each in cases.items():
+            _tell(label, each)
         print(
             f"{'':28} operators, transpositions: {found['operators'][name]}", *found["left out"], sep="\n", flush=True
         )
+
+
+def _tell(label: str, seconds: dict[str, list[float]]) -> None:
+    ours = seconds.pop("keras_pe")
+    quotients = {route: quotient(ours, other) for route, other in seconds.items()}
+    told = ", ".join(
+        f"{route} {middle:.3f} ({least:.3f} to {most:.3f})" for route, (middle, least, most) in quotients.items()
+    )
+    print(f"{label:28} {median(ours) * 1e3:8.2f} ms; over that of {told}")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from benchmarks import results
-from benchmarks.measuring import in_own_process, interleaved
+from benchmarks.exporter import two_files
+from benchmarks.measuring import in_own_process, interleaved, quotient
 
 
 def test_runs_take_turns() -> None:
@@ -31,3 +34,25 @@ def test_what_is_stored_comes_back_as_medians_and_a_part_is_replaced(
 def test_a_process_that_fails_says_why() -> None:
     with pytest.raises(RuntimeError, match="no_such_module"):
         in_own_process("benchmarks.no_such_module")
+
+
+def test_a_quotient_is_of_what_was_measured_in_the_same_turn() -> None:
+    slow = [1.0, 2.0, 3.0] * 20  # as other work comes and goes
+    assert quotient([2 * each for each in slow], slow) == (2.0, 2.0, 2.0)
+    middle, least, most = quotient([1.0] * 50 + [3.0] * 50, [1.0] * 100)
+    assert (least, middle, most) == (1.0, 2.0, 3.0)
+    assert quotient([4.0], [2.0]) == (2.0, 2.0, 2.0)
+
+
+def test_two_files_take_turns_with_the_first_again(tmp_path: Path) -> None:
+    paths = []
+    for name in ("x", "images"):
+        node = helper.make_node("Relu", [name], ["y"])
+        x, y = (helper.make_tensor_value_info(each, TensorProto.FLOAT, ["n", "k", 3]) for each in (name, "y"))
+        opset = [helper.make_opsetid("", 18)]
+        paths.append(tmp_path / f"{name}.onnx")
+        onnx.save(
+            helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=opset, ir_version=10), paths[-1]
+        )
+    taken = two_files.measure("onnxruntime[all]", paths, batch=2, length=4, seconds=1.0, rounds=3)
+    assert {name: len(seconds) for name, seconds in taken.items()} == {"first": 3, "second": 3, "first again": 3}
