@@ -12,13 +12,17 @@ from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.law import STRICT, is_float
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.errors import RuntimeRefusedError
+from keras_pe.export.model.signature.portable_names import renumbered
 from keras_pe.export.publishing.metadata import VERSION_KEY
 from keras_pe.export.results import Array, NameMatch
 from keras_pe.export.runtimes.runner import Names, Runner
 from keras_pe.export.runtimes.runtime import as_dtype
 
 _WAY_OUT = "Other names are matched where number, types and shapes agree; else give the artifact the model's names."
-_OWN_WAY_OUT = "A file of this package has the names of its model, and others are not matched: export the model again."
+_OWN_WAY_OUT = (
+    "A file of this package has the names of its model, and others are not matched unless only their number is "
+    "another: export the model again."
+)
 
 
 def match_inputs(reference: Reference, inputs: Sequence[TensorInfo], path: Path | None) -> tuple[NameMatch, ...]:
@@ -37,7 +41,7 @@ def match_inputs(reference: Reference, inputs: Sequence[TensorInfo], path: Path 
     wanted = [known[name] for name in order] or list(reference.inputs)
     if all(spec.name in known for spec in inputs):
         return ()
-    matched = None if has_own_names(path) else _match("input", wanted, inputs)
+    matched = _match("input", wanted, inputs, path)
     if matched is None:
         raise RuntimeRefusedError(
             f"The artifact's inputs are not those of the model. The model takes {described(wanted)}; "
@@ -57,11 +61,11 @@ def match_outputs(
         answer: What the artifact returned.
         path: The artifact; None where a server has it.
     """
-    if expected.keys() == answer.keys() or has_own_names(path):
+    if expected.keys() == answer.keys():
         return ()
     order = list(expected) if reference.signature is None else reference.signature.flattened()[1]
     wanted = [_info(name, expected[name]) for name in order if name in expected]
-    return _match("output", wanted, [_info(*pair) for pair in answer.items()]) or ()
+    return _match("output", wanted, [_info(*pair) for pair in answer.items()], path) or ()
 
 
 def as_names(matches: Sequence[NameMatch]) -> Names:
@@ -96,24 +100,29 @@ def described_arrays(arrays: Mapping[str, Array]) -> str:
 
 
 def _match(
-    kind: Literal["input", "output"], wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]
+    kind: Literal["input", "output"], wanted: Sequence[TensorInfo], found: Sequence[TensorInfo], path: Path | None
 ) -> tuple[NameMatch, ...] | None:
-    """Returns who is who among those without their like in name: each gets the first of those left that fits it."""
-    names = {spec.name for spec in wanted} & {spec.name for spec in found}
+    """Returns who is who among those without their like in name: each gets the first of those left that fits it.
+
+    Where the numbers of names alone differ, these tell it. In a file of this package nothing else does.
+    """
+    pairs = renumbered([spec.name for spec in wanted], [spec.name for spec in found])
+    names = {spec.name for spec in wanted} & {spec.name for spec in found} - pairs.keys()
     ours = [spec for spec in wanted if spec.name not in names]
     theirs = [spec for spec in found if spec.name not in names]
-    if len(ours) != len(theirs):
+    if len(ours) != len(theirs) or (has_own_names(path) and len(ours) > len(pairs)):
         return None
     matched: list[NameMatch] = []
     left = list(theirs)
     for spec in ours:
-        fitting = [other for other in left if _fits(spec, other)]
+        named = {pairs[spec.name]} if spec.name in pairs else {each.name for each in theirs} - {*pairs.values()}
+        fitting = [other for other in left if other.name in named and _fits(spec, other)]
         if not fitting:
             return None
         left.remove(fitting[0])
         alike = [other for other in theirs if _fits(spec, other)]
         matched.append(NameMatch(kind, spec.name, fitting[0].name, by_order=len(alike) > 1))
-    return tuple(matched)
+    return tuple(each for each in matched if each.model != each.artifact)
 
 
 def _fits(wanted: TensorInfo, found: TensorInfo) -> bool:

@@ -19,7 +19,6 @@ from keras_pe.export.comparison.references.opening import (
     locate_artifacts,
     open_reference,
     study,
-    told_values,
 )
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run, run_cases
@@ -131,15 +130,12 @@ def check_parity(
         groups = [list(group) for _, group in itertools.groupby(ready, key=lambda job: (job[0].factory, job[1]))]
         workers = [None if g[0][0].format == "keras" else stack.enter_context(Worker(g[0][0], timeout)) for g in groups]
         watch.stage("start the runtimes")
-        told = told_values([path for _, path in targets if path is not None])
-        values = replace(told, ranges={**told.ranges, **(ranges or {})})
-        opened = open_reference(model, input_signature, timeout, sizes, values=values, watch=watch)
+        told_by = [path for _, path in targets if path is not None]
+        opened = open_reference(model, input_signature, timeout, sizes, ranges=ranges, told_by=told_by, watch=watch)
         reference = stack.enter_context(opened)
-        names = {spec.name for spec in reference.inputs}
-        fair = {name: ends for name, ends in told.ranges.items() if name in names}
-        study(reference, fair | dict(ranges or {}), watch)
+        study(reference, ranges or {}, watch)
         tell(0, total, reference.name)
-        expectations = reference.answer(choose_cases(reference, inputs, seed, told.examples))
+        expectations = reference.answer(choose_cases(reference, inputs, seed))
         watch.stage("run the reference")
         law.allowance.check_outputs(dict.fromkeys(name for each in expectations for name in each.outputs or {}))
         strict, results = list[RuntimeResult](), list[RuntimeResult]()

@@ -15,6 +15,8 @@ from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.references.without_keras import ArtifactReference, StoredReference
 from keras_pe.export.comparison.stopwatch import Stopwatch
 from keras_pe.export.model.saved_file import is_saved_model, load_model
+from keras_pe.export.model.signature.declared import input_names
+from keras_pe.export.model.signature.portable_names import renumbered
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.known_values import KnownValues
 from keras_pe.export.model.watch.values_as_json import values_from_json
@@ -77,7 +79,8 @@ def open_reference(
     timeout: float,
     sizes: Mapping[str, Sequence[int]] | None = None,
     *,
-    values: KnownValues | None = None,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+    told_by: Iterable[Path] = (),
     compiled: bool = False,
     watch: Stopwatch | None = None,
 ) -> Reference:
@@ -88,7 +91,8 @@ def open_reference(
         input_signature: Of a Keras model.
         timeout: Of an artifact.
         sizes: Those that dynamic dimensions take.
-        values: What is known of the values that its inputs take.
+        ranges: The fair values of inputs.
+        told_by: Artifacts that may tell of the values that its inputs take.
         compiled: Whether a Keras model answers as one graph for all sizes, where it can.
         watch: Measures how long it takes.
 
@@ -106,15 +110,21 @@ def open_reference(
             return StoredReference(str(path), case, outputs)
         if format != "keras":
             (spec,) = find_runtimes([_RUNTIMES[Format(format)]])
-            return ArtifactReference(path, spec, timeout, sizes or {})
+            artifact = ArtifactReference(path, spec, timeout, sizes or {})
+            artifact.told = told_values(told_by, [spec.name for spec in artifact.inputs])
+            return artifact
         model = load_model(path)
         watch.stage("load the model")
     from keras_pe.export.comparison.references.keras import KerasReference
 
-    known = KnownValues() if values is None or isinstance(input_signature, Signature) else values
-    reference = KerasReference(
-        model, input_signature, sizes, inputs=known.examples, ranges=known.ranges, compiled=compiled
-    )
+    if isinstance(input_signature, Signature):  # which has what is known of the values
+        told = told_values(told_by, [spec.name for spec in input_signature.inputs])
+        reference = KerasReference(model, input_signature, sizes, compiled=compiled)
+    else:
+        told = told_values(told_by, input_names(model, input_signature))
+        fair = {**told.ranges, **(ranges or {})}
+        reference = KerasReference(model, input_signature, sizes, inputs=told.examples, ranges=fair, compiled=compiled)
+    reference.told = told
     watch.stage("find the signature")
     return reference
 
@@ -135,32 +145,39 @@ def study(reference: Reference, ranges: Mapping[str, tuple[float, float]], watch
         raise ValueError(
             f"`ranges` must be of inputs: {', '.join(sorted(names))}. Received: {', '.join(sorted(unknown))}."
         )
-    reference.roles = given_roles(ranges, reference.roles)
+    told = {name: ends for name, ends in reference.told.ranges.items() if name in names}
+    reference.roles = given_roles(told | dict(ranges), reference.roles)
     watch.stage("find what the inputs are for")
     _ = reference.float64_model, reference.float32_model
     watch.stage("rebuild the model in float64")
 
 
-def told_values(artifacts: Iterable[Path]) -> KnownValues:
-    """Returns what artifacts tell of the values that their inputs take."""
+def told_values(artifacts: Iterable[Path], names: Sequence[str]) -> KnownValues:
+    """Returns what artifacts tell of the values that their inputs take, by the model's names as far as they are known.
+
+    Args:
+        artifacts: Their paths.
+        names: What the model calls its inputs.
+    """
     ranges: dict[str, tuple[float, float]] = {}
     examples: tuple[Mapping[str, Array], ...] = ()
     for path in artifacts:
         try:
-            text = read_artifact(path).metadata.get(VALUES_KEY)
+            artifact = read_artifact(path)
+            text = artifact.metadata.get(VALUES_KEY)
             told = KnownValues() if text is None else values_from_json(text)
         except (ValueError, ImportError):  # the runtime that loads it says what is wrong with it
             continue
-        ranges.update(told.ranges)
-        examples = examples or told.examples
+        ours = renumbered([spec.name for spec in artifact.inputs], names)
+        ranges.update({ours.get(name, name): ends for name, ends in told.ranges.items()})
+        examples = examples or tuple(
+            {ours.get(name, name): array for name, array in each.items()} for each in told.examples
+        )
     return KnownValues(ranges=ranges, examples=examples)
 
 
 def choose_cases(
-    reference: Reference,
-    inputs: GivenInputs | Sequence[GivenInputs] | None,
-    seed: int,
-    examples: Sequence[Mapping[str, Array]] = (),
+    reference: Reference, inputs: GivenInputs | Sequence[GivenInputs] | None, seed: int
 ) -> tuple[Case, ...]:
     """Returns the user's own cases, or else the stored one, or else the sweep over the reference's inputs.
 
@@ -178,7 +195,7 @@ def choose_cases(
     if inputs is not None:
         cases = given_cases(inputs, [spec.name for spec in reference.inputs])
         return tuple(in_types_of(case, reference.inputs) for case in cases)
-    told = [Case(f"example {number}", each, "told by the artifact") for number, each in enumerate(examples)]
+    told = [Case(f"example {n}", each, "told by the artifact") for n, each in enumerate(reference.told.examples)]
     return (
         *(in_types_of(case, reference.inputs) for case in told),
         *sweep(reference.inputs, reference.roles, seed, reference.dimensions),

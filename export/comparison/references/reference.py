@@ -12,6 +12,7 @@ from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.model.sizes.dimensions import Dimension
+from keras_pe.export.model.watch.known_values import KnownValues
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays
 
@@ -54,6 +55,7 @@ class Reference(Closing):
         signature: its signature; None where it is none.
         float64_model: Its rebuild in float64, and
         float32_model: in float32 where it computes in 16 bits; None where there is none.
+        told: What the artifacts tell of the values that its inputs take.
         no_rebuild: Why there is no float64 rebuild, as far as that was found; empty where there is one.
     """
 
@@ -67,6 +69,7 @@ class Reference(Closing):
     signature: Any = None
     float64_model: Any = None
     float32_model: Any = None
+    told: KnownValues = KnownValues()
     no_rebuild: str = "the reference is no Keras model"
 
     @property

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from keras_pe.export.model.signature.portable_names import path_name
+from keras_pe.export.model.signature.portable_names import path_name, sanitize
 from keras_pe.export.model.signature.recorded import required_arguments
 from keras_pe.export.model.watch.keras_internals import built_shapes, functional_of
 from keras_pe.export.model.watch.nesting import LeafPath, align, leaves, map_leaves
@@ -63,6 +63,12 @@ def declared_arguments(model: Any, input_signature: Any) -> tuple[tuple[Any, ...
 def is_declared(model: Any) -> bool:
     """Whether the model tells its inputs itself."""
     return _declared(model)[0] is not None
+
+
+def input_names(model: Any, input_signature: Any) -> list[str]:
+    """Returns what a model's inputs are called, as far as it or the signature declares them."""
+    is_known = getattr(model, "built", False) and (input_signature is not None or is_declared(model))
+    return [sanitize(name) for name in declared_arguments(model, input_signature)[1]] if is_known else []
 
 
 def _declared(model: Any) -> tuple[Any, list[str]]:

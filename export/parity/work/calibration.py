@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from keras_pe.export.comparison.law import MAX_FACTOR, is_float, noise_floor
-from keras_pe.export.comparison.matching import has_own_names, match_inputs, match_outputs
+from keras_pe.export.comparison.matching import match_inputs, match_outputs
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.messages import first_line
 from keras_pe.export.parity.data.batching import Feed
@@ -68,8 +68,6 @@ def _output_names(
 ) -> tuple[NameMatch, ...]:
     """Returns the outputs that an artifact calls otherwise than the model, as its answer to some rows tells."""
     target = session.targets[key]
-    if has_own_names(target.path):
-        return ()
     target.begin_shard(inputs, job.allowance.precision)
     answered = [answer.outputs for answer in target.run(sampled.inputs) if answer.outputs]
     return match_outputs(session.reference, sampled.expected, answered[0], target.path) if answered else ()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.references.opening import open_reference, told_values
+from keras_pe.export.comparison.references.opening import open_reference
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.messages import first_line, sentence
@@ -133,9 +133,9 @@ def _open_reference(job: Job) -> Reference:
     model = _here.get(job.reference.key)
     if model is None:
         model = _load_model(path, job.reference.modules) if is_saved_model(path) else path
-    told = told_values(target.path for target in job.targets)
+    told_by = [target.path for target in job.targets]
     try:
-        return open_reference(model, job.input_signature, job.timeout, values=told, compiled=True)
+        return open_reference(model, job.input_signature, job.timeout, told_by=told_by, compiled=True)
     except RuntimeFailedError as error:
         raise ValueError(sentence(f"`model` must load. Received: {path}, which does not: {error}")) from error
 

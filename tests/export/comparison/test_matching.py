@@ -148,7 +148,7 @@ def test_another_name_in_a_file_of_this_package_is_a_fault(model: Path, tmp_path
         assert result.names == ()
         assert not cause or [finding.cause for finding in result.findings] == [cause]
         assert cause or "the artifact takes 'args_0'" in result.error
-        assert cause or "others are not matched: export the model again" in result.error
+        assert cause or "only their number is another: export the model again" in result.error
 
 
 @pytest.mark.slow
