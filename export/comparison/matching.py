@@ -12,7 +12,7 @@ from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.law import STRICT, is_float
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.errors import RuntimeRefusedError
-from keras_pe.export.model.signature.portable_names import renumbered
+from keras_pe.export.model.signature.counted_names import matched_paths
 from keras_pe.export.publishing.metadata import VERSION_KEY
 from keras_pe.export.results import Array, NameMatch
 from keras_pe.export.runtimes.runner import Names, Runner
@@ -106,7 +106,8 @@ def _match(
 
     Where the numbers of names alone differ, these tell it. In a file of this package nothing else does.
     """
-    pairs = renumbered([spec.name for spec in wanted], [spec.name for spec in found])
+    counted = matched_paths([spec.name for spec in wanted], [spec.name for spec in found])
+    pairs = {name: other for name, other in counted.items() if name != other}
     names = {spec.name for spec in wanted} & {spec.name for spec in found} - pairs.keys()
     ours = [spec for spec in wanted if spec.name not in names]
     theirs = [spec for spec in found if spec.name not in names]

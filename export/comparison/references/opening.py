@@ -15,8 +15,8 @@ from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.references.without_keras import ArtifactReference, StoredReference
 from keras_pe.export.comparison.stopwatch import Stopwatch
 from keras_pe.export.model.saved_file import is_saved_model, load_model
+from keras_pe.export.model.signature.counted_names import matched_paths
 from keras_pe.export.model.signature.declared import input_names
-from keras_pe.export.model.signature.portable_names import renumbered
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.known_values import KnownValues
 from keras_pe.export.model.watch.values_as_json import values_from_json
@@ -168,7 +168,7 @@ def told_values(artifacts: Iterable[Path], names: Sequence[str]) -> KnownValues:
             told = KnownValues() if text is None else values_from_json(text)
         except (ValueError, ImportError):  # the runtime that loads it says what is wrong with it
             continue
-        ours = renumbered([spec.name for spec in artifact.inputs], names)
+        ours = matched_paths([spec.name for spec in artifact.inputs], names)
         ranges.update({ours.get(name, name): ends for name, ends in told.ranges.items()})
         examples = examples or tuple(
             {ours.get(name, name): array for name, array in each.items()} for each in told.examples

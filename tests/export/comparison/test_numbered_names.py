@@ -9,26 +9,6 @@ import pytest
 
 from keras_pe.export import check_dataset, check_parity, export_onnx
 from keras_pe.export.model.signature.declared import input_names
-from keras_pe.export.model.signature.portable_names import renumbered
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "pairs"),
-    [
-        (["input_layer"], ["input_layer_1"], {"input_layer": "input_layer_1"}),
-        (["a_2", "a_10"], ["a", "a_1"], {"a_2": "a", "a_10": "a_1"}),
-        (["a_3", "a_2"], ["a_1", "a"], {"a_2": "a", "a_3": "a_1"}),
-        (["a", "a_1"], ["a_1", "a_2"], {"a": "a_1", "a_1": "a_2"}),
-        (["a", "a_1"], ["a", "a_1"], {}),
-        (["a"], ["a_1", "a_2"], {}),
-        (["a_1", "b"], ["a_2", "c"], {"a_1": "a_2"}),
-        (["1"], ["2"], {}),
-    ],
-)
-def test_names_that_differ_in_their_number_are_paired_in_its_order(
-    ours: list[str], theirs: list[str], pairs: dict[str, str]
-) -> None:
-    assert renumbered(ours, theirs) == pairs
 
 
 def ids_and_values() -> Any:

@@ -1,4 +1,4 @@
-"""Which name in the artifact is that of a layer: one that was made again bears another, as Keras goes on counting."""
+"""Which name is that of the same thing: what was made again bears another, as Keras goes on counting."""
 
 import re
 from collections.abc import Iterable
