@@ -6,8 +6,8 @@ from keras_pe.conventions.identification.convention_search import identify
 from keras_pe.conventions.identification.match import Grid, Match
 from keras_pe.conventions.keras_hub import rotary_from_keras_hub
 from keras_pe.conventions.keras_hub_models import convert_keras_hub
-from keras_pe.conventions.permutation import channel_permutation
-from keras_pe.conventions.rotary import RotaryMatch, identify_rotary, permute_rotary_weights
+from keras_pe.conventions.permutation import channel_permutation, permute_rotary_weights
+from keras_pe.conventions.rotary import RotaryMatch, identify_rotary
 
 __all__ = [
     "CONVENTIONS",

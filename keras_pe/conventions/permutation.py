@@ -1,10 +1,12 @@
-"""The order of channels that turns one convention's signal into another's."""
+"""Channels in the order of another convention: those of a signal, or of the weights before a rotary encoding."""
+
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from keras_pe.conventions.catalogue import convention
-from keras_pe.signal.layouts import column_order
+from keras_pe.signal.layouts import RotaryLayout, column_order
 
 
 def channel_permutation(source: str, target: str, channels: int) -> npt.NDArray[np.intp]:
@@ -50,3 +52,46 @@ def _span(scales: npt.NDArray[np.float64]) -> str:
     if len(listed) > 4:
         listed[2:-2] = ["..."]
     return f"{len(scales)} of them ({', '.join(listed)})"
+
+
+def permute_rotary_weights(
+    weights: npt.ArrayLike, source: RotaryLayout, target: RotaryLayout, *, head_dim: int, rotary_dim: int | None = None
+) -> npt.NDArray[Any]:
+    """Returns the weights of a query or key projection for another rotary layout; all scores stay as they are.
+
+    Both projections must be moved: Meta's checkpoints are "interleaved", Hugging Face's of the same models "halves".
+
+    Args:
+        weights: Kernel or bias whose last axis holds the channels of a head, `EinsumDense`'s `(inputs, heads,
+            head_dim)`, or those of all heads one after the other, `Dense`'s `(inputs, heads * head_dim)`. PyTorch's
+            `Linear` has them on its first axis: hand in `weight.T`.
+        source: Layout that the weights were trained with.
+        target: Layout that they are to be used with.
+        head_dim: Channels of a head.
+        rotary_dim: How many of them turn; None for all.
+
+    Raises:
+        ValueError: If a layout is unknown, or the last axis is no multiple of `head_dim`.
+
+    >>> permute_rotary_weights(np.arange(6), "interleaved", "halves", head_dim=6).tolist()
+    [0, 2, 4, 1, 3, 5]
+    """
+    held = np.asarray(weights)
+    width = head_dim if rotary_dim is None else rotary_dim
+    if not held.ndim or held.shape[-1] % head_dim or width % 2 or not 2 <= width <= head_dim:
+        raise ValueError(
+            "`head_dim` must divide the last axis of `weights`, and `rotary_dim` must be even and at most `head_dim`. "
+            f"Received: weights.shape={held.shape}, {head_dim=}, {rotary_dim=}."
+        )
+    order = np.arange(head_dim)
+    order[_input_channels(target, width)] = _input_channels(source, width)
+    by_head = held.reshape(*held.shape[:-1], -1, head_dim)
+    return by_head[..., order].reshape(held.shape)
+
+
+def _input_channels(layout: RotaryLayout, width: int) -> npt.NDArray[np.intp]:
+    """Returns the first channels of all pairs, then the second ones."""
+    if layout not in get_args(RotaryLayout):
+        raise ValueError(f"Unknown layout {layout!r}. Choose one of: {', '.join(get_args(RotaryLayout))}.")
+    order = np.arange(width)
+    return order if layout == "halves" else np.concatenate([order[::2], order[1::2]])

@@ -1,8 +1,8 @@
-"""What a rotary encoding does, told by what it makes of unit vectors; and weights moved from one layout to another."""
+"""What a rotary encoding does, told by what it makes of unit vectors."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,14 @@ from keras_pe.signal.timescales import Float64Array
 _ROUNDING = 5e-3
 # What a channel gets of one that is not its pair, zero times a number; the slowest pairs get 1e-7.
 _NOTHING = 1e-12
+# Radians per position below which nothing turns with the position.
+_STILL = 1e-6
+# By what rates may be off, relative to them: powers in float32.
+_POWER = 4e-6
+# Standard errors by which what is measured may be off.
+_ERRORS = 16.0
+# By what a rate may be off, relative to it, of which a scaling is told: one that stretches a pair shows then.
+_RESOLVED = 0.02
 # First positions that are looked through.
 _MAX_START = 2**12
 
@@ -25,15 +33,16 @@ class RotaryMatch(Shown):
 
     Attributes:
         layout: As in `RotaryPositionEncoding`, or None where its pairs are no layout of these.
-        pairs: The two input channels of each pair, and the two that its results stand in.
+        pairs: The two input channels of each pair that turns, and the two that its results stand in.
         rotary_dim: Number of channels that turn, or stand in the way of those that do.
         direction: 1 where `(1, 0)` turns towards `(0, 1)`, -1 where it turns away.
         rates: Radians per position of each pair, in the order of `pairs`.
-        start_index: Position of the first row, or None where no whole position below 4,096 explains it.
+        start_index: Position of the first row, or None where not one whole position below 4,096 alone explains it.
         attention_factor: Length of a turned unit vector.
-        rope_type: "default" or "linear" where the rates are such, or else None.
+        rope_type: "default", "linear" or "proportional" where the rates are such, or else None.
         base: The base of the rates (`rope_theta`) where they are a geometric sequence.
-        factor: What positions are divided by, for "linear".
+        factor: What positions are divided by, where it is not 1.
+        partial_rotary_factor: The part of the pairs that turns, for "proportional": the others stay beside them.
     """
 
     layout: RotaryLayout | None
@@ -46,6 +55,7 @@ class RotaryMatch(Shown):
     rope_type: str | None
     base: float | None
     factor: float | None
+    partial_rotary_factor: float | None = None
 
     def details(self) -> Mapping[str, str]:
         """Returns what a notebook shows, by name."""
@@ -57,7 +67,8 @@ class RotaryMatch(Shown):
             "attention_factor": f"{self.attention_factor:.6g}",
             "rope_type": self.rope_type or "not told by the rates",
         }
-        numbers = {"base": self.base, "factor": self.factor}
+        names = ("base", "factor", "partial_rotary_factor")
+        numbers = {name: getattr(self, name) for name in names}
         return said | {name: f"{value:.6g}" for name, value in numbers.items() if value is not None}
 
 
@@ -72,7 +83,8 @@ def identify_rotary(rotate: Callable[[Any], Any], channels: int, *, length: int 
 
     Returns:
         What was seen. Of scalings only those are named that the rates prove: dynamic NTK is a "default" with another
-        base; YaRN, LongRoPE and Llama 3 are told by their rates alone.
+        base; YaRN, LongRoPE and Llama 3 are told by their rates alone. None is named where slow pairs are not known to
+        two hundredths, as in narrow types at far positions.
 
     >>> match = identify_rotary(lambda x: x, 8)
     >>> match is None
@@ -93,65 +105,22 @@ def identify_rotary(rotate: Callable[[Any], Any], channels: int, *, length: int 
     factor = float(np.sqrt(np.mean(np.abs(points) ** 2)))
     if np.abs(np.abs(points) - factor).max() > _ROUNDING * factor:
         return None
-    rates, phases = _turns(points)
-    direction = 1 if np.sum(rates) > 0 else -1
-    width = max(max(each) for each in pairs) + 1
-    kind, base, stretch = _scaling(direction * rates)
+    turns = _turns(points)
+    if np.abs(turns.rates).max() < _STILL:
+        return None
+    direction = 1 if np.sum(turns.rates) > 0 else -1
+    turns = turns.in_direction(direction)
+    layout, width = _layout(pairs)
     return RotaryMatch(
-        layout=_layout(pairs, width),
+        layout=layout,
         pairs=tuple(pairs),
         rotary_dim=width,
         direction=direction,
-        rates=tuple((direction * rates).tolist()),
-        start_index=_start(direction * rates, direction * phases),
+        rates=tuple(turns.rates.tolist()),
+        start_index=_start(turns),
         attention_factor=factor,
-        rope_type=kind,
-        base=base,
-        factor=stretch,
+        **_scaling(turns, _pairs_of_sequence(pairs, layout, width)),
     )
-
-
-def permute_rotary_weights(
-    weights: npt.ArrayLike, source: RotaryLayout, target: RotaryLayout, *, head_dim: int, rotary_dim: int | None = None
-) -> npt.NDArray[Any]:
-    """Returns the weights of a query or key projection for another rotary layout; all scores stay as they are.
-
-    Both projections must be moved: Meta's checkpoints are "interleaved", Hugging Face's of the same models "halves".
-
-    Args:
-        weights: Kernel or bias whose last axis holds the channels of a head, `EinsumDense`'s `(inputs, heads,
-            head_dim)`, or those of all heads one after the other, `Dense`'s `(inputs, heads * head_dim)`. PyTorch's
-            `Linear` has them on its first axis: hand in `weight.T`.
-        source: Layout that the weights were trained with.
-        target: Layout that they are to be used with.
-        head_dim: Channels of a head.
-        rotary_dim: How many of them turn; None for all.
-
-    Raises:
-        ValueError: If a layout is unknown, or the last axis is no multiple of `head_dim`.
-
-    >>> permute_rotary_weights(np.arange(6), "interleaved", "halves", head_dim=6).tolist()
-    [0, 2, 4, 1, 3, 5]
-    """
-    held = np.asarray(weights)
-    width = head_dim if rotary_dim is None else rotary_dim
-    if not held.ndim or held.shape[-1] % head_dim or width % 2 or not 2 <= width <= head_dim:
-        raise ValueError(
-            "`head_dim` must divide the last axis of `weights`, and `rotary_dim` must be even and at most `head_dim`. "
-            f"Received: weights.shape={held.shape}, {head_dim=}, {rotary_dim=}."
-        )
-    order = np.arange(head_dim)
-    order[_input_channels(target, width)] = _input_channels(source, width)
-    by_head = held.reshape(*held.shape[:-1], -1, head_dim)
-    return by_head[..., order].reshape(held.shape)
-
-
-def _input_channels(layout: RotaryLayout, width: int) -> npt.NDArray[np.intp]:
-    """Returns the first channels of all pairs, then the second ones."""
-    if layout not in get_args(RotaryLayout):
-        raise ValueError(f"Unknown layout {layout!r}. Choose one of: {', '.join(get_args(RotaryLayout))}.")
-    order = np.arange(width)
-    return order if layout == "halves" else np.concatenate([order[::2], order[1::2]])
 
 
 def _pairs(turned: Float64Array) -> list[tuple[int, int, int, int]]:
@@ -177,42 +146,87 @@ def _pairs(turned: Float64Array) -> list[tuple[int, int, int, int]]:
     return pairs
 
 
-def _layout(pairs: list[tuple[int, int, int, int]], width: int) -> RotaryLayout | None:
-    half = width // 2
-    expected: dict[RotaryLayout, list[tuple[int, int, int, int]]] = {
-        "halves": [(i, i + half, i, i + half) for i in range(half)],
-        "interleaved": [(2 * i, 2 * i + 1, 2 * i, 2 * i + 1) for i in range(half)],
-        "interleaved_to_halves": [(2 * i, 2 * i + 1, i, i + half) for i in range(half)],
+def _layout(pairs: list[tuple[int, int, int, int]]) -> tuple[RotaryLayout | None, int]:
+    """Returns the layout whose first pairs these are, all or some of them, and how many channels it has."""
+    count, width = len(pairs), max(max(each) for each in pairs) + 1
+    half = {
+        "halves": pairs[0][1] - pairs[0][0],
+        "interleaved": count,
+        "interleaved_to_halves": pairs[0][3] - pairs[0][2],
     }
-    found = [layout for layout, each in expected.items() if each == pairs]
-    return found[0] if found else None
+    expected: dict[RotaryLayout, list[tuple[int, int, int, int]]] = {
+        "halves": [(i, i + half["halves"], i, i + half["halves"]) for i in range(count)],
+        "interleaved": [(2 * i, 2 * i + 1, 2 * i, 2 * i + 1) for i in range(count)],
+        "interleaved_to_halves": [(2 * i, 2 * i + 1, i, i + half["interleaved_to_halves"]) for i in range(count)],
+    }
+    for layout, each in expected.items():
+        if each == pairs and half[layout] >= count:
+            return layout, 2 * half[layout]
+    return None, width
 
 
-def _turns(points: npt.NDArray[np.complex128]) -> tuple[Float64Array, Float64Array]:
-    """Returns the radians per position, and at the first one, of points on circles: a straight line through angles."""
+def _pairs_of_sequence(pairs: list[tuple[int, int, int, int]], layout: RotaryLayout | None, width: int) -> int | None:
+    """Returns how many pairs the sequence of rates has, those that stay at its end with them; None where none tells."""
+    if layout is not None:
+        return width // 2
+    channels = {channel for each in pairs for channel in each}
+    return len(pairs) if max(channels) - min(channels) + 1 == 2 * len(pairs) else None
+
+
+class _Turns(NamedTuple):
+    """How pairs turn, each measured to so much.
+
+    Attributes:
+        rates: Radians per position.
+        phases: Radians at the first one.
+        scatter: Of the angles around a straight line.
+        off: By what the rates may be off.
+    """
+
+    rates: Float64Array
+    phases: Float64Array
+    scatter: Float64Array
+    off: Float64Array
+
+    def in_direction(self, direction: int) -> "_Turns":
+        """Returns the turns as one sees them who looks from the other side, or as they are."""
+        return _Turns(direction * self.rates, direction * self.phases, self.scatter, self.off)
+
+
+def _turns(points: npt.NDArray[np.complex128]) -> _Turns:
+    """Returns how points on circles turn: a straight line through the angles of each."""
     angles = np.unwrap(np.angle(points), axis=1)
     where = np.arange(points.shape[1]) - (points.shape[1] - 1) / 2
     rates = angles @ where / (where @ where)
-    return rates, angles.mean(axis=1) + rates * where[0]
+    middles = angles.mean(axis=1)
+    away = angles - middles[:, np.newaxis] - np.multiply.outer(rates, where)
+    scatter = np.sqrt((away**2).sum(axis=1) / (points.shape[1] - 2))
+    off = _ERRORS * scatter / np.sqrt(where @ where) + _POWER * np.abs(rates)
+    return _Turns(rates, middles + rates * where[0], scatter, off)
 
 
-def _start(rates: Float64Array, phases: Float64Array) -> int | None:
-    away = np.multiply.outer(np.arange(_MAX_START), rates) - phases
+def _start(turns: _Turns) -> int | None:
+    """Returns the one first position that explains the angles of all pairs, or None."""
+    positions = np.arange(_MAX_START)
+    away = np.multiply.outer(positions, turns.rates) - turns.phases
     away -= 2 * np.pi * np.round(away / (2 * np.pi))
-    off = np.abs(away).max(axis=1)
-    best = int(np.argmin(off))
-    # Rates are known to a part of the rounding, which counts once for each position before the first.
-    return best if off[best] <= _ROUNDING * (1 + best / 64) else None
+    allowed = np.multiply.outer(positions, turns.off) + _ERRORS * turns.scatter + _POWER
+    found = np.flatnonzero((np.abs(away) <= allowed).all(axis=1))
+    return int(found[0]) if len(found) == 1 else None
 
 
-def _scaling(rates: Float64Array) -> tuple[str | None, float | None, float | None]:
-    """Returns type, base and factor of a geometric sequence of rates, or None of each."""
-    if (rates <= 0).any() or len(rates) < 2:
-        return None, None, None
+def _scaling(turns: _Turns, count: int | None) -> dict[str, Any]:
+    """Returns type, base and factors of a geometric sequence of so many rates, or None of each."""
+    rates, off = turns.rates, turns.off
+    told: dict[str, Any] = dict.fromkeys(("rope_type", "base", "factor"))
+    if count is None or len(rates) < 2 or (off > _RESOLVED * rates).any():
+        return told
     index = np.arange(len(rates))
-    # The rates are known equally well in radians, so their logarithms with weight rate**2.
-    slope, level = np.polyfit(index, np.log(rates), 1, w=rates)
-    if np.abs(np.exp(level + slope * index) - rates).max() > 1e-4 * rates.max():
-        return None, None, None
-    base, factor = float(np.exp(-slope * len(rates))), float(np.exp(-level))
-    return ("default", base, None) if abs(factor - 1) < 1e-3 else ("linear", base, factor)
+    slope, level = np.polyfit(index, np.log(rates), 1, w=rates / off)
+    if (np.abs(np.exp(level + slope * index) - rates) > off).any():
+        return told
+    factor = float(np.exp(-level))
+    told |= {"base": float(np.exp(-slope * count)), "factor": None if abs(factor - 1) < 1e-3 else factor}
+    if len(rates) < count:
+        return {**told, "rope_type": "proportional", "partial_rotary_factor": len(rates) / count}
+    return {**told, "rope_type": "default" if told["factor"] is None else "linear"}

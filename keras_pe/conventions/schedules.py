@@ -21,6 +21,13 @@ def paper(channels: int, longest: float) -> dict[str, Any]:
     return {"timescales": _powers(longest, 2 * np.arange((channels + 1) // 2) / channels)}
 
 
+def paper_of_pairs(channels: int, longest: float) -> dict[str, Any]:
+    """The paper's of the pairs that an odd width has; its last column is zero."""
+    if channels % 2 == 0:
+        return {"max_timescale": longest, "endpoint": False}
+    return {"timescales": _powers(longest, np.arange(channels // 2) / (channels // 2))}
+
+
 def paper_of_next_even_width(channels: int, longest: float) -> dict[str, Any]:
     """The paper's, an odd width rounded up."""
     if channels % 2 == 0:

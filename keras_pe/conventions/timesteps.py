@@ -3,7 +3,7 @@
 import math
 
 from keras_pe.conventions.definition import Convention
-from keras_pe.conventions.schedules import last_is_longest, paper, paper_of_fractions, turns_up_to
+from keras_pe.conventions.schedules import last_is_longest, paper, paper_of_fractions, paper_of_pairs, turns_up_to
 
 TIMESTEPS = (
     Convention(
@@ -21,18 +21,20 @@ TIMESTEPS = (
     ),
     # With flip_sin_to_cos=True and downscale_freq_shift=0, what its U-Nets and most of its transformers have.
     Convention(
-        "diffusers-unet", "diffusers 0.42.1, models/unets/unet_2d_condition.py", "cosine_first", paper, min_channels=2,
+        "diffusers-unet", "diffusers 0.42.1, models/unets/unet_2d_condition.py", "cosine_first", paper_of_pairs,
+        min_channels=2, odd_channels=True,
     ),
     Convention(
         "openai-diffusion", "openai/improved-diffusion, improved_diffusion/nn.py, timestep_embedding", "cosine_first",
-        paper, min_channels=2,
+        paper_of_pairs, min_channels=2, odd_channels=True,
     ),
     Convention(
         "latent-diffusion", "CompVis/stable-diffusion, ldm/modules/diffusionmodules/util.py, timestep_embedding",
-        "cosine_first", paper, min_channels=2,
+        "cosine_first", paper_of_pairs, min_channels=2, odd_channels=True,
     ),
     Convention(
-        "dit", "facebookresearch/DiT ed81ce2, models.py, TimestepEmbedder", "cosine_first", paper, min_channels=2,
+        "dit", "facebookresearch/DiT ed81ce2, models.py, TimestepEmbedder", "cosine_first", paper_of_pairs,
+        min_channels=2, odd_channels=True,
     ),
     Convention(
         "stable-diffusion-3", "keras-hub 0.32.0, stable_diffusion_3/mmdit.py, TimestepEmbedding", "cosine_first", paper,

@@ -40,6 +40,12 @@ def x_transformers(positions: np.ndarray, channels: int) -> np.ndarray:
     return halves(positions, 10000.0 ** -(np.arange(half) / half), channels)
 
 
+def openai_diffusion(positions: np.ndarray, channels: int) -> np.ndarray:
+    # improved_diffusion/nn.py, timestep_embedding: cosines, sines, and a column of zeros where the width is odd
+    signal = cosines_first(x_transformers(positions, channels - channels % 2))
+    return np.pad(signal, [(0, 0), (0, channels % 2)])
+
+
 def d2l(positions: np.ndarray, channels: int) -> np.ndarray:
     # d2l 1.0.3, torch.py, PositionalEncoding.__init__
     angles = positions.reshape(-1, 1) / np.power(10000, np.arange(0, channels, 2) / channels)
@@ -86,7 +92,7 @@ FORMULAS: dict[str, Formula] = {
     "transformer-xl": x_transformers,
     **dict.fromkeys(
         ("diffusers-unet", "openai-diffusion", "latent-diffusion", "dit", "stable-diffusion-3", "edm-adm"),
-        lambda t, d: cosines_first(x_transformers(t, d)),
+        openai_diffusion,
     ),
     "flux": lambda t, d: cosines_first(x_transformers(1000.0 * t, d)),
     # 2 pi * exp(linspace(log(1), log(1000), half))

@@ -1,13 +1,16 @@
-"""Channels are reordered between conventions of one schedule, and refused between two."""
+"""Channels are reordered between conventions of one schedule or layouts of one rotation, and refused between others."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
+from keras import ops
 
-from keras_pe import timing_signal
-from keras_pe.conventions import CONVENTIONS, channel_permutation, convention
+from keras_pe import RotaryPositionEncoding, timing_signal
+from keras_pe.conventions import CONVENTIONS, channel_permutation, convention, permute_rotary_weights
 
+LAYOUTS = ("halves", "interleaved", "interleaved_to_halves")
 SEQUENCES = [name for name, each in CONVENTIONS.items() if each.axes == 1]
 
 
@@ -53,3 +56,38 @@ def test_the_refusal_says_how_the_schedules_differ_and_what_to_do() -> None:
 def test_an_image_has_no_order_of_channels_to_a_sequence() -> None:
     with pytest.raises(ValueError, match="`target` must be the convention of a sequence"):
         channel_permutation("paper", "mae-2d", 8)
+
+
+@pytest.mark.parametrize("rotary_dim", [None, 4])
+@pytest.mark.parametrize("target", LAYOUTS)
+@pytest.mark.parametrize("source", LAYOUTS)
+def test_scores_stay_as_they_are(source: str, target: str, rotary_dim: int | None) -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(1, 5, 6)).astype("float32")
+    kernels, biases = rng.normal(size=(2, 6, 3, 8)), rng.normal(size=(2, 3, 8))
+
+    def scores(layout: str, kernels: Any, biases: Any) -> np.ndarray:
+        layer = RotaryPositionEncoding(layout=layout, rotary_dim=rotary_dim)
+        queries, keys = (np.einsum("btc,chd->bthd", x, k) + b for k, b in zip(kernels, biases, strict=True))
+        return np.einsum("bqhd,bkhd->bhqk", *(ops.convert_to_numpy(layer(each)) for each in (queries, keys)))
+
+    def moved(weights: np.ndarray) -> np.ndarray:
+        return permute_rotary_weights(weights, source, target, head_dim=8, rotary_dim=rotary_dim)
+
+    expected = scores(source, kernels, biases)
+    got = scores(target, [moved(each) for each in kernels], [moved(each) for each in biases])
+    # Eight products of numbers below 60 and their sum, in float32.
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-4)
+    # A Dense holds the heads one after the other.
+    flat = moved(kernels[0].reshape(6, 24))
+    np.testing.assert_array_equal(flat.reshape(6, 3, 8), moved(kernels[0]))
+
+
+def test_weights_that_do_not_fit_are_refused() -> None:
+    for arguments in (
+        {"head_dim": 5},
+        {"head_dim": 8, "rotary_dim": 3},
+        {"head_dim": 8, "source": "half"},
+    ):
+        with pytest.raises(ValueError, match=r"Received|Unknown layout"):
+            permute_rotary_weights(np.zeros((2, 16)), **{"source": "halves", "target": "interleaved", **arguments})

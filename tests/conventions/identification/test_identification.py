@@ -83,7 +83,9 @@ def reproduces(match: Match, table: np.ndarray) -> bool:
     arguments = match.layer_arguments()
     positions = np.arange(len(table)) + arguments.pop("start_index")
     again = match.scale * timing_signal(positions, table.shape[1], **arguments)
-    return bool(np.isclose(np.abs(again - table).max(), match.max_abs_diff, rtol=1e-6, atol=1e-12))
+    # One sequence under two longest timescales is the same but for the last bits of each rate.
+    last_bits = 2.0**-52 * positions[-1] * match.scale
+    return bool(np.isclose(np.abs(again - table).max(), match.max_abs_diff, rtol=1e-6, atol=1e-12 + last_bits))
 
 
 def check_confusion(every: list[Case]) -> None:
