@@ -42,6 +42,9 @@ _FILL = 1e6  # a value from here on, such as a mask's -1e9, is no measure for th
 _BEYOND = {"float32": 2.0**128, "float16": 2.0**16, "bfloat16": 2.0**128}
 """What is too large for each type; no float64 is for its own."""
 
+FAR_OUT = 1e4
+"""A fault that is this many times the tolerance is none of rounding, and no second look at the noise is taken."""
+
 _LEAST_ULPS = 4
 """The noise floor is at least this many units of the largest value: Keras may be right by luck in a small case."""
 

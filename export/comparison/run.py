@@ -6,7 +6,7 @@ from pathlib import Path
 
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.inputs.cases import Case, cast_where_exact
-from keras_pe.export.comparison.law import STRICT, Law
+from keras_pe.export.comparison.law import FAR_OUT, STRICT, Law
 from keras_pe.export.comparison.matching import (
     as_names,
     in_accepted_precision,
@@ -21,9 +21,6 @@ from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRe
 from keras_pe.export.results import Array, CaseResult, CaseStatus, NameMatch, Recording, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
-
-# A fault that is this many times the tolerance is none of rounding, and no second look at the noise is taken.
-_FAR_OUT = 1e4
 
 
 @dataclass(frozen=True)
@@ -113,9 +110,14 @@ def _in_its_precision(runner: Runner, expectations: Sequence[Expectation]) -> Se
     """Returns what is expected in the precision in which the artifact computes, where the model has a narrower one."""
     if all(each.in_float32 is None for each in expectations):
         return expectations
-    if runner.spec.format == "keras" or {"float16", "bfloat16"}.intersection(runner.float_dtypes()):
-        return [replace(each, in_float32=None) for each in expectations]
-    return expectations
+    if computes_in_float32(runner):
+        return expectations
+    return [replace(each, in_float32=None) for each in expectations]
+
+
+def computes_in_float32(runner: Runner) -> bool:
+    """Whether an artifact computes in wider floats than a model that computes in 16 bits."""
+    return runner.spec.format != "keras" and not {"float16", "bfloat16"}.intersection(runner.float_dtypes())
 
 
 def _in_its_types(runner: Runner, reference: Reference, expectation: Expectation, precision: str | None) -> Expectation:
@@ -202,7 +204,7 @@ def _may_be_rounding(case: CaseResult) -> bool:
     return bool(near) and all(
         each.problem is None
         and each.tolerance > 0
-        and (each.noise_floor is None or each.max_abs_diff < _FAR_OUT * each.tolerance)
+        and (each.noise_floor is None or each.max_abs_diff < FAR_OUT * each.tolerance)
         for each in near
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -62,9 +63,9 @@ class KerasReference(Reference):
         self.dimensions = self.signature.dimensions
         self.version = f"keras {keras.__version__}"
         self.no_rebuild = ""
-        self._noise: dict[str | None, dict[Case, Mapping[str, Array]]] = {}
-        is_traced = compiled and keras.backend.backend() == "tensorflow"
-        self._call = self._as_graph(for_all_sizes=True) if is_traced else self._call_model
+        self._noise: dict[str | None, WeakKeyDictionary[Case, Mapping[str, Array]]] = {}
+        self._is_traced = compiled and keras.backend.backend() == "tensorflow"
+        self._call = self._called(model)
 
     def close(self) -> None:
         self.float64_model = self.float32_model = None
@@ -126,8 +127,11 @@ class KerasReference(Reference):
     def expect(self, inputs: Mapping[str, Array]) -> Arrays:
         return self._asked(lambda: self._call(inputs))
 
+    def expect_in_float32(self, inputs: Mapping[str, Array]) -> Arrays:
+        return self._asked(lambda: self._call_in_float32(inputs))
+
     def expect_traced(self, inputs: Mapping[str, Array]) -> Arrays:
-        return self._asked(lambda: self._as_graph(for_all_sizes=False)(inputs))
+        return self._asked(lambda: self._as_graph(self.model, for_all_sizes=False)(inputs))
 
     def truth(self, inputs: Mapping[str, Array]) -> Arrays:
         if self.float64_model is None:
@@ -136,13 +140,13 @@ class KerasReference(Reference):
             return self._truth(inputs, np.random.default_rng(0))
 
     def noise(self, cases: Sequence[Case], precision: str | None = None) -> Sequence[Mapping[str, Array]]:
-        known = self._noise.setdefault(precision, {})
+        known = self._noise.setdefault(precision, WeakKeyDictionary())
         new = [case for case in cases if case not in known]  # several runtimes ask for the same
         if new:
             try:
                 known.update(zip(new, self._measured_noise(new, precision), strict=True))
             except Exception:  # whatever a layer raises near one of them: the others have their noise all the same
-                known |= {case: self._noise_of(case, precision) for case in new}
+                known.update({case: self._noise_of(case, precision) for case in new})
         return [known[case] for case in cases]
 
     def _noise_of(self, case: Case, precision: str | None) -> Mapping[str, Array]:
@@ -177,12 +181,23 @@ class KerasReference(Reference):
             outputs = self.signature.call(model, tensors)
         return {name: plain(keras.ops.convert_to_numpy(tensor)) for name, tensor in outputs.items()}
 
-    def _call_model(self, inputs: Mapping[str, Array]) -> Arrays:
-        with state_left_alone():
-            return self.predict(self.model, inputs)
+    @cached_property
+    def _call_in_float32(self) -> Callable[[Mapping[str, Array]], Arrays]:
+        return self._call if self.float32_model is None else self._called(self.float32_model)
 
-    def _as_graph(self, *, for_all_sizes: bool) -> Callable[[Mapping[str, Array]], Arrays]:
-        """Returns the model as a `tf.function` of arrays, traced for all sizes at once or for each anew."""
+    def _called(self, model: Any) -> Callable[[Mapping[str, Array]], Arrays]:
+        """Returns a model of this signature as a function of arrays."""
+        if self._is_traced:
+            return self._as_graph(model, for_all_sizes=True)
+
+        def run(inputs: Mapping[str, Array]) -> Arrays:
+            with state_left_alone():
+                return self.predict(model, inputs)
+
+        return run
+
+    def _as_graph(self, model: Any, *, for_all_sizes: bool) -> Callable[[Mapping[str, Array]], Arrays]:
+        """Returns a model as a `tf.function` of arrays, traced for all sizes at once or for each anew."""
         import tensorflow as tf
 
         specs = {spec.name: spec for spec in input_specs(self.signature)}
@@ -190,7 +205,7 @@ class KerasReference(Reference):
         @tf.function(input_signature=[specs] if for_all_sizes else None, autograph=False)  # type: ignore[untyped-decorator]
         def call(tensors: dict[str, Any]) -> dict[str, Any]:
             with state_left_alone():  # what a call assigns is forgotten: a batch knows nothing of those before it
-                outputs: dict[str, Any] = self.signature.call(self.model, tensors)
+                outputs: dict[str, Any] = self.signature.call(model, tensors)
                 return outputs
 
         def run(inputs: Mapping[str, Array]) -> Arrays:

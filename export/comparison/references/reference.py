@@ -89,6 +89,14 @@ class Reference(Closing):
             RuntimeFailedError: If it refuses them.
         """
 
+    def expect_in_float32(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns what `expect` does, from its float32 rebuild where there is one.
+
+        Raises:
+            RuntimeFailedError: If that refuses them.
+        """
+        return self.expect(inputs)
+
     def expect_traced(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns what it returns in a `tf.function`: there are layers that do something else in a graph.
 

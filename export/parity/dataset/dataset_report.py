@@ -37,7 +37,7 @@ def summarize(calibration: Calibration, target: Target, tally: Tally | None, all
             allowed=rule.allowed,
             statistics=measured.get(name, none),
         )
-        for name, rule in calibration.rules.items()
+        for name, rule in calibration.rules.get(target.key, {}).items()
     )
     return DatasetResult(
         artifact=str(target.path),

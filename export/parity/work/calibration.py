@@ -23,11 +23,12 @@ SAMPLE_ROWS = 64
 
 @dataclass(frozen=True)
 class _Sampled:
-    """Some rows of the sample, what the model says to them and what its float64 rebuild does."""
+    """Some rows of the sample, what the model says to them and what its rebuilds do."""
 
     inputs: Arrays
     expected: Arrays
     truth: Arrays
+    in_float32: Arrays
 
 
 def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
@@ -50,17 +51,25 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
             except RuntimeFailedError as error:
                 unloaded[key] = str(error)
         feed = Feed.match(reference.inputs, job.batching, job.source.columns, job.source.name)
-        found = Calibration(reference.name, reference.version, "", feed, {}, unloaded, versions)
+        found = Calibration(reference.name, reference.version, "", feed, {}, unloaded=unloaded, versions=versions)
         sample = [batch for shard in shards for batch in _sample(session, job, found, shard)]
         names = {
             key: (*matches, *_output_names(session, job, key, matches, sample[0])) for key, matches in names.items()
         }
-        noises = session.noise([each.inputs for each in sample], job.allowance.precision)
-        rules, has_floor = _rules(job, sample, noises)
+        precision = job.allowance.precision
+        noises = [] if precision is None else session.noise([each.inputs for each in sample], precision)
+        own, has_floor = _rules(job, sample, noises)
+        rules, in_float32 = dict.fromkeys(names, own), frozenset[str]()
+        if all(each.in_float32 and each.truth for each in sample):
+            wide, _ = _rules(job, [replace(each, expected=each.in_float32) for each in sample], noises)
+            in_float32 = frozenset(key for key in names if session.targets[key].is_in_float32)
+            rules |= dict.fromkeys(in_float32, wide)
     basis = f"{reference.name}, at most {MAX_FACTOR:g} times its own error against a float64 rebuild"
     if not has_floor:
         basis = f"{reference.name}, tolerance by dtype ({reference.no_rebuild or 'no output is a float'})"
-    return replace(found, basis=basis, rules=rules, names=names)
+    if in_float32:
+        basis += "; what computes in float32 against its float32 rebuild"
+    return replace(found, basis=basis, rules=rules, in_float32=in_float32, names=names)
 
 
 def _output_names(
@@ -77,6 +86,7 @@ def _sample(session: Session, job: Job, calibration: Calibration, shard: Shard) 
     """Returns what the model says to the first rows of a shard, and what its float64 rebuild says."""
     found = []
     left = SAMPLE_ROWS
+    has_float32 = session.make_rebuilds()
     for batch in shard_batches(job, calibration, shard):
         inputs = {name: array[: max(1, left)] for name, array in batch.inputs.items()}
         try:
@@ -87,11 +97,14 @@ def _sample(session: Session, job: Job, calibration: Calibration, shard: Shard) 
                 f"{session.reference.name} must take the rows of {shard.place}. Received: {shapes}, which it refuses "
                 f"({first_line(error)})."
             ) from error
+        sampled = _Sampled(inputs, expected, {}, {})
         try:
-            found.append(_Sampled(inputs, expected, session.truth(inputs)))
+            sampled = replace(sampled, truth=session.truth(inputs))
+            if has_float32:
+                sampled = replace(sampled, in_float32=session.run(inputs, in_float32=True))
         except RuntimeFailedError as error:  # a layer that insists on its own precision
             session.reference.no_rebuild = f"the float64 rebuild does not run: {error}"
-            found.append(_Sampled(inputs, expected, {}))
+        found.append(sampled)
         left -= count(inputs)
         if left <= 0:
             break
@@ -129,7 +142,7 @@ def _rules(
             unit = max(floors) if floors else max(job.law.flat_tolerance(array) for array, _ in pairs) / MAX_FACTOR
         is_given = accepted.rtol > 0 or accepted.atol_of(name) > 0
         allowed = max(MAX_FACTOR * unit, accepted.atol_of(name)) if is_given or decision is None else None
-        rules[name] = OutputRule(unit, allowed, decision, is_given or decision is not None or not floors)
+        rules[name] = OutputRule(unit, allowed, decision, decision is not None or not floors)
     return rules, has_floor
 
 

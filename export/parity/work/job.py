@@ -116,8 +116,8 @@ class OutputRule:
             allows. 0 for what is no float.
         allowed: The absolute difference that is allowed of a value of 0, None where decisions alone count.
         decision: How the output decides, None where it does not.
-        is_final: Whether `allowed` holds for every row. It does where it was given, where the output decides, and where
-            no float64 rebuild has it; else a row beyond it is looked at again, with a floor of its own.
+        is_final: Whether `allowed` holds for every row. It does where the output decides, and where no float64 rebuild
+            has it; else a row beyond it is looked at again, with a floor of its own.
     """
 
     unit: float
@@ -135,7 +135,9 @@ class Calibration:
         version: Its package and version.
         basis: What differences are measured against, in one sentence.
         feed: How rows become batches.
-        rules: How each output is judged.
+        rules: How each output is judged, by the key of the target and its name.
+        in_float32: The keys of the targets that compute in float32 where the model computes in 16 bits: they are
+            measured against its float32 rebuild.
         unloaded: Why an artifact did not load, by the key of the target.
         versions: The version of each runtime, by the key of the target.
         names: The inputs and outputs that an artifact calls otherwise, by the key of the target.
@@ -145,7 +147,8 @@ class Calibration:
     version: str
     basis: str
     feed: Feed
-    rules: Mapping[str, OutputRule]
+    rules: Mapping[str, Mapping[str, OutputRule]]
+    in_float32: frozenset[str] = frozenset()
     unloaded: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, tuple[NameMatch, ...]] = field(default_factory=dict)

@@ -5,10 +5,12 @@ import contextlib
 import importlib
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.opening import open_reference
@@ -20,7 +22,7 @@ from keras_pe.export.parity.data.batching import Batch
 from keras_pe.export.parity.work.executors import Here
 from keras_pe.export.parity.work.job import Job, Target
 from keras_pe.export.parity.work.target import Answer, TargetRunner, one_thread
-from keras_pe.export.parity.work.whole_batches import in_whole_batches
+from keras_pe.export.parity.work.whole_batches import in_whole_batches, whole_parts
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 _here: dict[str, Any] = {}  # models of this process, by the key of the reference
@@ -48,30 +50,51 @@ class Session:
         self._threads = {key: ThreadPoolExecutor(1, thread_name_prefix="runtime") for key in self.targets}
 
     def ask(
-        self, batches: Sequence[Batch], targets: tuple[Target, ...]
-    ) -> tuple[Future[list[Arrays]], dict[str, Future[list[list[Answer]]]]]:
-        """Returns what the reference will say to each batch, and each runtime, which computes at the same time."""
+        self, batches: Sequence[Batch], targets: tuple[Target, ...], in_float32: Set[str]
+    ) -> tuple[dict[str, Future[list[Arrays]]], dict[str, Future[list[list[Answer]]]]]:
+        """Returns what the reference will say to each batch, and each runtime, which computes at the same time.
+
+        Args:
+            batches: What to ask.
+            targets: The runtimes.
+            in_float32: The keys of those that are measured against the float32 rebuild.
+
+        Returns:
+            What each runtime is measured against, and what it says, by its key.
+        """
         inputs = [batch.inputs for batch in batches]
         answers = {t.key: self._threads[t.key].submit(self.targets[t.key].run_all, inputs) for t in targets}
-        return self._caller.submit(lambda: [self._run(each) for each in inputs]), answers
+        keys = {is_wide: [key for key in answers if (key in in_float32) == is_wide] for is_wide in (False, True)}
+        expected = {is_wide: self._caller.submit(self._run_all, inputs, is_wide) for is_wide in keys if keys[is_wide]}
+        return {key: expected[key in in_float32] for key in answers}, answers
 
-    def run(self, inputs: Mapping[str, Array]) -> Arrays:
-        """Returns what the reference says, after what it was asked before."""
-        return self._caller.submit(self._run, inputs).result()
+    def run(self, inputs: Mapping[str, Array], *, in_float32: bool = False) -> Arrays:
+        """Returns what the reference or its float32 rebuild says, after what it was asked before."""
+        return self._caller.submit(self._run_all, [inputs], in_float32).result()[0]
 
     def truth(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns what the reference's float64 rebuild says, after what it was asked before."""
         return self._caller.submit(in_whole_batches, self.reference.truth, self.reference.inputs, inputs).result()
 
     def noise(self, samples: Sequence[Arrays], precision: str | None) -> Sequence[Mapping[str, Array]]:
-        """Returns the noise floors of some rows in an accepted precision, by output; nothing where none is accepted."""
-        if precision is None:
-            return []
-        cases = [Case(f"sample {number}", inputs, "rows of the data") for number, inputs in enumerate(samples)]
-        return self._caller.submit(self.reference.noise, cases, precision).result()
+        """Returns the noise floors next to some rows, by output: in the model's precision, or in an accepted one."""
+        parts = [whole_parts(self.reference.inputs, inputs) for inputs in samples]
+        cases = [Case("rows of the data", part, "") for group in parts for part in group]
+        found = iter(self._caller.submit(self.reference.noise, cases, precision).result())
+        groups = [[next(found) for _ in group] for group in parts]
+        known = [set.intersection(*map(set, group)) for group in groups]
+        return [
+            {name: np.maximum.reduce([each[name] for each in group]) for name in names}
+            for names, group in zip(known, groups, strict=True)
+        ]
 
-    def _run(self, inputs: Mapping[str, Array]) -> Arrays:
-        return in_whole_batches(self.reference.expect, self.reference.inputs, inputs)
+    def make_rebuilds(self) -> bool:
+        """Makes the reference's rebuilds, and returns whether there is one in float32."""
+        return self._caller.submit(lambda: self.reference.float32_model is not None).result()
+
+    def _run_all(self, batches: Sequence[Mapping[str, Array]], in_float32: bool) -> list[Arrays]:
+        run = self.reference.expect_in_float32 if in_float32 else self.reference.expect
+        return [in_whole_batches(run, self.reference.inputs, inputs) for inputs in batches]
 
     def close(self) -> None:
         """Ends the processes."""

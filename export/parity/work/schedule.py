@@ -188,7 +188,8 @@ class Schedule:
             target=key,
             accepted=(accepted.rtol, accepted.atol, accepted.precision),
             batching=repr(calibration.feed),
-            rules={name: repr(rule) for name, rule in sorted(calibration.rules.items())},
+            rules={name: repr(rule) for name, rule in sorted(calibration.rules[key].items())},
+            in_float32=key in calibration.in_float32,
         )
 
 

@@ -14,7 +14,7 @@ from keras_pe.export.parity.data.source import DataError
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 from keras_pe.export.parity.work.job import Calibration, Job, Target
 from keras_pe.export.parity.work.loaded import Session, session_of
-from keras_pe.export.parity.work.measurement import RowMeasures, measure_rows, summarize
+from keras_pe.export.parity.work.measurement import RowMeasures, SecondLook, measure_rows, summarize
 from keras_pe.export.parity.work.target import Answer
 from keras_pe.export.runtimes.runtime import Arrays
 
@@ -56,10 +56,11 @@ def run_shard(job: Job, calibration: Calibration, shard: Shard, keys: tuple[str,
     with session_of(job) as session:
         before = {key: session.targets[key].seconds for key in keys}
         merged = dict.fromkeys(keys, RuntimeStatistics())
+        look = _second_look(session, job)
         for number, batch, expected, answers in _answered(session, job, calibration, shard, targets):
             for key in keys:
-                rows = measure_rows(session.truth, job.law, calibration.rules, batch, expected, answers[key])
-                found = summarize(rows, shard, number, batch, expected, answers[key], merged[key])
+                measured = measure_rows(look, job.law, calibration.rules[key], batch, expected[key], answers[key])
+                found = summarize(measured, shard, number, batch, expected[key], answers[key], merged[key])
                 merged[key] = merged[key].merge(found)
         seconds = {key: session.targets[key].seconds - before[key] for key in keys}
     return ShardResult(shard.index, merged, seconds)
@@ -70,11 +71,16 @@ def run_rows(job: Job, calibration: Calibration, shard: Shard) -> RowMeasures:
     target = job.targets[0]
     severity, error = np.zeros(shard.rows, np.int64), np.zeros(shard.rows)
     with session_of(job) as session:
+        look, rules = _second_look(session, job), calibration.rules[target.key]
         for _, batch, expected, answers in _answered(session, job, calibration, shard, (target,)):
-            rows = measure_rows(session.truth, job.law, calibration.rules, batch, expected, answers[target.key])
+            rows = measure_rows(look, job.law, rules, batch, expected[target.key], answers[target.key])
             places = batch.rows - shard.start
             severity[places], error[places] = rows.severity, rows.error
     return RowMeasures(severity, error)
+
+
+def _second_look(session: Session, job: Job) -> SecondLook:
+    return SecondLook(session.truth, lambda rows: session.noise([rows], job.allowance.precision)[0])
 
 
 def shard_batches(job: Job, calibration: Calibration, shard: Shard) -> Iterator[Batch]:
@@ -90,8 +96,8 @@ def shard_batches(job: Job, calibration: Calibration, shard: Shard) -> Iterator[
 
 def _answered(
     session: Session, job: Job, calibration: Calibration, shard: Shard, targets: tuple[Target, ...]
-) -> Iterator[tuple[int, Batch, Arrays, dict[str, list[Answer]]]]:
-    """Returns each batch of a shard with its number, what the reference says and what each runtime says.
+) -> Iterator[tuple[int, Batch, dict[str, Arrays], dict[str, list[Answer]]]]:
+    """Returns each batch of a shard with its number, what is expected of each runtime and what it says.
 
     They have the next batches while these are compared: nobody waits for the other.
     """
@@ -100,7 +106,7 @@ def _answered(
     asked: deque[_Asked] = deque()
     try:
         for group in _groups(enumerate(shard_batches(job, calibration, shard))):
-            asked.append(_Asked(group, *session.ask([batch for _, batch in group], targets)))
+            asked.append(_Asked(group, *session.ask([batch for _, batch in group], targets, calibration.in_float32)))
             if len(asked) > 1:
                 yield from _answers(session, shard, asked.popleft())
         while asked:
@@ -128,21 +134,22 @@ class _Asked:
     """Batches that are being computed."""
 
     batches: list[_Numbered]
-    expected: Future[list[Arrays]]
+    expected: dict[str, Future[list[Arrays]]]
     answers: dict[str, Future[list[list[Answer]]]]
 
 
 def _answers(
     session: Session, shard: Shard, asked: _Asked
-) -> Iterator[tuple[int, Batch, Arrays, dict[str, list[Answer]]]]:
+) -> Iterator[tuple[int, Batch, dict[str, Arrays], dict[str, list[Answer]]]]:
     try:
-        expected = asked.expected.result()
+        expected = {key: future.result() for key, future in asked.expected.items()}
     except Exception as error:  # whatever a layer raises
         wait(asked.answers.values())
         raise DataError(_refusal(session, [batch for _, batch in asked.batches], shard, error)) from error
     found = {key: answer.result() for key, answer in asked.answers.items()}
     for place, (number, batch) in enumerate(asked.batches):
-        yield number, batch, expected[place], {key: answers[place] for key, answers in found.items()}
+        of_batch = {key: arrays[place] for key, arrays in expected.items()}
+        yield number, batch, of_batch, {key: answers[place] for key, answers in found.items()}
 
 
 def _refusal(session: Session, batches: list[Batch], shard: Shard, error: Exception) -> str:

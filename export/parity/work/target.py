@@ -8,6 +8,7 @@ from pathlib import Path
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.matching import as_names, in_accepted_precision
+from keras_pe.export.comparison.run import computes_in_float32
 from keras_pe.export.errors import RuntimeDiedError, RuntimeFailedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.parity.data.batching import fixed_size
 from keras_pe.export.parity.work.job import Target
@@ -72,6 +73,12 @@ class TargetRunner:
         """What the artifact takes, once it is loaded."""
         assert self._worker is not None
         return self._worker.inputs
+
+    @property
+    def is_in_float32(self) -> bool:
+        """Whether the artifact, which is loaded, computes in no floats of 16 bits."""
+        assert self._worker is not None
+        return computes_in_float32(self._worker)
 
     def load(self) -> str:
         """Loads the artifact if that was not done, and returns the runtime's version.

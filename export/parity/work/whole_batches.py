@@ -20,13 +20,18 @@ def in_whole_batches(
         takes: The inputs of what runs it.
         inputs: The rows, by name.
     """
-    total, size = count(inputs), fixed_size(takes)
-    if size in (None, total):
+    if fixed_size(takes) in (None, count(inputs)):
         return run(inputs)
-    assert size is not None
-    parts = [{name: rows[start : start + size] for name, rows in inputs.items()} for start in range(0, total, size)]
-    answers = [run(fill_up(part, takes)) for part in parts]
-    return {name: np.concatenate([answer[name] for answer in answers])[:total] for name in answers[0]}
+    answers = [run(part) for part in whole_parts(takes, inputs)]
+    return {name: np.concatenate([answer[name] for answer in answers])[: count(inputs)] for name in answers[0]}
+
+
+def whole_parts(takes: Sequence[TensorInfo], inputs: Mapping[str, Array]) -> list[dict[str, Array]]:
+    """Returns rows in batches that are taken, the last one filled up; all at once where any number of them is."""
+    total = count(inputs)
+    size = fixed_size(takes) or max(1, total)
+    parts = ({name: rows[start : start + size] for name, rows in inputs.items()} for start in range(0, total, size))
+    return [fill_up(part, takes) for part in parts]
 
 
 def fill_up(inputs: Mapping[str, Array], takes: Sequence[TensorInfo]) -> dict[str, Array]:

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from keras_pe.export import check_dataset, check_parity
+from keras_pe.export import check_dataset, check_parity, export_onnx
 
 ROWS = {"x": np.random.default_rng(0).standard_normal((40, 4)).astype(np.float32)}
 HALF = {"precision": "float16"}
@@ -107,3 +108,60 @@ def test_other_names_are_matched_in_every_worker_and_told(model: Path, tmp_path:
     assert {each.model: each.artifact for each in report.results[0].names} == {"x": "args_0", "y": "output_0"}
     said = "artifact.onnx has other names than the model: input 'x' is 'args_0' there, output 'y' is 'output_0' there"
     assert said in " ".join(str(report).split())
+
+
+def half_model() -> keras.Model:
+    values = keras.Input((4,), name="x", dtype="float32")
+    return keras.Model(values, keras.layers.Dense(3, dtype="float16", name="y")(values))
+
+
+def with_larger_weights(path: Path, factor: float) -> None:
+    """Multiplies what a file has of floats."""
+    file = onnx.load(path)
+    for tensor in file.graph.initializer:
+        array = numpy_helper.to_array(tensor)
+        if array.dtype == np.float32 and array.ndim:
+            tensor.CopyFrom(numpy_helper.from_array(array * np.float32(factor), tensor.name))
+    onnx.save(file, path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (1.0005, False)])
+def test_what_computes_in_float32_is_measured_in_float32(tmp_path: Path, factor: float, passes: bool) -> None:
+    """Half a thousandth is no more than rounding to 16 bits is, and thousands of roundings of float32."""
+    model = half_model()
+    export_onnx(model, tmp_path / "model.onnx")
+    with_larger_weights(tmp_path / "model.onnx", factor)
+    options: dict[str, Any] = {"runtimes": "onnxruntime[all]", "diagnosis_seconds": 0.0}
+    sweep = check_parity(model, tmp_path / "model.onnx", inputs=ROWS, **options)
+    for workers in (0, 1):
+        rows = check_dataset(model, tmp_path / "model.onnx", ROWS, workers=workers, **options)
+        assert (sweep.passed, rows.passed) == (passes, passes), f"{sweep}\n{rows}"
+        assert "float32 rebuild" in rows.reference
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("offset", "passes"), [(1e-3, True), (1.0, False)])
+@pytest.mark.parametrize("tolerance", [{}, {"atol": 1e-7}])
+def test_a_row_on_which_the_model_is_right_by_luck_is_measured_next_to_it(
+    tmp_path: Path, offset: float, passes: bool, tolerance: dict[str, float]
+) -> None:
+    """Large whole numbers that cancel are exact; weights next to these leave a rounding of large numbers."""
+    kernel = np.array([[4096], [-4096], [1]], np.float32)
+    values = keras.Input((3,), name="x")
+    model = keras.Model(values, keras.layers.Dense(1, use_bias=False, name="y")(values))
+    model.set_weights([kernel])
+    graph = helper.make_graph(
+        [helper.make_node("Gemm", ["x", "kernel", "offset"], ["y"])],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 1])],
+        [numpy_helper.from_array(kernel, "kernel"), numpy_helper.from_array(np.float32([offset]), "offset")],
+    )
+    path = tmp_path / "artifact.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+    whole = {"x": np.random.default_rng(0).integers(1, 9, (40, 2))[:, [0, 0, 1]].astype(np.float32)}
+    options: dict[str, Any] = {"runtimes": "onnxruntime[all]", "diagnosis_seconds": 0.0, **tolerance}
+    sweep = check_parity(model, path, inputs=whole, **options)
+    rows = check_dataset(model, path, whole, workers=0, **options)
+    assert (sweep.passed, rows.passed) == (passes, passes), f"{sweep}\n{rows}"
