@@ -252,7 +252,7 @@ def _show(report: "Report", as_json: bool) -> None:
 
 def _show_times(report: "ParityReport | DatasetReport", watch: "Stopwatch") -> None:
     from keras_pe.export.parity.parity_report import ParityReport
-    from keras_pe.export.parity.presentation.times import times
+    from keras_pe.export.parity.presentation.tables import times
     from keras_pe.export.parity.reports.text import render_table
 
     assert isinstance(report, ParityReport)  # or check_data_usage has refused

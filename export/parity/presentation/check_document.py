@@ -1,59 +1,78 @@
-"""The document of a check."""
+"""The document of a check by cases."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 from keras_pe.export.parity.presentation import tables
+from keras_pe.export.parity.presentation.filling import Frame, Subject, beside, fill, name_matches
 from keras_pe.export.parity.presentation.groups import Group, group_results
 from keras_pe.export.parity.presentation.pictures import pictures
 from keras_pe.export.parity.presentation.sentences import (
     accepted,
     coverage,
     describe,
-    name_matches,
     remarks,
     statements,
 )
-from keras_pe.export.parity.reports.document import CaseVerdict, Document, Outcome, Part, Suite
+from keras_pe.export.parity.presentation.tables import number
+from keras_pe.export.parity.reports.document import CaseVerdict, Document, Outcome, Suite
 from keras_pe.export.results import CaseResult, CheckResults, RuntimeResult
+
+_COLUMNS = ("cases", "max |diff|", "allowed", "over floor")
 
 
 def document(found: CheckResults) -> Document:
     """Returns what the report of a check says."""
-    groups = group_results(found.results)
-    shown = next((group for group in groups if group.first.artifact), groups[0] if groups else None)
-    return Document(
+    frame = Frame(
         title=f"Parity of {found.model}",
         passed=found.passed,
         summary=(
             f"Measured against {found.reference}.",
-            *([] if found.allowance.is_none else [f"Accepted beside that: {found.allowance}."]),
+            *beside(found),
             f"{found.compared:,} values compared in {found.seconds:.1f} s.",
             *coverage(found),
         ),
-        parts=tuple(_part(found, group, found.passed and group is shown) for group in groups),
-        overview=tables.runtimes(groups),
-        tables=(tables.matrix(groups),),
+        columns=_COLUMNS,
+        compared=found.compared,
         remarks=tuple(remarks(found)),
-        appendix=(tables.cases(found), *tables.appendix(found, ("seed of the inputs", str(found.seed)))),
+        tables=(tables.cases(found),),
+        versions=(("seed of the inputs", str(found.seed)),),
         suites=(*(_suite(found, result) for result in found.results), *_others(found)),
-        seconds=found.seconds,
     )
+    return fill(found, frame, [subject(found.model, group) for group in group_results(found.results)])
 
 
-def _part(found: CheckResults, group: Group, is_shown: bool) -> Part:
-    return Part(
-        title=f"{group.name} on {group.artifact}",
+def subject(model: str, group: Group) -> Subject:
+    """Returns what there is to say of results that say the same.
+
+    Args:
+        model: What the model is called.
+        group: These.
+    """
+    result, worst = group.first, None if group.worst is None else group.worst[2]
+    status = f" ({result.status if result.error else 'nothing compared'})"
+    figures = ("-", "-", "-")
+    if worst is not None and math.isfinite(worst.max_abs_diff):
+        figures = (number(worst.max_abs_diff), number(worst.tolerance), tables.ratio(worst))
+    short = "" if worst is None else f" {number(worst.max_abs_diff)}"
+    return Subject(
+        name=group.name,
+        artifact=group.artifact,
         passed=group.passed,
-        statements=() if group.passed else tuple(statements(found.model, group)),
+        why=status if worst is None else "",
+        figures=(str(len(result.cases)), *figures),
+        short=f", {result.status}" if result.error else short,
+        statements=() if group.passed else tuple(statements(model, group)),
         notes=tuple(
             f"{each.runtime}: {each.version}, {each.seconds:.3f} s in its runs"
             for each in group.results
             if each.version
         ),
-        tables=(tables.layers(group.first), tables.comparisons(group.first)),
-        pictures=tuple(pictures(group.first)),
-        is_open=is_shown or not group.passed,
+        tables=(tables.layers(result), tables.comparisons(result)),
+        pictures=tuple(pictures(result)),
+        names=result.names,
+        is_file=bool(result.artifact),
     )
 
 

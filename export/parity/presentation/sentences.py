@@ -1,11 +1,11 @@
 """The sentences of a check's report: what is wrong with each group of results, and what else is to be said."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from keras_pe.export.messages import sentence
+from keras_pe.export.parity.presentation.filling import causes
 from keras_pe.export.parity.presentation.groups import Group, group_results
-from keras_pe.export.parity.presentation.remedies import remedy
 from keras_pe.export.parity.presentation.tables import number
 from keras_pe.export.parity.reports.document import Statement
 from keras_pe.export.results import (
@@ -13,32 +13,22 @@ from keras_pe.export.results import (
     CaseStatus,
     CheckResults,
     Comparison,
-    Finding,
-    NameMatch,
     Proof,
     RunStatus,
 )
 from keras_pe.shown import shown_bytes
 
-_MOST_CAUSES = 4
 _ON_THE_CPU = "CPUExecutionProvider"
 
 
 def statements(reference: str, group: Group) -> Iterator[Statement]:
     """Yields what is wrong with a group: causes, then the proof, the worst comparison and the errors."""
     result = group.first
-    shown = result.findings[:_MOST_CAUSES]
-    for finding in shown:
-        yield Statement("cause", explain(finding))
-    if len(result.findings) > _MOST_CAUSES:
-        rest = result.findings[_MOST_CAUSES:]
-        places = ", ".join(dict.fromkeys(repr(each.layer or each.output or str(each.cause)) for each in rest))
-        yield Statement("cause", f"and {len(rest)} more: {places}.")
-    for way_out in dict.fromkeys(remedy(finding.cause) for finding in shown):
-        yield Statement("what to do now", way_out)
+    told = list(causes(result.findings))
+    yield from told
     if result.proof is not None:
         yield Statement("proof", prove(result.proof))
-    said = " ".join(finding.evidence for finding in shown)
+    said = " ".join(each.text for each in told)
     if result.error and sentence(result.error) not in said:
         has_run = result.status is RunStatus.COMPARED
         yield Statement("error", result.error if has_run else f"{result.status}: {result.error}")
@@ -74,17 +64,9 @@ def accepted(found: CheckResults) -> Iterator[Statement]:
         worst = group.worst
         assert worst is not None  # what has passed was compared
         by = f"max |difference| {number(worst[2].max_abs_diff)}, allowed {number(worst[2].tolerance)}"
-        causes = " ".join(explain(finding) for finding in group.first.findings[:_MOST_CAUSES])
+        why = " ".join(each.text for each in causes(group.first.findings) if each.label == "cause")
         said = f"{group.name} on {group.artifact} fails the strict law and is accepted ({found.allowance}): {by}."
-        yield Statement("accepted", f"{said} {causes}")
-
-
-def explain(finding: Finding) -> str:
-    """Returns a cause, where it is and what speaks for it."""
-    layer = f" in layer {finding.layer!r}" if finding.layer else ""
-    output = f" in output {finding.output!r}" if finding.output else ""
-    absent = f" Absent with it: {', '.join(map(repr, finding.absent))}." if finding.absent else ""
-    return f"{finding.cause}{layer}{output}. {finding.evidence}{absent}"
+        yield Statement("accepted", f"{said} {why}")
 
 
 def prove(proof: Proof) -> str:
@@ -115,9 +97,6 @@ def remarks(found: CheckResults) -> Iterator[Statement]:
     yield from accepted(found)
     for skipped in found.skipped:
         yield Statement("skipped", f"{skipped.runtime}. Install it with: {skipped.install}")
-    groups = [group for group in group_results(found.results) if group.first.names]
-    for matches in dict.fromkeys(name_matches(group.artifact or group.name, group.first.names) for group in groups):
-        yield Statement("", matches)
     for runtime, providers in {each.runtime: each.providers for each in found.results}.items():
         if set(providers) - {_ON_THE_CPU}:
             placed = ", ".join(f"{count} nodes on {provider}" for provider, count in sorted(providers.items()))
@@ -136,18 +115,8 @@ def remarks(found: CheckResults) -> Iterator[Statement]:
         if len(refused) == len(found.cases):
             hint = "give the inputs' fair values (ranges=...) or cases of your own (inputs=...)"
             yield Statement("", f"no case was fair: {hint}")
-    if not found.compared:
-        yield Statement("", "nothing was compared, and a check that compared nothing has failed")
 
 
 def _is_told(case: CaseResult) -> bool:
     """Whether a case was compared, or what is said of the reference says why it was not."""
     return case.status is not CaseStatus.SKIPPED or not case.error
-
-
-def name_matches(artifact: str, names: Sequence[NameMatch]) -> str:
-    """Returns which of an artifact's names was taken for which of the model's, and what told so."""
-    pairs = ", ".join(f"{each.kind} {each.model!r} is {each.artifact!r} there" for each in names)
-    by_order = " and ".join(repr(each.model) for each in names if each.by_order)
-    order = f", {by_order} by order alone" if by_order else ""
-    return f"{artifact} has other names than the model: {pairs}; by type and shape{order}"

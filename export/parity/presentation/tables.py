@@ -3,16 +3,15 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from keras_pe.export.parity.presentation.groups import Group
 from keras_pe.export.parity.reports.document import Mark, Outcome, Row, TextTable
 from keras_pe.export.results import (
-    AnyResults,
     CaseResult,
     CaseStatus,
     CheckResults,
     Comparison,
     LayerResult,
     RuntimeResult,
+    Stage,
 )
 
 OUTCOMES = {
@@ -21,7 +20,6 @@ OUTCOMES = {
     CaseStatus.SKIPPED: Outcome.SKIPPED,
 }
 
-_RUNTIMES = ("runtime", "artifact", "result", "cases", "max |diff|", "allowed", "over floor")
 _LAYERS = ("layer", "max |diff|", "allowed", "result", "tensor")
 _COMPARISONS = (
     "case",
@@ -54,49 +52,9 @@ def number(value: float | None) -> str:
     return "0" if value == 0 else f"{value:.1e}"
 
 
-def runtimes(groups: Sequence[Group]) -> TextTable:
-    """Returns the overview: a row for each group."""
-    return TextTable("Runtimes", _RUNTIMES, tuple(map(_runtime, groups)), _failed(groups))
-
-
-def _failed(groups: Sequence[Group]) -> tuple[int, ...]:
-    return tuple(place for place, group in enumerate(groups) if not group.passed)
-
-
-def _runtime(group: Group) -> Row:
-    outcome, cases = Outcome.of(group.passed), str(len(group.first.cases))
-    if group.worst is None:
-        status = group.first.status if group.first.error else "nothing compared"
-        return (group.name, group.artifact, Mark(outcome, f" ({status})"), cases, "-", "-", "-")
-    worst = group.worst[2]
-    if not math.isfinite(worst.max_abs_diff):
-        return (group.name, group.artifact, Mark(outcome), cases, "-", "-", "-")
-    figures = (number(worst.max_abs_diff), number(worst.tolerance), _ratio(worst))
-    return (group.name, group.artifact, Mark(outcome), cases, *figures)
-
-
-def _ratio(comparison: Comparison) -> str:
+def ratio(comparison: Comparison) -> str:
+    """Returns how many times the noise floor a difference is."""
     return "-" if comparison.noise_ratio is None else f"{comparison.noise_ratio:.2g}"
-
-
-def matrix(groups: Sequence[Group]) -> TextTable:
-    """Returns artifacts down and runtimes across: the verdict of each, and what its worst output is off by.
-
-    Without a row where it would say no more than the overview: for one artifact.
-    """
-    artifacts = tuple(dict.fromkeys(group.artifact for group in groups))
-    names = tuple(dict.fromkeys(group.name for group in groups))
-    cells = {(group.artifact, group.name): _verdict(group) for group in groups}
-    rows = [(artifact, *(cells.get((artifact, name), "") for name in names)) for artifact in artifacts]
-    at_fault = tuple(artifacts.index(group.artifact) for group in groups if not group.passed)
-    return TextTable("Artifacts and runtimes", ("artifact", *names), tuple(rows) if len(rows) > 1 else (), at_fault)
-
-
-def _verdict(group: Group) -> Mark:
-    outcome = Outcome.of(group.passed)
-    if group.first.error:
-        return Mark(outcome, f", {group.first.status}")
-    return Mark(outcome, "" if group.worst is None else f" {number(group.worst[2].max_abs_diff)}")
 
 
 def layers(result: RuntimeResult) -> TextTable:
@@ -159,7 +117,7 @@ def _comparison(case: str, comparison: Comparison) -> Row:
         *what,
         number(comparison.max_abs_diff),
         number(comparison.tolerance),
-        _ratio(comparison),
+        ratio(comparison),
         number(comparison.max_rel_diff),
         number(comparison.max_ulp),
         number(comparison.rms),
@@ -185,15 +143,21 @@ def cases(found: CheckResults) -> TextTable:
     return TextTable("Cases", ("case", "inputs", "purpose"), tuple(rows))
 
 
-def appendix(found: AnyResults, *others: tuple[str, str]) -> tuple[TextTable, TextTable]:
-    """Returns what took part in a check, and its date with the hashes of the files that it looked at.
+def times(found: CheckResults, before: Sequence[Stage] = ()) -> TextTable:
+    """Returns the stages with their seconds, the longest marked.
 
     Args:
         found: The check.
-        *others: What stands with the versions: what it is, and its value.
+        before: What came before it, such as the import of Keras.
     """
-    date = (("date", found.date),) if found.date else ()
-    return (
-        TextTable("Versions", ("package", "version"), (*found.versions.items(), *others)),
-        TextTable("Date and files", ("file", "SHA-256"), (*date, *found.files.items())),
-    )
+    stages = [*before, *found.stages]
+    longest = max(stages, key=lambda stage: stage.seconds, default=None)
+    rows: list[Row] = []
+    for stage in stages:
+        runtime = "" if stage.runtime_seconds is None else f"{stage.runtime_seconds:.2f}"
+        mark = "longest" if stage is longest else ""
+        rows.append((stage.name, f"{stage.seconds:.2f}", f"{stage.processor_seconds:.2f}", runtime, mark))
+    seconds, processor = sum(s.seconds for s in stages), sum(s.processor_seconds for s in stages)
+    inside = sum(each.seconds for each in found.results)
+    rows.append(("in all", f"{seconds:.2f}", f"{processor:.2f}", f"{inside:.2f}", ""))
+    return TextTable("Times", ("stage", "seconds", "processor", "in the runtime", ""), tuple(rows))

@@ -12,29 +12,11 @@ from keras_pe.export.parity.dataset.presentation.row_sentences import (
     summary,
 )
 from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults, OutputSummary
-from keras_pe.export.parity.presentation.tables import appendix, number
-from keras_pe.export.parity.reports.document import (
-    CaseVerdict,
-    Document,
-    Mark,
-    Outcome,
-    Part,
-    Row,
-    Suite,
-    TextTable,
-)
+from keras_pe.export.parity.presentation.filling import Frame, Subject, fill
+from keras_pe.export.parity.presentation.tables import number
+from keras_pe.export.parity.reports.document import CaseVerdict, Document, Outcome, Row, Suite, TextTable
 
-_RUNTIMES = (
-    "runtime",
-    "artifact",
-    "result",
-    "rows",
-    "failed",
-    "changed",
-    "max |diff|",
-    "99.9 % within",
-    "over floor",
-)
+_COLUMNS = ("rows", "failed", "changed", "max |diff|", "99.9 % within", "over floor")
 _OUTPUTS = (
     "output",
     "decides by",
@@ -57,50 +39,38 @@ _MOST_CLASSES = 20
 
 def document(found: DatasetResults) -> Document:
     """Returns what the report of a data set says."""
-    rows = tuple(map(_overview, found.results))
-    failed = tuple(place for place, result in enumerate(found.results) if not result.passed)
-    return Document(
+    frame = Frame(
         title=f"{found.data} through {found.model}",
         passed=found.passed,
         summary=summary(found),
-        parts=tuple(
-            _part(result, is_shown=not result.passed or (found.passed and place == 0))
-            for place, result in enumerate(found.results)
-        ),
-        overview=TextTable("Runtimes", _RUNTIMES, rows, failed),
+        columns=_COLUMNS,
+        compared=sum(result.statistics.rows for result in found.results),
         remarks=tuple(remarks(found)),
-        appendix=appendix(found),
         suites=tuple(_suite(found, result) for result in found.results),
-        seconds=found.seconds,
     )
+    return fill(found, frame, [_subject(result) for result in found.results])
 
 
-def _overview(result: DatasetResult) -> Row:
-    found, outcome = result.statistics, Outcome.of(result.passed)
-    name = result.artifact.rpartition("/")[2]
-    if not found.rows:
-        why = " (not loaded)" if result.error else " (no rows)"
-        return (result.runtime, name, Mark(outcome, why), "0", *("-",) * 5)
+def _subject(result: DatasetResult) -> Subject:
+    found = result.statistics
     decides = any(output.decision for output in result.outputs)
     compared = [output for output in result.outputs if output.statistics.values]
-    return (
-        result.runtime,
-        name,
-        Mark(outcome),
-        f"{found.rows:,}",
-        f"{found.failed:,}",
-        f"{result.changed:,}" if decides else "-",
-        number(max(output.statistics.max_abs_diff for output in compared)) if compared else "-",
-        number(max(output.quantile(0.999) for output in compared)) if compared else "-",
-        "-" if result.factor is None else f"{result.factor:.2g}",
-    )
-
-
-def _part(result: DatasetResult, is_shown: bool) -> Part:
-    return Part(
-        title=f"{result.runtime} on {result.artifact.rpartition('/')[2]}",
+    largest = number(max(output.statistics.max_abs_diff for output in compared)) if compared else "-"
+    return Subject(
+        name=result.runtime,
+        artifact=result.artifact.rpartition("/")[2],
         passed=result.passed,
-        statements=() if result.passed else tuple(statements(result)),
+        why="" if found.rows else " (not loaded)" if result.error else " (no rows)",
+        figures=(
+            f"{found.rows:,}",
+            f"{found.failed:,}" if found.rows else "-",
+            f"{result.changed:,}" if decides else "-",
+            largest,
+            number(max(output.quantile(0.999) for output in compared)) if compared else "-",
+            "-" if result.factor is None else f"{result.factor:.2g}",
+        ),
+        short=", not loaded" if result.error else f" {largest}",
+        statements=tuple(statements(result)),
         notes=tuple(_notes(result)),
         tables=(
             TextTable("Outputs", _OUTPUTS, tuple(map(_output, result.outputs)), wide=True),
@@ -108,7 +78,7 @@ def _part(result: DatasetResult, is_shown: bool) -> Part:
             TextTable("Worst rows", _ROWS, tuple(_worst_rows(result)), wide=True),
         ),
         pictures=tuple(picture for output in result.outputs for picture in pictures(output)),
-        is_open=is_shown,
+        names=result.names,
     )
 
 

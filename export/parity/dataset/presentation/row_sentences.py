@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults
-from keras_pe.export.parity.presentation.remedies import remedy
-from keras_pe.export.parity.presentation.sentences import explain, name_matches
+from keras_pe.export.parity.presentation.filling import beside, causes
 from keras_pe.export.parity.reports.document import Statement
 from keras_pe.export.parity.statistics.confidence import rate
 from keras_pe.export.parity.statistics.worst import Severity, WorstRow
@@ -19,8 +18,7 @@ def summary(found: DatasetResults) -> tuple[str, ...]:
     """Returns what was measured, and how sure one can be of what was found where no verdict says so."""
     rows = f"{found.rows:,}" + (f" of {found.total:,}" if found.total not in (None, found.rows) else "")
     measured = f"{rows} rows of {found.data}, measured against {found.reference}, in {found.seconds:.1f} s."
-    if not found.allowance.is_none:
-        measured += f" Accepted beside that: {found.allowance}."
+    measured = " ".join([measured, *beside(found)])
     bound = max((result.upper_bound_95 for result in found.results if result.statistics.rows), default=1.0)
     if bound >= 0.5 or not found.passed:
         return (measured,)
@@ -42,20 +40,11 @@ def statements(result: DatasetResult) -> Iterator[Statement]:
 
 def remarks(found: DatasetResults) -> Iterator[Statement]:
     """Yields what there is to say of the check as a whole."""
-    findings = found.diagnosis.findings if found.diagnosis is not None else ()
-    for finding in findings:
-        yield Statement("cause", explain(finding))
-    for sentence in dict.fromkeys(remedy(finding.cause) for finding in findings):
-        yield Statement("what to do now", sentence)
+    yield from causes(found.diagnosis.findings if found.diagnosis is not None else ())
     if found.stopped_early:
         yield Statement("stopped", f"after {found.rows:,} rows: as many as stop_after says have failed")
     if found.reused_rows:
         yield Statement("checkpoint", f"the results of {found.reused_rows:,} rows stood in the checkpoint")
-    named = [(result.artifact.rpartition("/")[2], result.names) for result in found.results if result.names]
-    for matches in dict.fromkeys(name_matches(*each) for each in named):
-        yield Statement("", matches)
-    if not any(result.statistics.rows for result in found.results):
-        yield Statement("error", "nothing was compared, and a check that compared nothing has failed")
 
 
 def failing(result: DatasetResult) -> list[WorstRow]:

@@ -4,9 +4,10 @@ import dataclasses
 
 import pytest
 
+from keras_pe.export.parity.presentation.check_document import subject
+from keras_pe.export.parity.presentation.filling import matrix
 from keras_pe.export.parity.presentation.groups import group_results
 from keras_pe.export.parity.presentation.sentences import remarks
-from keras_pe.export.parity.presentation.tables import matrix
 from keras_pe.export.parity.reports.text import render_text
 from tests.export.parity.presentation.samples import FAILING, PASSING
 
@@ -27,9 +28,14 @@ def shipped(failing: str):
     return dataclasses.replace(PASSING, results=tuple(results))
 
 
+def table_of(report):
+    """The matrix of a report."""
+    return matrix([subject(report.model, group) for group in group_results(report.results)])
+
+
 def cells(report):
     """The matrix of a report as texts, and the rows that stand out."""
-    table = matrix(group_results(report.results))
+    table = table_of(report)
     return [table.header, *(tuple(map(str, row)) for row in table.rows)], table.at_fault
 
 
@@ -44,12 +50,12 @@ def test_artifacts_go_down_and_runtimes_across_with_verdict_and_error_in_each_ce
 
 
 def test_one_artifact_needs_no_matrix():
-    assert matrix(group_results(PASSING.results)).rows == ()
+    assert table_of(PASSING).rows == ()
     assert "Artifacts and runtimes" not in PASSING.render("markdown")
 
 
 def test_what_is_wider_than_the_terminal_is_continued_below_with_the_artifacts_again():
-    table = matrix(group_results(shipped("litert").results))
+    table = table_of(shipped("litert"))
     document = dataclasses.replace(PASSING.document(), overview=table, tables=(), parts=(), remarks=())
     shown = render_text(document, 60).split("\n\n")[1:]
     assert len(shown) > 1

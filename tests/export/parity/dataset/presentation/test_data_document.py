@@ -11,6 +11,7 @@ from keras_pe.export.parity.statistics.confidence import rate
 from keras_pe.export.parity.statistics.output import OutputStatistics
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 from tests.export.parity.dataset.presentation.samples import ALL, FAILING, PASSING
+from tests.export.parity.presentation.samples import PASSING as CASES
 from tests.export.parity.reports.pages import assert_colors_come_from_the_page
 
 
@@ -77,3 +78,23 @@ def test_rows_without_an_answer_are_counted_as_such_and_their_reason_is_said_onc
 def test_errors_of_single_rows_have_their_unit() -> None:
     (table,) = (each for each in FAILING.document().parts[0].tables if each.title == "Worst rows")
     assert "error / allowed" in table.header
+
+
+def test_several_artifacts_go_down_and_runtimes_across_as_in_a_check_by_cases() -> None:
+    one, runtimes = PASSING.results[0], ("onnxruntime[all]", "openvino")
+    results = [
+        dataclasses.replace(one, artifact=path, runtime=runtime)
+        for path in ("/models/a.onnx", "/models/b.onnx")
+        for runtime in runtimes
+    ]
+    (table,) = dataclasses.replace(PASSING, results=tuple(results)).document().tables
+    assert table.header == ("artifact", *runtimes)
+    assert [str(row[0]) for row in table.rows] == ["a.onnx", "b.onnx"]
+    assert str(table.rows[0][1]).startswith("passed ")
+
+
+def test_where_nothing_was_compared_both_checks_say_so_in_one_way() -> None:
+    said = [each.text for each in dataclasses.replace(PASSING, results=()).document().remarks]
+    assert said == [
+        each.text for each in dataclasses.replace(CASES, results=(), skipped=(), cases=()).document().remarks
+    ]
