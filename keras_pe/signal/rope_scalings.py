@@ -190,16 +190,16 @@ def _llama3(
     high_freq_factor: float,
     original_max_position_embeddings: float,
 ) -> RopeScaling:
-    """Slow pairs interpolated, fast ones left as they are, told by their wavelengths, and a blend between."""
+    """Slow pairs interpolated, fast ones left as they are, told by their wavelengths, and a blend between, if any."""
     check_number("factor", factor)
-    if not 0 < low_freq_factor < high_freq_factor:
+    if not 0 < low_freq_factor <= high_freq_factor:
         raise ValueError(
-            "`low_freq_factor` must be positive and less than `high_freq_factor`. "
+            "`low_freq_factor` must be positive and at most `high_freq_factor`. "
             f"Received: {low_freq_factor=}, {high_freq_factor=}."
         )
     timescales = _timescales(channels, rope_theta)
     turns = original_max_position_embeddings / (2 * math.pi * timescales)
-    kept = np.clip((turns - low_freq_factor) / (high_freq_factor - low_freq_factor), 0.0, 1.0)
+    kept = np.interp(turns, [low_freq_factor, high_freq_factor], [0.0, 1.0])
     return RopeScaling(1.0 / ((1.0 - kept) / (timescales * factor) + kept / timescales))
 
 

@@ -55,6 +55,14 @@ LLAMA = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "origin
         ({"type": "linear", "factor": 2.0}, {"base": 1e4, "scaling": {"rope_type": "linear", "factor": 2.0}}),
         ({"hidden_size": 64, "num_attention_heads": 4, "rotary_pct": 0.25}, {"base": 1e4, "rotary_dim": 4}),
         ({"n_embd": 4096, "rotary_dim": 64}, {"base": 1e4, "rotary_dim": 64}),
+        # StableLM's and Nemotron's first names.
+        ({"hidden_size": 2560, "num_attention_heads": 32, "rope_pct": 0.25}, {"base": 1e4, "rotary_dim": 20}),
+        ({"hidden_size": 6144, "num_attention_heads": 48, "rope_percent": 0.5}, {"base": 1e4, "rotary_dim": 64}),
+        # HunYuan's: not dynamic, its `alpha` is fixed.
+        (
+            {"head_dim": 4, "rope_theta": 100.0, "rope_scaling": {"type": "dynamic", "alpha": 9.0, "factor": 1.0}},
+            {"base": 100.0 * 9.0**2},
+        ),
         (
             {"rope_theta": 1e6, "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}},
             {"base": 1e6, "sections": (16, 24, 24), "shared_rates": True},
@@ -85,6 +93,32 @@ def test_parameters_of_several_types_of_layers_are_told_apart() -> None:
     older = {"rope_theta": 1e6, "rope_local_base_freq": 1e4, "rope_scaling": {"rope_type": "linear", "factor": 8.0}}
     assert rope_arguments(older, layer_type="sliding_attention") == {"base": 1e4}
     assert rope_arguments(older, layer_type="full_attention") == full
+
+
+def test_bases_of_types_of_layers_are_told_apart() -> None:
+    """ModernBERT's, before they were nested."""
+    config = {"hidden_size": 768, "global_rope_theta": 160000.0, "local_rope_theta": 10000.0}
+    assert rope_arguments(config, layer_type="full_attention") == {"base": 160000.0}
+    assert rope_arguments(config, layer_type="sliding_attention") == {"base": 10000.0}
+    with pytest.raises(ValueError, match="`layer_type` must be one of 'full_attention', 'sliding_attention'"):
+        rope_arguments(config)
+
+
+def test_a_factor_of_short_texts_and_of_long_ones_is_an_attention_factor_where_it_is_one() -> None:
+    """Phi-3.5-MoE's."""
+    factors = {"short_factor": [1.0], "long_factor": [2.0], "original_max_position_embeddings": 64}
+    arguments = rope_arguments({"type": "longrope", **factors, "short_mscale": 1.25, "long_mscale": 1.25})
+    assert arguments["scaling"] == {"rope_type": "longrope", **factors, "attention_factor": 1.25}
+    with pytest.raises(ValueError, match="`short_mscale` and `long_mscale` must be the same"):
+        rope_arguments({"type": "longrope", **factors, "short_mscale": 1.25, "long_mscale": 1.5})
+
+
+def test_llama_3_may_have_no_blend() -> None:
+    """Llama 4 Scout's: pairs of a wavelength above 8,192 are slowed down, all others stay."""
+    scaling = LLAMA | {"factor": 16.0, "high_freq_factor": 1.0}
+    plain = rope_timescales("default", 128, 5e5).timescales
+    expected = np.where(2 * np.pi * plain > 8192, 16.0 * plain, plain)
+    np.testing.assert_allclose(rope_timescales("llama3", 128, 5e5, **scaling).timescales, expected, rtol=1e-12)
 
 
 def test_what_a_scaling_does_without_is_said() -> None:

@@ -165,7 +165,7 @@ def _matches(fits: list[Fit]) -> tuple[Match, ...]:
     # write down.
     def rank(same: list[Fit]) -> tuple[bool, int]:
         longest = same[0].candidate.max_timescale
-        return longest != USUAL, len(f"{longest:.10g}")
+        return longest != USUAL, len(f"{longest:.10g}".rstrip("0"))
 
     told = sorted(_by_signal(fits).values(), key=rank)
     return tuple(_match(sorted(same, key=lambda fit: fit.start)) for same in told)

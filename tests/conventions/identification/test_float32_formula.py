@@ -81,3 +81,9 @@ def test_one_sequence_under_two_longest_timescales_is_said_to_be_both() -> None:
     assert "tensor2tensor" in second.conventions
     # The paper's rates are 500 ** (-i / 32), tensor2tensor's L ** (-i / 31).
     assert second.max_timescale == pytest.approx(500.0 ** (31 / 32), rel=1e-5)
+
+
+def test_the_rounder_of_two_longest_timescales_comes_first() -> None:
+    first, second = identify(table("exponential", 5000.0, "tensor2tensor", "concatenated", 50, 64))
+    assert ("tensor2tensor" in first.conventions, first.max_timescale) == (True, 5000.0)
+    assert second.max_timescale == 6581.0
