@@ -30,6 +30,10 @@ def convert_keras_hub(model: Any) -> list[Any]:
     >>> convert_keras_hub(keras.layers.Dense(2))
     []
     """
+    import keras
+
+    if not isinstance(model, keras.layers.Layer):
+        raise TypeError(f"`model` must be a layer or a model. Received: a {type(model).__name__}.")
     found = list(_layers_in(model, set()))
     rotary = [(each, rotary_from_keras_hub(each)) for each in found if _is_rotary(each) and not hasattr(each, "exact")]
     biased = [(each, bias_from_keras_hub(each)) for each in found if _has_bias(each) and not _is_converted(each)]

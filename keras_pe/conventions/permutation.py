@@ -78,7 +78,8 @@ def permute_rotary_weights(
     """
     held = np.asarray(weights)
     width = head_dim if rotary_dim is None else rotary_dim
-    if not held.ndim or held.shape[-1] % head_dim or width % 2 or not 2 <= width <= head_dim:
+    are_counts = all(isinstance(each, int | np.integer) and each >= 2 for each in (head_dim, width))
+    if not are_counts or not held.ndim or held.shape[-1] % head_dim or width % 2 or width > head_dim:
         raise ValueError(
             "`head_dim` must divide the last axis of `weights`, and `rotary_dim` must be even and at most `head_dim`. "
             f"Received: weights.shape={held.shape}, {head_dim=}, {rotary_dim=}."

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_pe.shown import Shown
-from keras_pe.signal.layouts import RotaryLayout
+from keras_pe.signal.layouts import RotaryLayout, check_channels
 from keras_pe.signal.timescales import Float64Array
 
 # By what sines and cosines may be off: those in bfloat16 by 2e-3.
@@ -90,6 +90,7 @@ def identify_rotary(rotate: Callable[[Any], Any], channels: int, *, length: int 
     >>> match is None
     True
     """
+    check_channels(channels)
     if channels < 2 or length < 4:
         raise ValueError(f"`channels` must be at least 2 and `length` at least 4. Received: {channels=}, {length=}.")
     unit = np.broadcast_to(np.eye(channels, dtype=np.float32)[:, np.newaxis], (channels, length, channels))

@@ -29,7 +29,12 @@ class HeadAxes(NamedTuple):
                 raise ValueError(
                     f"`sequence_axis` must be 1 or more, after the batch. Received: sequence_axis={each!r}."
                 )
-        return cls(tuple(map(int, axes)), feature)
+        if not axes or not is_integer(feature):
+            raise ValueError(
+                "`sequence_axis` must name an axis or several, and `feature_axis` one. "
+                f"Received: sequence_axis={sequence!r}, feature_axis={feature!r}."
+            )
+        return cls(tuple(map(int, axes)), int(feature))
 
     def check(self, shape: Shape) -> None:
         """Raises unless queries of this shape have these axes."""
@@ -44,6 +49,8 @@ class HeadAxes(NamedTuple):
 
     def check_keys(self, queries: Any, keys: Any) -> None:
         """Raises unless keys are as long and as wide as the queries."""
+        if not hasattr(keys, "shape"):
+            raise TypeError(f"`keys` must be an array or a tensor. Received: a {type(keys).__name__}.")
         axes = [self.feature, *self.sequence]
         sizes = [[x.shape[axis] for axis in axes] for x in (queries, keys) if len(x.shape) == len(queries.shape)]
         if len(sizes) < 2 or any(None not in pair and pair[0] != pair[1] for pair in zip(*sizes, strict=True)):

@@ -90,8 +90,8 @@ class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
         return resolved.start + count_up(length) if resolved.whole is None else resolved.whole
 
     def _check_call(self, queries: Any, keys: Any, positions: Any, start_index: Any, key_positions: Any) -> None:
-        _check_shape("queries", queries.shape)
-        _check_shape("keys", keys.shape)
+        _check_shape("queries", queries)
+        _check_shape("keys", keys)
         for values, of in ((positions, queries), (key_positions, keys)):
             if values is not None:
                 check_positions(values, of.shape[0], of.shape[1])
@@ -101,6 +101,9 @@ class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
             check_start(start_index, queries.shape[0])
 
 
-def _check_shape(name: str, shape: Shape) -> None:
-    if len(shape) < 2:
-        raise ValueError(f"`{name}` must have shape (batch, length, ...). Received: {name}.shape={tuple(shape)}.")
+def _check_shape(name: str, examples: Any) -> None:
+    if not hasattr(examples, "shape"):
+        raise TypeError(f"`{name}` must be an array or a tensor. Received: a {type(examples).__name__}.")
+    if len(examples.shape) < 2:
+        shape = tuple(examples.shape)
+        raise ValueError(f"`{name}` must have shape (batch, length, ...). Received: {name}.shape={shape}.")

@@ -12,12 +12,13 @@ from keras_pe.layers.base import PositionLayer
 from keras_pe.layers.call_arguments import Shape, check_inputs_dtype, per_axis
 from keras_pe.layers.configuration import check_count, plain
 from keras_pe.layers.head_axes import HeadAxes
-from keras_pe.layers.rotary_signal import Growth, Rates, RotarySignal, pairs_of_sections
+from keras_pe.layers.rotary_signal import Growth, Rates, RotarySignal, check_sections, pairs_of_sections
 from keras_pe.rotations.concrete import outside_of_traces
 from keras_pe.rotations.pairs import of_channels, turn_pairs
 from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.rope_parameters import rope_arguments
 from keras_pe.signal.rope_scalings import check_parameters
+from keras_pe.signal.timescales import check_number
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")
@@ -97,10 +98,10 @@ class RotaryPositionEncoding(PositionLayer):
         if scaling is not None and not (isinstance(scaling, Mapping) and "rope_type" in scaling):
             raise ValueError(f"`scaling` must be a dictionary with a 'rope_type'. Received: {scaling=}.")
         super().__init__(max_length=max_length, **kwargs)
-        self.base = float(base)
+        self.base = float(check_number("base", base))
         self.layout = layout
         self.rotary_dim = rotary_dim if rotary_dim is None else check_count("rotary_dim", rotary_dim, 2)
-        self.sections = None if sections is None else tuple(check_count("sections", each) for each in sections)
+        self.sections = None if sections is None else check_sections(sections)
         self.shared_rates = bool(shared_rates)
         self.interleave_sections = bool(interleave_sections)
         self._head = HeadAxes.checked(sequence_axis, feature_axis)

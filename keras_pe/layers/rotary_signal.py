@@ -10,6 +10,7 @@ from keras import ops
 
 from keras_pe.layers.axis_encoding import Axis, axis_encoding
 from keras_pe.layers.call_arguments import Positions
+from keras_pe.layers.configuration import check_count
 from keras_pe.layers.head_axes import HeadAxes
 from keras_pe.rotations.digits import Rotation
 from keras_pe.rotations.lookup import RowsOfPositions
@@ -22,6 +23,13 @@ _LARGEST = {"float16": 10.0, "bfloat16": 80.0, "float32": 80.0, "float64": 80.0}
 
 OfAxis = tuple[Any, Positions | None]
 """The length and the positions of an axis."""
+
+
+def check_sections(sections: Any) -> tuple[int, ...]:
+    """Returns the pairs of each axis that a layer is configured with, or raises."""
+    if isinstance(sections, str) or not isinstance(sections, Sequence) or not sections:
+        raise TypeError(f"`sections` must be a list of one number for each axis of positions. Received: {sections=}.")
+    return tuple(check_count("sections", each) for each in sections)
 
 
 def pairs_of_sections(sections: Sequence[int], *, interleaved: bool) -> list[npt.NDArray[np.intp]]:

@@ -64,6 +64,8 @@ class TimestepEmbedding(keras.layers.Layer):  # type: ignore[misc]
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.num_channels = check_count("num_channels", num_channels, least=2)
+        if downscale_freq_shift != 0:
+            check_number("downscale_freq_shift", downscale_freq_shift)
         if downscale_freq_shift >= num_channels // 2:
             raise ValueError(
                 f"`downscale_freq_shift` must be less than the {num_channels // 2} timescales of {num_channels} "

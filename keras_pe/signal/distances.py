@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.signal.timescales import Float64Array
+from keras_pe.signal.timescales import Float64Array, check_number
 
 SlopeRule = Literal["press", "mpt", "paper"]
 BucketRule = Literal["t5", "deberta", "clipped"]
@@ -70,6 +70,8 @@ def relative_buckets(
     """
     if rule not in _BUCKETS:
         raise ValueError(f"`rule` must be one of {', '.join(map(repr, _BUCKETS))}. Received: {rule=}.")
+    for name, value in (("num_buckets", num_buckets), ("max_distance", max_distance)):
+        check_number(name, value)
     if rule != "clipped" and (num_buckets < 4 or num_buckets % 2 or max_distance < num_buckets):
         raise ValueError(
             "`num_buckets` must be even, at least 4 and at most `max_distance`. "

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_pe.signal.rope_scalings import scaling_function
+from keras_pe.signal.timescales import check_number
 
 # What a configuration calls the scalings that have another name by now.
 _OLD_NAMES = {"su": "longrope", "mrope": "default"}
@@ -36,12 +37,17 @@ def rope_arguments(
     Raises:
         ValueError: If what is asked for is missing, or there is no layer for it.
     """
+    if not isinstance(config, Mapping):
+        raise TypeError(
+            "`config` must be a dictionary, the contents of a model's config.json. "
+            f"Received: a {type(config).__name__}. json.loads(text) makes one."
+        )
     if "text_config" in config:
         config = {**config, **config["text_config"]}
     parameters = _parameters(config, layer_type)
     kind = parameters.get("rope_type") or parameters.get("type") or "default"
     kind = _OLD_NAMES.get(kind, kind)
-    theta = float(_first(_BASES, parameters, config) or 1.0e4)
+    theta = float(check_number("rope_theta", _first(_BASES, parameters, config) or 1.0e4))
     taken = set(inspect.signature(scaling_function(kind)).parameters)
     outside = {name: config[name] for name in _ELSEWHERE if config.get(name) is not None}
     scaling = {name: each for name, each in {**outside, **parameters}.items() if name in taken and each is not None}
@@ -54,7 +60,7 @@ def rope_arguments(
     elif config.get("rotary_dim"):
         arguments["rotary_dim"] = int(config["rotary_dim"])
     elif part not in (None, 1):
-        arguments["rotary_dim"] = int(_head_dim(config, head_dim) * part)
+        arguments["rotary_dim"] = int(_head_dim(config, head_dim) * check_number("partial_rotary_factor", part))
     scaling.pop("rope_theta", None)
     if kind == "longrope":
         scaling |= _attention_factor(parameters)
@@ -72,6 +78,8 @@ def _parameters(config: Mapping[str, Any], layer_type: str | None) -> Mapping[st
     named = [config[name] for name in ("rope_parameters", "rope_scaling") if name in config]
     is_whole = not ({"rope_type", "type"} & set(config) or all(isinstance(each, Mapping) for each in config.values()))
     found: Mapping[str, Any] = next((each for each in named if each), {} if named or is_whole else config)
+    if not isinstance(found, Mapping):
+        raise TypeError(f"`rope_parameters` or `rope_scaling` must be a dictionary in `config`. Received: {found!r}.")
     types: dict[str, Mapping[str, Any]] = {}
     if found and all(isinstance(each, Mapping) for each in found.values()):
         types = dict(found)
@@ -99,7 +107,7 @@ def _head_dim(config: Mapping[str, Any], head_dim: int | None) -> int:
         raise ValueError(
             "`head_dim` must be given, of which `partial_rotary_factor` is a part. Received: head_dim=None."
         )
-    return int(found)
+    return int(check_number("head_dim", found))
 
 
 def _sections(parameters: Mapping[str, Any]) -> dict[str, Any]:

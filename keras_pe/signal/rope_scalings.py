@@ -77,9 +77,23 @@ def check_parameters(rope_type: str, **parameters: Any) -> dict[str, Any]:
             takes = f"It takes {', '.join(f'`{each.name}`' for each in known)}." if known else "It takes none."
             raise ValueError(f"`{name}` is no parameter of {rope_type!r}. {takes} Received: {name}={value!r}.")
     for each in known:
-        if each.default is inspect.Parameter.empty and each.name not in given:
+        if each.name in given:
+            _check_value(each, given[each.name])
+        elif each.default is inspect.Parameter.empty:
             raise ValueError(f"`{each.name}` must be given for {rope_type!r}. {_REASONS.get(each.name, '')}".strip())
     return given
+
+
+def _check_value(parameter: inspect.Parameter, value: Any) -> None:
+    """Raises unless the value of a parameter is a truth value, a list of positive numbers or one, as it asks for."""
+    name = parameter.name
+    if parameter.annotation is bool:
+        if not isinstance(value, bool):
+            raise TypeError(f"`{name}` must be True or False. Received: {name}={value!r}.")
+    elif parameter.annotation == Sequence[float]:
+        check_timescales(value, name)
+    elif value != 0 or not name.startswith("mscale"):  # a weight of 0 is one that is left out
+        check_number(name, value)
 
 
 def scaling_function(rope_type: str) -> Callable[..., RopeScaling]:
@@ -97,7 +111,6 @@ def _default(channels: int, rope_theta: float) -> RopeScaling:
 
 def _linear(channels: int, rope_theta: float, *, factor: float) -> RopeScaling:
     """Positions divided by `factor`: position interpolation."""
-    check_number("factor", factor)
     return RopeScaling(_timescales(channels, rope_theta) * factor)
 
 
@@ -105,8 +118,6 @@ def _dynamic(
     channels: int, rope_theta: float, *, factor: float, max_position_embeddings: float, length: float
 ) -> RopeScaling:
     """NTK-aware: a larger base, chosen by how far `length` exceeds what the model was trained on."""
-    for name, value in (("factor", factor), ("max_position_embeddings", max_position_embeddings), ("length", length)):
-        check_number(name, value)
     if channels == 2:
         return _default(channels, rope_theta)  # its only rate is 1 under any base
     stretch = factor * max(length, max_position_embeddings) / max_position_embeddings - (factor - 1)
@@ -129,6 +140,11 @@ def _yarn(
 ) -> RopeScaling:
     """Slow pairs interpolated as by "linear", fast ones left as they are, a ramp between; and a temperature."""
     factor = _stretch(factor, max_position_embeddings, original_max_position_embeddings)
+    if rope_theta <= 1 or beta_fast < beta_slow:
+        raise ValueError(
+            "`rope_theta` must be above 1 for 'yarn', and `beta_fast` at least `beta_slow`. "
+            f"Received: {rope_theta=}, {beta_fast=}, {beta_slow=}."
+        )
 
     def pair_of_turns(turns: float) -> float:
         """Returns which pair makes so many turns within the original length."""
@@ -170,15 +186,20 @@ def _longrope(
     factor = _stretch(1.0 if attention_factor else factor, max_position_embeddings, original)
     factors = {"long_factor": long_factor, "short_factor": short_factor}
     for name, listed in factors.items():
-        if len(check_timescales(listed)) != channels // 2:
+        if len(listed) != channels // 2:
             raise ValueError(
                 f"`{name}` must have one value for two channels: {channels // 2} for {channels} channels. "
                 f"Received: {len(listed)} values."
             )
     chosen = factors["long_factor" if length > original else "short_factor"]
+    if attention_factor is None and factor > 1 and original <= 1:
+        raise ValueError(
+            "`original_max_position_embeddings` must be above 1 for 'longrope', or `attention_factor` be given. "
+            f"Received: original_max_position_embeddings={original}."
+        )
     if attention_factor is None:
         attention_factor = 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(original))
-    return RopeScaling(_timescales(channels, rope_theta) * check_timescales(chosen), float(attention_factor))
+    return RopeScaling(_timescales(channels, rope_theta) * np.asarray(chosen, np.float64), float(attention_factor))
 
 
 def _llama3(
@@ -191,11 +212,9 @@ def _llama3(
     original_max_position_embeddings: float,
 ) -> RopeScaling:
     """Slow pairs interpolated, fast ones left as they are, told by their wavelengths, and a blend between, if any."""
-    check_number("factor", factor)
-    if not 0 < low_freq_factor <= high_freq_factor:
+    if low_freq_factor > high_freq_factor:
         raise ValueError(
-            "`low_freq_factor` must be positive and at most `high_freq_factor`. "
-            f"Received: {low_freq_factor=}, {high_freq_factor=}."
+            f"`low_freq_factor` must be at most `high_freq_factor`. Received: {low_freq_factor=}, {high_freq_factor=}."
         )
     timescales = _timescales(channels, rope_theta)
     turns = original_max_position_embeddings / (2 * math.pi * timescales)
@@ -207,9 +226,8 @@ def _proportional(
     channels: int, rope_theta: float, *, partial_rotary_factor: float = 1.0, factor: float = 1.0
 ) -> RopeScaling:
     """The first part of the pairs turns as if all did; the others, which stay beside them, do not turn."""
-    check_number("factor", factor)
-    if not 0 < partial_rotary_factor <= 1:
-        raise ValueError(f"`partial_rotary_factor` must be above 0, at most 1. Received: {partial_rotary_factor=}.")
+    if partial_rotary_factor > 1:
+        raise ValueError(f"`partial_rotary_factor` must be at most 1. Received: {partial_rotary_factor=}.")
     timescales = _timescales(channels, rope_theta) * factor
     timescales[int(partial_rotary_factor * channels // 2) :] = np.inf
     return RopeScaling(timescales)
@@ -217,7 +235,6 @@ def _proportional(
 
 def _xpos(channels: int, rope_theta: float, *, scale_base: float = 512.0) -> RopeScaling:
     """Usual rates, and scores that shrink with the distance, those of fast pairs most (flash-attn's `scale_base`)."""
-    check_number("scale_base", scale_base)
     zeta = (np.arange(0, channels, 2) + 0.4 * channels) / (1.4 * channels)
     return RopeScaling(_timescales(channels, rope_theta), growth=np.log(zeta) / scale_base)
 
@@ -248,11 +265,8 @@ def _timescales(channels: int, rope_theta: float) -> Float64Array:
 
 def _stretch(factor: float | None, most: float | None, original: float) -> float:
     """Returns `factor`, or the ratio of the longest length to the original one that stands for it."""
-    check_number("original_max_position_embeddings", original)
     if factor is None:
         if most is None:
             raise ValueError("`factor` must be given, or `max_position_embeddings`. Received: neither.")
-        check_number("max_position_embeddings", most)
         return most / original
-    check_number("factor", factor)
     return factor

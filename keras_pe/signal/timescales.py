@@ -84,15 +84,15 @@ def check_number(name: str, value: float) -> float:
     return value
 
 
-def check_timescales(timescales: npt.ArrayLike | Sequence[float]) -> Float64Array:
-    """Returns explicit timescales as a float64 vector, or raises unless they are positive and finite."""
+def check_timescales(timescales: npt.ArrayLike | Sequence[float], name: str = "timescales") -> Float64Array:
+    """Returns timescales, or factors of them, as a float64 vector, or raises unless they are positive and finite."""
     try:
         explicit = np.asarray(timescales)
     except ValueError:  # rows of unequal length
         explicit = np.asarray(None)
     if explicit.dtype.kind not in "iuf" or explicit.ndim != 1:
-        raise TypeError(f"`timescales` must be a sequence of numbers. Received: timescales={timescales!r}.")
+        raise TypeError(f"`{name}` must be a sequence of numbers. Received: {name}={timescales!r}.")
     explicit = explicit.astype(np.float64)
     if not (np.isfinite(explicit) & (explicit > 0)).all():
-        raise ValueError(f"`timescales` must be positive and finite. Received: timescales={timescales!r}.")
+        raise ValueError(f"`{name}` must be positive and finite. Received: {name}={timescales!r}.")
     return explicit

@@ -112,6 +112,11 @@ class OwnRotaryEmbedding(keras.layers.Identity):
     """As that of SmolLM3, which is none of keras-hub's."""
 
 
+def test_what_is_no_layer_is_refused() -> None:
+    with pytest.raises(TypeError, match="`model` must be a layer or a model"):
+        convert_keras_hub(None)
+
+
 @pytest.mark.parametrize("kind", [OtherRotation, OwnRotaryEmbedding])
 def test_a_model_with_a_rotation_of_another_kind_is_refused_and_left_as_it_is(kind: type) -> None:
     inputs = keras.Input((4, 8))

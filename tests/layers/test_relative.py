@@ -166,6 +166,8 @@ def test_it_goes_into_keras_attention_and_comes_back_from_a_file(tmp_path: Path,
         (lambda: RelativePositionBias(4, num_buckets=7), "`num_buckets` must be even"),
         (lambda: _after(RelativePositionEmbedding(4, 2), heads(3))(heads(3)[..., :4]), "to have value 6"),
         (lambda: RelativePositionEmbedding(4, 2)(heads(3).astype("complex64")), "`queries` must be real numbers"),
+        (lambda: AlibiBias(4)(heads(3), "a"), "`keys` must be an array or a tensor. Received: a str"),
+        (lambda: RelativePositionBias(2, num_buckets="a"), "`num_buckets` must be a number"),
     ],
 )
 def test_what_does_not_fit_is_refused(call: Any, message: str) -> None:

@@ -269,6 +269,57 @@ def test_what_does_not_fit_is_refused(arguments: dict[str, Any], shape: tuple[in
         RotaryPositionEncoding(**arguments)(heads(*shape))
 
 
+YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 64}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"base": "a"}, "`base` must be a number"),
+        ({"base": True}, "`base` must be a number"),
+        ({"base": 0.0}, "`base` must be positive"),
+        ({"sections": 4}, "`sections` must be a list"),
+        ({"sections": []}, "`sections` must be a list"),
+        ({"sequence_axis": []}, "`sequence_axis` must name an axis"),
+        ({"feature_axis": "a"}, "`feature_axis` one"),
+        ({"scaling": {**YARN, "beta_fast": "a"}}, "`beta_fast` must be a number"),
+        ({"scaling": {**YARN, "beta_fast": 0}}, "`beta_fast` must be positive"),
+        ({"scaling": {**YARN, "attention_factor": -1.0}}, "`attention_factor` must be positive"),
+        ({"scaling": {**YARN, "truncate": "false"}}, "`truncate` must be True or False"),
+        ({"scaling": {**YARN, "beta_fast": 1.0, "beta_slow": 32.0}}, "`beta_fast` at least `beta_slow`"),
+        ({"scaling": YARN, "base": 1.0}, "`rope_theta` must be above 1"),
+        ({"scaling": {**LONGROPE, "short_factor": "abc"}}, "`short_factor` must be a sequence of numbers"),
+        ({"scaling": {**LONGROPE, "original_max_position_embeddings": 1, "factor": 2.0}}, "must be above 1 for"),
+        ({"scaling": {"rope_type": "proportional", "partial_rotary_factor": "0.5"}}, "must be a number"),
+    ],
+)
+def test_arguments_of_the_wrong_type_or_out_of_range_are_refused_by_name(
+    arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=rf"{message}.*Received"):
+        RotaryPositionEncoding(**arguments)(heads(1, 3, 8))
+
+
+def test_keys_that_are_no_array_are_refused() -> None:
+    with pytest.raises(TypeError, match="`keys` must be an array or a tensor"):
+        RotaryPositionEncoding()(heads(1, 3, 8), [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("llama", "`config` must be a dictionary"),
+        ({"rope_scaling": "yarn"}, "`rope_scaling` must be a dictionary"),
+        ({"rope_theta": "1e4"}, "`rope_theta` must be a number"),
+        ({"head_dim": 8, "rotary_pct": "0.5"}, "`partial_rotary_factor` must be a number"),
+        ({"head_dim": "8", "rotary_pct": 0.5}, "`head_dim` must be a number"),
+    ],
+)
+def test_a_configuration_that_is_none_is_refused(config: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=rf"{message}.*Received"):
+        RotaryPositionEncoding.from_rope_parameters(config)
+
+
 def test_keys_of_other_positions_are_another_call() -> None:
     with pytest.raises(ValueError, match="other positions are another call"):
         RotaryPositionEncoding()(heads(1, 1, 2, 8), heads(1, 5, 2, 8))

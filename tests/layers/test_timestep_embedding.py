@@ -64,6 +64,8 @@ def test_what_does_not_fit_is_refused() -> None:
     for arguments in ({"num_channels": 1}, {"num_channels": 2}, {"num_channels": 8, "scale": 0.0}):
         with pytest.raises(ValueError, match="Received: "):
             TimestepEmbedding(**arguments)
+    with pytest.raises(TypeError, match="`downscale_freq_shift` must be a number"):
+        TimestepEmbedding(8, downscale_freq_shift="1")
     with pytest.raises(ValueError, match="Positions must be from"):
         TimestepEmbedding(8)(np.array([2.0**24]))
     for wrong in (np.array([1j], "complex64"), np.array([True]), keras.Input((), dtype="bool")):

@@ -1,5 +1,6 @@
 """Tells which convention made a table of encodings."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -163,9 +164,9 @@ def _matches(fits: list[Fit]) -> tuple[Match, ...]:
 
     # Two schedules can be one sequence under two longest timescales: first the usual one, then what somebody would
     # write down.
-    def rank(same: list[Fit]) -> tuple[bool, int]:
+    def rank(same: list[Fit]) -> tuple[bool, int, float]:
         longest = same[0].candidate.max_timescale
-        return longest != USUAL, len(f"{longest:.10g}".rstrip("0"))
+        return longest != USUAL, len(f"{longest:.10g}".rstrip("0")), abs(math.log(longest / USUAL))
 
     told = sorted(_by_signal(fits).values(), key=rank)
     return tuple(_match(sorted(same, key=lambda fit: fit.start)) for same in told)

@@ -87,3 +87,6 @@ def test_the_rounder_of_two_longest_timescales_comes_first() -> None:
     first, second = identify(table("exponential", 5000.0, "tensor2tensor", "concatenated", 50, 64))
     assert ("tensor2tensor" in first.conventions, first.max_timescale) == (True, 5000.0)
     assert second.max_timescale == 6581.0
+    # Of 1, 100, 10,000 and 1,000,000 the paper's next one would be the longest.
+    first, second = identify(table("exponential", 1e6, "tensor2tensor", "concatenated", 50, 8))
+    assert ("tensor2tensor" in first.conventions, first.max_timescale, second.max_timescale) == (True, 1e6, 1e8)
