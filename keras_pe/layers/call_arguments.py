@@ -197,7 +197,8 @@ def resolve_positions(
     whole, nearest, fraction = _whole_and_fraction(values, may_overflow)
     if start is not None:
         column = start if isinstance(start, int) or not len(start.shape) else ops.expand_dims(start, -1)
-        whole, nearest = ops.add(whole, column), None if nearest is None else ops.add(nearest, column)
+        # Not ops.add, which adds a column as a bias of the last axis where there are as many examples as positions.
+        whole, nearest = whole + column, None if nearest is None else nearest + column
         if fraction is not None and len(whole.shape) > len(fraction.shape):
             fraction = ops.expand_dims(fraction, 0)
     return Positions(whole, nearest, fraction)

@@ -25,11 +25,12 @@ class TestCallArguments:
         expected = timing_signal(starts[:, None] + np.arange(5), 8)
         assert np.abs(signal - expected).max() <= EXACT
 
-    @pytest.mark.parametrize("positions", [np.arange(5), np.arange(5) + 0.25])
+    # As many positions as examples, too: Keras adds a column to a square as a row.
+    @pytest.mark.parametrize("positions", [np.arange(5), np.arange(5) + 0.25, np.array([[7, 9]] * 2)])
     def test_starts_and_positions_add_up(self, positions: np.ndarray) -> None:
         layer = SinusoidalPositionEncoding(start_index=100)
         arguments = {"positions": positions.astype("float32"), "start_index": np.array([1, 2], "int32")}
-        signal = run(layer, np.zeros((2, 5, 8), "float32"), **arguments)
+        signal = run(layer, np.zeros((2, positions.shape[-1], 8), "float32"), **arguments)
         expected = timing_signal(100 + np.array([[1], [2]]) + positions, 8)
         assert np.abs(signal - expected).max() <= EXACT + 2.0**-24
 
