@@ -14,7 +14,7 @@ from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes, Sizes
 
 def share_sizes(graph: Any, sizes: KnownSizes) -> None:
     """Lets each Shape of an `onnx.GraphProto`, in place, be of the first tensor that has these sizes, and what reads a
-    vector of sizes that are not all numbers read the first that is equal.
+    vector of sizes read the first that is equal.
 
     Args:
         graph: The graph, whose nodes stand in the order in which they are computed.
@@ -30,9 +30,7 @@ def share_sizes(graph: Any, sizes: KnownSizes) -> None:
             node.input[0] = first.setdefault(shape, node.input[0])
         name = next(iter(node.output), "")
         vector, axes, kind = sizes.vector(name), sizes.shape(name), sizes.kind(name)
-        if vector is None or axes is None or kind is None or name in outputs:
-            continue
-        if not all(isinstance(entry, int) for entry in vector):
+        if vector is not None and axes is not None and kind is not None and name not in outputs:
             same[name] = made.setdefault((vector, len(axes), kind), name)
     for node in all_nodes(graph):
         node.input[:] = [same.get(name, name) for name in node.input]

@@ -213,6 +213,8 @@ def _reshape(shapes: Any, vectors: Any, attributes: Any) -> Any:
         return None
     if -1 not in wanted:
         return wanted
+    if shapes[0] is None:
+        return [None if size == -1 else size for size in wanted]
     given, rest = Counter(shapes[0]), Counter(size for size in wanted if size != -1)
     left, over = given - rest, rest - given
     symbols = [size for size in left.elements() if not isinstance(size, int)]

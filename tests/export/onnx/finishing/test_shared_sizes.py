@@ -93,6 +93,9 @@ def test_sizes_are_told_as_far_as_the_inputs_determine_them() -> None:
         helper.make_node("Pad", ["x", "sides"], ["padded"]),
         helper.make_node("Conv", ["padded", "kernel"], ["convolved"]),
         helper.make_node("MaxPool", ["convolved"], ["pooled"], kernel_shape=[2]),
+        helper.make_node("Reshape", ["found", "minus"], ["places"]),
+        helper.make_node("Expand", ["one", "places"], ["filled"]),
+        helper.make_node("Reshape", ["filled", "minus"], ["flat"]),
     ]
     arrays = {"zero": [0], "one": [1], "two": [2], "minus": [-1], "row": [0, -1, 4], "heads": [0, 0, 2, 4]}
     arrays["sides"] = [0, 0, 1, 0, 0, 1]
@@ -118,3 +121,4 @@ def test_sizes_are_told_as_far_as_the_inputs_determine_them() -> None:
     assert sizes.vector("found") is None
     assert sizes.shape("padded")[:2] == ("batch", "length")
     assert sizes.shape("pooled")[:2] == ("batch", 5)
+    assert sizes.shape("flat") == (("flat", 0),)  # of what may have any number of axes
