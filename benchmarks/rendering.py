@@ -14,7 +14,7 @@ MARKED = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- end of figures -->)", 
 BASE = "tensor2tensor"
 CONTESTANTS = ("keras-hub", "keras_pe", "keras_pe, max_length", "one composition", "ready rows")
 ROTARY_BASE = "plain formula"
-ROTARY = ("plain formula, as a layer", "keras-hub", "keras_pe", "keras_pe, max_length")
+ROTARY = ("one product, as a layer", "plain formula, as a layer", "keras-hub", "keras_pe", "keras_pe, max_length")
 BY_HAND = (
     "turn alone, by hand",
     "one composition, no check, by hand",
@@ -43,7 +43,8 @@ _EVERYWHERE = "The shape in brackets is batch and length; `-` where it was not m
 _ROTARY = """\
 Queries of so many heads of so many channels, turned by positions from 0 on; `step` is one token of 32 heads of 128
 channels from a start that is an input, as of a decoder with a cache. One thread, sizes left open, relative to the plain
-formula, which takes sines and cosines of float32 angles and is a function here, or a Keras layer in the next column."""
+formula, which takes sines and cosines of float32 angles and is a function here. The first two columns tell what of a
+time is Keras' own call of a layer: of one that turns nothing, and of one that computes the plain formula."""
 _BY_HAND = """\
 What a step cannot go below in ONNX Runtime, by graphs that were written by hand for the fewest operators
 ([what they leave out](operators.md)), relative to the plain formula:"""

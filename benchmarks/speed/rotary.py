@@ -16,6 +16,7 @@ from benchmarks.speed.scenarios import LONGEST, Arrays, Scenario
 SHAPES = ((1, 1), (1, 128), (8, 128), (1, 2048), (1, 8192))
 HEADS = ((8, 64), (8, 128), (32, 64), (32, 128))  # how many, of how many channels
 BASE = "plain formula"
+PRODUCT = "one product, as a layer"
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,18 @@ def _ours(**arguments: Any) -> Callable[..., Any]:
     return lambda x, start=None: layer(x) if start is None else layer(x, start_index=start)
 
 
-def _layer_of_plain_formula() -> Callable[..., Any]:
-    class PlainFormula(keras.layers.Layer):  # type: ignore[misc]
-        def call(self, x: Any, start: Any = None) -> Any:
-            return plain_formula(x, start)
+def _product(x: Any, start: Any = None) -> Any:
+    return 2.0 * x
 
-    return PlainFormula()
+
+def _layer_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function as a layer of Keras: what its call of a layer takes."""
+
+    class Function(keras.layers.Layer):  # type: ignore[misc]
+        def call(self, x: Any, start: Any = None) -> Any:
+            return function(x, start)
+
+    return Function()
 
 
 def by_hand(graph: Graph) -> Contestant:
@@ -93,7 +100,8 @@ def by_hand(graph: Graph) -> Contestant:
 ALL = frozenset(SCENARIOS)
 CONTESTANTS = (
     Contestant(BASE, lambda: plain_formula, ALL, layer=False),
-    Contestant("plain formula, as a layer", _layer_of_plain_formula, ALL),
+    Contestant(PRODUCT, partial(_layer_of, _product), ALL),
+    Contestant("plain formula, as a layer", partial(_layer_of, plain_formula), ALL),
     Contestant("keras-hub", _keras_hub, ALL),
     Contestant("keras_pe", _ours, ALL),
     Contestant("keras_pe, max_length", lambda: _ours(max_length=LONGEST), ALL),

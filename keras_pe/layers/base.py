@@ -15,6 +15,7 @@ from keras_pe.layers.call_arguments import (
     check_start,
     count_axes,
     per_axis,
+    read_start,
     read_variables,
     resolve_positions,
     split_on_host,
@@ -106,7 +107,7 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
             positions: As the layer was called.
             start_index: As the layer was called.
         """
-        given = self._check_call(inputs, read_variables(positions), read_variables(start_index))
+        given = self._check_call(inputs, read_variables(positions), read_start(start_index))
         lengths = self._length_of_axes(inputs_shape, len(given))
         return [
             (length, resolve_positions(values, start, length))

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_pe.layers.configuration import is_integer
 from keras_pe.layers.reach import check_far
-from keras_pe.rotations.concrete import count_up
+from keras_pe.rotations.concrete import count_up, is_eager, visible
 
 Shape = tuple[int | None, ...]
 OUT_OF_REACH = 2**29  # several of these can be added in int32
@@ -174,6 +174,17 @@ def read_variables(values: Any) -> Any:
     if isinstance(values, (list, tuple)):
         return [read_variables(each) for each in values]
     return ops.copy(ops.convert_to_tensor(values)) if hasattr(values, "assign") else values
+
+
+def read_start(start: Any) -> Any:
+    """Returns a start, or one of each axis, that is one number and can be seen as an int: it is read once, here."""
+    if isinstance(start, (list, tuple)):
+        return [read_start(each) for each in start]
+    start = read_variables(start)
+    if is_integer(start) or not hasattr(start, "shape") or len(start.shape) or not is_eager():
+        return start
+    seen = visible(start)
+    return start if seen is None or seen.dtype.kind not in "iu" else int(seen)
 
 
 def resolve_positions(

@@ -39,8 +39,9 @@ def check_range_reach(start: Any, length: int | None, low: int, high: int, name:
     first = visible(start)
     if first is None or not first.size:
         return
-    if first.min() < low or first.max() + (length or 0) > high:
-        worst = int(first.min() if first.min() < low else first.max())
+    lowest, highest = (int(first.min()), int(first.max())) if first.ndim else (int(first), int(first))
+    if lowest < low or highest + (length or 0) > high:
+        worst = lowest if lowest < low else highest
         said = "" if length is None else f"{length:,} positions "
         raise ValueError(_out_of_reach(f"{said}from {worst:,} on", low, high, name))
 

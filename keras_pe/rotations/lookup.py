@@ -67,10 +67,11 @@ class Table:
     def _tensor_of_torch(self) -> Any:
         if torch_is_tracing():
             return ops.convert_to_tensor(self._host)
-        device = ops.convert_to_tensor(0).device
-        if device not in self._tensors:
-            self._tensors[device] = ops.convert_to_tensor(self._host)
-        return self._tensors[device]
+        held = self._tensors.get("held", self._host)  # that of the device it was last asked for
+        found = ops.convert_to_tensor(held)  # itself where that is still the device
+        if found is not held:
+            found = self._tensors["held"] = ops.convert_to_tensor(self._host)
+        return found
 
 
 def _torch_tensor(rows: npt.NDArray[Any]) -> Any:
@@ -91,8 +92,11 @@ def take(table: Any, rows: Any, xp: ModuleType = ops) -> Any:
         import tensorflow as tf
 
         return tf.gather(ops.convert_to_tensor(table), rows)
-    if xp is ops and keras.config.backend() == "torch" and len(table.shape) == 1:
-        return table[rows]  # Keras' way is unknown to PyTorch's older exporter to ONNX
+    if xp is ops and keras.config.backend() == "torch" and len(table.shape) <= 2:
+        import torch
+
+        # Keras' way with one dimension is unknown to PyTorch's older exporter to ONNX.
+        return table[rows] if len(table.shape) == 1 else torch.nn.functional.embedding(rows, table)
     return xp.take(table, rows, axis=0)
 
 
@@ -153,7 +157,7 @@ def rows_from(table: Any, length: Any, start: Any, count: int, zeros: Table | No
     `zeros` is as in `take_rows`. A range that can be seen to be out of reach must have been refused.
     """
     known = known_length(length)
-    seen = visible(start) if is_eager() and start is not None else None
+    seen = visible(0 if start is None else start) if is_eager() and known is not None else None
     if seen is not None:
         return ops.convert_to_tensor(table)[int(seen) : int(seen) + length]
     if start is not None or (known is None and keras.config.backend() != "tensorflow"):
