@@ -42,9 +42,8 @@ if TYPE_CHECKING:
     from keras_pe.export.parity.reports.report import write_report
     from keras_pe.export.parity.work.job import Acceptance
     from keras_pe.export.results.allowance import Allowance
-    from keras_pe.export.results.check_results import CaseInfo, Stage
+    from keras_pe.export.results.check_results import CaseInfo, Coverage, Stage, TableCoverage
     from keras_pe.export.results.comparison import Comparison, ErrorProfile
-    from keras_pe.export.results.coverage import Coverage, TableCoverage
     from keras_pe.export.results.diagnosis import Cause, Finding, LayerResult, Proof
     from keras_pe.export.results.runs import (
         CaseResult,
@@ -124,7 +123,7 @@ _LAZY = {
     "CaseInfo": "keras_pe.export.results.check_results",
     "CaseResult": "keras_pe.export.results.runs",
     "Comparison": "keras_pe.export.results.comparison",
-    "Coverage": "keras_pe.export.results.coverage",
+    "Coverage": "keras_pe.export.results.check_results",
     "DataError": "keras_pe.export.parity.data.source",
     "DataPart": "keras_pe.export.parity.data.source",
     "DataSource": "keras_pe.export.parity.data.source",
@@ -146,7 +145,7 @@ _LAZY = {
     "Stage": "keras_pe.export.results.check_results",
     "StoredWeights": "keras_pe.export.results.runs",
     "TakenBranches": "keras_pe.export.results.runs",
-    "TableCoverage": "keras_pe.export.results.coverage",
+    "TableCoverage": "keras_pe.export.results.check_results",
     "assert_parity": "keras_pe.export.parity.pytest_plugin",
     "check_dataset": "keras_pe.export.parity.dataset.check",
     "check_parity": "keras_pe.export.parity.check",

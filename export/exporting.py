@@ -25,11 +25,10 @@ from keras_pe.export.model.signature.model_signature import written_signature
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Kind
 from keras_pe.export.progress import telling_stages
-from keras_pe.export.publishing.destination import check_destination
 from keras_pe.export.publishing.metadata import draft
-from keras_pe.export.publishing.staging import publish_file, publish_folder, staging
+from keras_pe.export.publishing.staging import check_destination, publish_file, publish_folder, staging
 from keras_pe.export.request import Request
-from keras_pe.export.runtimes.worker import Worker
+from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.smoke_test import Checked
 
 

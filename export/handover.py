@@ -16,7 +16,7 @@ from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.comparison.faults import describe_faults, find_faults
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.inputs.plain import numbers
+from keras_pe.export.comparison.inputs.sweep import numbers
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import DisagreementError, ProcessDiedError, UnsupportedError
 from keras_pe.export.messages import first_line, sentence

@@ -8,8 +8,8 @@ from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.errors import RuntimeFailedError, UnsupportedError
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.messages import joined
+from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import RuntimeSpec
-from keras_pe.export.runtimes.worker import Worker
 
 # How the converter names an operator that it cannot write: its type, and its path in the graph.
 _CULPRIT = re.compile(r'error: loc\((?:callsite\()?fused\["(\w+):", "([^"@]+)')

@@ -22,7 +22,7 @@ from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.request import Request
 from keras_pe.export.runtimes.lending import tensorflow_process
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.worker import Worker
+from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.smoke_test import Checked, check_artifact
 from keras_pe.protocols import Model
 

@@ -15,7 +15,7 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.comparison.faults import describe_faults, find_faults, is_drowned
 from keras_pe.export.comparison.inputs.cases import Case, in_types_of
-from keras_pe.export.comparison.inputs.plain import Draw, numbers, pixels
+from keras_pe.export.comparison.inputs.sweep import Draw, numbers, pixels
 from keras_pe.export.comparison.law import Law, coarse
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import (
@@ -29,8 +29,8 @@ from keras_pe.export.model.rebuild.precision import half_dtypes
 from keras_pe.export.model.signature.signature import Signature, confirmed_outputs
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.results import Array
+from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
-from keras_pe.export.runtimes.worker import Worker
 
 TIMEOUT = 600.0  # seconds for one run on small arrays
 

@@ -75,7 +75,7 @@ def test_the_name_of_a_runtime_is_taken_apart_in_one_module() -> None:
         if node.func.attr in ("partition", "rpartition", "split", "find", "index", "removesuffix", "startswith")
         if node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value in ("[", "]", "@")
     }
-    assert found == {"keras_pe.export.runtimes.runtime_name"}
+    assert found == {"keras_pe.export.runtimes.runtime"}
 
 
 def test_tf2onnx_stands_behind_one_door() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.runtimes.optimization_names import RULES, RULES_TOGETHER, applied_optimizations
+from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import RuntimeSpec
-from keras_pe.export.runtimes.worker import Worker
 
 
 def guilty_optimizations(file: Path, spec: RuntimeSpec, agrees: Callable[[Worker], bool], timeout: float) -> str | None:

@@ -3,7 +3,7 @@
 The graph stays as small as the code that made it: no weight is copied until the file is written.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_pe.export.artifacts.layout import Layout
-from keras_pe.export.graph.constant_state import is_constant
 from keras_pe.export.graph.sizes_of_values import with_sizes_of_values
 from keras_pe.export.graph.tracer import input_specs, named_results, traced
 from keras_pe.export.graph.view import GraphView
@@ -225,3 +224,25 @@ def _convolutions() -> tuple[type, ...]:
     kinds = ("Conv{}D", "Conv{}DTranspose", "DepthwiseConv{}D", "SeparableConv{}D")
     names = [kind.format(axes) for kind in kinds for axes in (1, 2, 3)]
     return tuple(getattr(keras.layers, name) for name in names if hasattr(keras.layers, name))
+
+
+def is_constant(model: Any, signature: Signature, variables: Collection[Any]) -> bool:
+    """Returns whether the calls of a model are alike, although they assign to variables.
+
+    What is assigned must depend on variables alone. Then it stays what it is if a second call assigns it again, and the
+    first call was no other one if it has returned what a later one does.
+
+    Args:
+        model: The Keras model.
+        signature: Its signature.
+        variables: What calls assign to and outputs depend on.
+    """
+    if not variables:
+        return True
+    inputs = signature.varied()
+    calls = []
+    with state_left_alone() as scope:
+        for _ in range(2):
+            returned = list(signature.call(model, inputs).values())
+            calls.append([*returned, *(scope.get_current_value(variable) for variable in variables)])
+    return all(np.array_equal(first, second, equal_nan=True) for first, second in zip(*calls, strict=True))

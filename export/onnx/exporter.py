@@ -26,7 +26,7 @@ from keras_pe.export.onnx.unfused import Unfused
 from keras_pe.export.onnx.writing import write_model
 from keras_pe.export.request import Request
 from keras_pe.export.runtimes.lending import onnxruntime_process
-from keras_pe.export.runtimes.worker import Worker
+from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.smoke_test import Checked
 from keras_pe.protocols import Model
 

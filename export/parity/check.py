@@ -22,20 +22,16 @@ from keras_pe.export.comparison.references.opening import (
 )
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run, run_cases
-from keras_pe.export.comparison.stopwatch import Stopwatch
+from keras_pe.export.comparison.seconds import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Stopwatch, check_seconds
 from keras_pe.export.parity.covered import covered, with_coverage, with_coverage_required
 from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes, is_alike
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.parity_report import ParityReport, make_report
-from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, Budget, check_seconds
 from keras_pe.export.progress import Tell, telling
 from keras_pe.export.results import Allowance, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.runner import Runner
-from keras_pe.export.runtimes.runtime import RuntimeSpec
-from keras_pe.export.runtimes.runtime_name import RuntimeName
-from keras_pe.export.runtimes.session import InProcessRunner
-from keras_pe.export.runtimes.worker import Worker
+from keras_pe.export.runtimes.runner import InProcessRunner, Runner, Worker
+from keras_pe.export.runtimes.runtime import RuntimeName, RuntimeSpec
 from keras_pe.protocols import Model
 
 Progress = Callable[[int, int, str], None]

@@ -6,14 +6,13 @@ from pathlib import Path
 import keras_pe
 from keras_pe.export.artifacts.reading import hash_artifacts
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.stopwatch import Stopwatch, date
+from keras_pe.export.comparison.seconds import Stopwatch, date
 from keras_pe.export.parity.presentation.check_document import document
 from keras_pe.export.parity.reports.document import Document
 from keras_pe.export.parity.reports.json import Published
 from keras_pe.export.parity.reports.report import Report
 from keras_pe.export.results import Allowance, CaseInfo, CheckResults, Coverage, RuntimeResult, SkippedRuntime
-from keras_pe.export.runtimes.runtime import RuntimeSpec
-from keras_pe.export.runtimes.runtime_name import Version
+from keras_pe.export.runtimes.runtime import RuntimeSpec, Version
 
 
 class ParityReport(Report, CheckResults):

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT
+from keras_pe.export.comparison.seconds import DIAGNOSIS_SECONDS, TIMEOUT
 
 if TYPE_CHECKING:
     from keras_pe.export.comparison.inputs.cases import GivenInputs

@@ -9,10 +9,10 @@ from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.comparison.seconds import DIAGNOSIS_SECONDS, Budget, OutOfTimeError
 from keras_pe.export.explanation import Diagnosis
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.presentation.filling import explain as sentence_on
-from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, Budget, OutOfTimeError
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runner import Runner
 

@@ -1,4 +1,4 @@
-"""One program in a process of its own: its temporary folder, what it writes, and how it ended."""
+"""One program in a process of its own: its folder, what it writes, how it ended; what is open until it is closed."""
 
 import contextlib
 import fcntl
@@ -8,13 +8,29 @@ import signal
 import subprocess
 import tempfile
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import IO, Any, Self
 
-from keras_pe.export.closing import Closing
-
 _PREFIX = ".keras_pe-room-"  # no name that a user gives to a folder: what has it is removed
+
+
+class Closing(ABC):
+    """Something that is open until `close`, or until the end of a `with` statement."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Lets go of what it holds."""
 
 
 class Room:

@@ -1,4 +1,4 @@
-"""Nothing lost: an artifact is made beside its destination and moved there when it is whole.
+"""Nothing lost: an artifact is made beside its destination, which is asked before, and moved there when it is whole.
 
 What stood at the destination stays there until then, through a crash of the process or of the machine. A run that was
 killed leaves its folder behind, and the next run to the same destination removes it. Runs to one destination wait for
@@ -12,13 +12,21 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 
 from filelock import lock_descriptor
 
+from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.saved_model_folder import SIDECAR
+from keras_pe.export.model.saved_file import is_saved_model
+
 _SUFFIX = ".partial"
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2): two names swap what they stand for, in one step
 _AT_FDCWD = -100
+
+# What TensorFlow and this package write into the folder of a SavedModel.
+_PARTS = ("*.pb", "variables/variables.*", "assets/*", SIDECAR.as_posix())
 
 
 @contextlib.contextmanager
@@ -178,3 +186,63 @@ def _is_at(path: Path, descriptor: int) -> bool:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
+
+
+def check_destination(filepath: str | os.PathLike[str], format: Format) -> Path:
+    """Returns the absolute path.
+
+    Args:
+        filepath: Where the artifact will stand.
+        format: The artifact's format.
+
+    Raises:
+        ValueError: If the path ends like a file of another format. What ends like none, `encoder-1.5`, is a name.
+        FileExistsError: If something else stands there, or a SavedModel's folder holds files of other origin as well.
+        NotADirectoryError: If a part of the path is a file.
+    """
+    path = Path(filepath).absolute()
+    if named := _named_format(path, format):
+        right = f"a name that ends in {format.suffix}" if format.suffix else "the name of a folder"
+        raise ValueError(
+            f"`filepath` must not end like a file of another format than {format.value!r}. Received: {str(path)!r}, "
+            f"which is how {named} files are called. Choose {right}, or export the other format."
+        )
+    for parent in path.parents:
+        if parent.exists():
+            if not parent.is_dir():
+                raise NotADirectoryError(
+                    f"`filepath` must be in a folder. Received: {str(path)!r}, where {parent} is a file."
+                )
+            break
+    if (path.exists() or path.is_symlink()) and not _is_replaceable(path, format):
+        raise FileExistsError(
+            f"`filepath` must be free or an artifact of the format {format.value!r}, which is replaced. Received: "
+            f"{str(path)!r}, which is something else. Move it away, or choose another name."
+        )
+    if path.is_dir() and (foreign := _foreign(path)):
+        raise FileExistsError(
+            f"`filepath` must be free or the folder of a SavedModel alone, which is replaced as a whole. Received: "
+            f"{str(path)!r}, which also holds {', '.join(map(repr, foreign))}. Move that away, or choose another name."
+        )
+    return path
+
+
+def _named_format(path: Path, format: Format) -> str | None:
+    """Returns the other format whose files are called so."""
+    named = Format.of_suffix(path)
+    if named not in (None, format):
+        return named.label
+    return "Keras" if is_saved_model(path) else None
+
+
+def _is_replaceable(path: Path, format: Format) -> bool:
+    if format is Format.SAVED_MODEL and path.is_symlink():  # the link would be replaced, not the folder
+        return False
+    is_empty = path.is_dir() and not any(path.iterdir())
+    return Format.detect(path) is format or (format is Format.SAVED_MODEL and is_empty)
+
+
+def _foreign(folder: Path) -> list[str]:
+    """Returns what is in a SavedModel's folder and was not written with it."""
+    entries = (path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir())
+    return sorted(str(path) for path in entries if not any(fnmatch(path.as_posix(), part) for part in _PARTS))

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from keras_pe.export.artifacts.onnx_file import weight_files
     from keras_pe.export.processes.process import Process
     from keras_pe.export.runtimes.intermediates import InspectedModel
-    from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype
-    from keras_pe.export.runtimes.runtime_name import RuntimeName
+    from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeName, as_dtype
 
 __all__ = ["Array", "Arrays", "InspectedModel", "Process", "RuntimeName", "as_dtype", "weight_files"]
 
@@ -21,7 +20,7 @@ _LAZY = {
     "Arrays": "keras_pe.export.runtimes.runtime",
     "InspectedModel": "keras_pe.export.runtimes.intermediates",
     "Process": "keras_pe.export.processes.process",
-    "RuntimeName": "keras_pe.export.runtimes.runtime_name",
+    "RuntimeName": "keras_pe.export.runtimes.registry",
     "as_dtype": "keras_pe.export.runtimes.runtime",
     "weight_files": "keras_pe.export.artifacts.onnx_file",
 }

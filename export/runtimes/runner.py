@@ -1,8 +1,9 @@
-"""What has one artifact open in one runtime, wherever that runs, and knows it by the model's names."""
+"""What has one artifact open in one runtime, in a child process or in this one, and knows it by the model's names."""
 
 import re
+import time
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -11,9 +12,24 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.closing import Closing
+from keras_pe.export.errors import (
+    ProcessDiedError,
+    ProcessHungError,
+    RuntimeDiedError,
+    RuntimeFailedError,
+    RuntimeHungError,
+    RuntimeRefusedError,
+)
+from keras_pe.export.processes.child import Child
+from keras_pe.export.processes.process import Closing
+from keras_pe.export.processes.serve import find
 from keras_pe.export.runtimes.lazy_arrays import LazyArrays
 from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec
+
+_MOST_AT_ONCE = 2**24  # bytes of a weight that are sent together
+_OPTIONAL = ("intermediates", "weights", "conditions", "float_dtypes", "metadata")
+
+_SESSION = "keras_pe.export.runtimes.runner:RuntimeSession"
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -145,3 +161,151 @@ class Runner(Closing):
 
     def _tell(self, what: str, *arguments: Any) -> Any:
         return self._ask(what, *arguments)[0] if what in self.capabilities else None
+
+
+class RuntimeSession:
+    """The artifact that is loaded, and its weights once they are asked for."""
+
+    def __init__(self, factory: str) -> None:
+        """Imports the first runtime.
+
+        Raises:
+            RuntimeRefusedError: If it cannot be imported.
+        """
+        self._runtime: Any = None
+        self._weights: Mapping[str, Any] = {}
+        self._read: tuple[str, Any] = "", None
+        _as_refusal(lambda: find(factory))
+
+    def ask(self, request: str, *arguments: Any) -> tuple[Any, float]:
+        """Returns an answer, and the seconds that it took.
+
+        Raises:
+            RuntimeRefusedError: Whatever the runtime raises.
+            RuntimeDiedError: If what the runtime drives is gone.
+        """
+        own: dict[str, Callable[..., Any]] = {"load": self._load, "unload": self._unload, "run_all": self._run_all}
+        own |= {"run": self._run, "weights": self._name_weights, "weight": self._weight}
+        start = time.perf_counter()
+        answer = _as_refusal(lambda: (own.get(request) or getattr(self._runtime, request))(*arguments))
+        return answer, time.perf_counter() - start
+
+    def _load(self, factory: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        self._unload()  # the one before makes room
+        runtime = find(factory)(*arguments, **options)
+        capabilities = frozenset(_OPTIONAL).intersection(dir(runtime))
+        about = tuple(runtime.inputs), str(runtime.version), dict(getattr(runtime, "providers", {})), capabilities
+        self._runtime = runtime
+        return about
+
+    def _unload(self) -> None:
+        self._runtime, self._weights, self._read = None, {}, ("", None)
+
+    def _run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: np.asarray(array) for name, array in self._runtime.run(inputs).items()}
+
+    def _run_all(self, batches: Sequence[Mapping[str, Any]]) -> list[Any]:
+        return [self._run(inputs) for inputs in batches]
+
+    def _name_weights(self) -> list[str]:
+        self._weights = self._runtime.weights()
+        return list(self._weights)
+
+    def _weight(self, name: str, start: int) -> tuple[Any, bool]:
+        """Returns the rows of a weight from one on, as many as are sent together, and whether they are the last."""
+        if start == 0 or self._read[0] != name:  # reading it may copy it
+            self._read = name, np.asarray(self._weights[name])
+        weight = self._read[1]
+        if weight.nbytes <= _MOST_AT_ONCE:
+            return weight, True
+        stop = start + max(1, _MOST_AT_ONCE * len(weight) // weight.nbytes)
+        return weight[start:stop], stop >= len(weight)
+
+
+def _as_refusal(function: Callable[[], Any]) -> Any:
+    """Returns what a function returns; whatever it raises is a runtime's answer, and no reason to end."""
+    try:
+        return function()
+    except RuntimeFailedError:  # in the words of the runtime that it drives
+        raise
+    except (Exception, SystemExit) as error:
+        raise RuntimeRefusedError(f"{type(error).__name__}: {error}") from error
+
+
+class InProcessRunner(Runner):
+    """A runtime of the model itself."""
+
+    def __init__(self, spec: RuntimeSpec, model: Any, signature: Any) -> None:
+        super().__init__(spec)
+        self._model, self._signature = model, signature
+        self._session: RuntimeSession | None = None
+
+    def close(self) -> None:
+        self._session = None
+
+    def _ask(self, request: str, *arguments: Any, limit: float = 1.0) -> tuple[Any, float]:
+        if self._session is None:
+            self._session = RuntimeSession(self.spec.factory)
+        return self._session.ask(request, *arguments)
+
+    def _opening(self, path: Path | None) -> Sequence[Any]:
+        return self._model, self._signature
+
+
+class Worker(Runner):
+    """One runtime in one child process. The process starts importing at once; `load` opens an artifact.
+
+    Another `load` opens another artifact, with another runtime if one is given, in the same process, or in a new one if
+    the process is gone, as it is after `RuntimeDiedError` and `RuntimeHungError`.
+
+    Attributes:
+        process: The child.
+    """
+
+    def __init__(self, spec: RuntimeSpec, timeout: float, environment: Mapping[str, str] | None = None) -> None:
+        """Starts the process.
+
+        Args:
+            spec: The runtime.
+            timeout: Seconds that an answer may take.
+            environment: Variables for the process, which come before those of this one's environment.
+        """
+        super().__init__(spec)
+        self._timeout, self._environment = timeout, environment
+        self.process = self._started()
+        self._has_loaded = False
+
+    def _started(self) -> Child:
+        return Child(_SESSION, self.spec.factory, environment=self._environment)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the process is there and owes no answer."""
+        return self.process.is_free
+
+    def load(self, path: Path | None = None, spec: RuntimeSpec | None = None) -> None:
+        if self._has_loaded and self.process.has_ended:
+            self.process.close()
+            self.process = self._started()
+        self._has_loaded = True
+        super().load(path, spec)
+
+    def unload(self) -> None:
+        """Lets the artifact go, if there is one, which frees its memory. The process stays."""
+        if self._has_loaded:
+            self._ask("unload")
+
+    def close(self) -> None:
+        self.process.close()
+
+    def _ask(self, request: str, *arguments: Any, limit: float = 1.0) -> tuple[Any, float]:
+        try:
+            answer: tuple[Any, float] = self.process.ask("ask", request, *arguments, limit=self._timeout * limit)
+        except ProcessDiedError as error:
+            raise RuntimeDiedError(str(error)) from None
+        except ProcessHungError as error:
+            raise RuntimeHungError(str(error)) from None
+        return answer
+
+    def _opening(self, path: Path | None) -> Sequence[Any]:
+        return (str(path),)

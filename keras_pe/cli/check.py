@@ -13,7 +13,7 @@ from keras_pe.cli.model_file import check_model_file, model_options, prepare_ker
 from keras_pe.cli.size_options import parse_sizes
 
 if TYPE_CHECKING:
-    from keras_pe.export.comparison.stopwatch import Stopwatch
+    from keras_pe.export.comparison.seconds import Stopwatch
     from keras_pe.export.parity.dataset.dataset_report import DatasetReport
     from keras_pe.export.parity.parity_report import ParityReport
     from keras_pe.export.parity.reports.report import Report
@@ -136,7 +136,7 @@ def check(
     _check_usage(context)
     check_data_usage(context)
     given_sizes = parse_sizes(sizes)
-    from keras_pe.export.comparison.stopwatch import Stopwatch
+    from keras_pe.export.comparison.seconds import Stopwatch
     from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
     from keras_pe.export.model.saved_file import is_saved_model
     from keras_pe.export.parity.bundle.bundle import check_bundle_path

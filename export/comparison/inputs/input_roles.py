@@ -9,8 +9,8 @@ import numpy as np
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.watch.known_values import Vocabulary
 from keras_pe.export.model.watch.recording import LayerCall, record_calls
-from keras_pe.export.model.watch.vocabulary import Vocabulary
 from keras_pe.export.runtimes.runtime import Array, as_dtype
 
 _REACH = 2**24  # positions beyond are refused by the encoding itself

@@ -1,4 +1,4 @@
-"""Inputs that can fail: a seeded sweep over shapes and values that were never traced."""
+"""Inputs that are drawn: a seeded sweep over shapes and values that can fail, and what nearly every model takes."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -8,9 +8,11 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.cases import Case, CaseKind
-from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.comparison.inputs.input_roles import Role, given_roles
+from keras_pe.export.comparison.law import is_float
+from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind, all_dimensions, counted
-from keras_pe.export.model.watch.vocabulary import draw_numbers, draw_texts
+from keras_pe.export.model.watch.known_values import draw_numbers, draw_texts
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
 
@@ -27,6 +29,9 @@ _SHAPES = (
 _LONGEST_SIDE = 97  # of an image: what looks at every pair of its points takes the square of their number
 
 _POSITIONS = (0, 1, 15, 16, 255, 256, 257, 2047, 2048, 2049, 10_000, 65_504, 65_505, 100_003, 2**24 - 1)
+
+Draw = Callable[[Signature, Mapping[str, int], int], list[Case]]
+"""Takes sizes and a seed, and returns the cases to try, the best first."""
 
 
 def sweep(
@@ -207,3 +212,41 @@ def _large(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.
     usual = _usual(spec, role, shape, rng)
     is_free = role.role == "values" and role.low is None and np.dtype(as_dtype(spec.dtype)).kind == "f"
     return usual * 1.0e5 if is_free and spec.dtype != "float16" else usual
+
+
+def numbers(signature: Signature, sizes: Mapping[str, int], seed: int) -> list[Case]:
+    """Returns drawn values, then, for a model that takes no others, known words, and what it is known to take.
+
+    Integers are 0 and 1, which every embedding has, and entries of what they are looked up in. Where there are examples
+    these come first, cut or repeated to the sizes.
+    """
+    roles = _roles(signature)
+    words = {name: role for name, role in roles.items() if role.vocabulary.words}
+    known = {
+        name: replace(role, vocabulary=replace(role.vocabulary, entries=tuple(role.vocabulary.words), is_closed=True))
+        for name, role in words.items()
+    }
+    drawn = [draw_case(signature.inputs, each, sizes, seed) for each in ([roles, roles | known] if words else [roles])]
+    known_to_be_taken = {name: np.asarray(array) for name, array in signature.example(sizes).items()}
+    inputs = [known_to_be_taken, *drawn] if signature.values.examples else [*drawn, known_to_be_taken]
+    return [_case(each, sizes) for each in inputs]
+
+
+def pixels(signature: Signature, sizes: Mapping[str, int], seed: int) -> list[Case]:
+    """Returns the same with numbers as pixels have them, and nothing for a model that does not take these."""
+    given = signature.values.ranges
+    floats = (s.name for s in signature.inputs if is_float(as_dtype(s.dtype)) and s.name not in given)
+    images = {name: Role("values", 0.0, 255.0) for name in floats}
+    return [_case(draw_case(signature.inputs, _roles(signature) | images, sizes, seed), sizes)]
+
+
+def _roles(signature: Signature) -> dict[str, Role]:
+    known = signature.vocabularies
+    roles = {name: Role("entries", vocabulary=vocabulary) for name, vocabulary in known.items()}
+    whole = [spec.name for spec in signature.inputs if spec.dtype.removeprefix("u").startswith("int")]
+    roles |= {name: replace(roles.get(name, Role("values")), low=0, high=2) for name in whole}
+    return given_roles(signature.values.ranges, roles)
+
+
+def _case(inputs: Arrays, sizes: Mapping[str, int]) -> Case:
+    return Case("drawn", inputs, "what most models take", CaseKind.SIZES, sizes)

@@ -19,8 +19,7 @@ from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.graph.tracer import input_specs
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.rebuild.cloning import with_dtype
-from keras_pe.export.model.rebuild.float64 import float64_allowed, in_float64
-from keras_pe.export.model.rebuild.precision import half_dtypes
+from keras_pe.export.model.rebuild.precision import float64_allowed, half_dtypes, in_float64
 from keras_pe.export.model.signature.model_signature import model_signature
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.state import state_left_alone

@@ -13,7 +13,7 @@ from keras_pe.export.comparison.inputs.input_roles import given_roles
 from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.references.without_keras import ArtifactReference, StoredReference
-from keras_pe.export.comparison.stopwatch import Stopwatch
+from keras_pe.export.comparison.seconds import Stopwatch
 from keras_pe.export.model.saved_file import is_saved_model, load_model
 from keras_pe.export.model.signature.counted_names import matched_paths
 from keras_pe.export.model.signature.declared import input_names

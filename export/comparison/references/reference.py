@@ -7,12 +7,12 @@ from types import MappingProxyType
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.closing import Closing
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.model.sizes.dimensions import Dimension
 from keras_pe.export.model.watch.known_values import KnownValues
+from keras_pe.export.processes.process import Closing
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays
 

@@ -13,8 +13,8 @@ from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.model.sizes.dimensions import SizeRange, all_dimensions, dimensions_from_json
 from keras_pe.export.publishing.metadata import SIZES_KEY
 from keras_pe.export.results import Array
+from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
-from keras_pe.export.runtimes.worker import Worker
 
 
 class StoredReference(Reference):

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.errors import UnknownSizesError
@@ -13,7 +15,6 @@ from keras_pe.export.model.signature.declared import (
     spec_dtype,
     spec_shape,
 )
-from keras_pe.export.model.signature.given_values import checked_examples, checked_ranges, renamed
 from keras_pe.export.model.signature.lookups import find_vocabularies
 from keras_pe.export.model.signature.portable_names import sanitize, unique
 from keras_pe.export.model.signature.recorded import recorded_signatures, remarks_on_arguments
@@ -27,6 +28,8 @@ from keras_pe.export.model.watch.nesting import FlatModel, Shape, leaves, map_le
 from keras_pe.protocols import Model
 
 _AS_NUMBERS = "Python asks for a number in a tensor there: compute with keras.ops, or set it before the export."
+
+Value = TypeVar("Value")
 
 
 def model_signature(
@@ -201,3 +204,46 @@ def _outputs(model: Any, found: FoundSizes, inputs: list[str]) -> tuple[list[str
     remaining = iter(plain)
     structure = map_leaves(found.results, lambda _: next(remaining))
     return own, tuple(TensorInfo(*spec) for spec in zip(plain, shapes, dtypes, strict=True)), structure
+
+
+def renamed(given: Mapping[str, Value], portable: Mapping[str, str]) -> dict[str, Value]:
+    """Returns what was given by names of inputs, the model's own or those of artifacts, by those of artifacts."""
+    return {name if name in portable.values() else portable.get(name, name): value for name, value in given.items()}
+
+
+def checked_ranges(ranges: Mapping[str, tuple[float, float]], names: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Returns the ranges.
+
+    Raises:
+        ValueError: If one is of no input, or is empty.
+    """
+    if unknown := ranges.keys() - set(names):
+        raise ValueError(f"`ranges` must be of inputs: {', '.join(names)}. Received: {', '.join(sorted(unknown))}.")
+    for name, (low, high) in ranges.items():
+        if not low < high:
+            raise ValueError(f"`ranges` must hold a value. Received: {name!r} from {low!r} to less than {high!r}.")
+    return dict(ranges)
+
+
+def checked_examples(examples: Sequence[Mapping[str, Array]], model: FlatModel) -> tuple[Mapping[str, Array], ...]:
+    """Returns the examples.
+
+    Raises:
+        ValueError: If one has not an array for each input, of its dimensions.
+    """
+    for example in examples:
+        if set(example) != set(model.names):
+            raise ValueError(
+                f"`inputs` must have an array for each of {', '.join(sorted(model.names))}. "
+                f"Received: {', '.join(sorted(example))}."
+            )
+        for name, shape in zip(model.names, model.shapes, strict=True):
+            found = np.shape(example[name])
+            fits = len(found) == len(shape) and all(
+                not isinstance(dim, int) or dim == size for dim, size in zip(shape, found, strict=True)
+            )
+            if not fits:
+                raise ValueError(
+                    f"`inputs` must be of the shapes of the model: {name!r} is {shape}. Received: {found}."
+                )
+    return tuple(examples)

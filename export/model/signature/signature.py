@@ -6,9 +6,8 @@ from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.model.sizes.dimensions import Dimension, describe_dimensions, fitted, spread
-from keras_pe.export.model.watch.known_values import Array, KnownValues, StaticShape
+from keras_pe.export.model.watch.known_values import Array, KnownValues, StaticShape, Vocabulary
 from keras_pe.export.model.watch.nesting import align, map_leaves
-from keras_pe.export.model.watch.vocabulary import Vocabulary
 from keras_pe.shown import Shown
 
 _NOT_TOLD = "The examples of its inputs are too large to be kept in the artifact: give them to a check as `inputs`."

@@ -4,20 +4,161 @@ Kernels may crash where a tensor is empty, and need memory where it is large; sh
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from keras_pe.export.model.sizes.shape_graph import imported, shape_graph
 from keras_pe.export.model.sizes.table_reads import add_excesses, computed_from_sizes, table_sizes
 from keras_pe.export.model.watch.keras_internals import compute_output_spec
 from keras_pe.export.model.watch.nesting import FlatModel, StaticShape
 from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.model.watch.traceable import traced_flat
 
+# Operators that return the shape that their arguments have together, in their dtype.
+_ELEMENTWISE = """
+    Abs Add AddV2 BiasAdd Div DivNoNan Elu Erf Exp Expm1 Floor Identity LeakyRelu Log Log1p LogicalAnd LogicalNot
+    LogicalOr LogSoftmax Maximum Minimum Mul MulNoNan Neg Pow RealDiv Reciprocal Relu Relu6 Rsqrt Selu Sigmoid Softmax
+    Softplus Softsign Sqrt Square SquaredDifference StopGradient Sub Tanh
+"""
+_KEEPING_SHAPE = frozenset(_ELEMENTWISE.split())
+
 PartialShape = tuple[int | None, ...]
 
 _LARGE = 5040  # a size that most numbers divide
+
+
+def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str], counting: Collection[str] = ()) -> Any:
+    """Returns a `GraphDef` with all that depends on the inputs, and what those shapes follow from.
+
+    Numbers that are computed of weights alone become placeholders, one of each shape: they say nothing about a size.
+    Equal constants become one. What has the shape of the one tensor that it is computed from, is that tensor.
+
+    Args:
+        graph: A `tf.Graph` in which weights are placeholders.
+        inputs: The names of the operators whose shapes will be set.
+        outputs: The names of the operators that must stay.
+        counting: The names of operators of whose results the numbers matter, not only the shapes.
+    """
+    import tensorflow as tf
+
+    followers, weights = set(inputs), set[str]()
+    shapes: dict[tuple[Any, ...], str] = {}
+    merged: dict[str, str] = {}
+    for operator in graph.get_operations():  # in the order in which they were made: what is read comes before
+        name, sources = operator.name, {tensor.op.name for tensor in operator.inputs}
+        if name in followers or not sources.isdisjoint(followers):
+            followers.add(name)
+            if (
+                name not in outputs
+                and name not in counting
+                and (source := _of_the_same_shape(operator, followers, merged))
+            ):
+                merged[name] = source
+        elif operator.type == "Placeholder" or not sources.isdisjoint(weights):
+            weights.add(name)
+            if name not in outputs and _is_number_of_known_shape(operator.outputs):
+                (tensor,) = operator.outputs
+                merged[name] = shapes.setdefault((tensor.dtype, *tensor.shape), name)
+    definition = graph.as_graph_def()
+    constants: dict[bytes, str] = {}
+    for node in definition.node:
+        if node.op == "Const" and node.name not in outputs:
+            merged[node.name] = constants.setdefault(node.attr["value"].SerializeToString(), node.name)
+    kinds = {name: kind for kind, name in shapes.items()}
+    for node in definition.node:
+        if node.name in kinds:
+            dtype, *shape = kinds[node.name]
+            node.CopyFrom(tf.compat.v1.NodeDef(name=node.name, op="Placeholder"))
+            node.attr["dtype"].type = dtype.as_datatype_enum
+            node.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
+        else:
+            read = (source.removesuffix(":0") for source in node.input)
+            node.input[:] = [merged.get(source, source) for source in read]
+    return _part(definition, [*(followers - merged.keys()), *outputs])
+
+
+def _part(definition: Any, names: Iterable[str]) -> Any:
+    """Returns a `GraphDef` of some operators and all that they are computed from."""
+    import tensorflow as tf
+
+    needed = _needed(definition, names)
+    found = tf.compat.v1.GraphDef(library=definition.library, versions=definition.versions)
+    found.node.extend(node for node in definition.node if node.name in needed)
+    for node in found.node:
+        node.input[:] = [source for source in node.input if not source.startswith("^")]
+        node.attr.pop("_class", None)  # may name an operator that goes
+    return found
+
+
+def imported(definition: Any, inputs: Sequence[str], shapes: Sequence[Sequence[int]]) -> Any:
+    """Returns a `tf.Graph` with these shapes of the inputs, as far as it has them, and all others inferred.
+
+    Raises:
+        ValueError: If the shapes do not go together.
+    """
+    import tensorflow as tf
+
+    asked = dict(zip(inputs, shapes, strict=True))
+    for node in definition.node:
+        if node.name in asked:
+            node.attr["shape"].shape.CopyFrom(tf.TensorShape(asked[node.name]).as_proto())
+    with tf.Graph().as_default() as graph:
+        tf.graph_util.import_graph_def(definition, name="")
+    return graph
+
+
+def _needed(definition: Any, names: Iterable[str]) -> set[str]:
+    """Returns the names of the operators that some are computed from, themselves among them."""
+    sources = {
+        node.name: [source.partition(":")[0] for source in node.input if not source.startswith("^")]
+        for node in definition.node
+    }
+    needed, waiting = set[str](), list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            needed.add(name)
+            waiting += sources[name]
+    return needed
+
+
+def _of_the_same_shape(operator: Any, followers: Collection[str], merged: Mapping[str, str]) -> str | None:
+    """Returns the name of the tensor that an operator's result has the shape of, whatever the sizes; None for most.
+
+    A result whose shape is known in full may hold sizes: it is left alone, since its numbers matter.
+    """
+    (result, *more) = operator.outputs or [None]
+    if operator.type not in _KEEPING_SHAPE or more or result.shape.rank is None or result.shape.is_fully_defined():
+        return None
+    names = {_named(x, merged): x for x in operator.inputs if x.op.name in followers}
+    others = [x.shape for x in operator.inputs if x.op.name not in followers]
+    ((name, source), *more) = names.items()
+    if more or source.shape.rank is None or not all(_broadcasts_into(shape, source.shape) for shape in others):
+        return None
+    return name
+
+
+def _named(tensor: Any, merged: Mapping[str, str]) -> str:
+    name = tensor.name.removesuffix(":0")
+    return merged.get(name, name)
+
+
+def _broadcasts_into(shape: Any, other: Any) -> bool:
+    """Whether a shape, broadcast to another, is that one, whatever the sizes that are not known."""
+    if not shape.is_fully_defined() or shape.rank > other.rank:
+        return False
+    last = other.as_list()[other.rank - shape.rank :]
+    return all(size in (1, own) for size, own in zip(shape.as_list(), last, strict=True))
+
+
+def _is_number_of_known_shape(tensors: Any) -> bool:
+    """Whether it is one tensor of floating-point numbers, no single one: that may be a scale of sizes."""
+    return (
+        len(tensors) == 1
+        and tensors[0].dtype.is_floating
+        and bool(tensors[0].shape.rank)
+        and tensors[0].shape.is_fully_defined()
+    )
 
 
 class EmptyTensorError(ValueError):

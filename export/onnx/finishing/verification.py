@@ -15,8 +15,8 @@ from keras_pe.export.graph.tracing import Weight
 from keras_pe.export.messages import first_line
 from keras_pe.export.results import Cause
 from keras_pe.export.runtimes.registry import find_runtimes
+from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import RuntimeSpec
-from keras_pe.export.runtimes.worker import Worker
 from keras_pe.export.smoke_test import TIMEOUT, Checked, check_artifact
 
 # How ONNX Runtime says that it has no code for an operator in the element type it is asked in.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 def all_handlers() -> Mapping[tuple[str, int], Callable[..., None]]:
     """Returns the handlers of every module here, by operator and opset."""
-    from keras_pe.export.onnx.handlers.handler_registry import HANDLERS
+    from keras_pe.export.onnx.handlers.replacement import HANDLERS
 
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")

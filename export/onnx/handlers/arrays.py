@@ -1,9 +1,8 @@
-"""Array surgery: BroadcastArgs, Cross, XlaDynamicUpdateSlice, ReverseV2, Cumprod on a last axis, ArgMax of truths."""
+"""Array surgery, where tf2onnx has no form or another meaning: selection, one-hot rows, crosses, reversals, updates."""
 
 import numpy as np
 
-from keras_pe.export.onnx.handlers.handler_registry import handler
-from keras_pe.export.onnx.handlers.replacement import Replacement
+from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 
 @handler("BroadcastArgs")
@@ -80,3 +79,32 @@ def cumprod(ctx: Replacement) -> None:
     axis = int(ctx.constant_value(ctx.inputs[1]))
     ctx.set_input(1, ctx.constant(axis % ctx.rank(ctx.inputs[0]), "int32"))
     ctx.leave_to_tf2onnx()
+
+
+@handler("Select", "SelectV2")
+def select(ctx: Replacement) -> None:
+    """Where, through int32 for the element types that ONNX Runtime has no Where for."""
+    condition, x, y = ctx.inputs
+    if ctx.operator == "Select" and ctx.rank(condition) == 1 and ctx.rank(x) > 1:
+        condition = ctx.emit("Reshape", condition, ctx.integers(-1, *[1] * (ctx.rank(x) - 1)))
+    if ctx.numpy_dtype(x) not in ("bool", "int16", "uint16"):
+        ctx.finish(ctx.emit("Where", condition, x, y))
+    else:
+        ctx.finish(ctx.cast_like_output(ctx.emit("Where", condition, ctx.cast(x, "int32"), ctx.cast(y, "int32"))))
+
+
+@handler("OneHot")
+def one_hot(ctx: Replacement) -> None:
+    """Compares the indices with 0, 1, ..., depth - 1 along the new axis."""
+    indices, depth, on, off = ctx.inputs
+    rank = ctx.rank(indices)
+    axis = ctx.attribute("axis", -1) % (rank + 1)
+    if ctx.numpy_dtype(indices) not in ("int32", "int64"):
+        indices = ctx.cast(indices, "int32")
+    dtype = ctx.numpy_dtype(indices)
+    classes = ctx.emit("Range", ctx.constant(0, dtype), ctx.cast(depth, dtype), ctx.constant(1, dtype))
+    column = ctx.emit("Reshape", classes, ctx.integers(-1, *[1] * (rank - axis)))
+    hot = ctx.emit("Equal", ctx.emit("Unsqueeze", indices, ctx.integers(axis)), column)
+    if ctx.numpy_dtype(on).kind == "b":
+        on, off = ctx.cast(on, "int32"), ctx.cast(off, "int32")
+    ctx.finish(ctx.cast_like_output(ctx.emit("Where", hot, on, off)))

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from keras_pe.export.onnx.handlers.angles import angle
-from keras_pe.export.onnx.handlers.handler_registry import handler
+from keras_pe.export.onnx.handlers.arithmetic import angle
 from keras_pe.export.onnx.handlers.marked_operators import OF_COMPLEX
-from keras_pe.export.onnx.handlers.replacement import Replacement
+from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 _PARTS: dict[int, int] = {TensorProto.COMPLEX64: TensorProto.FLOAT, TensorProto.COMPLEX128: TensorProto.DOUBLE}
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from keras_pe.export.onnx.handlers.angles import angle
+from keras_pe.export.onnx.handlers.arithmetic import angle
 from keras_pe.export.onnx.handlers.complex_numbers import (
     as_pairs,
     complex_handler,

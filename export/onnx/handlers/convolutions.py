@@ -7,8 +7,7 @@ padding on the other side, and takes no size beyond what its kernels reach.
 from dataclasses import dataclass
 from typing import Any
 
-from keras_pe.export.onnx.handlers.handler_registry import handler
-from keras_pe.export.onnx.handlers.replacement import Replacement
+from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """What tf2onnx converts to other numbers and ONNX has no form for: refused, so that it cannot be wrong in silence."""
 
-from keras_pe.export.onnx.handlers.handler_registry import handler
-from keras_pe.export.onnx.handlers.replacement import Replacement
+from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 
 @handler("CTCGreedyDecoder")

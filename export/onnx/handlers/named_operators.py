@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from keras_pe.export.onnx.handlers.handler_registry import handler
-from keras_pe.export.onnx.handlers.replacement import Replacement
+from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 
 def _recurrence(operator: str, ctx: Replacement, attributes: dict[str, Any]) -> None:

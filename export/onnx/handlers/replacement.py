@@ -1,6 +1,6 @@
-"""Writes the ONNX nodes that take the place of one TensorFlow node: what every handler is made of."""
+"""What every handler is made of: its registration, and a pen for the ONNX nodes in the place of a TensorFlow node."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from keras_pe.export.onnx.handlers import opsets
 _OWN = {"CTCGreedyDecoder": CTCGreedyDecoder.version_11, "Cumprod": CumProd.version_10, "Einsum": Einsum.version_12}
 
 _AXES_ARE_INPUTS = 18  # since this opset, those of every reduction but ReduceSum
+
+HANDLERS: dict[tuple[str, int], Callable[..., None]] = {}  # by operator and opset, as `tf2onnx_door` takes them
 
 
 class Replacement:
@@ -207,3 +209,21 @@ class Replacement:
             graph.replace_all_inputs(result, output)
             maker.output = [output if each == result else each for each in maker.output]
             self.declare(output, shape, dtype)
+
+
+def handler(
+    *operators: str, since: int = opsets.WRITTEN[0], until: int = opsets.WRITTEN[-1]
+) -> Callable[[Callable[[Replacement], None]], Any]:
+    """Registers a function as the handler of TensorFlow operators, from one opset up to another, both included.
+
+    It is registered at each by itself, because tf2onnx lets its own handler of a higher opset win otherwise.
+    """
+
+    def register(function: Callable[[Replacement], None]) -> Callable[[Replacement], None]:
+        def convert(graph: Any, node: Any, **_: Any) -> None:
+            function(Replacement(graph, node))
+
+        HANDLERS.update({(operator, opset): convert for operator in operators for opset in range(since, until + 1)})
+        return function
+
+    return register

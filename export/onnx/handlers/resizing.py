@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.onnx.handlers.handler_registry import handler
-from keras_pe.export.onnx.handlers.replacement import Replacement
+from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 _HEIGHT, _WIDTH = 1, 2  # the axes of an image, channels last
 _STEPS = 1024  # TensorFlow's bicubic weights come from a table of so many fractions of a pixel

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from keras_pe.export.onnx.handlers.handler_registry import handler
-from keras_pe.export.onnx.handlers.replacement import Replacement
+from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 
 @handler("Bucketize")

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.onnx.handlers.handler_registry import handler
-from keras_pe.export.onnx.handlers.replacement import Replacement
+from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 # TensorFlow's operator -> ONNX's way of combining what falls on one row.
 _REDUCTIONS = {

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.polynomial import Chebyshev
 
-from keras_pe.export.onnx.handlers.handler_registry import handler
-from keras_pe.export.onnx.handlers.replacement import Replacement
+from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 # Giles, Approximating the erfinv function (GPU Computing Gems, Jade edition, 2011), table 5: polynomials in w - 2.5
 # where w < 5, and in sqrt(w) - 3 beyond, the highest power first.

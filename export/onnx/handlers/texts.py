@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from onnx import TensorProto
 
-from keras_pe.export.onnx.handlers.handler_registry import handler
-from keras_pe.export.onnx.handlers.replacement import Replacement
+from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 _OF_TEXTS = " of texts"  # ends the type of such a comparison, which no handler of numbers may meet
 

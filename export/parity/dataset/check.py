@@ -10,7 +10,7 @@ from typing import Any
 
 from keras_pe.export.artifacts.reading import hash_artifacts
 from keras_pe.export.comparison.references.opening import Source
-from keras_pe.export.comparison.stopwatch import Stopwatch, date
+from keras_pe.export.comparison.seconds import DIAGNOSIS_SECONDS, TIMEOUT, Stopwatch, check_seconds, date
 from keras_pe.export.parity.data.batching import Batching
 from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.shards import shards_of, travelling
@@ -18,7 +18,6 @@ from keras_pe.export.parity.data.source import DataSource
 from keras_pe.export.parity.dataset.dataset_report import DatasetReport, summarize
 from keras_pe.export.parity.dataset.worst_rows import diagnose
 from keras_pe.export.parity.parity_report import versions_of
-from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
 from keras_pe.export.parity.statistics.worst import WorstRow
 from keras_pe.export.parity.work.checkpoint import Checkpoint
 from keras_pe.export.parity.work.executors import Here, ProcessPool

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import Artifact
+from keras_pe.export.comparison.seconds import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
 from keras_pe.export.parity.data.array_files import open_mapping
 from keras_pe.export.parity.data.batching import Batching
 from keras_pe.export.parity.data.shards import shards_of, travelling
 from keras_pe.export.parity.data.source import SHARD_ROWS
-from keras_pe.export.parity.seconds import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
 from keras_pe.export.parity.statistics.worst import Severity
 from keras_pe.export.parity.work.calibration import calibrate
 from keras_pe.export.parity.work.job import Acceptance, Calibration, Job

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from keras_pe.export.results import Cause, Finding, RuntimeResult
-from keras_pe.export.runtimes.runtime_name import RuntimeName, Version
+from keras_pe.export.runtimes.runtime import RuntimeName, Version
 
 
 def is_alike(one: RuntimeResult, other: RuntimeResult) -> bool:

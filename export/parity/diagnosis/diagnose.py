@@ -6,23 +6,22 @@ from dataclasses import replace
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run
-from keras_pe.export.parity.diagnosis.causes import behavior, inside, structure, values
-from keras_pe.export.parity.diagnosis.causes.compiled import compiled_otherwise
-from keras_pe.export.parity.diagnosis.causes.optimizations import changed_by_runtime, graph_optimization
+from keras_pe.export.comparison.seconds import Budget
+from keras_pe.export.parity.diagnosis.causes import behavior, inside, values
+from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime, compiled_otherwise, graph_optimization
 from keras_pe.export.parity.diagnosis.causes.whole_model import changed_layers
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
 from keras_pe.export.parity.diagnosis.other_cases import rank
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.weights import WeightComparison
-from keras_pe.export.parity.seconds import Budget
 from keras_pe.export.results import Cause, Finding, LayerResult, Problem, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
 
 Detector = Callable[[Probe], Iterable[Finding]]
 
 # What is seen from outside explains no numbers, so the search goes on after it.
-_OUTSIDE: tuple[Detector, ...] = (behavior.process_end, structure.missing_and_extra, structure.other_dtype)
+_OUTSIDE: tuple[Detector, ...] = (behavior.process_end, values.missing_and_extra, values.other_dtype)
 # Before the layers: what shakes by itself seems to be at fault everywhere, and swapped outputs are nowhere inside.
 _FIRST: tuple[tuple[Detector, ...], ...] = (
     (behavior.non_determinism,),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from keras_pe.export.comparison.law import STRICT
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.comparison.seconds import OutOfTimeError
 from keras_pe.export.model.folding import is_foldable
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault, with_surroundings
 from keras_pe.export.parity.diagnosis.other_cases import OtherCases
@@ -13,7 +14,6 @@ from keras_pe.export.parity.diagnosis.output_locations import OutputLocations
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput, record_outputs
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors
-from keras_pe.export.parity.seconds import OutOfTimeError
 from keras_pe.export.results import Array, LayerResult, Proof
 
 _MOST_FAULTS = 32

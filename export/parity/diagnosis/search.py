@@ -8,27 +8,20 @@ from functools import partial
 
 import numpy as np
 
+from keras_pe.export.comparison.seconds import OutOfTimeError
 from keras_pe.export.model.watch.state import state_left_alone
 from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Site
 from keras_pe.export.parity.diagnosis.fitting import fitted
 from keras_pe.export.parity.diagnosis.layer_call import first_steps, shown
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
-from keras_pe.export.parity.diagnosis.sites.arguments import other_arguments
-from keras_pe.export.parity.diagnosis.sites.attention_masks import other_masks
-from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
-from keras_pe.export.parity.diagnosis.sites.buckets import other_buckets
-from keras_pe.export.parity.diagnosis.sites.directions import other_directions
+from keras_pe.export.parity.diagnosis.sites.attention_scores import other_masks, other_softmax
+from keras_pe.export.parity.diagnosis.sites.attributes import other_arguments, other_attributes
 from keras_pe.export.parity.diagnosis.sites.inputs import altered_inputs, exchanged_inputs, other_inputs
-from keras_pe.export.parity.diagnosis.sites.layer_weights import other_weights, weights_together
-from keras_pe.export.parity.diagnosis.sites.normalization import other_normalizations
-from keras_pe.export.parity.diagnosis.sites.operations import added_operations, other_operations
-from keras_pe.export.parity.diagnosis.sites.padding import other_paddings
-from keras_pe.export.parity.diagnosis.sites.pixel_places import other_places
-from keras_pe.export.parity.diagnosis.sites.position_schedules import other_schedules
-from keras_pe.export.parity.diagnosis.sites.rotations import other_rotations
-from keras_pe.export.parity.diagnosis.sites.softmax import other_softmax
-from keras_pe.export.parity.seconds import OutOfTimeError
+from keras_pe.export.parity.diagnosis.sites.layer_weights import other_normalizations, other_weights, weights_together
+from keras_pe.export.parity.diagnosis.sites.operations import added_operations, other_directions, other_operations
+from keras_pe.export.parity.diagnosis.sites.pixels import other_paddings, other_places
+from keras_pe.export.parity.diagnosis.sites.positions import other_buckets, other_rotations, other_schedules
 from keras_pe.export.results import Array, Cause, Finding
 
 EXPLAINS = 0.02

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from keras_pe.export.results import Comparison, RuntimeResult
-from keras_pe.export.runtimes.runtime_name import RuntimeName
+from keras_pe.export.runtimes.runtime import RuntimeName
 
 
 @dataclass(frozen=True)

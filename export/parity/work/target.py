@@ -14,9 +14,8 @@ from keras_pe.export.parity.data.batching import fixed_size
 from keras_pe.export.parity.work.job import Target
 from keras_pe.export.parity.work.whole_batches import in_whole_batches
 from keras_pe.export.results import NameMatch
-from keras_pe.export.runtimes.runner import Names
+from keras_pe.export.runtimes.runner import Names, Worker
 from keras_pe.export.runtimes.runtime import Array, Arrays
-from keras_pe.export.runtimes.worker import Worker
 
 MAX_DEATHS = 32
 """A process that has ended so often in one shard is not started again for single rows of that shard."""

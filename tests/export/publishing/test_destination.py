@@ -6,7 +6,7 @@ import keras
 import pytest
 
 from keras_pe.export import Format, export_onnx, export_saved_model
-from keras_pe.export.publishing.destination import check_destination
+from keras_pe.export.publishing.staging import check_destination
 
 
 def _model() -> keras.Model:

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from keras_pe.export.runtimes import session
 from keras_pe.export.runtimes.lazy_arrays import LazyArrays
+from keras_pe.export.runtimes.runner import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
-from keras_pe.export.runtimes.session import InProcessRunner
 
 
 def test_nothing_is_read_before_it_is_asked_for_and_nothing_is_kept():
@@ -37,7 +36,7 @@ class Holding:
 
 
 def test_a_large_weight_of_a_runtime_comes_a_few_rows_at_a_time_and_whole_where_it_is_asked_for(monkeypatch):
-    monkeypatch.setattr(session, "_MOST_AT_ONCE", 200)  # bytes: five of the table's rows of 40
+    monkeypatch.setattr("keras_pe.export.runtimes.runner._MOST_AT_ONCE", 200)  # bytes: five of the table's rows of 40
     spec = RuntimeSpec("holding", "keras", f"{__name__}:Holding", package="numpy", install="pip install numpy")
     runner = InProcessRunner(spec, None, None)
     runner.load()

@@ -18,9 +18,7 @@ import pytest
 from keras_pe.export import RuntimeSpec, TensorInfo
 from keras_pe.export.errors import RuntimeDiedError, RuntimeFailedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.runtimes.registry import named_runtimes
-from keras_pe.export.runtimes.runner import Runner
-from keras_pe.export.runtimes.session import InProcessRunner
-from keras_pe.export.runtimes.worker import Worker
+from keras_pe.export.runtimes.runner import InProcessRunner, Runner, Worker
 
 MODEL = """<ir_version: 9, opset_import: ["": 18]>
     g (float[n] x, int64[2] shape) => (float[a, b] y) { y = Reshape(x, shape) }"""

@@ -1,6 +1,6 @@
 """Names and versions of runtimes: taken apart, and put together again as they were."""
 
-from keras_pe.export.runtimes.runtime_name import RuntimeName, Version
+from keras_pe.export.runtimes.runtime import RuntimeName, Version
 
 
 def test_a_name_has_a_family_a_variant_and_a_place_and_is_written_as_it_was() -> None:

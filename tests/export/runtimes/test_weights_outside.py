@@ -11,7 +11,7 @@ from onnx.external_data_helper import set_external_data
 from keras_pe.export import RuntimeRefusedError, read_artifact
 from keras_pe.export.runtimes.intermediates import InspectedModel
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.worker import Worker
+from keras_pe.export.runtimes.runner import Worker
 
 
 @pytest.fixture

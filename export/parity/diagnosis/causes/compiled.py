@@ -1,22 +1,28 @@
-"""A cause that is Keras' own: some layers return one thing where they are called, and another in a graph.
+"""Causes that are not in the file: layers that Keras compiles to something else, and what a runtime optimizes.
 
 The graph is traced at the sizes of the case, and where that explains nothing with its sizes free: Keras may take one
 axis for another where two sizes are known to be the same.
 """
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.law import STRICT
+from keras_pe.export.comparison.optimization_search import guilty_optimizations
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.model.watch.keras_internals import one_at_a_time
 from keras_pe.export.model.watch.recording import record_calls, recorded_symbols
 from keras_pe.export.model.watch.state import state_left_alone
-from keras_pe.export.parity.diagnosis.probe import Probe, distance
+from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe, distance
 from keras_pe.export.results import Array, Cause, Finding
+from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import Arrays, plain
 
 _AS_PREDICT = "compiled, as `predict` compiles it"
+
+_TIMEOUT = 120.0  # seconds for one session
 
 
 def compiled_otherwise(probe: Probe) -> Iterator[Finding]:
@@ -87,3 +93,34 @@ def _first_that_differs(
 
 def _alike(one: Array, other: Array) -> bool:
     return one.shape == other.shape and distance(one, other) <= STRICT.flat_tolerance(other)
+
+
+def graph_optimization(probe: Probe) -> Iterator[Finding]:
+    """A level of ONNX Runtime that differs where the same file without optimizations agrees."""
+    failing, spec = probe.failing(), probe.runner.spec
+    if not failing or spec.family != "onnxruntime" or spec.options.get("level", "disabled") == "disabled":
+        return
+    path, expectation = Path(probe.result.artifact), failing[0][1]
+    expected = expectation.in_float32 or expectation.outputs or {}
+
+    def agrees(worker: Worker) -> bool:
+        probe.budget.check()
+        try:
+            worker.load(path)
+            worker.names = probe.runner.names
+            answer = worker.run(expectation.case.inputs)
+        except FAILURES:
+            return False
+        return all(each.passed for each in compare_outputs(expected, answer, expectation.truth))
+
+    names = guilty_optimizations(path, spec, agrees, _TIMEOUT)
+    if names is not None:
+        text = f"The file is sound: without optimizations it agrees, and at this level without {names} it does, too."
+        yield Finding(Cause.GRAPH_OPTIMIZATION, text)
+
+
+def changed_by_runtime(probe: Probe) -> Iterator[Finding]:
+    """A file that is right inside, in a runtime whose optimizations cannot be turned off one by one."""
+    if probe.is_sound_inside:
+        text = "The same file returns what Keras returns without the runtime's optimizations: the runtime changes it."
+        yield Finding(Cause.GRAPH_OPTIMIZATION, text)

@@ -6,20 +6,14 @@ from dataclasses import replace
 from keras_pe.export.parity.diagnosis.outside import OutsideView, telling_case
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.search import explain
-from keras_pe.export.parity.diagnosis.sites.arguments import other_arguments
-from keras_pe.export.parity.diagnosis.sites.attention_masks import other_masks
-from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
-from keras_pe.export.parity.diagnosis.sites.buckets import other_buckets
-from keras_pe.export.parity.diagnosis.sites.directions import other_directions
+from keras_pe.export.parity.diagnosis.sites.attention_scores import other_masks, other_softmax
+from keras_pe.export.parity.diagnosis.sites.attributes import other_arguments, other_attributes
 from keras_pe.export.parity.diagnosis.sites.inputs import exchanged_inputs
-from keras_pe.export.parity.diagnosis.sites.layer_weights import lost_weights
-from keras_pe.export.parity.diagnosis.sites.normalization import other_normalizations
-from keras_pe.export.parity.diagnosis.sites.operations import other_operations
-from keras_pe.export.parity.diagnosis.sites.padding import other_paddings
-from keras_pe.export.parity.diagnosis.sites.pixel_places import other_places
-from keras_pe.export.parity.diagnosis.sites.rotations import other_rotations
+from keras_pe.export.parity.diagnosis.sites.layer_weights import lost_weights, other_normalizations
+from keras_pe.export.parity.diagnosis.sites.operations import other_directions, other_operations
+from keras_pe.export.parity.diagnosis.sites.pixels import other_paddings, other_places
+from keras_pe.export.parity.diagnosis.sites.positions import other_buckets, other_rotations
 from keras_pe.export.parity.diagnosis.sites.several_layers import several_layers
-from keras_pe.export.parity.diagnosis.sites.softmax import other_softmax
 from keras_pe.export.results import Finding
 
 _SITES = (

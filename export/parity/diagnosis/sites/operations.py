@@ -1,17 +1,19 @@
-"""What an operation may have become: left out, another one, one too many, or its inputs in another order."""
+"""What an operation may have become: left out, another one, one too many, in another order or direction."""
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.layer_call import as_array, as_tensor, with_inputs
+from keras_pe.export.parity.diagnosis.edits import Compute, Edit, Edits
+from keras_pe.export.parity.diagnosis.layer_call import as_array, as_tensor, call, given, with_attributes, with_inputs
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.relations import proposals
+from keras_pe.export.parity.diagnosis.sites.layer_weights import exchanged
 from keras_pe.export.parity.diagnosis.sites.other_values import activations
 from keras_pe.export.results import Array, Cause
 
@@ -24,6 +26,13 @@ _OF_TWO: dict[str, Callable[[Array, Array], Array]] = {
     "the larger": np.maximum,
     "the smaller": np.minimum,
     "the mean": lambda a, b: (a + b) / 2,
+}
+
+_MERGED: dict[str, Callable[[Array, Array], Array]] = {
+    "concat": lambda one, other: np.concatenate([one, other], -1),
+    "sum": np.add,
+    "mul": np.multiply,
+    "ave": lambda one, other: (one + other) / 2,
 }
 
 
@@ -97,3 +106,38 @@ def _as_output(array: Array, fault: LayerFault) -> Array | None:
         return np.broadcast_to(array, fault.expected.shape)
     except ValueError:
         return None
+
+
+def other_directions(fault: LayerFault) -> Edits:
+    """Yields what the layer gives where its two directions are not what they should be."""
+    import keras
+
+    layer = fault.call.layer
+    if not isinstance(layer, keras.layers.Bidirectional) or layer.merge_mode is None or fault.index > 0:
+        return
+    merge, back = _MERGED[layer.merge_mode], layer.backward_layer
+
+    def forwards(fault: LayerFault) -> Array:
+        return call(layer.forward_layer, given(fault), fault)
+
+    def backwards(fault: LayerFault) -> Array:
+        """Returns the backward steps in the order in which they are made, the last of the sequence first."""
+        return call(back, given(fault), fault)
+
+    def turned(steps: Array) -> Array:
+        return np.flip(steps, 1) if layer.return_sequences else steps
+
+    def not_reversed(fault: LayerFault) -> Array:
+        alone = replace(fault, call=replace(fault.call, layer=back))
+        return with_attributes(alone, {"go_backwards": not back.go_backwards})
+
+    changes: dict[str, Compute] = {
+        "with the backward steps in the order in which they are made": lambda f: merge(forwards(f), backwards(f)),
+        "with the backward output before the forward one": lambda f: merge(turned(backwards(f)), forwards(f)),
+        "with the forward output twice": lambda f: merge(forwards(f), forwards(f)),
+        "with both layers reading forwards": lambda f: merge(forwards(f), not_reversed(f)),
+    }
+    for said, compute in changes.items():
+        yield Edit(Cause.OTHER_DIRECTION, said, compute)
+    pairs = list(zip(layer.forward_layer.weights, back.weights, strict=True))
+    yield exchanged(pairs, "the weights of both directions")

@@ -10,8 +10,8 @@ from keras_pe.export.model.watch.keras_internals import all_layers, replaced_att
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.layer_call import as_array
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
-from keras_pe.export.parity.diagnosis.sites.arguments import in_training
-from keras_pe.export.parity.diagnosis.sites.attention_masks import without_masks
+from keras_pe.export.parity.diagnosis.sites.attention_scores import without_masks
+from keras_pe.export.parity.diagnosis.sites.attributes import in_training
 from keras_pe.export.results import Array, Cause
 
 _Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]

@@ -12,7 +12,7 @@ from keras import layers
 
 from keras_pe.export import check_parity, export_onnx, model_signature
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.model.watch.vocabulary import Vocabulary
+from keras_pe.export.model.watch.known_values import Vocabulary
 
 MOVIES = ("Alien", "Brazil", "Cube")
 

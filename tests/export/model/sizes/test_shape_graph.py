@@ -6,8 +6,7 @@ import keras
 import pytest
 from keras import layers, ops
 
-from keras_pe.export.model.sizes.shape_graph import shape_graph
-from keras_pe.export.model.sizes.shape_inference import GraphShapes
+from keras_pe.export.model.sizes.shape_inference import GraphShapes, shape_graph
 from keras_pe.export.model.watch.nesting import FlatModel
 
 

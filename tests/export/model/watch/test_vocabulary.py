@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_pe.export.model.watch.vocabulary import Vocabulary, draw_numbers, draw_texts, draw_words
+from keras_pe.export.model.watch.known_values import Vocabulary, draw_numbers, draw_texts, draw_words
 
 WORDS = ("cat", "dog", "sat")
 KNOWN, CLOSED = Vocabulary(WORDS), Vocabulary(WORDS, is_closed=True)

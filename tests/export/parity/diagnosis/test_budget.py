@@ -13,12 +13,12 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run import run_cases
+from keras_pe.export.comparison.seconds import Budget
 from keras_pe.export.parity import replay_bundle
 from keras_pe.export.parity import seconds as budgets
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
-from keras_pe.export.parity.seconds import Budget
+from keras_pe.export.runtimes.runner import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
-from keras_pe.export.runtimes.session import InProcessRunner
 
 RNG = np.random.default_rng(0)
 

@@ -10,8 +10,8 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
+from keras_pe.export.runtimes.runner import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
-from keras_pe.export.runtimes.session import InProcessRunner
 
 INPUTS = {"x": np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)}
 CASE = Case("case", INPUTS, "given")

@@ -16,8 +16,8 @@ from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
+from keras_pe.export.runtimes.runner import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
-from keras_pe.export.runtimes.session import InProcessRunner
 
 SHORT, ENDS, LONG = 11, 40, 67
 NAMES = ("length", "time", "seq", "sequence_length", "unk__7", "x_1")

@@ -10,8 +10,8 @@ from keras_pe.export.comparison.references.without_keras import StoredReference
 from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.parity.diagnosis.diagnose import find_causes
 from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.runtimes.runner import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
-from keras_pe.export.runtimes.session import InProcessRunner
 from keras_pe.signal.formula import timing_signal
 
 RNG = np.random.default_rng(0)

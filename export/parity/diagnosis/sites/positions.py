@@ -1,21 +1,30 @@
-"""A rotary encoding with other pairs, positions or rates: an offset, or a table's end, is read off the numbers."""
+"""Positions told otherwise: a rotary encoding with other pairs or rates, a schedule of sines, buckets of distances."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.export.model.watch.keras_internals import replaced_attributes
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.layer_call import as_array, as_tensor, call, given, with_attributes
+from keras_pe.export.parity.diagnosis.layer_call import as_array, as_tensor, call, given, with_attributes, with_inputs
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.results import Array, Cause
+from keras_pe.signal.distances import relative_buckets
 from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.rope_scalings import RopeScaling, rope_timescales
 
 _FARTHEST = 8192  # offset that is looked for where the rotated channels can be seen
 _NEAR = [k for size in range(1, 5) for k in (size, -size)]  # those that are tried elsewhere
+
+_MOST = 8  # distances in other buckets: more are another rule
+_SHOWN = 4
+
+_FEWEST_ROWS = 4  # that tell a schedule
+_USUAL = {"min_timescale": 1.0, "max_timescale": 1.0e4, "endpoint": True}
 
 
 def other_rotations(fault: LayerFault) -> Edits:
@@ -145,3 +154,107 @@ def _moved(offset: int, fault: LayerFault) -> Array:
 def _called(fault: LayerFault, positions: Mapping[str, Any]) -> Array:
     others = {name: value for name, value in given(fault).items() if name not in ("positions", "start_index")}
     return call(fault.call.layer, {**others, **positions}, fault)
+
+
+def other_buckets(fault: LayerFault) -> Edits:
+    """Yields this package's relative bias with the buckets that the artifact shows for the distances it gets wrong."""
+    import keras_pe
+
+    layer = fault.call.layer
+    if not isinstance(layer, keras_pe.RelativePositionBias):
+        return
+    if fault.actual is None:
+        yield from _neighboring_buckets(layer)
+        return
+    farthest = layer.max_distance
+    meant = _buckets_of(layer)
+    (weights,) = layer.get_weights()
+    rows = _rows_of_distances(fault, len(meant))
+    is_off = np.abs(fault.actual - fault.expected).max(axis=1) > fault.tolerance
+    found = meant.copy()
+    for row in np.unique(rows[is_off]):
+        shown = fault.actual.swapaxes(1, 3).swapaxes(1, 2)[rows == row][0]
+        found[row] = np.argmin(np.abs(weights - shown).max(axis=-1))
+    moved = np.flatnonzero(found != meant)
+    if 0 < len(moved) <= _MOST:
+        said = [_said(row - farthest, found[row], meant[row]) for row in moved[:_SHOWN]]
+        yield Edit(Cause.OTHER_BUCKET, f"with {', '.join(said)}", partial(_with, {"_buckets": _table(found)}))
+
+
+def _neighboring_buckets(layer: Any) -> Edits:
+    """Yields the bias with one distance in the bucket before or after its own, near distances first."""
+    meant = _buckets_of(layer)
+    for row in sorted(range(len(meant)), key=lambda row: abs(row - layer.max_distance)):
+        for bucket in (meant[row] - 1, meant[row] + 1):
+            if 0 <= bucket <= meant.max():
+                found = meant.copy()
+                found[row] = bucket
+                said = f"with {_said(row - layer.max_distance, bucket, meant[row])}"
+                yield Edit(Cause.OTHER_BUCKET, said, partial(_with, {"_buckets": _table(found)}))
+
+
+def _said(distance: int, bucket: int, meant: int) -> str:
+    return f"distance {distance} in bucket {bucket} instead of {meant}"
+
+
+def _buckets_of(layer: Any) -> npt.NDArray[np.int32]:
+    return relative_buckets(layer.rule, layer.num_buckets, layer.max_distance, bidirectional=layer.bidirectional)
+
+
+def _rows_of_distances(fault: LayerFault, count: int) -> npt.NDArray[np.intp]:
+    """Returns which row of the table of distances each key has for each query, `(batch or 1, queries, keys)`."""
+    layer = fault.call.layer
+    numbered = np.repeat(np.arange(count, dtype=np.float32)[:, np.newaxis], layer.num_heads, axis=1)
+    one_each = {"_buckets": _table(np.arange(count, dtype=np.int32)), "_table": numbered}
+    return np.rint(_with(one_each, fault)[:, 0]).astype(np.intp)
+
+
+def _table(rows: Array) -> Any:
+    from keras_pe.rotations.lookup import Table  # which imports Keras: where a layer is looked at it is there
+
+    return Table(rows)
+
+
+def _with(attributes: dict[str, Any], fault: LayerFault) -> Array:
+    """Returns what the layer gives with other tables of its own."""
+    with replaced_attributes(fault.call.layer, attributes):
+        return call(fault.call.layer, given(fault), fault)
+
+
+def other_schedules(fault: LayerFault) -> Edits:
+    """Yields this package's layer as other codebases would compute it, or from where its rows begin."""
+    import keras_pe
+
+    layer = fault.call.layer
+    if not isinstance(layer, keras_pe.SinusoidalPositionEncoding) or fault.actual is None or fault.actual.ndim != 3:
+        return
+    table = _signal(fault)
+    if len(table) < _FEWEST_ROWS or not table.any():
+        return
+    is_given = len(fault.call.inputs) > 1
+    for match in keras_pe.conventions.identify(table):
+        names = " or ".join(match.conventions or match.timescales_of) or "timescales of its own"
+        if is_given and np.allclose(match.timescales, layer.get_config()["timescales"] or match.timescales):
+            said = f"from position {match.start_index}, whatever start it is given,"
+            change = {"start_index": match.start_index}
+            yield Edit(Cause.START_INDEX_OFF, said, partial(_alone, change))
+        said = f"as {names} encodes, from position {match.start_index},"
+        yield Edit(Cause.OTHER_CONVENTION, said, partial(_alone, {**_USUAL, **match.layer_arguments()}))
+
+
+def _signal(fault: LayerFault) -> Array:
+    """Returns the rows that the artifact has added to the first input, put beside it, or returned instead."""
+    layer, x, actual = fault.call.layer, fault.call.inputs[0], fault.actual
+    assert actual is not None
+    if layer.combine == "add":
+        signal = actual - fault.expected + with_inputs(fault, [(x, np.zeros_like(x))])
+    else:
+        signal = actual[..., x.shape[-1] :] if layer.combine == "concatenate" else actual
+    first: Array = signal[0]
+    return first
+
+
+def _alone(change: Mapping[str, Any], fault: LayerFault) -> Array:
+    """Returns what the layer gives for its first argument alone, with other attributes."""
+    call = replace(fault.call, arguments=fault.call.arguments[:1], keywords={})
+    return with_attributes(replace(fault, call=call), dict(change))

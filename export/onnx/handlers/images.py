@@ -1,0 +1,137 @@
+"""Images: colors, patches, and boxes that overlap better ones."""
+
+import numpy as np
+
+from keras_pe.export.onnx.handlers.replacement import Replacement, handler
+
+
+@handler("RGBToHSV")
+def rgb_to_hsv(ctx: Replacement) -> None:
+    """The hue is counted from the strongest channel, the first of equals; that of a gray is 0."""
+    (x,) = ctx.inputs
+    red, green, blue = (_channel(ctx, x, index) for index in range(3))
+    value = ctx.emit("Max", red, green, blue)
+    spread = ctx.emit("Sub", value, ctx.emit("Min", red, green, blue))
+    zero = ctx.constant_like(0, x)
+    saturation = ctx.emit("Where", ctx.emit("Greater", value, zero), ctx.emit("Div", spread, value), zero)
+    unit = ctx.emit("Div", ctx.constant_like(1 / 6, x), spread)
+    from_red, from_green, from_blue = (
+        ctx.emit("Add", ctx.emit("Mul", unit, ctx.emit("Sub", *pair)), ctx.constant_like(start, x))
+        for pair, start in (((green, blue), 0), ((blue, red), 2 / 6), ((red, green), 4 / 6))
+    )
+    hue = ctx.emit("Where", ctx.emit("Equal", green, value), from_green, from_blue)
+    hue = ctx.emit("Where", ctx.emit("Equal", red, value), from_red, hue)
+    hue = ctx.emit("Where", ctx.emit("Greater", spread, zero), hue, zero)
+    turned = ctx.emit("Add", hue, ctx.constant_like(1, x))
+    hue = ctx.emit("Where", ctx.emit("Less", hue, zero), turned, hue)
+    ctx.finish(ctx.emit("Concat", hue, saturation, value, axis=-1))
+
+
+@handler("HSVToRGB")
+def hsv_to_rgb(ctx: Replacement) -> None:
+    """Each channel is a trapezium over the hue, drawn toward white by what lacks in saturation."""
+    (x,) = ctx.inputs
+    hue, saturation, value = (_channel(ctx, x, index) for index in range(3))
+    sixths = ctx.emit("Mul", hue, ctx.constant_like(6, x))
+    centers = ctx.constant_like([3, 2, 4], x)
+    distance = ctx.emit("Abs", ctx.emit("Sub", sixths, centers))
+    signs, offsets = ctx.constant_like([1, -1, -1], x), ctx.constant_like([-1, 2, 2], x)
+    pure = ctx.emit("Add", ctx.emit("Mul", distance, signs), offsets)
+    pure = ctx.emit("Min", ctx.emit("Max", pure, ctx.constant_like(0, x)), ctx.constant_like(1, x))
+    white = ctx.emit("Sub", ctx.constant_like(1, x), saturation)
+    ctx.finish(ctx.emit("Mul", ctx.emit("Add", white, ctx.emit("Mul", saturation, pure)), value))
+
+
+def _channel(ctx: Replacement, x: str, index: int) -> str:
+    return ctx.emit("Gather", x, ctx.integers(index), axis=-1)
+
+
+@handler("ExtractImagePatches")
+def extract_image_patches(ctx: Replacement) -> None:
+    """Gathers the rows of each patch, then the columns; a patch's pixels become channels, row by row."""
+    (images,) = ctx.inputs
+    kernel, strides, rates = (ctx.attribute(name)[1:3] for name in ("ksizes", "strides", "rates"))
+    is_same = ctx.attribute("padding") == "SAME"
+    channels = ctx.emit("Gather", ctx.emit("Shape", images), ctx.integers(3))
+    counts = []
+    # The axes: first [batch, rows, columns, channels], then [batch, rows, kernel rows, columns, channels].
+    for axis, size, stride, rate in zip((1, 3), kernel, strides, rates, strict=True):
+        images, count = _patches(ctx, images, axis, (size - 1) * rate + 1, range(0, size * rate, rate), stride, is_same)
+        counts.append(count)
+    # [batch, rows, kernel rows, columns, kernel columns, channels]
+    pixels = ctx.emit("Transpose", images, perm=(0, 1, 3, 2, 4, 5))
+    batch = ctx.emit("Gather", ctx.emit("Shape", pixels), ctx.integers(0))
+    depth = ctx.emit("Mul", channels, ctx.integers(kernel[0] * kernel[1]))
+    ctx.finish(ctx.emit("Reshape", pixels, ctx.emit("Concat", batch, *counts, depth, axis=0)))
+
+
+def _patches(
+    ctx: Replacement, images: str, axis: int, reach: int, offsets: range, stride: int, is_same: bool
+) -> tuple[str, str]:
+    """Returns the images with an axis for the patches and one for the pixels of each, and the number of patches."""
+    size = ctx.emit("Gather", ctx.emit("Shape", images), ctx.integers(axis))
+    one, step = ctx.integers(1), ctx.integers(stride)
+    if is_same:
+        count = ctx.emit("Div", ctx.emit("Add", size, ctx.integers(stride - 1)), step)
+        wanted = ctx.emit("Add", ctx.emit("Mul", ctx.emit("Sub", count, one), step), ctx.integers(reach))
+        excess = ctx.emit("Max", ctx.emit("Sub", wanted, size), ctx.integers(0))
+        before = ctx.emit("Div", excess, ctx.integers(2))
+        after = ctx.emit("Sub", excess, before)
+        rank = 4 if axis == 1 else 5
+        none = [ctx.integers(*[0] * length) if length else "" for length in (axis, rank - axis - 1)]
+        parts = [none[0], before, none[1], none[0], after, none[1]]
+        pads = ctx.emit("Concat", *filter(None, parts), axis=0)
+        images = ctx.emit("Pad", images, pads, ctx.constant_like(0, images))
+    else:
+        room = ctx.emit("Sub", size, ctx.integers(reach))
+        count = ctx.emit("Max", ctx.emit("Add", ctx.emit("Div", room, step), one), ctx.integers(0))
+    scalar = ctx.emit("Squeeze", count, ctx.integers(0))
+    starts = ctx.emit("Range", ctx.constant(0, "int64"), scalar, ctx.constant(1, "int64"))
+    starts = ctx.emit("Unsqueeze", ctx.emit("Mul", starts, step), ctx.integers(1))
+    places = ctx.emit("Add", starts, ctx.integers(*offsets))
+    return ctx.emit("Gather", images, places, axis=axis), count
+
+
+@handler("CombinedNonMaxSuppression")
+def combined_suppression(ctx: Replacement) -> None:
+    """The best boxes of all classes: each that is selected keeps its score, all others have minus infinity."""
+    boxes, scores, per_class, total, overlap, least = ctx.inputs
+    is_shared = ctx.known_shape(boxes)[2] == 1
+    by_class = ctx.emit("Transpose", scores, perm=[0, 2, 1])
+    classes, count = (ctx.emit("Shape", by_class, start=axis, end=axis + 1) for axis in (1, 2))
+    per_class, total = (ctx.emit("Reshape", ctx.cast(size, "int64"), ctx.integers(1)) for size in (per_class, total))
+    flat = ctx.emit("Flatten", by_class, axis=1)
+    if is_shared:
+        boxes = ctx.emit("Squeeze", boxes, ctx.integers(2))
+        rows, scored = boxes, by_class
+    else:  # a batch of single classes, each with boxes of its own
+        boxes = ctx.emit("Transpose", boxes, perm=[0, 2, 1, 3])
+        rows, boxes = (
+            ctx.emit("Reshape", ctx.emit("Flatten", boxes, axis=axis), ctx.integers(0, -1, 4)) for axis in (2, 1)
+        )
+        scored = ctx.emit("Unsqueeze", ctx.emit("Flatten", by_class, axis=2), ctx.integers(1))
+    selected = ctx.emit("NonMaxSuppression", rows, scored, per_class, overlap, least)
+    nothing = ctx.constant(-np.inf, "float32")
+    empty = ctx.emit("Expand", nothing, ctx.emit("Shape", scored))
+    kept = ctx.emit("ScatterND", empty, selected, ctx.emit("GatherND", scored, selected))
+    kept = ctx.emit("Reshape", kept, ctx.emit("Shape", flat))
+    if ctx.attribute("pad_per_class", 0):
+        total = ctx.emit("Min", total, ctx.emit("Mul", per_class, classes))
+    best = ctx.emit("Min", total, ctx.emit("Mul", classes, count))
+    values, places = ctx.emit_all("TopK", kept, best, outputs=2, axis=1)
+    found = ctx.emit("Greater", values, nothing)
+    of_box = ctx.emit("Mod", places, count) if is_shared else places
+    taken = ctx.emit("GatherND", boxes, ctx.emit("Unsqueeze", of_box, ctx.integers(-1)), batch_dims=1)
+    if ctx.attribute("clip_boxes", 1):
+        taken = ctx.emit("Clip", taken, ctx.constant(0, "float32"), ctx.constant(1, "float32"))
+    zero = ctx.constant(0, "float32")
+    missing = ctx.emit("Sub", total, best)
+    padding = ctx.emit("Concat", ctx.integers(0, 0, 0), missing, axis=0)
+    numbers = ctx.cast(ctx.emit("Div", places, count), "float32")
+    scores, numbers = (
+        ctx.emit("Pad", ctx.emit("Where", found, each, zero), padding, zero) for each in (values, numbers)
+    )
+    taken = ctx.emit("Where", ctx.emit("Unsqueeze", found, ctx.integers(-1)), taken, zero)
+    padding = ctx.emit("Concat", ctx.integers(0, 0, 0, 0), missing, ctx.integers(0), axis=0)
+    valid = ctx.emit("ReduceSum", ctx.cast(found, "int64"), ctx.integers(-1), keepdims=0)
+    ctx.finish(ctx.emit("Pad", taken, padding, zero), scores, numbers, ctx.cast_like_output(valid, 3))
