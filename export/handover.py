@@ -20,7 +20,7 @@ from keras_pe.export.comparison.inputs.sweep import numbers
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import DisagreementError, ProcessDiedError, UnsupportedError
 from keras_pe.export.messages import first_line, sentence
-from keras_pe.export.model.rebuild.registered import local_layer, registering_modules
+from keras_pe.export.model.saved_file import local_layer, registering_modules
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.processes.child import Child

@@ -1,12 +1,15 @@
-"""One artifact in one runtime: every case run, every output compared."""
+"""One artifact in one runtime: every case run and compared, and judged by what a user accepts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
+
+import numpy as np
 
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.inputs.cases import Case, cast_where_exact
-from keras_pe.export.comparison.law import FAR_OUT, STRICT, Law
+from keras_pe.export.comparison.law import FAR_OUT, STRICT, Law, is_held
 from keras_pe.export.comparison.matching import (
     as_names,
     in_accepted_precision,
@@ -18,9 +21,18 @@ from keras_pe.export.comparison.profile import profile_longest
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.comparison.references.without_keras import StoredReference
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
-from keras_pe.export.results import Array, CaseResult, CaseStatus, NameMatch, Recording, RunStatus, RuntimeResult
+from keras_pe.export.results import (
+    Array,
+    CaseResult,
+    CaseStatus,
+    Comparison,
+    NameMatch,
+    Recording,
+    RunStatus,
+    RuntimeResult,
+)
 from keras_pe.export.runtimes.runner import Runner
-from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
+from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec, as_dtype
 
 
 @dataclass(frozen=True)
@@ -231,3 +243,79 @@ def _record(result: RuntimeResult, expectations: Sequence[Expectation], answers:
         truth=expectation.truth or {},
         before=tuple(each.case.inputs for each in expectations[:index]),
     )
+
+
+def judged(result: RuntimeResult, run: Run, reference: Reference, law: Law) -> RuntimeResult:
+    """Returns a result whose cases are judged by a law that accepts more than the strict one.
+
+    What was found of the difference stays, whether it is accepted or not. Cases whose inputs the accepted precision
+    does not hold are left out.
+
+    Args:
+        result: What the strict law fails, with its causes.
+        run: What it was found from.
+        reference: What it is measured against.
+        law: What the user accepts.
+    """
+    if result.status is not RunStatus.COMPARED:
+        return result
+    told = [_left_out(case, each, law) for case, each in zip(result.cases, run.expectations, strict=False)]
+    open_cases = [number for number, case in enumerate(told) if _is_open(case)]
+    expectations = [run.expectations[number] for number in open_cases]
+    noises = _noise(reference, expectations, law)
+    for number, expectation, noise in zip(open_cases, expectations, noises, strict=True):
+        told[number] = compare_case(expectation, run.answers[number] or {}, noise, law)
+    cases = tuple(_with_decisions(told, law.allowance.allow_changed))
+    compared = any(comparison.count for case in cases for comparison in case.comparisons)
+    passed = compared and all(case.status is not CaseStatus.FAILED for case in cases)
+    recording = None if passed else result.recording
+    return replace(result, cases=cases, passed=passed, is_accepted=passed, recording=recording)
+
+
+def _is_open(case: CaseResult) -> bool:
+    """Whether it failed for what was compared alone."""
+    return case.status is CaseStatus.FAILED and not case.error and bool(case.comparisons)
+
+
+def _left_out(case: CaseResult, expectation: Expectation, law: Law) -> CaseResult:
+    precision = law.allowance.precision
+    if precision is None or all(is_held(array, precision) for array in expectation.case.inputs.values()):
+        return case
+    return CaseResult(case.name, CaseStatus.SKIPPED, f"{precision} does not hold its values")
+
+
+def _noise(reference: Reference, expectations: Sequence[Expectation], law: Law) -> Sequence[Mapping[str, Array]]:
+    """Returns the noise floors in the model's own precision, or in the one that is accepted."""
+    return reference.noise([each.case for each in expectations], law.allowance.precision) if expectations else []
+
+
+def _with_decisions(cases: Sequence[CaseResult], allowed: float) -> Iterator[CaseResult]:
+    """Yields the cases with outputs passed of which no more decisions have changed than may, over all cases."""
+    every = [comparison for case in cases for comparison in case.comparisons]
+    decided = {name for name in {each.output for each in every} if _decides_alike(name, every, allowed)}
+    for case in cases:
+        comparisons = tuple(replace(each, passed=True) if each.output in decided else each for each in case.comparisons)
+        passed = _is_open(case) and all(each.passed for each in comparisons)
+        yield replace(case, comparisons=comparisons, status=CaseStatus.PASSED if passed else case.status)
+
+
+def _decides_alike(output: str, every: Sequence[Comparison], allowed: float) -> bool:
+    """Whether all of an output's comparisons are of decisions, of which no more have changed than may."""
+    if not allowed:
+        return False
+    found = [_decisions(each) for each in every if each.output == output]
+    counted = [each for each in found if each is not None]
+    total = sum(count for count, _ in counted)
+    return total > 0 and len(counted) == len(found) and sum(changed for _, changed in counted) <= allowed * total
+
+
+def _decisions(comparison: Comparison) -> tuple[int, float] | None:
+    """Returns how many decisions were compared and how many have changed; None where there are none."""
+    if comparison.problem is not None:
+        return None
+    if comparison.argmax_agreement is not None:
+        rows = prod(comparison.shape[:-1])
+        return rows, rows * (1 - comparison.argmax_agreement)
+    if np.dtype(as_dtype(comparison.dtype)).kind in "iub":
+        return comparison.count, comparison.count * comparison.fraction_out_of_tolerance
+    return None

@@ -17,10 +17,15 @@ from keras_pe.export.graph.tensorflow_internals import optimized, with_constants
 from keras_pe.export.graph.tracing import Trace
 from keras_pe.export.messages import first_line
 from keras_pe.export.onnx.handlers import all_handlers, opsets
-from keras_pe.export.onnx.missing_forms import refuse_complex_arguments, unsupported
 from keras_pe.export.onnx.precomputed import with_values
 from keras_pe.export.onnx.splitting import text_handlers
-from keras_pe.export.onnx.tf2onnx_door import FailedError, convert_graph, repair_frozen
+from keras_pe.export.onnx.tf2onnx_door import (
+    FailedError,
+    convert_graph,
+    refuse_complex_arguments,
+    repair_frozen,
+    unsupported,
+)
 
 _FIND = "LookupTableFindV2"
 _ATTRIBUTES = {"string": "string", "int64": "int64", "float32": "float"}  # LabelEncoder's, by element type

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.comparison.acceptance import judged
 from keras_pe.export.comparison.inputs.cases import GivenInputs
 from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.comparison.references.opening import (
@@ -21,7 +20,7 @@ from keras_pe.export.comparison.references.opening import (
     study,
 )
 from keras_pe.export.comparison.references.reference import Reference
-from keras_pe.export.comparison.run import Run, run_cases
+from keras_pe.export.comparison.run import Run, judged, run_cases
 from keras_pe.export.comparison.seconds import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Stopwatch, check_seconds
 from keras_pe.export.parity.covered import covered, with_coverage, with_coverage_required
 from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes, is_alike

@@ -10,7 +10,7 @@ from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.dependencies import installed_version
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import dimensions_to_json
-from keras_pe.export.model.watch.values_as_json import values_to_json
+from keras_pe.export.model.watch.known_values import values_to_json
 from keras_pe.version import __version__
 
 LAYERS_KEY = "keras_pe.layers"

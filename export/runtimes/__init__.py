@@ -20,7 +20,7 @@ _LAZY = {
     "Arrays": "keras_pe.export.runtimes.runtime",
     "InspectedModel": "keras_pe.export.runtimes.intermediates",
     "Process": "keras_pe.export.processes.process",
-    "RuntimeName": "keras_pe.export.runtimes.registry",
+    "RuntimeName": "keras_pe.export.runtimes.runtime",
     "as_dtype": "keras_pe.export.runtimes.runtime",
     "weight_files": "keras_pe.export.artifacts.onnx_file",
 }

@@ -15,11 +15,10 @@ from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.references.without_keras import ArtifactReference, StoredReference
 from keras_pe.export.comparison.seconds import Stopwatch
 from keras_pe.export.model.saved_file import is_saved_model, load_model
-from keras_pe.export.model.signature.counted_names import matched_paths
 from keras_pe.export.model.signature.declared import input_names
+from keras_pe.export.model.signature.portable_names import matched_paths
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.watch.known_values import KnownValues
-from keras_pe.export.model.watch.values_as_json import values_from_json
+from keras_pe.export.model.watch.known_values import KnownValues, values_from_json
 from keras_pe.export.publishing.metadata import VALUES_KEY
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.registry import find_runtimes

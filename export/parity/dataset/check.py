@@ -18,7 +18,7 @@ from keras_pe.export.parity.data.source import DataSource
 from keras_pe.export.parity.dataset.dataset_report import DatasetReport, summarize
 from keras_pe.export.parity.dataset.worst_rows import diagnose
 from keras_pe.export.parity.parity_report import versions_of
-from keras_pe.export.parity.statistics.worst import WorstRow
+from keras_pe.export.parity.statistics.runtime_statistics import WorstRow
 from keras_pe.export.parity.work.checkpoint import Checkpoint
 from keras_pe.export.parity.work.executors import Here, ProcessPool
 from keras_pe.export.parity.work.job import Acceptance, Calibration, Job

@@ -12,7 +12,7 @@ from keras_pe.export.parity.data.array_files import open_mapping
 from keras_pe.export.parity.data.batching import Batching
 from keras_pe.export.parity.data.shards import shards_of, travelling
 from keras_pe.export.parity.data.source import SHARD_ROWS
-from keras_pe.export.parity.statistics.worst import Severity
+from keras_pe.export.parity.statistics.runtime_statistics import Severity
 from keras_pe.export.parity.work.calibration import calibrate
 from keras_pe.export.parity.work.job import Acceptance, Calibration, Job
 from keras_pe.export.parity.work.models import open_model_file, open_targets

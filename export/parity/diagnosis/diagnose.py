@@ -9,10 +9,10 @@ from keras_pe.export.comparison.run import Run
 from keras_pe.export.comparison.seconds import Budget
 from keras_pe.export.parity.diagnosis.causes import behavior, inside, values
 from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime, compiled_otherwise, graph_optimization
-from keras_pe.export.parity.diagnosis.causes.whole_model import changed_layers
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
 from keras_pe.export.parity.diagnosis.other_cases import rank
+from keras_pe.export.parity.diagnosis.outside import changed_layers
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.weights import WeightComparison
 from keras_pe.export.results import Cause, Finding, LayerResult, Problem, RunStatus, RuntimeResult

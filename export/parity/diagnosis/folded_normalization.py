@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from keras_pe.export.model.folding import FOLDED_KEY, Folding, foldings_from_json, is_foldable
-from keras_pe.export.model.signature.counted_names import matched_paths
+from keras_pe.export.model.signature.portable_names import matched_paths
 from keras_pe.export.model.watch.recording import LayerCall, layer_paths
 from keras_pe.export.parity.diagnosis.recorded_outputs import content_key
 from keras_pe.export.results import Array

@@ -1,4 +1,4 @@
-"""The layers of a model beside an artifact that shows its outputs alone: each as a fault that shows in these."""
+"""Layers of an artifact that shows its outputs alone: each as a fault that shows there, and what proves it."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
@@ -17,10 +17,36 @@ from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.other_cases import other_cases, rank
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
 from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput, record_outputs
-from keras_pe.export.results import Array, CaseResult, CaseStatus
+from keras_pe.export.parity.diagnosis.search import explain
+from keras_pe.export.parity.diagnosis.sites.attention_scores import other_masks, other_softmax
+from keras_pe.export.parity.diagnosis.sites.attributes import other_arguments, other_attributes
+from keras_pe.export.parity.diagnosis.sites.inputs import exchanged_inputs
+from keras_pe.export.parity.diagnosis.sites.layer_weights import lost_weights, other_normalizations
+from keras_pe.export.parity.diagnosis.sites.operations import other_directions, other_operations
+from keras_pe.export.parity.diagnosis.sites.pixels import other_paddings, other_places
+from keras_pe.export.parity.diagnosis.sites.positions import other_buckets, other_rotations
+from keras_pe.export.parity.diagnosis.sites.several_layers import several_layers
+from keras_pe.export.results import Array, CaseResult, CaseStatus, Finding
 
 _TELLING = 16  # values: numbers of a layer are not fitted to fewer
 _NEARER = 0.5  # of the difference: less of it is left by chance
+
+_SITES = (
+    other_arguments,
+    other_masks,
+    exchanged_inputs,
+    other_directions,
+    other_rotations,
+    other_buckets,
+    other_normalizations,
+    other_softmax,
+    other_paddings,
+    other_places,
+    other_operations,
+    other_attributes,
+    lost_weights,
+)
+"""Where outputs alone tell one layer from another: what is done to a weight of one may be done to that of the next."""
 
 
 @dataclass(frozen=True)
@@ -167,3 +193,20 @@ class _Case:
         layer = replace(self.model.call.layer, place=(call.path, fault.index))
         whole = replace(self.model.call, layer=layer, arguments=(as_tensor(output),), inputs=(output,))
         return replace(fault, call=call, through=replace(self.model, call=whole), sizes=self.model.sizes)
+
+
+def changed_layers(probe: Probe) -> Iterator[Finding]:
+    """A layer that became something else, or several, in an artifact of which the outputs alone tell."""
+    from keras_pe.export.comparison.references.keras import KerasReference
+
+    number = telling_case(probe)
+    if number is None or not isinstance(probe.reference, KerasReference):
+        return
+    outside = OutsideView(probe, probe.reference, number)
+    probe = replace(probe, others=outside.others)
+    for fault in outside.faults():
+        probe.budget.check()
+        found = explain(probe, fault, (several_layers,) if fault.through is None else _SITES)
+        if found is not None and found.is_exact:
+            yield found.finding if fault.through is not None else replace(found.finding, layer=None)
+            return

@@ -10,8 +10,7 @@ import numpy as np
 
 from keras_pe.export.comparison.seconds import OutOfTimeError
 from keras_pe.export.model.watch.state import state_left_alone
-from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Site
-from keras_pe.export.parity.diagnosis.fitting import fitted
+from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Site, fitted
 from keras_pe.export.parity.diagnosis.layer_call import first_steps, shown
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.probe import Probe, distance

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_pe.export.model.folding import Folding
 from keras_pe.export.model.recurrent_weights import OPERATORS, packed
-from keras_pe.export.model.signature.counted_names import matched_paths
+from keras_pe.export.model.signature.portable_names import matched_paths
 from keras_pe.export.model.watch.recording import layer_paths
 from keras_pe.export.parity.diagnosis.folded_normalization import folded_weights
 from keras_pe.export.parity.diagnosis.relations.change import Change

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from keras_pe.export.parity.presentation import tables
 from keras_pe.export.parity.presentation.filling import Frame, Subject, beside, fill, name_matches
-from keras_pe.export.parity.presentation.groups import Group, group_results
 from keras_pe.export.parity.presentation.pictures import pictures
 from keras_pe.export.parity.presentation.sentences import (
+    Group,
     accepted,
     coverage,
     describe,
+    group_results,
     remarks,
     statements,
 )

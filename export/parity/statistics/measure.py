@@ -7,10 +7,9 @@ import numpy as np
 
 from keras_pe.export.comparison.compare import differences
 from keras_pe.export.comparison.law import is_float
-from keras_pe.export.parity.statistics.decisions import Decision
+from keras_pe.export.parity.statistics.decisions import Decision, last_axis_max
 from keras_pe.export.parity.statistics.histogram import Histogram
 from keras_pe.export.parity.statistics.output import OutputStatistics
-from keras_pe.export.parity.statistics.reduction import last_axis_max
 from keras_pe.export.results import Array
 
 MAX_CLASSES = 256

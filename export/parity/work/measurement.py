@@ -13,8 +13,7 @@ from keras_pe.export.parity.data.batching import Batch
 from keras_pe.export.parity.data.shards import Shard
 from keras_pe.export.parity.statistics.measure import RowVerdicts, measure_output
 from keras_pe.export.parity.statistics.output import OutputStatistics
-from keras_pe.export.parity.statistics.runtime_statistics import WORST, RuntimeStatistics
-from keras_pe.export.parity.statistics.worst import Severity, WorstRow
+from keras_pe.export.parity.statistics.runtime_statistics import WORST, RuntimeStatistics, Severity, WorstRow
 from keras_pe.export.parity.work.job import OutputRule
 from keras_pe.export.parity.work.target import Answer
 from keras_pe.export.results import Array, Comparison

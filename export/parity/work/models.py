@@ -13,7 +13,7 @@ from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.artifacts.reading import hash_files
 from keras_pe.export.comparison.references.opening import Source, is_path, locate, locate_artifacts
 from keras_pe.export.dependencies import installed_version
-from keras_pe.export.model.rebuild.registered import registering_modules
+from keras_pe.export.model.saved_file import registering_modules
 from keras_pe.export.parity.data.shards import fingerprint
 from keras_pe.export.parity.work.job import OpenedModel, Target
 from keras_pe.export.parity.work.loaded import close_session, offer_model, withdraw_model

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_pe.export import TensorInfo
 from keras_pe.export.runtimes import Array, Arrays
-from keras_pe.export.runtimes.served.exchange import exchange
+from keras_pe.export.runtimes.served.addresses import exchange
 
 _DTYPES = {
     "BOOL": "bool",

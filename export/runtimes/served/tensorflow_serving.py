@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_pe.export import TensorInfo
 from keras_pe.export.runtimes import Array, Arrays, as_dtype
-from keras_pe.export.runtimes.served.exchange import exchange
+from keras_pe.export.runtimes.served.addresses import exchange
 
 _SIGNATURE = "serving_default"
 _DTYPES = {"DT_FLOAT": "float32", "DT_DOUBLE": "float64", "DT_HALF": "float16"}  # the others have NumPy's names

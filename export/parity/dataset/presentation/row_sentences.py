@@ -8,7 +8,7 @@ from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults
 from keras_pe.export.parity.presentation.filling import beside, causes
 from keras_pe.export.parity.reports.document import Statement
 from keras_pe.export.parity.statistics.confidence import rate
-from keras_pe.export.parity.statistics.worst import Severity, WorstRow
+from keras_pe.export.parity.statistics.runtime_statistics import Severity, WorstRow
 from keras_pe.export.results import Array
 
 _SHOWN = 6

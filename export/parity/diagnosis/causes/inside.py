@@ -14,7 +14,7 @@ from keras_pe.export.parity.diagnosis.outside import comes_nearer
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
 from keras_pe.export.parity.diagnosis.search import OF_ITS_INPUTS, OF_THE_LAYER, explain
 from keras_pe.export.parity.diagnosis.sites.operations import other_operations
-from keras_pe.export.parity.diagnosis.sites.outputs import rounded_inside, told_values
+from keras_pe.export.parity.diagnosis.sites.other_values import rounded_inside, told_values
 from keras_pe.export.parity.diagnosis.weights import WeightComparison, WeightFault, compare_weights
 from keras_pe.export.results import Cause, Finding, RunStatus
 

@@ -11,8 +11,7 @@ from keras_pe.export.parity.diagnosis.layer_call import as_array, as_tensor, wit
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.relations import proposals
 from keras_pe.export.parity.diagnosis.relations.proposals import Proposal
-from keras_pe.export.parity.diagnosis.sites.other_values import activations
-from keras_pe.export.parity.diagnosis.sites.places import Place
+from keras_pe.export.parity.diagnosis.sites.other_values import Place, activations
 from keras_pe.export.results import Array, Cause
 
 _OF_STEPS: dict[str, Callable[[Array], Array]] = {

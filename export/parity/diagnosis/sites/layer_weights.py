@@ -12,8 +12,7 @@ from keras_pe.export.parity.diagnosis.layer_call import as_array, with_attribute
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.relations import proposals
 from keras_pe.export.parity.diagnosis.relations.proposals import Proposal
-from keras_pe.export.parity.diagnosis.sites.other_values import other_axes
-from keras_pe.export.parity.diagnosis.sites.places import Place
+from keras_pe.export.parity.diagnosis.sites.other_values import Place, other_axes
 from keras_pe.export.results import Array, Cause
 
 _MOST_IN_PAIRS = 8  # weights of a layer, whose pairs are 28 then

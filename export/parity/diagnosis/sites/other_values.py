@@ -1,7 +1,19 @@
-"""What might stand in the place of an attribute, an activation or a class by mistake."""
+"""What may stand in the place of an attribute, an activation or a class, or of an array in a call, by mistake."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+import numpy as np
+
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, Site, factor
+from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.probe import distance
+from keras_pe.export.parity.diagnosis.relations.change import Change
+from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNEXPLAINED, find_change, holds
+from keras_pe.export.parity.diagnosis.relations.proposals import Proposal
+from keras_pe.export.results import Array, Cause
 
 _ACTIVATIONS = (
     *("linear", "relu", "relu6", "leaky_relu", "elu", "selu", "gelu", "silu", "mish", "tanh", "sigmoid"),
@@ -24,6 +36,8 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 _OF_EVERY_AXIS = {"strides": (1, 2, 3), "dilation_rate": (1, 2, 3, 4), "pool_size": (1, 2, 3)}
 UNTRIED = {"name", "dtype", "trainable", "seed", "quantization_config", "autocast", "sparse"}
 UNTRIED |= {"dropout", "rate", "recurrent_dropout", "momentum"}  # which show in training alone
+
+_OF_HALF = 2.0**-6  # of the largest value: what a few roundings to 16 bits leave
 
 
 def activations() -> dict[str, Callable[[Any], Any]]:
@@ -95,3 +109,84 @@ def sibling(layer: Any) -> type | None:
     other = name.replace("Average", "Max") if "Average" in name else name.replace("Max", "Average")
     kind = getattr(keras.layers, other, None) if other != name and "Pooling" in name else None
     return kind if isinstance(kind, type) else None
+
+
+@dataclass(frozen=True)
+class Place:
+    """An array of a call.
+
+    Attributes:
+        how: How the layer has it, as in "with" or "given".
+        name: What it is called.
+        get: Returns what it should be.
+        put: Returns what the layer gives with another one there.
+    """
+
+    how: str
+    name: str
+    get: Callable[[LayerFault], Array]
+    put: Callable[[LayerFault, Array], Array]
+
+    def edits(self, proposals: Iterable[Proposal]) -> Edits:
+        """Yields the edit of each proposal."""
+        for proposal in proposals:
+            said = f"{self.how} {proposal.template.format(self.name)}"
+            yield Edit(proposal.cause, said, partial(self._changed, proposal))
+
+    def _changed(self, proposal: Proposal, fault: LayerFault) -> Array:
+        return self.put(fault, proposal.change(self.get(fault)))
+
+    def scaled(self, cause: Cause) -> NumericEdit:
+        """Returns the edit that is the array times a number."""
+        return factor(cause, f"{self.how} {self.name}", lambda fault, by: self.put(fault, by * self.get(fault)))
+
+
+def told_values(fault: LayerFault) -> Edits:
+    """Yields what has become of an output, where that shows in its values."""
+    if fault.actual is None:
+        return
+    change = find_change(fault.expected, fault.actual, fault.tolerance, OF_OUTPUTS)
+    if change is not None and change.cause not in UNEXPLAINED:
+        yield _same_change(change, fault)
+    yield factor(Cause.SCALED_VALUES, "what it should", lambda fault, by: by * fault.expected, is_output=True)
+
+
+def _same_change(change: Change, first: LayerFault) -> Edit:
+    """Returns the edit that is a change of the values, seen in one case, wherever it is seen again."""
+
+    def same(fault: LayerFault) -> Array | None:
+        if fault.actual is None or distance(fault.actual, fault.expected) <= fault.tolerance:
+            return fault.actual
+        given = fault.expected, fault.actual, fault.tolerance, OF_OUTPUTS
+        other = find_change(*given)
+        # Fewer values may not be enough to show it.
+        is_silent = fault.actual.size < first.expected.size and (other is None or other.cause in UNEXPLAINED)
+        return fault.actual if is_silent or change.agrees(other) or holds(change, *given) else None
+
+    is_start = change.cause is Cause.SHIFTED_ROWS and _is_position(first)
+    cause = Cause.START_INDEX_OFF if is_start else change.cause
+    return Edit(cause, f"other values: {str(change)[:1].lower()}{str(change)[1:-1]}", same, is_output=True)
+
+
+def rounded_inside(dtypes: Sequence[str]) -> Site:
+    """Returns the site of an artifact that computes in short floats."""
+
+    def in_short_floats(fault: LayerFault) -> Edits:
+        """Yields what it should hold, as near as short floats are."""
+        said = f"tensors of {' and '.join(dtypes)}, and is off by no more than their rounding"
+        yield Edit(Cause.HALF_PRECISION, said, _near, is_output=True)
+
+    return in_short_floats
+
+
+def _near(fault: LayerFault) -> Array | None:
+    if fault.actual is None:
+        return None
+    error, largest = distance(fault.actual, fault.expected), np.abs(fault.expected.astype(np.float64)).max(initial=0.0)
+    return fault.actual if error <= max(_OF_HALF * largest, fault.tolerance) else None
+
+
+def _is_position(fault: LayerFault) -> bool:
+    from keras_pe.layers.base import PositionLayer
+
+    return isinstance(fault.call.layer, PositionLayer)

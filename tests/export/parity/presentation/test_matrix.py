@@ -6,8 +6,7 @@ import pytest
 
 from keras_pe.export.parity.presentation.check_document import subject
 from keras_pe.export.parity.presentation.filling import matrix
-from keras_pe.export.parity.presentation.groups import group_results
-from keras_pe.export.parity.presentation.sentences import remarks
+from keras_pe.export.parity.presentation.sentences import group_results, remarks
 from keras_pe.export.parity.reports.text import render_text
 from tests.export.parity.presentation.samples import FAILING, PASSING
 

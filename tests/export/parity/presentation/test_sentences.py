@@ -4,9 +4,8 @@ import dataclasses
 
 from keras_pe.export import Cause, Finding, RuntimeResult
 from keras_pe.export.messages import sentence
-from keras_pe.export.parity.presentation.groups import Group
 from keras_pe.export.parity.presentation.remedies import REMEDIES
-from keras_pe.export.parity.presentation.sentences import statements
+from keras_pe.export.parity.presentation.sentences import Group, statements
 from keras_pe.export.results import RunStatus
 
 ERROR = "INVALID_PROTOBUF: parsing failed."

@@ -6,7 +6,7 @@ import io
 import pytest
 from rich.console import Console
 
-from keras_pe.export.parity.presentation.groups import group_results
+from keras_pe.export.parity.presentation.sentences import group_results
 from keras_pe.export.parity.reports.text import render_terminal
 from tests.export.parity.presentation.samples import ALL, ARTIFACT, FAILING, HOSTILE
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.parity.statistics.measure import measure_output
-from keras_pe.export.parity.statistics.runtime_statistics import WORST, RuntimeStatistics
-from keras_pe.export.parity.statistics.worst import Severity, WorstRow
+from keras_pe.export.parity.statistics.runtime_statistics import WORST, RuntimeStatistics, Severity, WorstRow
 
 
 def row(number: int, severity: Severity = Severity.FAILED, error: float = 1.0) -> WorstRow:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.parity.data.shards import Shard
-from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
-from keras_pe.export.parity.statistics.worst import Severity, WorstRow
+from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics, Severity, WorstRow
 from keras_pe.export.parity.work.checkpoint import Checkpoint, result_key
 
 SHARD = Shard(3, 300, 100, "here", None, "mark")

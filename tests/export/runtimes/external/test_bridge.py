@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.errors import RuntimeDiedError, RuntimeRefusedError
-from keras_pe.export.runtimes.external.bridge import Bridge
-from keras_pe.export.runtimes.external.wire import pack, unpack
+from keras_pe.export.runtimes.external.bridge import Bridge, pack, unpack
 
 direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from keras_pe.export.runtimes.external.wire import pack, unpack
+from keras_pe.export.runtimes.external.bridge import pack, unpack
 
 FLOATS = ["float16", "float32", "float64"]
 DTYPES = [*FLOATS, *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "bool"]
