@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from keras_pe.export.parity.presentation import tables
-from keras_pe.export.parity.presentation.filling import Frame, Subject, beside, fill, name_matches
+from keras_pe.export.parity.presentation.filling import Subject, beside, fill, name_matches
 from keras_pe.export.parity.presentation.pictures import pictures
 from keras_pe.export.parity.presentation.sentences import (
     Group,
@@ -17,7 +17,7 @@ from keras_pe.export.parity.presentation.sentences import (
     statements,
 )
 from keras_pe.export.parity.presentation.tables import number
-from keras_pe.export.parity.reports.document import CaseVerdict, Document, Outcome, Suite
+from keras_pe.export.parity.reports.document import CaseVerdict, Document, Outcome, Part, Suite
 from keras_pe.export.results import CaseResult, CheckResults, RuntimeResult
 
 _COLUMNS = ("cases", "max |diff|", "allowed", "over floor")
@@ -25,7 +25,7 @@ _COLUMNS = ("cases", "max |diff|", "allowed", "over floor")
 
 def document(found: CheckResults) -> Document:
     """Returns what the report of a check says."""
-    frame = Frame(
+    said = Document(
         title=f"Parity of {found.model}",
         passed=found.passed,
         summary=(
@@ -34,14 +34,13 @@ def document(found: CheckResults) -> Document:
             f"{found.compared:,} values compared in {found.seconds:.1f} s.",
             *coverage(found),
         ),
-        columns=_COLUMNS,
-        compared=found.compared,
         remarks=tuple(remarks(found)),
-        tables=(tables.cases(found),),
-        versions=(("seed of the inputs", str(found.seed)),),
+        appendix=(tables.cases(found),),
         suites=(*(_suite(found, result) for result in found.results), *_others(found)),
     )
-    return fill(found, frame, [subject(found.model, group) for group in group_results(found.results)])
+    subjects = [subject(found.model, group) for group in group_results(found.results)]
+    seed = (("seed of the inputs", str(found.seed)),)
+    return fill(found, said, subjects, columns=_COLUMNS, compared=found.compared, versions=seed)
 
 
 def subject(model: str, group: Group) -> Subject:
@@ -57,21 +56,21 @@ def subject(model: str, group: Group) -> Subject:
     if worst is not None and math.isfinite(worst.max_abs_diff):
         figures = (number(worst.max_abs_diff), number(worst.tolerance), tables.ratio(worst))
     short = "" if worst is None else f" {number(worst.max_abs_diff)}"
+    part = Part(
+        title="",
+        passed=group.passed,
+        statements=tuple(statements(model, group)),
+        notes=tuple(f"{e.runtime}: {e.version}, {e.seconds:.3f} s in its runs" for e in group.results if e.version),
+        tables=(tables.layers(result), tables.comparisons(result)),
+        pictures=tuple(pictures(result)),
+    )
     return Subject(
         name=group.name,
         artifact=group.artifact,
-        passed=group.passed,
-        why=status if worst is None else "",
+        part=part,
         figures=(str(len(result.cases)), *figures),
+        why=status if worst is None else "",
         short=f", {result.status}" if result.error else short,
-        statements=() if group.passed else tuple(statements(model, group)),
-        notes=tuple(
-            f"{each.runtime}: {each.version}, {each.seconds:.3f} s in its runs"
-            for each in group.results
-            if each.version
-        ),
-        tables=(tables.layers(result), tables.comparisons(result)),
-        pictures=tuple(pictures(result)),
         names=result.names,
         is_file=bool(result.artifact),
     )

@@ -1,7 +1,7 @@
 """The document of a check, filled in one way whatever was fed: the cases of a sweep, or the rows of a data set."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from keras_pe.export.parity.presentation.remedies import remedy
 from keras_pe.export.parity.reports.document import (
@@ -9,10 +9,8 @@ from keras_pe.export.parity.reports.document import (
     Mark,
     Outcome,
     Part,
-    Picture,
     Row,
     Statement,
-    Suite,
     TextTable,
 )
 from keras_pe.export.results import AnyResults, Finding, NameMatch
@@ -27,90 +25,74 @@ class Subject:
     Attributes:
         name: What ran.
         artifact: The artifact's name.
-        passed: The verdict.
-        why: What follows it in the overview, such as " (not loaded)".
-        figures: The cells after it.
+        part: Its part of the document; the title follows from these two.
+        figures: Its cells of the overview, after the verdict.
+        why: What follows the verdict there, such as " (not loaded)".
         short: What follows it where artifacts go down and runtimes across.
-        statements: What is wrong, where it has failed.
-        notes: What is to be said of it in any case.
-        tables: What was counted and compared.
-        pictures: The same to look at.
         names: The inputs and outputs that the artifact calls otherwise.
         is_file: Whether it is a file that was checked, and not the model itself.
     """
 
     name: str
     artifact: str
-    passed: bool
-    why: str
+    part: Part
     figures: tuple[str, ...]
-    short: str
-    statements: tuple[Statement, ...]
-    notes: tuple[str, ...]
-    tables: tuple[TextTable, ...]
-    pictures: tuple[Picture, ...]
+    why: str = ""
+    short: str = ""
     names: tuple[NameMatch, ...] = ()
     is_file: bool = True
 
+    @property
+    def passed(self) -> bool:
+        """The verdict."""
+        return self.part.passed
 
-@dataclass(frozen=True)
-class Frame:
-    """What stands around the subjects of a report.
 
-    Attributes:
-        title: What was checked.
-        passed: Whether it holds.
-        summary: What was done, in sentences.
-        columns: The overview's, from the verdict on.
+def fill(
+    found: AnyResults,
+    said: Document,
+    subjects: Sequence[Subject],
+    *,
+    columns: tuple[str, ...],
+    compared: int,
+    versions: tuple[tuple[str, str], ...] = (),
+) -> Document:
+    """Returns the document of a check.
+
+    Args:
+        found: The check.
+        said: What is said of it as a whole.
+        subjects: What it has looked at.
+        columns: Those of the overview after the verdict.
         compared: How many values or rows were.
-        remarks: What is to be said beside the subjects.
-        tables: What was fed.
         versions: What stands with the versions of packages: what it is, and its value.
-        suites: The verdicts one by one.
     """
-
-    title: str
-    passed: bool
-    summary: tuple[str, ...]
-    columns: tuple[str, ...]
-    compared: int
-    remarks: tuple[Statement, ...]
-    suites: tuple[Suite, ...]
-    tables: tuple[TextTable, ...] = ()
-    versions: tuple[tuple[str, str], ...] = ()
-
-
-def fill(found: AnyResults, frame: Frame, subjects: Sequence[Subject]) -> Document:
-    """Returns the document of a check."""
     first = next((each for each in subjects if each.is_file), subjects[0] if subjects else None)
     date = (("date", found.date),) if found.date else ()
-    return Document(
-        title=frame.title,
-        passed=frame.passed,
-        summary=frame.summary,
-        parts=tuple(_part(each, frame.passed and each is first) for each in subjects),
-        overview=overview(frame.columns, subjects),
+    named = (name_matches(each.artifact, each.names) for each in subjects if each.names)
+    remarks = [*said.remarks, *(Statement("", matches) for matches in dict.fromkeys(named))]
+    if not compared:
+        remarks.append(Statement("", "nothing was compared, and a check that compared nothing has failed"))
+    return replace(
+        said,
+        parts=tuple(
+            replace(
+                each.part,
+                title=f"{each.name} on {each.artifact}",
+                statements=() if each.passed else each.part.statements,
+                is_open=not each.passed or (said.passed and each is first),
+            )
+            for each in subjects
+        ),
+        overview=overview(columns, subjects),
         tables=(matrix(subjects),),
-        remarks=(*frame.remarks, *_common_remarks(frame, subjects)),
+        remarks=tuple(remarks),
         appendix=(
-            *frame.tables,
-            TextTable("Versions", ("package", "version"), (*found.versions.items(), *frame.versions)),
+            *said.appendix,
+            TextTable("Versions", ("package", "version"), (*found.versions.items(), *versions)),
             TextTable("Date and files", ("file", "SHA-256"), (*date, *found.files.items())),
         ),
-        suites=frame.suites,
         seconds=found.seconds,
-    )
-
-
-def _part(subject: Subject, is_shown: bool) -> Part:
-    return Part(
-        title=f"{subject.name} on {subject.artifact}",
-        passed=subject.passed,
-        statements=() if subject.passed else subject.statements,
-        notes=subject.notes,
-        tables=subject.tables,
-        pictures=subject.pictures,
-        is_open=is_shown or not subject.passed,
     )
 
 
@@ -134,13 +116,6 @@ def matrix(subjects: Sequence[Subject]) -> TextTable:
     rows = [(artifact, *(cells.get((artifact, name), "") for name in names)) for artifact in artifacts]
     at_fault = tuple(artifacts.index(each.artifact) for each in subjects if not each.passed)
     return TextTable("Artifacts and runtimes", ("artifact", *names), tuple(rows) if len(rows) > 1 else (), at_fault)
-
-
-def _common_remarks(frame: Frame, subjects: Iterable[Subject]) -> Iterator[Statement]:
-    named = (name_matches(each.artifact, each.names) for each in subjects if each.names)
-    yield from (Statement("", matches) for matches in dict.fromkeys(named))
-    if not frame.compared:
-        yield Statement("", "nothing was compared, and a check that compared nothing has failed")
 
 
 def causes(findings: Sequence[Finding]) -> Iterator[Statement]:

@@ -252,8 +252,8 @@ class Document:
     title: str
     passed: bool
     summary: tuple[str, ...]
-    parts: tuple[Part, ...]
-    overview: TextTable
+    parts: tuple[Part, ...] = ()
+    overview: TextTable = TextTable("", (), ())
     tables: tuple[TextTable, ...] = ()
     remarks: tuple[Statement, ...] = ()
     appendix: tuple[TextTable, ...] = ()

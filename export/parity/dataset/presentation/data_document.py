@@ -14,13 +14,14 @@ from keras_pe.export.parity.dataset.presentation.row_sentences import (
     summary,
 )
 from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults, OutputSummary
-from keras_pe.export.parity.presentation.filling import Frame, Subject, fill
+from keras_pe.export.parity.presentation.filling import Subject, fill
 from keras_pe.export.parity.presentation.tables import number
 from keras_pe.export.parity.reports.document import (
     CaseVerdict,
     Document,
     Limit,
     Outcome,
+    Part,
     Picture,
     PictureAxis,
     Row,
@@ -55,16 +56,15 @@ _BINS_A_DECADE = 4
 
 def document(found: DatasetResults) -> Document:
     """Returns what the report of a data set says."""
-    frame = Frame(
+    said = Document(
         title=f"{found.data} through {found.model}",
         passed=found.passed,
         summary=summary(found),
-        columns=_COLUMNS,
-        compared=sum(result.statistics.rows for result in found.results),
         remarks=tuple(remarks(found)),
         suites=tuple(_suite(found, result) for result in found.results),
     )
-    return fill(found, frame, [_subject(result) for result in found.results])
+    compared = sum(result.statistics.rows for result in found.results)
+    return fill(found, said, [_subject(result) for result in found.results], columns=_COLUMNS, compared=compared)
 
 
 def _subject(result: DatasetResult) -> Subject:
@@ -72,10 +72,22 @@ def _subject(result: DatasetResult) -> Subject:
     decides = any(output.decision for output in result.outputs)
     compared = [output for output in result.outputs if output.statistics.values]
     largest = number(max(output.statistics.max_abs_diff for output in compared)) if compared else "-"
+    part = Part(
+        title="",
+        passed=result.passed,
+        statements=tuple(statements(result)),
+        notes=tuple(_notes(result)),
+        tables=(
+            TextTable("Outputs", _OUTPUTS, tuple(map(_output, result.outputs)), wide=True),
+            TextTable("Changed decisions by class", _CLASSES, tuple(_classes(result))),
+            TextTable("Worst rows", _ROWS, tuple(_worst_rows(result)), wide=True),
+        ),
+        pictures=tuple(picture for output in result.outputs for picture in pictures(output)),
+    )
     return Subject(
         name=result.runtime,
         artifact=result.artifact.rpartition("/")[2],
-        passed=result.passed,
+        part=part,
         why="" if found.rows else " (not loaded)" if result.error else " (no rows)",
         figures=(
             f"{found.rows:,}",
@@ -86,14 +98,6 @@ def _subject(result: DatasetResult) -> Subject:
             "-" if result.factor is None else f"{result.factor:.2g}",
         ),
         short=", not loaded" if result.error else f" {largest}",
-        statements=tuple(statements(result)),
-        notes=tuple(_notes(result)),
-        tables=(
-            TextTable("Outputs", _OUTPUTS, tuple(map(_output, result.outputs)), wide=True),
-            TextTable("Changed decisions by class", _CLASSES, tuple(_classes(result))),
-            TextTable("Worst rows", _ROWS, tuple(_worst_rows(result)), wide=True),
-        ),
-        pictures=tuple(picture for output in result.outputs for picture in pictures(output)),
         names=result.names,
     )
 
