@@ -81,10 +81,9 @@ def test_the_name_of_a_runtime_is_taken_apart_in_one_module() -> None:
 def test_tf2onnx_stands_behind_one_door() -> None:
     onnx = "keras_pe.export.onnx"
     assert importers("tf2onnx") == {
-        f"{onnx}.{name}" for name in ("tf2onnx_door", "tf2onnx_optimizers", "tf2onnx_repairs", "handlers.replacement")
+        f"{onnx}.{name}" for name in ("tf2onnx_door", "tf2onnx_repairs", "handlers.replacement")
     }
     assert importers(f"{onnx}.tf2onnx_repairs") == {f"{onnx}.tf2onnx_door"}
-    assert importers(f"{onnx}.tf2onnx_optimizers") == {f"{onnx}.tf2onnx_repairs"}
 
 
 # Where names that a package does not offer may be used, and for which package.
@@ -92,7 +91,6 @@ INTERNALS = {
     "keras_pe.export.model.watch.keras_internals": "keras",
     "keras_pe.export.graph.tensorflow_internals": "tensorflow",
     "keras_pe.export.onnx.tf2onnx_door": "tf2onnx",
-    "keras_pe.export.onnx.tf2onnx_optimizers": "tf2onnx",
     "keras_pe.export.onnx.tf2onnx_repairs": "tf2onnx",
 }
 

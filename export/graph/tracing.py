@@ -16,8 +16,7 @@ from keras_pe.export.graph.tracer import input_specs, named_results, traced
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.model.signature.portable_names import unique
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.watch.recording import recorded_symbols
-from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.recording import recorded_symbols, state_left_alone
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,14 @@
 
 import contextlib
 import functools
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.model.watch.keras_internals import repair_tf2onnx
-from keras_pe.export.onnx.tf2onnx_optimizers import optimizer_repairs
 
 # An operator's handler at an opset: takes tf2onnx's graph and node.
 Handlers = Mapping[tuple[str, int], Callable[..., None]]
@@ -112,3 +113,190 @@ def _with_shapes_of_branches(read: Callable[..., tuple[Any, ...]]) -> Callable[.
         return (*others, shapes)
 
     return read_graph
+
+
+def optimizer_repairs() -> list[tuple[Any, Any, Any]]:
+    """Returns what stands in place of what: a dictionary and its key or an object and its attribute, and the value."""
+    from tf2onnx.optimizer import back_to_back_optimizer
+    from tf2onnx.optimizer.reshape_optimizer import ReshapeOptimizer
+    from tf2onnx.optimizer.transpose_optimizer import TransposeOptimizer
+
+    joining = back_to_back_optimizer._func_map
+    move, add = TransposeOptimizer._handle_nhwc_tranpose, TransposeOptimizer._add_handler
+    return [
+        (joining, ("Reshape",), _join_reshapes),
+        (joining, ("Cast",), _casts_without_loss(joining["Cast",])),
+        (TransposeOptimizer, "_handle_nhwc_tranpose", _moved_within_graph(move)),
+        (TransposeOptimizer, "_optimize_at_current_graph_level", _moved_in_turn),
+        (TransposeOptimizer, "_add_handler", _biases_of_channels(add)),
+        (
+            TransposeOptimizer,
+            "_reduce_latest_handler",
+            _reduced_as_it_stands(TransposeOptimizer._reduce_latest_handler),
+        ),
+        (TransposeOptimizer, "_initialize_handlers", _moved_past_activations(TransposeOptimizer._initialize_handlers)),
+        (ReshapeOptimizer, "_optimize_reshape", _squeezed_outputs(ReshapeOptimizer._optimize_reshape)),
+    ]
+
+
+def _join_reshapes(graph: Any, node: Any, consumers: list[Any]) -> list[Any]:
+    """Two Reshapes in a row as one, where that is sound.
+
+    tf2onnx drops the first of any two. A 0 in the second's shape copies a size of the first's output, and would then
+    copy one of its input. It meets that in attention with a single head, whose Transpose it writes as a Reshape before.
+    """
+    if len(consumers) != 1 or consumers[0].type != "Reshape":
+        return []
+    shape = consumers[0].inputs[1]
+    if not shape.is_const() or 0 in shape.get_tensor_value():
+        return []
+    graph.replace_inputs(consumers[0], [node.input[0], consumers[0].input[1]])
+    graph.remove_node(node.name)
+    return []
+
+
+def _casts_without_loss(join: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """Joins two Casts where the first loses nothing: tf2onnx takes any float for one that holds all others."""
+
+    def join_casts(graph: Any, node: Any, consumers: list[Any]) -> list[Any]:
+        from tf2onnx.utils import map_onnx_to_numpy_type
+
+        kinds = graph.get_dtype(node.input[0]), node.get_attr_int("to")
+        if None in kinds:
+            return []
+        source, target = map(map_onnx_to_numpy_type, kinds)
+        is_exact = source is not None and target is not None and np.can_cast(source, target, "safe")
+        is_rounded = is_exact and np.dtype(source).itemsize == 8 and np.dtype(source).kind != np.dtype(target).kind
+        return join(graph, node, consumers) if is_exact and not is_rounded else []
+
+    return join_casts
+
+
+def _moved_within_graph(move: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """Keeps transpositions out of branches and loop bodies.
+
+    tf2onnx moves a transposition toward what reads it, and swaps it with a node of a subgraph as if both were in one
+    graph. The subgraph's result is then not transposed at all, and a square input hides it.
+    """
+
+    def move_within_graph(optimizer: Any, transposition: Any) -> bool:
+        readers = optimizer._g.find_output_consumers(transposition.output[0])
+        return all(reader.graph is optimizer._g for reader in readers) and move(optimizer, transposition)
+
+    return move_within_graph
+
+
+def _moved_in_turn(optimizer: Any, graph: Any) -> Any:
+    """Moves the transpositions of a graph until none can be moved.
+
+    tf2onnx does the same, and starts over with the first after each: in a large graph that takes most of an export.
+    """
+    optimizer._g = graph
+    optimizer.pre_optimize_action()
+    while _moves(optimizer, graph):
+        pass
+    optimizer.merge_duplicated_transposes()
+    optimizer.post_optimize_action()
+    return graph
+
+
+def _moves(optimizer: Any, graph: Any) -> bool:
+    """Moves each transposition as far as it goes, those that come up meanwhile too; returns whether any was moved."""
+    from tf2onnx.optimizer.transpose_optimizer import is_transpose, is_useless_transpose
+
+    is_any = False
+    waiting = deque(node.name for node in graph.get_nodes())
+    known = set(waiting)
+    while waiting:
+        node = graph.get_node_by_name(waiting.popleft())
+        if node is None or node.type != "Transpose":
+            continue
+        if is_transpose(node) and optimizer._handle_nhwc_tranpose(node):
+            is_any = optimizer.graph_been_opt = True
+            made = [other.name for other in takewhile(lambda x: x.name not in known, reversed(graph.get_nodes()))]
+            known.update(made)
+            waiting.extendleft([*made, node.name])
+        elif is_useless_transpose(node):
+            optimizer._remove_useless_tranpose(node)
+            is_any = True
+    return is_any
+
+
+def _reduced_as_it_stands(move: Callable[[Any, Any, Any], bool]) -> Callable[[Any, Any, Any], bool]:
+    """Takes out a transposition before a reduction that drops its axes, where those that are left stay in order.
+
+    tf2onnx moves one only past a reduction that keeps its axes, and an average over an image keeps none.
+    """
+
+    def reduce(optimizer: Any, transposition: Any, node: Any) -> bool:
+        keepdims = node.get_attr("keepdims")
+        if keepdims is None or keepdims.i or len(node.inputs) < 2 or not node.inputs[1].is_const():
+            return move(optimizer, transposition, node)
+        order = list(transposition.get_attr("perm").ints)
+        axes = {order[axis] for axis in node.inputs[1].get_tensor_value()}
+        left = [axis for axis in order if axis not in axes]
+        if left != sorted(left):
+            return False
+        graph = optimizer._g
+        constant = graph.make_const(f"{node.name}_axes", np.array(sorted(axes)))
+        graph.replace_inputs(node, [transposition.input[0], constant.output[0]])
+        return True
+
+    return reduce
+
+
+def _moved_past_activations(initialize: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Moves transpositions past the activations that tf2onnx itself never writes."""
+
+    def initialize_handlers(optimizer: Any) -> None:
+        initialize(optimizer)
+        optimizer._handler_map["HardSwish"] = optimizer._handler_map["Relu"]
+
+    return initialize_handlers
+
+
+def _squeezed_outputs(optimize: Callable[[Any, Any, Any], bool]) -> Callable[[Any, Any, Any], bool]:
+    """Returns from the graph what a Reshape is squeezed to.
+
+    tf2onnx writes some Reshapes with axes too many and a Squeeze behind, for those that read it. A result of the graph
+    is read by none, and would stay as it is.
+    """
+    from tf2onnx import utils
+
+    def optimize_reshape(optimizer: Any, node: Any, graph: Any) -> bool:
+        (output,) = node.output
+        before = {reader.name for reader in graph.find_output_consumers(output)}
+        is_optimized = optimize(optimizer, node, graph)
+        added = [reader for reader in graph.find_output_consumers(output) if reader.name not in before]
+        if output in graph.outputs:
+            for squeeze in added:
+                inner, squeezed = utils.make_name(node.name), squeeze.output[0]
+                shapes = graph.get_shape(output), graph.get_shape(squeezed)
+                dtype = graph.get_dtype(output)
+                node.output = [inner]
+                graph.replace_inputs(squeeze, [inner, *squeeze.input[1:]])
+                squeeze.output = [output]
+                graph.replace_all_inputs(squeezed, output)
+                for name, shape in zip((inner, output), shapes, strict=True):
+                    graph.set_shape(name, shape)
+                    graph.set_dtype(name, dtype)
+        return is_optimized
+
+    return optimize_reshape
+
+
+def _biases_of_channels(join: Callable[[Any, Any, Any], bool]) -> Callable[[Any, Any, Any], bool]:
+    """Joins a constant that is added with the convolution before it only where it is a bias: one number a channel.
+
+    tf2onnx joins any with as many numbers as there are channels, along whichever axis, and fails at a single number.
+    """
+
+    def join_biases(optimizer: Any, transposition: Any, node: Any) -> bool:
+        constant = node.inputs[1]
+        if constant.is_const():
+            value = constant.get_tensor_value(as_list=False)
+            if not value.shape or value.size != value.shape[-1]:
+                return bool(optimizer._handle_node_having_branches(transposition, node))
+        return join(optimizer, transposition, node)
+
+    return join_biases

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_pe.export.graph.tracer import input_specs, steps_as_rows
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import all_layers, one_at_a_time
-from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.model.watch.traceable import as_traceable
 from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype, plain
 

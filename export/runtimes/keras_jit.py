@@ -8,7 +8,7 @@ import keras
 
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import one_at_a_time
-from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.runtimes.runtime import Array, Arrays, plain
 
 

@@ -22,7 +22,7 @@ from keras_pe.export.model.rebuild.cloning import with_dtype
 from keras_pe.export.model.rebuild.precision import float64_allowed, half_dtypes, in_float64
 from keras_pe.export.model.signature.model_signature import model_signature
 from keras_pe.export.model.watch.keras_internals import all_layers
-from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype, plain
 

@@ -6,8 +6,7 @@ from typing import Any
 from keras_pe.export.messages import first_line
 from keras_pe.export.model.watch.known_values import Vocabulary
 from keras_pe.export.model.watch.nesting import FlatModel
-from keras_pe.export.model.watch.recording import recorded_arguments
-from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.recording import recorded_arguments, state_left_alone
 from keras_pe.export.model.watch.traceable import traced_flat
 
 _MOST_ENTRIES = 1000  # of a layer

@@ -8,7 +8,7 @@ from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.model.sizes.shape_inference import GraphShapes, PartialShape, SymbolicShapes
 from keras_pe.export.model.watch.known_values import Filling, KnownValues
 from keras_pe.export.model.watch.nesting import FlatModel, StaticShape, leaves
-from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.recording import state_left_alone
 
 _LARGEST, _MOST_SIZES = 4096, 64  # of the weights: more are those of wide networks, and not asked for
 

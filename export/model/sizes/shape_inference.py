@@ -11,7 +11,7 @@ from typing import Any
 from keras_pe.export.model.sizes.table_reads import add_excesses, computed_from_sizes, table_sizes
 from keras_pe.export.model.watch.keras_internals import compute_output_spec
 from keras_pe.export.model.watch.nesting import FlatModel, StaticShape
-from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.model.watch.traceable import traced_flat
 
 # Operators that return the shape that their arguments have together, in their dtype.

@@ -1,9 +1,9 @@
-"""What each layer of a model was given and returned in one call, at any depth."""
+"""A model's calls recorded as they are made, layer by layer, and its state left as it was."""
 
 import contextlib
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,30 @@ import numpy.typing as npt
 from keras_pe.export.model.watch.keras_internals import parts_of, replaced_functions
 
 Array = npt.NDArray[Any]
+
+
+def state_left_alone(mapping: Iterable[tuple[Any, Any]] = ()) -> Any:
+    """Returns a context in which every assignment to a variable of Keras is kept aside, and forgotten at its end.
+
+    Calls within one context see what earlier ones assigned: a sequence of calls goes on from call to call as it would
+    without the context. Nothing is copied. The value of the context is Keras' scope; its `assigned` holds the variables
+    that were assigned, by identity, those among them that the model does not list.
+
+    Args:
+        mapping: Variables and the values that they start with, where these are not their own.
+    """
+    import keras
+
+    class Scope(keras.StatelessScope):  # type: ignore[misc]  # Keras has no types
+        def __init__(self) -> None:
+            super().__init__(state_mapping=list(mapping))
+            self.assigned: dict[int, Any] = {}
+
+        def add_update(self, update: tuple[Any, Any]) -> None:
+            self.assigned[id(update[0])] = update[0]
+            super().add_update(update)
+
+    return Scope()
 
 
 @dataclass(frozen=True)

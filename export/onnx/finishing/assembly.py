@@ -26,7 +26,7 @@ from keras_pe.export.onnx.finishing.unsigned_products import multiply_unsigned
 from keras_pe.export.onnx.finishing.weight_layouts import store_as_read
 from keras_pe.export.onnx.finishing.windows import keep_pads, keep_sparse_windows
 from keras_pe.export.onnx.handlers import opsets
-from keras_pe.export.onnx.unfused import Unfused
+from keras_pe.export.onnx.named_operations import Unfused
 from keras_pe.export.publishing.metadata import LAYERS_KEY
 from keras_pe.version import __version__
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.watch.keras_internals import replaced_attributes
-from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.results import Array
 

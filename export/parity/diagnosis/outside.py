@@ -10,8 +10,7 @@ import numpy as np
 
 from keras_pe.export.comparison.law import is_float
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.model.watch.recording import LayerCall, record_calls, replaced_output
-from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.recording import LayerCall, record_calls, replaced_output, state_left_alone
 from keras_pe.export.parity.diagnosis.layer_call import as_array, as_tensor, with_weights
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.other_cases import other_cases, rank

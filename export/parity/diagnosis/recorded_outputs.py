@@ -12,8 +12,7 @@ from keras_pe.export.comparison.law import MAX_FACTOR, STRICT, is_float, noise_f
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.model.rebuild.precision import float64_allowed
-from keras_pe.export.model.watch.recording import LayerCall, record_calls
-from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.recording import LayerCall, record_calls, state_left_alone
 from keras_pe.export.results import Array
 
 _SLACK = 2.0  # Over what outputs are allowed: a layer's own noise is that of one run, and proves nothing by itself.

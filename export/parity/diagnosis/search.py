@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from keras_pe.export.comparison.seconds import OutOfTimeError
-from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Site, fitted
 from keras_pe.export.parity.diagnosis.layer_call import first_steps, shown
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault

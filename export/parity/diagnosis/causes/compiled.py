@@ -13,8 +13,7 @@ from keras_pe.export.comparison.law import STRICT
 from keras_pe.export.comparison.optimization_search import guilty_optimizations
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.model.watch.keras_internals import one_at_a_time
-from keras_pe.export.model.watch.recording import record_calls, recorded_symbols
-from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.recording import record_calls, recorded_symbols, state_left_alone
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe, distance
 from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runner import Worker

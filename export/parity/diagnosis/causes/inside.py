@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from keras_pe.export.model.watch.keras_internals import all_layers
-from keras_pe.export.model.watch.recording import LayerCall, record_calls
-from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.recording import LayerCall, record_calls, state_left_alone
 from keras_pe.export.parity.diagnosis.folded_normalization import foldable_pairs, told_pairs
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.other_cases import rank

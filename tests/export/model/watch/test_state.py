@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from keras_pe.export.model.signature.model_signature import model_signature
-from keras_pe.export.model.watch.state import state_left_alone
+from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.runtimes.keras import KerasRuntime
 from tests.export.counting import Counting
 
