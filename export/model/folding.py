@@ -19,8 +19,17 @@ def is_linear(layer: Any) -> bool:
     import keras
 
     layers = keras.layers
-    kinds = layers.Conv1D, layers.Conv2D, layers.Conv3D, layers.DepthwiseConv1D, layers.DepthwiseConv2D, layers.Dense
+    kinds = (
+        *(layers.Conv1D, layers.Conv2D, layers.Conv3D, layers.DepthwiseConv1D, layers.DepthwiseConv2D, layers.Dense),
+        *(layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose),
+        *(layers.SeparableConv1D, layers.SeparableConv2D),
+    )
     return isinstance(layer, kinds) and layer.built and layer.activation is keras.activations.linear
+
+
+def kernel_of(layer: Any) -> Any:
+    """Returns the variable of a linear layer that a normalization after it is multiplied into: the last it applies."""
+    return layer.pointwise_kernel if hasattr(layer, "pointwise_kernel") else layer.kernel
 
 
 def is_foldable(layer: Any, after: Any) -> bool:
@@ -56,9 +65,14 @@ class Folding:
 
     def kernel(self) -> npt.NDArray[np.float32]:
         """Returns the kernel of both, as Keras lays it out, rounded once."""
-        kernel, scale = _array(self.layer.kernel), self.scale()
-        # The channels that leave are last; those of a depthwise convolution are last two.
-        own = scale.reshape(kernel.shape[-2:]) if kernel.shape[-1] != scale.size else scale
+        import keras
+
+        layers = keras.layers
+        kernel, own = _array(kernel_of(self.layer)), self.scale()  # the channels that leave are last
+        if isinstance(self.layer, layers.DepthwiseConv1D | layers.DepthwiseConv2D):
+            own = own.reshape(kernel.shape[-2:])
+        elif isinstance(self.layer, layers.Conv1DTranspose | layers.Conv2DTranspose | layers.Conv3DTranspose):
+            own = own[:, np.newaxis]
         folded: npt.NDArray[np.float32] = (kernel * own).astype(np.float32)
         return folded
 

@@ -12,7 +12,7 @@ from keras_pe.export.artifacts.onnx_model import all_nodes, bodies
 from keras_pe.export.graph.tracing import Trace, Weight
 from keras_pe.export.model.folding import FOLDED_KEY, foldings_to_json
 from keras_pe.export.onnx.finishing.bias_before_split import add_biases_before_splits
-from keras_pe.export.onnx.finishing.canonical import make_canonical
+from keras_pe.export.onnx.finishing.canonical import make_canonical, order_needed
 from keras_pe.export.onnx.finishing.folded_normalizations import fold_normalizations
 from keras_pe.export.onnx.finishing.global_averages import name_global_averages
 from keras_pe.export.onnx.finishing.images_turned_first import turn_images_first
@@ -20,6 +20,8 @@ from keras_pe.export.onnx.finishing.naming import name_after_layers
 from keras_pe.export.onnx.finishing.negative_indices import leave_negative_indices
 from keras_pe.export.onnx.finishing.reshapes import remove_needless_reshapes, take_zero_sizes
 from keras_pe.export.onnx.finishing.root_mean_squares import spell_root_mean_squares
+from keras_pe.export.onnx.finishing.rows_of_pixels import keep_rows
+from keras_pe.export.onnx.finishing.shapes_in_a_row import join_shapes
 from keras_pe.export.onnx.finishing.shared_sizes import ask_for_single_sizes, share_sizes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.finishing.unsigned_products import multiply_unsigned
@@ -51,11 +53,15 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     graph.input.extend(_value(spec) for spec in signature.inputs)
     graph.output.extend(_value(spec) for spec in signature.outputs)
     graph.name = "model"
+    same |= keep_rows(graph, sizes)
+    order_needed(graph)
     keep_pads(graph, next(opset.version for opset in proto.opset_import if opset.domain in ("", "ai.onnx")))
     keep_sparse_windows(graph)
-    take_zero_sizes(graph, sizes)
     weights = {weight.name: weight for weight in trace.weights}
     layouts = multiply_unsigned(graph, weights, store_as_read(graph, shapes))
+    same |= join_shapes(graph, sizes)
+    order_needed(graph)
+    take_zero_sizes(graph, sizes)
     turn_images_first(graph)
     ask_for_single_sizes(graph)
     weights |= {name: replace(weights[name], layout=layout) for name, layout in layouts.items()}
@@ -65,7 +71,8 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     weights |= folded.weights
     same |= folded.results
     merged = make_canonical(graph)
-    merged |= {old: merged.get(kept, kept) for old, kept in same.items()}
+    stands = {old: _kept(old, same) for old in same}
+    merged = {old: merged.get(kept, kept) for old, kept in stands.items()} | merged
     fixed = [*(spec.name for spec in signature.inputs), *outputs.values(), *weights]
     paths = folded.paths
     names = name_after_layers(graph, fixed, lambda x: paths.get(x) or trace.view.layer_path(traced.get(x, x)))
@@ -87,6 +94,15 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     set_metadata(model, texts)
     used = dict.fromkeys(name for name in _names(graph) if name in weights)
     return model, [weights[name] for name in used]
+
+
+def _kept(tensor: str, same: Mapping[str, str]) -> str:
+    """Returns what stands for a tensor in the end."""
+    passed: set[str] = set()
+    while tensor in same and tensor not in passed:
+        passed.add(tensor)
+        tensor = same[tensor]
+    return tensor
 
 
 def declare_outputs(model: Any, outputs: Sequence[TensorInfo]) -> None:

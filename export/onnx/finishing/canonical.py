@@ -16,16 +16,17 @@ def make_canonical(graph: Any) -> dict[str, str]:
     Returns:
         Which tensor stands for each that the graph computed or held; what was merged is another one.
     """
-    _order(graph)
+    order_needed(graph)
     merged = _merge(graph, {})
-    _order(graph)
+    order_needed(graph)
     return merged
 
 
-def _order(graph: Any) -> None:
+def order_needed(graph: Any) -> None:
+    """Orders nodes and constants of an `onnx.GraphProto` in place as its outputs need them, and drops the others."""
     for node in graph.node:
         for body in bodies(node):
-            _order(body)
+            order_needed(body)
     producer = {output: i for i, node in enumerate(graph.node) for output in node.output if output}
     order: dict[int, None] = {}
     for output in graph.output:

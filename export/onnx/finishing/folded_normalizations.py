@@ -1,4 +1,4 @@
-"""Folds a normalization into the convolution before it, as every runtime does when it opens a file.
+"""Folds a normalization into the convolution or product before it, as runtimes do when they open a file.
 
 Kernel and bias keep their names in Keras, and the file says of which normalization they hold a part. They are computed
 in float64 from what Keras has, and rounded once.
@@ -11,10 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.onnx_model import all_nodes
+from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes
 from keras_pe.export.graph.tracing import Weight
-from keras_pe.export.model.folding import ComputedWeight, Folding, is_foldable, is_linear
+from keras_pe.export.model.folding import ComputedWeight, Folding, is_foldable, is_linear, kernel_of
+from keras_pe.export.onnx.finishing.constants import add_constant
 
+_CONVOLUTIONS = ("Conv", "ConvTranspose")
+_COMPUTED: dict[str, Callable[..., Any]] = {
+    **{"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide},
+    **{"Sqrt": np.sqrt, "Reciprocal": np.reciprocal, "Neg": np.negative},
+}
 _CLOSE = 1e-5  # of what TensorFlow has computed in float32, in a few roundings
 
 
@@ -25,8 +31,8 @@ class Folded:
     Attributes:
         weights: What the file holds, by name: kernels in place of others, and biases.
         layers: The path of each normalization by that of the layer before it.
-        results: What the convolution returns, by what the normalization returned.
-        paths: The path of the convolution by what it returns.
+        results: What the layer before it returns, by what the normalization returned.
+        paths: The path of the layer before it by what that returns.
     """
 
     weights: dict[str, Weight] = field(default_factory=dict)
@@ -37,7 +43,7 @@ class Folded:
 
 @dataclass(frozen=True)
 class _AffineMap:
-    """A convolution and what multiplies its channels and adds to them: the nodes, and the numbers of all of them."""
+    """A linear operator and what multiplies its channels and adds to them: the nodes, and the numbers of them all."""
 
     nodes: tuple[Any, ...]
     scale: Any
@@ -64,52 +70,95 @@ def fold_normalizations(
         layers: The layers of the model, by path.
         path_of: Returns the path of the layer that an operator of TensorFlow's belongs to, by what it returns.
     """
-    of_kernels = {id(layer.kernel): path for path, layer in layers.items() if is_linear(layer)}
-    ranks = {name: len(weight.shape) for name, weight in weights.items() if weight.dtype == np.float32}
+    of_kernels = {id(kernel_of(layer)): path for path, layer in layers.items() if is_linear(layer)}
     outputs = {value.name for value in graph.output}
+    constants = _Constants(graph, weights)
     folded = Folded()
-    for each in reversed(list(_affine_maps(graph, ranks))):  # first what is longest
+    for each in reversed(list(_affine_maps(graph, constants))):  # first what is longest
         kernel, end = each.nodes[0].input[1], each.nodes[-1].output[0]
         path, after = of_kernels.get(id(weights[kernel].value), ""), path_of(end)
         if path in folded.layers or not is_foldable(layers.get(path), layers.get(after)):
             continue
         folding = Folding(layers[path], layers[after])
         bias = folding.bias_owner.path
-        if bias in weights or bias in folded.weights or not each.is_of(folding):
+        is_free = bias not in folded.weights and constants.are_read_alone(bias, each.nodes)
+        if not is_free or not each.is_of(folding):
             continue
         result = end if end in outputs else f"folded_{len(folded.paths)}"
-        stored = ComputedWeight(tuple(folding.layer.kernel.shape), folding.kernel)
+        stored = ComputedWeight(tuple(kernel_of(folding.layer).shape), folding.kernel)
         folded.weights[kernel] = replace(weights[kernel], value=stored)
         folded.weights[bias] = Weight(bias, "", ComputedWeight(folding.scale().shape, folding.bias))
         folded.layers[path], folded.paths[result], folded.results[end] = after, path, result
+        folded.paths[f"{result}_product"] = path
         _become_one(graph, each.nodes, bias, result)
+    for each in list(_affine_maps(graph, constants)):
+        first, second, *others = each.nodes
+        is_bias = second.op_type == "Add" and np.size(each.shift) == weights[first.input[1]].shape[0]
+        if is_bias and not others and first.op_type == "Conv" and len(first.input) == 2:
+            bias = add_constant(graph, f"{second.output[0]}/bias", np.asarray(each.shift, np.float32))
+            _become_one(graph, each.nodes, bias, second.output[0])
     return folded
 
 
-def _affine_maps(graph: Any, ranks: Mapping[str, int]) -> Iterator[_AffineMap]:
-    """Yields each convolution with the node after it, and with the two after it, as far as each alone reads the one
-    before and only adds a constant to each channel or multiplies it by one.
+class _Constants:
+    """What is certain in a graph without its inputs: constants, weights, and what is made of those of a vector."""
 
-    Args:
-        graph: The graph.
-        ranks: The number of axes of each kernel, by name.
-    """
+    def __init__(self, graph: Any, weights: Mapping[str, Weight]) -> None:
+        self.ranks = {name: len(weight.shape) for name, weight in weights.items() if weight.dtype == np.float32}
+        self._weights = weights
+        self._tensors = {tensor.name: tensor for tensor in graph.initializer}
+        self._producers = {output: node for node in graph.node for output in node.output}
+        self._readers: dict[str, list[Any]] = {}
+        for node in all_nodes(graph):
+            for name in node.input:
+                self._readers.setdefault(name, []).append(node)
+        self._outputs = {value.name for each in all_graphs(graph) for value in each.output}
+
+    def value(self, name: str) -> Any | None:
+        """Returns the numbers of a tensor; None where they are not certain."""
+        from onnx import numpy_helper
+
+        if name in self._tensors:
+            return numpy_helper.to_array(self._tensors[name]).astype(np.float64)
+        if self.ranks.get(name) == 1:
+            return np.asarray(self._weights[name].value, np.float64)
+        node = self._producers.get(name)
+        if node is None or node.op_type not in _COMPUTED:
+            return None
+        values = [self.value(each) for each in node.input]
+        return None if any(value is None for value in values) else _COMPUTED[node.op_type](*values)
+
+    def are_read_alone(self, name: str, nodes: Sequence[Any]) -> bool:
+        """Whether nobody but these nodes reads a tensor, or what is made of it and constants."""
+        if name in self._outputs:
+            return False
+        return all(
+            any(reader is node for node in nodes)
+            or (self.value(reader.output[0]) is not None and self.are_read_alone(reader.output[0], nodes))
+            for reader in self._readers.get(name, ())
+        )
+
+
+def _affine_maps(graph: Any, constants: _Constants) -> Iterator[_AffineMap]:
+    """Yields each linear operator with the node after it, and with those after it, as far as each alone reads the one
+    before and only adds a constant to each channel or multiplies it by one."""
     uses = Counter(name for node in all_nodes(graph) for name in node.input)
     uses.update(value.name for value in graph.output)
     readers = {name: node for node in graph.node for name in node.input}
-    constants = {tensor.name: tensor for tensor in graph.initializer}
-    for convolution in [node for node in graph.node if node.op_type == "Conv" and uses[node.input[1]] == 1]:
-        nodes = [convolution]
+    for first in [node for node in graph.node if node.op_type in (*_CONVOLUTIONS, "MatMul")]:
+        nodes = [first]
         scale: Any = np.float64(1.0)
         shift: Any = np.float64(0.0)
-        axes = ranks.get(convolution.input[1], 0) - 2  # those of the image
-        if len(convolution.input) > 2:
-            shift = _of_channels(convolution.input[2:], constants, 0)
-        while axes > 0 and shift is not None and uses[nodes[-1].output[0]] == 1:
+        axes = constants.ranks.get(first.input[1], 0) - 2  # those of the image
+        if len(first.input) > 2:
+            shift = _of_channels(first.input[2:], constants, 0)
+        if uses[first.input[1]] != 1 or axes < 0 or (axes > 0) != (first.op_type in _CONVOLUTIONS):
+            continue
+        while shift is not None and uses[nodes[-1].output[0]] == 1:
             reader = readers.get(nodes[-1].output[0])
             if reader is None or reader.op_type not in ("Add", "Mul"):
                 break
-            number = _of_channels(reader.input, constants, axes)
+            number = _of_channels([name for name in reader.input if name != nodes[-1].output[0]], constants, axes)
             if number is None:
                 break
             scale, shift = (scale, shift + number) if reader.op_type == "Add" else (scale * number, shift * number)
@@ -117,22 +166,28 @@ def _affine_maps(graph: Any, ranks: Mapping[str, int]) -> Iterator[_AffineMap]:
             yield _AffineMap(tuple(nodes), scale, shift)
 
 
-def _of_channels(names: Sequence[str], constants: Mapping[str, Any], axes: int) -> Any | None:
-    """Returns the constant of two operands that has a number for each channel, and so many axes of the image behind."""
-    from onnx import numpy_helper
-
-    values = (numpy_helper.to_array(constants[name]) for name in names if name in constants)
-    shaped = (value for value in values if value.shape[-1 - axes :] == (value.size, *[1] * axes))
+def _of_channels(names: Sequence[str], constants: _Constants, axes: int) -> Any | None:
+    """Returns the constant that has a number for each channel, and so many axes of the image behind; None without."""
+    values = (constants.value(name) for name in names)
+    shaped = (x for x in values if x is not None and x.shape[-1 - axes :] == (x.size, *[1] * axes))
     value = next(shaped, None)
-    return None if value is None else value.astype(np.float64).ravel()
+    return None if value is None else value.ravel()
 
 
 def _become_one(graph: Any, nodes: Sequence[Any], bias: str, result: str) -> None:
-    """Lets the first node return what the last one returned, with another bias."""
+    """Lets a convolution return what the last node returned, with another bias, or a product and a sum of that."""
+    first, second, *others = nodes
     old = nodes[-1].output[0]
-    nodes[0].input[2:] = [bias]
-    nodes[0].output[0] = result
-    for node in nodes[1:]:
+    if first.op_type in _CONVOLUTIONS:
+        first.input[2:] = [bias]
+        first.output[0] = result
+        others = [second, *others]
+    else:
+        first.output[0] = f"{result}_product"  # it is not what the layer returned
+        second.op_type = "Add"
+        second.input[:] = [first.output[0], bias]
+        second.output[0] = result
+    for node in others:
         graph.node.remove(node)
     for node in all_nodes(graph):
         node.input[:] = [result if name == old else name for name in node.input]

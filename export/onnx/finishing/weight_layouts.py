@@ -61,8 +61,14 @@ def _step(node: Any, shape: tuple[int, ...], constants: Mapping[str, Any]) -> tu
     attributes = {attribute.name: attribute for attribute in node.attribute}
     if node.op_type == "Transpose" and "perm" in attributes:
         return "transpose", tuple(attributes["perm"].ints)
-    if node.op_type == "Reshape" and not attributes and node.input[1] in constants and 0 not in shape:
-        wanted = numpy_helper.to_array(constants[node.input[1]]).tolist()
+    if len(node.input) != 2 or node.input[1] not in constants or attributes or 0 in shape:
+        return None
+    wanted = numpy_helper.to_array(constants[node.input[1]]).tolist()
+    if node.op_type == "Unsqueeze":
+        rest, rank = iter(shape), len(shape) + len(wanted)
+        added = {axis % rank for axis in wanted}
+        return "reshape", tuple(1 if axis in added else next(rest) for axis in range(rank))
+    if node.op_type == "Reshape":
         sizes = [shape[axis] if size == 0 else size for axis, size in enumerate(wanted)]
         if -1 in sizes:
             sizes[sizes.index(-1)] = math.prod(shape) // -math.prod(sizes)

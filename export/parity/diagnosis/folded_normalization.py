@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from keras_pe.export.model.folding import FOLDED_KEY, Folding, foldings_from_json, is_foldable
+from keras_pe.export.model.folding import FOLDED_KEY, Folding, foldings_from_json, is_foldable, kernel_of
 from keras_pe.export.model.signature.portable_names import matched_paths
 from keras_pe.export.model.watch.recording import LayerCall, layer_paths
 from keras_pe.export.parity.diagnosis.recorded_outputs import content_key
@@ -49,7 +49,7 @@ def folded_weights(pairs: Iterable[tuple[Any, Any]]) -> tuple[Mapping[str, Array
     stored: dict[str, Callable[[], Array]] = {}
     gone: set[str] = set()
     for folding in (Folding(*pair) for pair in pairs):
-        stored[folding.layer.kernel.path] = folding.kernel
+        stored[kernel_of(folding.layer).path] = folding.kernel
         stored[folding.bias_owner.path] = folding.bias
         gone |= folding.gone
     return LazyArrays(stored, lambda path: stored[path]()), gone

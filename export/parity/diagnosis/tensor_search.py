@@ -123,9 +123,13 @@ def in_layout(output: Array, match: TensorMatch) -> Array:
 
 
 def _layouts_told(shape: tuple[int, ...], expected: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Returns the layouts that a shape tells; none where it is that of no layout: values that are wrong must not
-    choose."""
-    return [axes for axes in _layouts(expected) if tuple(expected[axis] for axis in axes) == shape]
+    """Returns the layouts that a shape tells, of a sequence also that of images of one row; none where it is that of no
+    layout: values that are wrong must not choose."""
+    turned = {axes: tuple(expected[axis] for axis in axes) for axes in _layouts(expected)}
+    if len(shape) == len(expected) + 1 == 4:
+        long = [size for size in shape if size != 1]
+        return [axes for axes, sizes in turned.items() if [size for size in sizes if size != 1] == long]
+    return [axes for axes, sizes in turned.items() if sizes == shape]
 
 
 def _layouts(shape: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.folding import Folding
+from keras_pe.export.model.folding import Folding, kernel_of
 from keras_pe.export.model.recurrent_weights import OPERATORS, packed
 from keras_pe.export.model.signature.portable_names import matched_paths
 from keras_pe.export.model.watch.recording import layer_paths
@@ -127,7 +127,7 @@ def _with_scale(faults: list[WeightFault], layer: Any, norm: Any, layer_of: Mapp
     """Returns the faults with that of a kernel as its normalization's, if each channel has another factor: there the
     scale or the variance is another one, and what is added follows from it."""
     own = {variable.path for variable in (*layer.variables, *norm.variables)}
-    kernel = next((each for each in faults if each.weight == layer.kernel.path), None)
+    kernel = next((each for each in faults if each.weight == kernel_of(layer).path), None)
     if kernel is None or kernel.change.cause is not Cause.SCALED_VALUES or "axis" not in kernel.change.parameters:
         return faults
     scale = replace(kernel, layer=layer_of[norm.moving_variance.path])
@@ -138,7 +138,7 @@ def _is_lost(pair: tuple[Any, Any], named: Container[str], free: LazyArrays) -> 
     """Whether an artifact holds neither the kernel of a layer nor the scale and variance of the normalization after it
     as the model does. What is one value throughout tells nothing."""
     layer, norm = pair
-    variables = (layer.kernel, norm.moving_variance, *([norm.gamma] if norm.scale else []))
+    variables = (kernel_of(layer), norm.moving_variance, *([norm.gamma] if norm.scale else []))
     own = {variable.path: _numpy(variable) for variable in variables}
     telling = {path: array for path, array in own.items() if np.ptp(array) > 0}
     return not any(path in named for path in own) and not matched_by_content(telling, {}, free)[0]
@@ -180,7 +180,7 @@ def stored_weights(
         if not is_stored_as(*held) and (change := find_change(*held)) is not None:
             faults.append(WeightFault(layer_of[path], path, change, is_certain=True, is_named=is_named))
     for folding in (Folding(*pair) for pair in told):  # what is stored as one was found if that was
-        found |= folding.gone if {folding.layer.kernel.path, folding.bias_owner.path} <= found else set()
+        found |= folding.gone if {kernel_of(folding.layer).path, folding.bias_owner.path} <= found else set()
     sizes = {path: int(np.prod(v.shape)) * _numpy(v).itemsize for path, v in variables.items()}
     return StoredWeights(len(sizes), len(found), sum(sizes.values()), sum(sizes[path] for path in found)), faults
 

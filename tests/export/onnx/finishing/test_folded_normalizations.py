@@ -68,6 +68,38 @@ def test_a_convolution_and_its_normalization_are_one_operator(build: Callable[[]
     assert {tensor.name for tensor in proto.graph.initializer} <= paths
 
 
+OTHERS = {
+    "products": ((4,), lambda: [layers.Dense(3), layers.BatchNormalization()], ["MatMul", "Add"]),
+    "of sequences": ((5, 4), lambda: [layers.Dense(3, use_bias=False), layers.BatchNormalization()], ["MatMul", "Add"]),
+    "transposed": (IMAGE, lambda: [layers.Conv2DTranspose(4, 3), layers.BatchNormalization()], ["ConvTranspose"]),
+    "separable": (IMAGE, lambda: [layers.SeparableConv2D(3, 3), layers.BatchNormalization()], ["Conv", "Conv"]),
+    "lines": ((8, 4), lambda: [layers.Conv1D(3, 3), layers.BatchNormalization()], ["Unsqueeze", "Conv", "Squeeze"]),
+    "of a line": (
+        (8, 4),
+        lambda: [layers.SeparableConv1D(3, 3, use_bias=False), layers.BatchNormalization()],
+        ["Unsqueeze", "Conv", "Conv", "Squeeze"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("shape", "build", "operators"), OTHERS.values(), ids=OTHERS.keys())
+def test_what_is_linear_holds_the_normalization_after_it(
+    shape: tuple[int, ...], build: Callable[[], list[Any]], operators: list[str], tmp_path: Path
+) -> None:
+    keras.utils.set_random_seed(0)
+    model = _of(*build(), shape=shape)
+    proto = _exported(model, tmp_path)
+    assert _operators(proto) == operators
+    numbers = {tensor.name for tensor in proto.graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT}
+    assert numbers < {weight.path for weight in model.weights}
+    assert check_parity(model, tmp_path / "model.onnx", runtimes="onnxruntime[all]", require_coverage=True).passed
+
+
+def _with_one_normalization() -> keras.Model:
+    x, norm = keras.Input((4,)), layers.BatchNormalization()
+    return _trained(keras.Model(x, [norm(layers.Dense(3)(x)), norm(layers.Dense(3, use_bias=False)(x))]))
+
+
 def _shared() -> keras.Model:
     x = keras.Input(IMAGE)
     convolution = layers.Conv2D(4, 1)
@@ -86,6 +118,7 @@ NOT_FOLDED = {
     "a result that is returned": _read_twice,
     "an activation between": lambda: _of(layers.Conv2D(4, 1, activation="relu"), layers.BatchNormalization()),
     "another axis": lambda: _of(layers.Conv2D(8, 1), layers.BatchNormalization(axis=1)),
+    "weights that are read twice": _with_one_normalization,
     "another formula": lambda: _of(layers.Conv2D(4, 1), Doubled()),
 }
 

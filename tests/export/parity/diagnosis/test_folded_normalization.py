@@ -12,7 +12,7 @@ from keras import layers
 from onnx import numpy_helper
 
 from keras_pe.export import check_parity, export_litert, export_onnx
-from keras_pe.export.model.folding import is_foldable
+from keras_pe.export.model.folding import is_foldable, kernel_of
 from keras_pe.export.model.watch.recording import record_calls
 from keras_pe.export.parity.diagnosis.folded_normalization import foldable_pairs, folded_weights
 from keras_pe.export.parity.diagnosis.weights import compare_weights
@@ -29,7 +29,7 @@ def _trained(model: keras.Model) -> keras.Model:
 
 @pytest.mark.parametrize("layer", [
     layers.Conv2D(5, 3), layers.Conv1D(4, 2, use_bias=False), layers.DepthwiseConv2D(3, depth_multiplier=2),
-    layers.Dense(6),
+    layers.Dense(6), layers.Conv2DTranspose(4, 3, use_bias=False), layers.SeparableConv2D(4, 3),
 ], ids=lambda layer: type(layer).__name__)  # fmt: skip
 def test_the_folded_weights_do_what_both_layers_do(layer: keras.Layer) -> None:
     keras.utils.set_random_seed(0)
@@ -40,10 +40,10 @@ def test_the_folded_weights_do_what_both_layers_do(layer: keras.Layer) -> None:
     expected = keras.ops.convert_to_numpy(model(x))
     assert is_foldable(layer, norm)
     stored, gone = folded_weights([(layer, norm)])
-    own = layer.kernel.path
+    own = kernel_of(layer).path
     bias = next(array for path, array in stored.items() if path != own)
     assert not gone & stored.keys()
-    layer.kernel.assign(stored[own])
+    kernel_of(layer).assign(stored[own])
     plain = keras.ops.convert_to_numpy(layer(x)) - (0 if layer.bias is None else keras.ops.convert_to_numpy(layer.bias))
     # Sums of at most 36 products of values below 8, in float32.
     np.testing.assert_allclose(plain + bias, expected, rtol=1e-5, atol=1e-4)
