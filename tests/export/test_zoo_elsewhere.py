@@ -36,8 +36,7 @@ DIFFERING = {
     "mask_zero": "compared",
     # It computes doubles, with which onnxruntime-web 1.30 opens no session (docs/upstream.md).
     "fourier": "not loaded",
-    # With its graph optimizations onnxruntime-web 1.30 returns other numbers of two convolutions in a row, off by 3.8
-    # here; without them it is right, and the check says so (docs/upstream.md).
+    # onnxruntime-web 1.30 returns other numbers of two convolutions in a row, off by 3.8 here (docs/upstream.md).
     "conv1d": "compared",
 }
 
@@ -65,5 +64,3 @@ def test_a_model_of_the_zoo_in_webassembly_and_on_webgpu(name: str, tmp_path: Pa
     if name == "mask_zero":
         assert webgpu.worst is not None
         assert webgpu.worst[1].max_abs_diff < 1e-5, "what WGSL promises of tanh"
-    if name == "conv1d":
-        assert "graph optimization" in {finding.cause for finding in webgpu.findings}
