@@ -2,9 +2,9 @@
 
 These are Keras' own export of the same model and, where `transformers` has the architecture and is installed, both of
 PyTorch's exporters, and what ONNX Runtime's optimizer of transformers makes of their files. Each file is written in a
-process of its own, so that no exporter changes another; then they take turns, on one thread and on two, ours opened
-twice: what it takes longer or shorter than itself is what the measurement cannot tell. Beside the time stands what the
-files are made of: operators, and transpositions among them.
+process of its own, so that no exporter changes another; then they take turns, on one thread and on two, opened five
+times, ours twice each time: what it takes longer or shorter than itself is what the measurement cannot tell. Beside the
+time stands what the files are made of: operators, and transpositions among them.
 
     python -m benchmarks.exporter.onnx_speed [model]...
 """
@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.exporter.models import BUILDERS, CASES, trained
-from benchmarks.measuring import in_own_process, interleaved, quotient, thread_counts
+from benchmarks.measuring import Run, in_own_process, interleaved_openings, quotient, thread_counts
 
 _DTYPES = {"tensor(float)": "float32", "tensor(int32)": "int32", "tensor(int64)": "int64", "tensor(bool)": "bool"}
 _OPTIMIZED = {"torch optimized": "torch", "torchscript optimized": "torchscript"}
-ROUTES = ("keras_pe", "keras", "torch", "torchscript", *_OPTIMIZED)
+OURS = "keras_pe"
+ROUTES = (OURS, "keras", "torch", "torchscript", *_OPTIMIZED)
 ITSELF = "keras_pe again"
 
 
@@ -86,26 +87,26 @@ def run(name: str, folder: Path, threads: int) -> dict[str, Any]:
 
     feeds = BUILDERS[name][1]
     files = {route: folder / f"{route}.onnx" for route in ROUTES if (folder / f"{route}.onnx").is_file()}
-    sessions: dict[str, Any] = {}
+    contents: dict[str, bytes] = {}
     left_out = []
     for route, file in files.items():
         try:
             loaded = session(file.read_bytes(), threads)
             loaded.run(None, _feed(loaded, feeds(*CASES[feeds][0])))
-            sessions[route] = loaded
+            contents[route] = file.read_bytes()
         except Exception as error:  # of the runtime's own kinds
             left_out.append(f"{name}, {route}: the file cannot be run: {' '.join(str(error).split())[:200]}")
-    again = {ITSELF: session(files["keras_pe"].read_bytes(), threads)}
+
+    def opened(case: tuple[int, int], label: str) -> dict[str, Run]:
+        given = feeds(*case)
+        sessions = {route: session(each, threads) for route, each in (contents | {ITSELF: contents[OURS]}).items()}
+        return {f"{label}/{route}": partial(each.run, None, _feed(each, given)) for route, each in sessions.items()}
+
     seconds: dict[str, list[float]] = {}
     for case in CASES[feeds]:
-        given = feeds(*case)
         label = f"{name}, {' x '.join(map(str, case))}, {threads} thread{'s' * (threads > 1)}"
-        runs = {
-            f"{label}/{route}": partial(each.run, None, _feed(each, given))
-            for route, each in (sessions | again).items()
-        }
-        seconds |= interleaved(runs, rounds=61, most_seconds=3.0)
-    operators = {route: _operators(files[route]) for route in sessions}
+        seconds |= interleaved_openings(partial(opened, case, label), rounds=60, most_seconds=3.0)
+    operators = {route: _operators(files[route]) for route in contents}
     return {"seconds": seconds, "operators": operators, "left out": left_out}
 
 
@@ -158,7 +159,7 @@ def main() -> None:
 
 
 def _tell(label: str, seconds: dict[str, list[float]]) -> None:
-    ours = seconds.pop("keras_pe")
+    ours = seconds.pop(OURS)
     quotients = {route: quotient(ours, other) for route, other in seconds.items()}
     told = ", ".join(
         f"{route} {middle:.3f} ({least:.3f} to {most:.3f})" for route, (middle, least, most) in quotients.items()

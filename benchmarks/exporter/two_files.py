@@ -1,7 +1,8 @@
 """How fast one ONNX file runs beside another of the same model, in every runtime that is here: two given files.
 
-These are the exports of two exporters, or of two versions of one. They take turns in one process a runtime, and the
-first is opened a second time as well: what it takes longer or shorter than itself is what the measurement cannot tell.
+These are the exports of two exporters, or of two versions of one. They take turns in one process a runtime, opened five
+times, and the first is opened a second time as well: what it takes longer or shorter than itself is what the
+measurement cannot tell.
 
     python -m benchmarks.exporter.two_files FIRST.onnx SECOND.onnx [--runtimes NAME...] [--batch N] [--length N]
 """
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring import in_own_process, interleaved, quotient
+from benchmarks.measuring import Run, in_own_process, interleaved_openings, quotient
 
 RUNTIMES = ("onnxruntime[all]", "onnxruntime[disabled]", "openvino", "onnxruntime_web[wasm]", "onnxruntime_web[webgpu]")
 
@@ -38,20 +39,20 @@ def measure(
     from keras_pe.export.runtimes.registry import find_runtimes
 
     (spec,) = find_runtimes(runtime)
-    first, second = map(str, files)
-    opened = {
-        name: find(spec.factory)(file, **spec.options)
-        for name, file in {"first": first, "second": second, "first again": first}.items()
-    }
-    inputs = opened["first"].inputs
-    arrays = [_array(info, batch, length) for info in inputs]
-    given = dict(zip([info.name for info in inputs], arrays, strict=True))
-    runs = {}
-    for name, each in opened.items():
-        names = [info.name for info in each.inputs]
-        feed = given if given.keys() == set(names) else dict(zip(names, arrays, strict=True))
-        runs[name] = partial(each.run, feed)
-    return interleaved(runs, rounds, most_seconds=seconds)
+
+    def opened() -> dict[str, Run]:
+        first, second = (find(spec.factory)(str(file), **spec.options) for file in files)
+        again = find(spec.factory)(str(files[0]), **spec.options)
+        arrays = [_array(info, batch, length) for info in first.inputs]
+        given = dict(zip([info.name for info in first.inputs], arrays, strict=True))
+        runs = {}
+        for name, each in {"first": first, "second": second, "first again": again}.items():
+            names = [info.name for info in each.inputs]
+            feed = given if given.keys() == set(names) else dict(zip(names, arrays, strict=True))
+            runs[name] = partial(each.run, feed)
+        return runs
+
+    return interleaved_openings(opened, rounds, seconds)
 
 
 def _array(info: Any, batch: int, length: int) -> Any:
@@ -64,7 +65,9 @@ def _array(info: Any, batch: int, length: int) -> Any:
 
 
 def main() -> None:
-    """Prints a line for each runtime; with `--within` does one process' part."""
+    """Prints a line for each runtime, and for each variant of a family; with `--within` does one process' part."""
+    from keras_pe.export.runtimes.registry import named_runtimes
+
     parser = argparse.ArgumentParser(prog="python -m benchmarks.exporter.two_files", description=__doc__)
     parser.add_argument("files", nargs=2, type=Path, metavar="FILE")
     parser.add_argument("--runtimes", nargs="+", default=RUNTIMES, metavar="NAME")
@@ -79,7 +82,7 @@ def main() -> None:
         print(json.dumps(measure(asked.runtimes[0], files, asked.batch, asked.length, asked.seconds)))
         return
     sizes = ["--batch", asked.batch, "--length", asked.length, "--seconds", asked.seconds]
-    for runtime in asked.runtimes:
+    for runtime in [spec.name for name in asked.runtimes for spec in named_runtimes(name)]:
         arguments = [*map(str, [*files, *sizes]), "--within", "--runtimes", runtime]
         try:
             found = in_own_process("benchmarks.exporter.two_files", arguments, threads=asked.threads)

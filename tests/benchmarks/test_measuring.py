@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 from benchmarks import results
 from benchmarks.exporter import two_files
-from benchmarks.measuring import in_own_process, interleaved, quotient
+from benchmarks.measuring import Run, in_own_process, interleaved, interleaved_openings, quotient
 
 
 def test_runs_take_turns() -> None:
@@ -17,6 +17,33 @@ def test_runs_take_turns() -> None:
     taken = interleaved(runs, rounds=4, least_seconds=0.0)
     assert {name: len(values) for name, values in taken.items()} == {"a": 4, "b": 4, "c": 4}
     assert order[-12:] == list("abc" * 4)
+
+
+def test_files_are_opened_anew_for_each_share_of_the_rounds() -> None:
+    opened: list[str] = []
+
+    def runs() -> dict[str, Run]:
+        opened.append("files")
+        return {"a": lambda: None, "b": lambda: None}
+
+    taken = interleaved_openings(runs, rounds=12, most_seconds=1.0, openings=3)
+    assert (len(opened), {name: len(values) for name, values in taken.items()}) == (3, {"a": 12, "b": 12})
+
+
+def test_a_runtime_without_its_variant_stands_for_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def answer(module: str, arguments: list[str], **_: object) -> dict[str, list[float]]:
+        asked.append(arguments[-1])
+        return {"first": [1.0], "second": [2.0], "first again": [1.0]}
+
+    monkeypatch.setattr(two_files, "in_own_process", answer)
+    monkeypatch.setattr("sys.argv", ["two_files", "a.onnx", "b.onnx", "--runtimes", "onnxruntime"])
+    two_files.main()
+    assert {"onnxruntime[all]", "onnxruntime[disabled]"} <= set(asked)
+    assert "onnxruntime[all]: first over second 0.500" in capsys.readouterr().out
 
 
 def test_what_is_stored_comes_back_as_medians_and_a_part_is_replaced(
@@ -54,5 +81,5 @@ def test_two_files_take_turns_with_the_first_again(tmp_path: Path) -> None:
         onnx.save(
             helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=opset, ir_version=10), paths[-1]
         )
-    taken = two_files.measure("onnxruntime[all]", paths, batch=2, length=4, seconds=1.0, rounds=3)
-    assert {name: len(seconds) for name, seconds in taken.items()} == {"first": 3, "second": 3, "first again": 3}
+    taken = two_files.measure("onnxruntime[all]", paths, batch=2, length=4, seconds=1.0, rounds=15)
+    assert {name: len(seconds) for name, seconds in taken.items()} == {"first": 15, "second": 15, "first again": 15}
