@@ -41,4 +41,6 @@ def session(file: bytes, threads: int = 1) -> ort.InferenceSession:
     """Returns the loaded file."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
+    # A pool of threads waits busily for a while after a run: on the core that the next one, of another file, needs.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     return ort.InferenceSession(file, options, providers=["CPUExecutionProvider"])
