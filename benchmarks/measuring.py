@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -31,16 +32,20 @@ def interleaved(
 ) -> dict[str, list[float]]:
     """Returns the seconds of each run: `rounds` values, or as many as fit into `most_seconds`, but three at least.
 
-    They take turns, so that what else the machine does meets all of them alike; short ones run several times a turn.
+    They take turns, so that what else the machine does meets all of them alike, in an order drawn anew for each turn:
+    what ran before changes the time of what runs after. Short ones run several times a turn.
     """
+    order = list(runs)
+    draw = random.Random(0)
     for run in runs.values():
         run()
     once = {name: max(seconds(run), 1e-6) for name, run in runs.items()}
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(rounds):
-        for name, run in runs.items():
+        draw.shuffle(order)
+        for name in order:
             if turn < max(3, most_seconds / once[name]):
-                taken[name].append(seconds(run, max(1, round(least_seconds / once[name]))))
+                taken[name].append(seconds(runs[name], max(1, round(least_seconds / once[name]))))
     return taken
 
 

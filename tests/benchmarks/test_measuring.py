@@ -1,5 +1,6 @@
 """Contestants take turns, and what is stored comes back."""
 
+import itertools
 from pathlib import Path
 
 import onnx
@@ -11,12 +12,13 @@ from benchmarks.exporter import two_files
 from benchmarks.measuring import Run, in_own_process, interleaved, interleaved_openings, quotient
 
 
-def test_runs_take_turns() -> None:
-    order: list[str] = []
-    runs = {name: lambda name=name: order.append(name) for name in "abc"}
-    taken = interleaved(runs, rounds=4, least_seconds=0.0)
-    assert {name: len(values) for name, values in taken.items()} == {"a": 4, "b": 4, "c": 4}
-    assert order[-12:] == list("abc" * 4)
+def test_runs_take_turns_and_each_may_follow_any_other() -> None:
+    called: list[str] = []
+    runs = {name: lambda name=name: called.append(name) for name in "abc"}
+    taken = interleaved(runs, rounds=20, least_seconds=0.0)
+    assert {name: len(values) for name, values in taken.items()} == {"a": 20, "b": 20, "c": 20}
+    turns = ["".join(called[start : start + 3]) for start in range(len(called) - 60, len(called), 3)]
+    assert set(turns) == {"".join(each) for each in itertools.permutations("abc")}
 
 
 def test_files_are_opened_anew_for_each_share_of_the_rounds() -> None:
