@@ -2,7 +2,7 @@
 
 These are Keras' own export of the same model and, where `transformers` has the architecture and is installed, both of
 PyTorch's exporters, and what ONNX Runtime's optimizer of transformers makes of their files. Each file is written in a
-process of its own, so that no exporter changes another; then they take turns, on one thread and on two, opened five
+process of its own, so that no exporter changes another; then they take turns, on one thread and on two, opened eight
 times, ours twice each time: what it takes longer or shorter than itself is what the measurement cannot tell. Beside the
 time stands what the files are made of: operators, and transpositions among them.
 
@@ -97,15 +97,18 @@ def run(name: str, folder: Path, threads: int) -> dict[str, Any]:
         except Exception as error:  # of the runtime's own kinds
             left_out.append(f"{name}, {route}: the file cannot be run: {' '.join(str(error).split())[:200]}")
 
-    def opened(case: tuple[int, int], label: str) -> dict[str, Run]:
-        given = feeds(*case)
-        sessions = {route: session(each, threads) for route, each in (contents | {ITSELF: contents[OURS]}).items()}
-        return {f"{label}/{route}": partial(each.run, None, _feed(each, given)) for route, each in sessions.items()}
+    def opened(file: bytes, case: tuple[int, int]) -> Run:
+        loaded = session(file, threads)
+        return partial(loaded.run, None, _feed(loaded, feeds(*case)))
 
     seconds: dict[str, list[float]] = {}
     for case in CASES[feeds]:
         label = f"{name}, {' x '.join(map(str, case))}, {threads} thread{'s' * (threads > 1)}"
-        seconds |= interleaved_openings(partial(opened, case, label), rounds=60, most_seconds=3.0)
+        openers = {
+            f"{label}/{route}": partial(opened, file, case)
+            for route, file in (contents | {ITSELF: contents[OURS]}).items()
+        }
+        seconds |= interleaved_openings(openers, rounds=64, most_seconds=3.0)
     operators = {route: _operators(files[route]) for route in contents}
     return {"seconds": seconds, "operators": operators, "left out": left_out}
 

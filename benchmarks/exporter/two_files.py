@@ -1,6 +1,6 @@
 """How fast one ONNX file runs beside another of the same model, in every runtime that is here: two given files.
 
-These are the exports of two exporters, or of two versions of one. They take turns in one process a runtime, opened five
+These are the exports of two exporters, or of two versions of one. They take turns in one process a runtime, opened eight
 times, and the first is opened a second time as well: what it takes longer or shorter than itself is what the
 measurement cannot tell.
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks.measuring import Run, in_own_process, interleaved_openings, quotient
 
+NAMES = ("first", "second", "first again")
 RUNTIMES = ("onnxruntime[all]", "onnxruntime[disabled]", "openvino", "onnxruntime_web[wasm]", "onnxruntime_web[webgpu]")
 
 
@@ -39,20 +40,18 @@ def measure(
     from keras_pe.export.runtimes.registry import find_runtimes
 
     (spec,) = find_runtimes(runtime)
+    given: dict[str, Any] = {}
 
-    def opened() -> dict[str, Run]:
-        first, second = (find(spec.factory)(str(file), **spec.options) for file in files)
-        again = find(spec.factory)(str(files[0]), **spec.options)
-        arrays = [_array(info, batch, length) for info in first.inputs]
-        given = dict(zip([info.name for info in first.inputs], arrays, strict=True))
-        runs = {}
-        for name, each in {"first": first, "second": second, "first again": again}.items():
-            names = [info.name for info in each.inputs]
-            feed = given if given.keys() == set(names) else dict(zip(names, arrays, strict=True))
-            runs[name] = partial(each.run, feed)
-        return runs
+    def opened(file: Path) -> Run:
+        loaded = find(spec.factory)(str(file), **spec.options)
+        names = [info.name for info in loaded.inputs]
+        if not given:
+            given.update((info.name, _array(info, batch, length)) for info in loaded.inputs)
+        feed = given if given.keys() == set(names) else dict(zip(names, given.values(), strict=True))
+        return partial(loaded.run, feed)
 
-    return interleaved_openings(opened, rounds, seconds)
+    openers = {name: partial(opened, file) for name, file in zip(NAMES, [*files, files[0]], strict=True)}
+    return interleaved_openings(openers, rounds, seconds)
 
 
 def _array(info: Any, batch: int, length: int) -> Any:

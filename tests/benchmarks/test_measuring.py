@@ -1,6 +1,7 @@
 """Contestants take turns, and what is stored comes back."""
 
 import itertools
+from functools import partial
 from pathlib import Path
 
 import onnx
@@ -21,15 +22,17 @@ def test_runs_take_turns_and_each_may_follow_any_other() -> None:
     assert set(turns) == {"".join(each) for each in itertools.permutations("abc")}
 
 
-def test_files_are_opened_anew_for_each_share_of_the_rounds() -> None:
+def test_files_are_opened_anew_for_each_share_of_the_rounds_in_any_order() -> None:
     opened: list[str] = []
 
-    def runs() -> dict[str, Run]:
-        opened.append("files")
-        return {"a": lambda: None, "b": lambda: None}
+    def opener(name: str) -> Run:
+        opened.append(name)
+        return lambda: None
 
-    taken = interleaved_openings(runs, rounds=12, most_seconds=1.0, openings=3)
-    assert (len(opened), {name: len(values) for name, values in taken.items()}) == (3, {"a": 12, "b": 12})
+    openers = {name: partial(opener, name) for name in "ab"}
+    taken = interleaved_openings(openers, rounds=24, most_seconds=1.0, openings=6)
+    assert {name: len(values) for name, values in taken.items()} == {"a": 24, "b": 24}
+    assert {tuple(opened[start : start + 2]) for start in range(0, 12, 2)} == {("a", "b"), ("b", "a")}
 
 
 def test_a_runtime_without_its_variant_stands_for_all_of_them(
@@ -83,5 +86,5 @@ def test_two_files_take_turns_with_the_first_again(tmp_path: Path) -> None:
         onnx.save(
             helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=opset, ir_version=10), paths[-1]
         )
-    taken = two_files.measure("onnxruntime[all]", paths, batch=2, length=4, seconds=1.0, rounds=15)
-    assert {name: len(seconds) for name, seconds in taken.items()} == {"first": 15, "second": 15, "first again": 15}
+    taken = two_files.measure("onnxruntime[all]", paths, batch=2, length=4, seconds=1.0, rounds=24)
+    assert {name: len(seconds) for name, seconds in taken.items()} == {"first": 24, "second": 24, "first again": 24}
