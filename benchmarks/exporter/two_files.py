@@ -1,7 +1,7 @@
 """How fast one ONNX file runs beside another of the same model, in every runtime that is here: two given files.
 
-These are the exports of two exporters, or of two versions of one. They take turns in one process a runtime, opened eight
-times, and the first is opened a second time as well: what it takes longer or shorter than itself is what the
+These are the exports of two exporters, or of two versions of one. They take turns in one process a runtime, opened
+eight times, and the first is opened a second time as well: what it takes longer or shorter than itself is what the
 measurement cannot tell.
 
     python -m benchmarks.exporter.two_files FIRST.onnx SECOND.onnx [--runtimes NAME...] [--batch N] [--length N]
