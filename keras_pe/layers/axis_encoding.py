@@ -9,7 +9,7 @@ from keras import ops
 from keras_pe.layers.call_arguments import Positions, resolve_positions
 from keras_pe.rotations.composed import ComposedEncoding
 from keras_pe.rotations.concrete import count_up, known_length
-from keras_pe.rotations.digits import LIMIT, Rotation
+from keras_pe.rotations.digits import LIMIT
 from keras_pe.rotations.fractional import FractionalEncoding
 from keras_pe.rotations.lookup import MOST_ROWS, Table, TabulatedEncoding
 from keras_pe.signal.coordinates import Coordinates
@@ -64,12 +64,13 @@ class AxisEncoding:
             return self._whole.at(positions.whole)
         return self._fractional.at(positions.whole, positions.nearest, positions.fraction)
 
-    def rotations(self, length: Any, positions: Positions | None) -> Rotation:
-        """Returns the sines and the cosines apart, `(..., timescales)` each; in the layout all sines stand first."""
+    def rotations(self, length: Any, positions: Positions | None) -> list[Any]:
+        """Returns sines and cosines, `(..., timescales)` each, or both in one where they were made side by side.
+
+        The layout must be one in which all sines stand first.
+        """
         if positions is None or positions.fraction is not None or isinstance(self._whole, TabulatedEncoding):
-            signal = self.signal(length, positions)
-            sin, cos = ops.split(signal, 2, axis=len(signal.shape) - 1)
-            return sin, cos
+            return [self.signal(length, positions)]
         return self._whole.rotations(length, positions.start, positions.whole)
 
     def at_coordinates(self, coordinates: Coordinates, length: Any) -> Any:

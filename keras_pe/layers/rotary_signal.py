@@ -12,7 +12,7 @@ from keras_pe.layers.axis_encoding import Axis, axis_encoding
 from keras_pe.layers.call_arguments import Positions
 from keras_pe.layers.configuration import check_count
 from keras_pe.layers.head_axes import HeadAxes
-from keras_pe.rotations.digits import Rotation
+from keras_pe.rotations.digits import apart
 from keras_pe.rotations.lookup import RowsOfPositions
 from keras_pe.rotations.pairs import of_channels
 from keras_pe.signal.layouts import RotaryLayout
@@ -135,27 +135,31 @@ class RotarySignal:
             head: The axes of the queries.
             shape: Of the queries.
         """
-        rotations = (self._of_axis(axis, *each) for axis, each in enumerate(given))
-        sin, cos = (self._in_order(head.laid_along(list(parts), shape)) for parts in zip(*rotations, strict=True))
+        rotations = [self._of_axis(axis, *each) for axis, each in enumerate(given)]
         if self._has_one_axis:
-            return [sin, cos]
+            return apart([self._scaled(head.laid_along([each], shape)) for each in rotations[0]])
+        parts = zip(*map(apart, rotations), strict=True)
+        sin, cos = (self._scaled(self._in_order(head.laid_along(list(each), shape))) for each in parts)
         return [of_channels(-sin, sin, self._layout, ops), of_channels(cos, cos, self._layout, ops)]
 
     def _axis(self, scales: Float64Array, bound: int | None, dtype: str) -> Axis:
         columns = of_channels(-scales, scales, self._layout) if self._has_one_axis else scales
         return Axis(tuple(columns.tolist()), 2 * len(columns), "concatenated", 0, bound, dtype)
 
-    def _of_axis(self, axis: int, length: Any, positions: Positions | None) -> Rotation:
+    def _of_axis(self, axis: int, length: Any, positions: Positions | None) -> list[Any]:
+        """Returns sines and cosines, or both in one."""
         short, *long = (each.rotations(length, positions) for each in self._encodings[axis])
         if not long:
             return short
         is_long = _last(length, positions) >= self._longest_short
-        sin, cos = (ops.where(is_long, *each) for each in zip(*long, short, strict=True))
-        return sin, cos
+        return [ops.where(is_long, *each) for each in zip(*long, short, strict=True)]
 
     def _in_order(self, columns: Any) -> Any:
-        """Returns the sines, or the cosines, as the pairs stand, with the scaling's factor."""
-        columns = columns if self._order is None else ops.take(columns, self._order, axis=-1)
+        """Returns the sines, or the cosines, as the pairs stand."""
+        return columns if self._order is None else ops.take(columns, self._order, axis=-1)
+
+    def _scaled(self, columns: Any) -> Any:
+        """Returns sines or cosines with the scaling's factor."""
         return columns if self._factor == 1.0 else columns * self._factor
 
 

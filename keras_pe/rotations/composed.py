@@ -78,14 +78,17 @@ class ComposedEncoding:
             of_one=of_one,
         )
 
-    def rotations(self, length: Any, start: Any, positions: Any) -> Rotation:
-        """Returns sines and cosines at positions, or where there are none at `start` and on; no graph decides."""
+    def rotations(self, length: Any, start: Any, positions: Any) -> list[Any]:
+        """Returns sines and cosines, or both in one, at positions, or where there are none at `start` and on.
+
+        No graph decides.
+        """
         if positions is None:
             known = known_length(length)
             if known is not None and (known > UNITS or visible(start) is not None):
-                return split(self.range(length, start))
+                return [self.range(length, start)]
             positions = start + count_up(length)
-        return self._composed(*self._digits(positions), may_skip=False)
+        return list(self._composed(*self._digits(positions), may_skip=False))
 
     def _digits(self, positions: Any) -> tuple[Any, Any]:
         """Returns the block of each position, that which is invalid if it is out of reach, and the unit in it."""
@@ -158,7 +161,7 @@ class ComposedEncoding:
 
         sin, cos = (xp.expand_dims(each if xp is np else ops.convert_to_tensor(each), 1) for each in starts)
         units = self._units.rows if xp is np else self._units.tensor()
-        unit_sin, unit_cos = split(units)
+        unit_sin, unit_cos = split(units, xp)
         laid_out = units if self._is_laid_out() else row(unit_sin, unit_cos)
         signal = laid_out * row(cos, cos) + row(unit_cos, unit_sin) * row(sin, -sin)
         return xp.reshape(signal, (count * UNITS if isinstance(count, int) else -1, self._channels))

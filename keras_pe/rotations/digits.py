@@ -30,10 +30,15 @@ def exact_rotations(positions: npt.NDArray[np.int64], timescales: Float64Array) 
     return np.concatenate(sines_and_cosines(positions, timescales), axis=-1)
 
 
-def split(rows: Any) -> Rotation:
+def split(rows: Any, xp: ModuleType = ops) -> Rotation:
     """Returns the sines and the cosines of rows that hold both."""
-    count = rows.shape[-1] // 2
-    return rows[..., :count], rows[..., count:]
+    sin, cos = xp.split(rows, 2, axis=len(rows.shape) - 1)
+    return sin, cos
+
+
+def apart(parts: list[Any]) -> list[Any]:
+    """Returns the sines and the cosines of what holds them already or both in one."""
+    return parts if len(parts) == 2 else list(split(parts[0]))
 
 
 def divide(numbers: Any, divisor: int) -> tuple[Any, Any]:
@@ -84,7 +89,7 @@ class BlockRotations:
         self._row_of_lowest_top = len(blocks)
         self.invalid = len(tops) * MIDDLES if self._has_tops else len(blocks)
         blocks = np.concatenate([blocks, tops * MIDDLES]) if self._has_tops else blocks
-        sin, cos = (np.ascontiguousarray(half) for half in split(exact_rotations(blocks * UNITS, timescales)))
+        sin, cos = (np.ascontiguousarray(half) for half in split(exact_rotations(blocks * UNITS, timescales), np))
         self._sin, self._cos = Table(sin.astype(dtype)), Table(guarded(cos.astype(dtype)))
 
     def at(self, blocks: Any, xp: ModuleType = ops, *, may_skip: bool = False) -> Rotation:
