@@ -55,7 +55,7 @@ def make_report(
         version: The package and version of the reference.
         coverage: What the cases have exercised, as far as that is known.
     """
-    skipped = tuple(SkippedRuntime(s.name, str(path or ""), s.install) for s, path in jobs if not s.installed)
+    skipped = not_installed(jobs)
     places = [*(result.artifact for result in results), *(each.artifact for each in skipped)]
     return ParityReport(
         model=model,
@@ -72,6 +72,11 @@ def make_report(
         date=date(),
         files=hash_artifacts([Path(place) for place in places if place]),
     )
+
+
+def not_installed(jobs: Iterable[tuple[RuntimeSpec, Path | None]]) -> tuple[SkippedRuntime, ...]:
+    """Returns what was to be run, and is not installed."""
+    return tuple(SkippedRuntime(s.name, str(path or ""), s.install) for s, path in jobs if not s.installed)
 
 
 def _case_info(expectation: Expectation) -> CaseInfo:

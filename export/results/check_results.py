@@ -86,6 +86,7 @@ class AnyResults:
         versions: The packages that took part.
         seconds: The whole check.
         date: When it was made, such as "2026-01-31T12:00:00+00:00".
+        skipped: Runtimes that would take an artifact and are not installed.
         files: The SHA-256 of each file of the artifacts, by its path.
     """
 
@@ -95,6 +96,7 @@ class AnyResults:
     versions: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     seconds: float = field(default=0.0, kw_only=True)
     date: str = field(default="", kw_only=True)
+    skipped: tuple[SkippedRuntime, ...] = field(default=(), kw_only=True)
     files: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
 
@@ -105,7 +107,6 @@ class CheckResults(AnyResults):
     Attributes:
         cases: The inputs.
         results: One for each artifact and runtime.
-        skipped: Runtimes that are not installed.
         seed: The seed of the sweep.
         stages: The parts of the check, in their order.
         coverage: What the cases have exercised.
@@ -116,7 +117,6 @@ class CheckResults(AnyResults):
 
     cases: tuple[CaseInfo, ...]
     results: tuple[RuntimeResult, ...]
-    skipped: tuple[SkippedRuntime, ...] = ()
     seed: int = 0
     stages: tuple[Stage, ...] = ()
     coverage: Coverage = field(default_factory=Coverage)

@@ -17,7 +17,7 @@ from keras_pe.export.parity.data.shards import shards_of, travelling
 from keras_pe.export.parity.data.source import DataSource
 from keras_pe.export.parity.dataset.dataset_report import DatasetReport, summarize
 from keras_pe.export.parity.dataset.worst_rows import diagnose
-from keras_pe.export.parity.parity_report import versions_of
+from keras_pe.export.parity.parity_report import not_installed, versions_of
 from keras_pe.export.parity.statistics.runtime_statistics import WorstRow
 from keras_pe.export.parity.work.checkpoint import Checkpoint
 from keras_pe.export.parity.work.executors import Here, ProcessPool
@@ -104,7 +104,7 @@ def check_dataset(
     _check_workers(workers, executor)
     allowance = Allowance(rtol, atol, precision, allow_changed)
     source = open_source(data)
-    targets = open_targets(artifacts, runtimes)
+    targets, jobs = open_targets(artifacts, runtimes)
     with ExitStack() as stack:
         tell = stack.enter_context(telling(progress, "rows"))
         tell(0, source.rows, "loading the model")
@@ -143,6 +143,7 @@ def check_dataset(
         stopped_early=schedule.stopped,
         reused_rows=schedule.reused,
         diagnosis=diagnosis,
+        skipped=not_installed(jobs),
         versions=versions_of([calibration.version, *calibration.versions.values()]),
         seconds=watch.stages[-1].seconds,
         date=date(),

@@ -62,7 +62,7 @@ class ParityBatch:
         """
         check_seconds(timeout, DIAGNOSIS_SECONDS)
         self._reference = open_model_file(model)
-        self._targets = open_targets(artifact, runtime)[:1]
+        self._targets = open_targets(artifact, runtime)[0][:1]
         self._options: dict[str, Any] = {
             "batching": batching or Batching(batch_size=SHARD_ROWS),
             "acceptance": acceptance or Acceptance(),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from keras_pe.export.parity.presentation import tables
-from keras_pe.export.parity.presentation.filling import Subject, beside, fill, name_matches
+from keras_pe.export.parity.presentation.filling import Subject, beside, fill, name_matches, skipped_verdicts
 from keras_pe.export.parity.presentation.pictures import pictures
 from keras_pe.export.parity.presentation.sentences import (
     Group,
@@ -117,10 +117,7 @@ def _names(result: RuntimeResult) -> str:
 
 def _others(found: CheckResults) -> Iterator[Suite]:
     """Yields a suite for what was not run, where there is any."""
-    verdicts = [] if found.results else [_nothing("reference")]
-    for each in found.skipped:
-        message = f"not installed. Install it with: {each.install}"
-        verdicts.append(CaseVerdict(f"{each.runtime} {each.artifact}", Outcome.SKIPPED, message=message))
+    verdicts = [*([] if found.results else [_nothing("reference")]), *skipped_verdicts(found)]
     if verdicts:
         yield Suite(found.model, tuple(verdicts))
 

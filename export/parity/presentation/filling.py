@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from keras_pe.export.parity.presentation.remedies import remedy
 from keras_pe.export.parity.reports.document import (
+    CaseVerdict,
     Document,
     Mark,
     Outcome,
@@ -141,6 +142,19 @@ def explain(finding: Finding) -> str:
 def beside(found: AnyResults) -> tuple[str, ...]:
     """Returns what the user accepts beside the strict law, in a sentence; nothing where that alone has judged."""
     return () if found.allowance.is_none else (f"Accepted beside that: {found.allowance}.",)
+
+
+def skipped(found: AnyResults) -> Iterator[Statement]:
+    """Yields what was not run because it is not installed."""
+    for each in found.skipped:
+        yield Statement("skipped", f"{each.runtime}. Install it with: {each.install}")
+
+
+def skipped_verdicts(found: AnyResults) -> Iterator[CaseVerdict]:
+    """Yields the same as verdicts of a suite."""
+    for each in found.skipped:
+        message = f"not installed. Install it with: {each.install}"
+        yield CaseVerdict(f"{each.runtime} {each.artifact}", Outcome.SKIPPED, message=message)
 
 
 def name_matches(artifact: str, names: Sequence[NameMatch]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keras_pe.export.messages import sentence
-from keras_pe.export.parity.presentation.filling import causes
+from keras_pe.export.parity.presentation.filling import causes, skipped
 from keras_pe.export.parity.presentation.tables import number
 from keras_pe.export.parity.reports.document import Statement
 from keras_pe.export.results import (
@@ -152,8 +152,7 @@ def describe(reference: str, runtime: str, case: str, comparison: Comparison) ->
 def remarks(found: CheckResults) -> Iterator[Statement]:
     """Yields what neither the failures nor the tables say."""
     yield from accepted(found)
-    for skipped in found.skipped:
-        yield Statement("skipped", f"{skipped.runtime}. Install it with: {skipped.install}")
+    yield from skipped(found)
     for runtime, providers in {each.runtime: each.providers for each in found.results}.items():
         if set(providers) - {_ON_THE_CPU}:
             placed = ", ".join(f"{count} nodes on {provider}" for provider, count in sorted(providers.items()))

@@ -58,8 +58,10 @@ def opened_model(model: Any, folder: Path, *, in_process: bool) -> Iterator[Open
     yield OpenedModel(path, key, registering_modules(path))
 
 
-def open_targets(artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeChoice] | None) -> tuple[Target, ...]:
-    """Returns every artifact in each of the runtimes that take it.
+def open_targets(
+    artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeChoice] | None
+) -> tuple[tuple[Target, ...], list[tuple[RuntimeSpec, Path]]]:
+    """Returns every artifact in each of the runtimes that take it, and what was chosen, whether it is installed or not.
 
     Raises:
         FileNotFoundError: If an artifact is missing.
@@ -70,8 +72,11 @@ def open_targets(artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeChoic
     if runtimes is None:  # every row through one session: the levels of optimization are a sweep's business
         chosen = tuple(spec for spec in chosen if spec.name == spec.family or spec.name == "onnxruntime[all]")
     targets: list[Target] = []
+    jobs: list[tuple[RuntimeSpec, Path]] = []
     for format, path in locate_artifacts(artifacts):
-        fitting = [spec for spec in chosen if spec.format == format and spec.installed]
+        taking = [spec for spec in chosen if spec.format == format]
+        jobs += [(spec, path) for spec in taking]
+        fitting = [spec for spec in taking if spec.installed]
         if not fitting:
             label = Format(format).label
             raise ValueError(f"No chosen runtime that is installed takes {path}, which is {label}.")
@@ -79,7 +84,7 @@ def open_targets(artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeChoic
         targets += [Target(path.absolute(), spec, _target_key(content, spec)) for spec in map(_alone, fitting)]
     if not targets:
         raise ValueError("`artifacts` must have at least one. Received: none.")
-    return tuple(targets)
+    return tuple(targets), jobs
 
 
 def _alone(spec: RuntimeSpec) -> RuntimeSpec:

@@ -14,7 +14,7 @@ from keras_pe.export.parity.dataset.presentation.row_sentences import (
     summary,
 )
 from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults, OutputSummary
-from keras_pe.export.parity.presentation.filling import Subject, fill
+from keras_pe.export.parity.presentation.filling import Subject, fill, skipped_verdicts
 from keras_pe.export.parity.presentation.tables import number
 from keras_pe.export.parity.reports.document import (
     CaseVerdict,
@@ -56,12 +56,14 @@ _BINS_A_DECADE = 4
 
 def document(found: DatasetResults) -> Document:
     """Returns what the report of a data set says."""
+    left_out = tuple(skipped_verdicts(found))
+    others = [Suite(found.model, left_out)] if left_out else []
     said = Document(
         title=f"{found.data} through {found.model}",
         passed=found.passed,
         summary=summary(found),
         remarks=tuple(remarks(found)),
-        suites=tuple(_suite(found, result) for result in found.results),
+        suites=(*(_suite(found, result) for result in found.results), *others),
     )
     compared = sum(result.statistics.rows for result in found.results)
     return fill(found, said, [_subject(result) for result in found.results], columns=_COLUMNS, compared=compared)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults
-from keras_pe.export.parity.presentation.filling import beside, causes
+from keras_pe.export.parity.presentation.filling import beside, causes, skipped
 from keras_pe.export.parity.reports.document import Statement
 from keras_pe.export.parity.statistics.confidence import rate
 from keras_pe.export.parity.statistics.runtime_statistics import Severity, WorstRow
@@ -41,6 +41,7 @@ def statements(result: DatasetResult) -> Iterator[Statement]:
 def remarks(found: DatasetResults) -> Iterator[Statement]:
     """Yields what there is to say of the check as a whole."""
     yield from causes(found.diagnosis.findings if found.diagnosis is not None else ())
+    yield from skipped(found)
     if found.stopped_early:
         yield Statement("stopped", f"after {found.rows:,} rows: as many as stop_after says have failed")
     if found.reused_rows:

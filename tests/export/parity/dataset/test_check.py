@@ -14,6 +14,8 @@ from keras_pe.export.parity.dataset import worst_rows
 from keras_pe.export.parity.dataset.check import check_dataset
 from keras_pe.export.parity.work.executors import ProcessPool
 from keras_pe.export.parity.work.loaded import close_session
+from keras_pe.export.runtimes import registry
+from keras_pe.export.runtimes.runtime import RuntimeSpec
 from tests.cli.test_check_data import write_model
 from tests.export.parity.dataset.conftest import Files, draw
 from tests.export.parity.dataset.own_layer import Twice
@@ -117,6 +119,18 @@ def test_a_model_of_this_process_is_run_in_it(files: Files) -> None:
     assert report.passed, str(report)
     assert seen[0] == (0, 300)
     assert seen[-1] == (300, 300)
+
+
+@pytest.mark.slow
+def test_a_runtime_that_is_not_installed_is_a_line_of_the_report(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = RuntimeSpec("absent", "onnx", "absent:Runtime", "no_such_package", "pip install absent")
+    known = registry.known_runtimes()
+    monkeypatch.setattr(registry, "known_runtimes", lambda: (*known, absent))
+    report = check_dataset(files.model, files.onnx, {"x": draw(4)}, workers=0)
+    assert report.passed, str(report)
+    assert [(each.runtime, each.artifact) for each in report.skipped] == [("absent", str(files.onnx))]
+    assert "absent. Install it with: pip install absent" in str(report)
+    assert report.to_dict()["skipped"][0]["runtime"] == "absent"
 
 
 @pytest.mark.slow

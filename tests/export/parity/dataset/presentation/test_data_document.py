@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from keras_pe.export.parity.dataset.presentation.row_sentences import describe_row
+from keras_pe.export.parity.reports.document import Statement
 from keras_pe.export.parity.statistics.confidence import rate
 from keras_pe.export.parity.statistics.output import OutputStatistics
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
+from keras_pe.export.results import SkippedRuntime
 from tests.export.parity.dataset.presentation.samples import ALL, FAILING, PASSING
 from tests.export.parity.presentation.samples import PASSING as CASES
 from tests.export.parity.reports.pages import assert_colors_come_from_the_page
@@ -98,3 +100,11 @@ def test_where_nothing_was_compared_both_checks_say_so_in_one_way() -> None:
     assert said == [
         each.text for each in dataclasses.replace(CASES, results=(), skipped=(), cases=()).document().remarks
     ]
+
+
+def test_what_is_not_installed_is_told_as_a_check_by_cases_tells_it() -> None:
+    missing = (SkippedRuntime("litert", "/models/encoder.tflite", "pip install 'keras-pe[litert]'"),)
+    rows, cases = (dataclasses.replace(each, skipped=missing).document() for each in (PASSING, CASES))
+    said = [[each for each in found.remarks if each.label == "skipped"] for found in (rows, cases)]
+    assert said[0] == said[1] == [Statement("skipped", "litert. Install it with: pip install 'keras-pe[litert]'")]
+    assert rows.suites[-1].verdicts == cases.suites[-1].verdicts
