@@ -17,35 +17,11 @@ from keras_pe.export.parity.diagnosis.other_cases import other_cases, rank
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
 from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput, record_outputs
 from keras_pe.export.parity.diagnosis.search import explain
-from keras_pe.export.parity.diagnosis.sites.attention_scores import other_masks, other_softmax
-from keras_pe.export.parity.diagnosis.sites.attributes import other_arguments, other_attributes
-from keras_pe.export.parity.diagnosis.sites.inputs import exchanged_inputs
-from keras_pe.export.parity.diagnosis.sites.layer_weights import lost_weights, other_normalizations
-from keras_pe.export.parity.diagnosis.sites.operations import other_directions, other_operations
-from keras_pe.export.parity.diagnosis.sites.pixels import other_paddings, other_places
-from keras_pe.export.parity.diagnosis.sites.positions import other_buckets, other_rotations
-from keras_pe.export.parity.diagnosis.sites.several_layers import several_layers
+from keras_pe.export.parity.diagnosis.sites.table import Seen, sites_seen
 from keras_pe.export.results import Array, CaseResult, CaseStatus, Finding
 
 _TELLING = 16  # values: numbers of a layer are not fitted to fewer
 _NEARER = 0.5  # of the difference: less of it is left by chance
-
-_SITES = (
-    other_arguments,
-    other_masks,
-    exchanged_inputs,
-    other_directions,
-    other_rotations,
-    other_buckets,
-    other_normalizations,
-    other_softmax,
-    other_paddings,
-    other_places,
-    other_operations,
-    other_attributes,
-    lost_weights,
-)
-"""Where outputs alone tell one layer from another: what is done to a weight of one may be done to that of the next."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +181,7 @@ def changed_layers(probe: Probe) -> Iterator[Finding]:
     probe = replace(probe, others=outside.others)
     for fault in outside.faults():
         probe.budget.check()
-        found = explain(probe, fault, (several_layers,) if fault.through is None else _SITES)
+        found = explain(probe, fault, sites_seen(Seen.MODEL if fault.through is None else Seen.OUTPUTS))
         if found is not None and found.is_exact:
             yield found.finding if fault.through is not None else replace(found.finding, layer=None)
             return

@@ -14,13 +14,7 @@ from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Site, fitt
 from keras_pe.export.parity.diagnosis.layer_call import first_steps, shown
 from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
-from keras_pe.export.parity.diagnosis.sites.attention_scores import other_masks, other_softmax
-from keras_pe.export.parity.diagnosis.sites.attributes import other_arguments, other_attributes
-from keras_pe.export.parity.diagnosis.sites.inputs import altered_inputs, exchanged_inputs, other_inputs
-from keras_pe.export.parity.diagnosis.sites.layer_weights import other_normalizations, other_weights, weights_together
-from keras_pe.export.parity.diagnosis.sites.operations import added_operations, other_directions, other_operations
-from keras_pe.export.parity.diagnosis.sites.pixels import other_paddings, other_places
-from keras_pe.export.parity.diagnosis.sites.positions import other_buckets, other_rotations, other_schedules
+from keras_pe.export.parity.diagnosis.sites.table import Seen, sites_seen
 from keras_pe.export.results import Array, Cause, Finding
 
 EXPLAINS = 0.02
@@ -29,30 +23,6 @@ _MOVED = 1e-3  # of a number: below that it has stayed what it was
 _TELLING = 4  # values that must be wrong, of all cases together: fewer are met by chance
 _SPREAD = 4e-3  # of numbers that are the same: each is fitted to float32 values
 _MANY_SIZES = 3  # cases of different sizes, for a number that goes with one of them
-
-OF_THE_LAYER: tuple[Site, ...] = (
-    other_operations,
-    other_masks,
-    other_arguments,
-    exchanged_inputs,
-    other_directions,
-    other_rotations,
-    other_buckets,
-    other_attributes,
-    other_schedules,
-    other_normalizations,
-    other_softmax,
-    other_weights,
-    weights_together,
-    other_paddings,
-    other_places,
-    other_inputs,
-    added_operations,
-)
-"""What may have become of the layer itself, the likeliest and cheapest first."""
-
-OF_ITS_INPUTS: tuple[Site, ...] = (altered_inputs,)
-_STEP_BY_STEP = {other_attributes, other_weights}  # the sites of which a recurrence's first steps tell
 
 
 @dataclass(frozen=True)
@@ -63,7 +33,7 @@ class Explanation:
     is_exact: bool
 
 
-def explain(probe: Probe, fault: LayerFault, sites: Sequence[Site] = OF_THE_LAYER) -> Explanation | None:
+def explain(probe: Probe, fault: LayerFault, sites: Sequence[Site] | None = None) -> Explanation | None:
     """Returns the edit of a call that gives the artifact's numbers: the first that is exact, or else the nearest.
 
     What gives them in one case explains nothing if it does not in every other, or if they are too few.
@@ -71,8 +41,9 @@ def explain(probe: Probe, fault: LayerFault, sites: Sequence[Site] = OF_THE_LAYE
     Args:
         probe: The time that is left, and what keeps what could not be tried.
         fault: The call and its output.
-        sites: What is tried, in this order.
+        sites: What is tried, in this order; what the layer's output shows where it is not given.
     """
+    sites = sites_seen(Seen.LAYER) if sites is None else sites
     difference = _Difference(fault)
     if not difference.apart > 0 or (difference.seen.actual is not None and difference.apart == np.inf):
         return None
@@ -168,7 +139,7 @@ class _Search:
 
     def _begun(self, site: Site) -> _Difference | None:
         """Returns the first steps of a recurrence where these are wrong already: an edit has to begin as it does."""
-        steps = first_steps(self.first.fault) if site in _STEP_BY_STEP else None
+        steps = first_steps(self.first.fault) if site in sites_seen(Seen.STEPS) else None
         begun = None if steps is None else _Difference(steps)
         return begun if begun is not None and begun.apart > begun.tolerance else None
 

@@ -11,9 +11,10 @@ from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
 from keras_pe.export.parity.diagnosis.other_cases import rank
 from keras_pe.export.parity.diagnosis.outside import comes_nearer
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
-from keras_pe.export.parity.diagnosis.search import OF_ITS_INPUTS, OF_THE_LAYER, explain
+from keras_pe.export.parity.diagnosis.search import explain
 from keras_pe.export.parity.diagnosis.sites.operations import other_operations
-from keras_pe.export.parity.diagnosis.sites.other_values import rounded_inside, told_values
+from keras_pe.export.parity.diagnosis.sites.other_values import rounded_inside
+from keras_pe.export.parity.diagnosis.sites.table import Seen, sites_seen
 from keras_pe.export.parity.diagnosis.weights import WeightComparison, WeightFault, compare_weights
 from keras_pe.export.results import Cause, Finding, RunStatus
 
@@ -99,12 +100,13 @@ def _explain(fault: LayerFault, probe: Probe) -> Finding | None:
     """
     before = [replace(each, through=fault, sound_weights=fault.sound_weights) for each in fault.unsure]
     halves = [] if _computes_in_half(probe) else [name for name in probe.runner.float_dtypes() if name in _HALF]
-    of_values = (*([rounded_inside(halves)] if halves else ()), told_values)
+    of_layer, of_inputs = sites_seen(Seen.LAYER), sites_seen(Seen.INPUTS)
+    of_values = (*([rounded_inside(halves)] if halves else ()), *sites_seen(Seen.VALUES))
     seen, whole = fault, fault
     if fault.folded is not None:
         whole = fault.folded
         seen, before = replace(fault, folded=None, through=whole), [whole, *before]
-    tries = [*((each, OF_THE_LAYER) for each in (seen, *before)), (whole, of_values), (seen, OF_ITS_INPUTS)]
+    tries = [*((each, of_layer) for each in (seen, *before)), (whole, of_values), (seen, of_inputs)]
     if fault.through is not None:  # what joins a branch that was left out is more telling than what the branch became
         tries.insert(0, (fault.through, (other_operations,)))
     nearly: Finding | None = None
