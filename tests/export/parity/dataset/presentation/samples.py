@@ -82,6 +82,7 @@ FAILING = dataclasses.replace(
         dataclasses.replace(PASSING.results[0], statistics=RuntimeStatistics(), outputs=(), error="does not load"),
     ),
     diagnosis=samples.FAILING,
+    skipped=samples.FAILING.skipped,
 )
 
 EMPTY = dataclasses.replace(PASSING, rows=0, results=())
