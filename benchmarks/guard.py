@@ -10,10 +10,9 @@ import itertools
 import sys
 import tomllib
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from benchmarks.measuring import in_own_process
+from benchmarks.measuring import in_own_process, quotient
 from benchmarks.results import load
 
 BOUNDS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("bounds.toml").read_text())["bound"]
@@ -37,11 +36,11 @@ def check(bounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return broken
 
 
-def _measured(runtime: str, cases: list[str]) -> dict[str, float]:
+def _measured(runtime: str, cases: list[str]) -> dict[str, list[float]]:
     arguments = [runtime, "--modes", *dict.fromkeys(case.split("/")[0] for case in cases)]
     arguments += ["--cases", *(_short(case) for case in cases), "--contestants", *CONTESTANTS]
-    found = in_own_process("benchmarks.speed.worker", arguments, threads=1)
-    return {name: median(values) for name, values in found["seconds"].items()}
+    found: dict[str, dict[str, list[float]]] = in_own_process("benchmarks.speed.worker", arguments, threads=1)
+    return found["seconds"]
 
 
 def _short(case: str) -> str:
@@ -49,9 +48,9 @@ def _short(case: str) -> str:
     return f"{scenario}:{shape.replace('x', ':')}"
 
 
-def _ratio(figures: dict[str, float], case: str) -> float:
-    base, ours = (figures[f"{case}/{each}"] for each in CONTESTANTS)
-    return ours / base
+def _ratio(values: dict[str, list[float]], case: str) -> float:
+    base, ours = (values[f"{case}/{each}"] for each in CONTESTANTS)
+    return quotient(ours, base)[0]
 
 
 def main() -> None:

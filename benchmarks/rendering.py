@@ -1,14 +1,14 @@
-"""Renders what was measured into the README, between its markers, and whole into docs/benchmarks.md."""
+"""Renders what was measured: between the markers of the README and of a page, and whole into docs/benchmarks.md."""
 
 import re
 from collections.abc import Callable, Iterable
 from statistics import median
 from typing import Any
 
-from benchmarks.measuring import ROOT
+from benchmarks.measuring import ROOT, quotient
 from benchmarks.results import load
 
-Medians = dict[str, float]
+Values = dict[str, list[float]]
 PARTS = ("accuracy", "onnxruntime", "tensorflow", "jax", "torch", "rotary", "costs", "exporter")
 MARKED = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 BASE = "tensor2tensor"
@@ -54,41 +54,43 @@ The layer's tables are in the file, and that is what buys exactness without a si
 small, give the length that is needed. Beyond 8,192 rows they are composed of fewer."""
 
 
-def render(text: str, medians: Medians, beside: dict[str, Any]) -> str:
+def render(text: str, values: Values, beside: dict[str, Any]) -> str:
     """Returns the text with what stands between its markers rendered anew.
 
     Raises:
         KeyError: If a marker names no block.
     """
-    return MARKED.sub(lambda found: f"{found[1]}{BLOCKS[found[2]](medians, beside)}\n{found[3]}", text)
+    return MARKED.sub(lambda found: f"{found[1]}{BLOCKS[found[2]](values, beside)}\n{found[3]}", text)
 
 
 def write() -> None:
-    """Renders the stored results into the README and the page."""
+    """Renders the stored results into the pages."""
     figures = load()
-    readme = ROOT / "README.md"
-    readme.write_text(render(readme.read_text(), *figures))
+    for name in PAGES:
+        path = ROOT / name
+        path.write_text(render(path.read_text(), *figures))
     (ROOT / "docs" / "benchmarks.md").write_text(page(*figures))
 
 
-def page(medians: Medians, beside: dict[str, Any]) -> str:
+def page(values: Values, beside: dict[str, Any]) -> str:
     """Returns docs/benchmarks.md."""
     parts = [
         "# Every figure\n\nRendered by `python -m benchmarks`, which measures them: do not edit. Times are relative to "
-        "tensor2tensor's formula in the same runtime,\nmedians of runs that took turns. " + machine(medians, beside)
+        "tensor2tensor's formula in the same runtime,\nmedians of the ratios of runs that took turns. "
+        + machine(values, beside)
     ]
-    parts += ["## How exact", _EXACT, accuracy(medians, beside), _HALF, half_precision(medians, beside)]
-    parts += ["## The layer in every runtime", _EVERYWHERE, runtimes(medians, beside)]
-    speeds = [name.split("/") for name in medians if name.count("/") == 4]
+    parts += ["## How exact", _EXACT, accuracy(values, beside), _HALF, half_precision(values, beside)]
+    parts += ["## The layer in every runtime", _EVERYWHERE, runtimes(values, beside)]
+    speeds = [name.split("/") for name in values if name.count("/") == 4]
     for mode, threads in dict.fromkeys((mode, threads) for mode, threads, *_ in speeds):
         parts.append(f"## {mode}, {threads} thread{'s' * (threads != '1')}")
         for scenario, title in TITLES.items():
             if any(each[:3] == [mode, threads, scenario] for each in speeds):
-                parts.append(f"{title}:\n\n{_by_shape(medians, mode, threads, scenario)}")
-    parts += ["## Rotary positions", _ROTARY, *rotary(medians)]
-    parts += ["## What it adds to a model", costs(medians, beside), _TABLES, identify(medians, beside)]
+                parts.append(f"{title}:\n\n{_by_shape(values, mode, threads, scenario)}")
+    parts += ["## Rotary positions", _ROTARY, *rotary(values)]
+    parts += ["## What it adds to a model", costs(values, beside), _TABLES, identify(values, beside)]
     if "exporter" in beside:
-        parts += ["## The exporter", exporter(medians, beside)]
+        parts += ["## The exporter", exporter(values, beside)]
     left_out = [f"{part}: not measured yet." for part in PARTS if part not in beside]
     left_out += [each for part in beside.values() for each in part.get("left out", [])]
     if left_out:
@@ -96,14 +98,14 @@ def page(medians: Medians, beside: dict[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def accuracy(medians: Medians, beside: dict[str, Any]) -> str:
+def accuracy(values: Values, beside: dict[str, Any]) -> str:
     """The largest error by the reach of the positions."""
     errors = beside["accuracy"]["figures"]["largest error below"]
     header = ("positions below", "tensor2tensor, float32", "timescales from float64, product in float32", "keras_pe")
     return _table(header, ((f"{int(reach):,}", *map(_error, each.values())) for reach, each in errors.items()))
 
 
-def half_precision(medians: Medians, beside: dict[str, Any]) -> str:
+def half_precision(values: Values, beside: dict[str, Any]) -> str:
     """What half precision leaves."""
     rows = (
         (f"`{policy}`", *(f"{_error(error)}, {int(distinct):,} rows" for error, distinct in each.values()))
@@ -112,12 +114,12 @@ def half_precision(medians: Medians, beside: dict[str, Any]) -> str:
     return _table(("policy", "keras-hub `SinePositionEncoding`", "keras_pe"), rows)
 
 
-def onnxruntime(medians: Medians, beside: dict[str, Any]) -> str:
+def onnxruntime(values: Values, beside: dict[str, Any]) -> str:
     """A range in ONNX Runtime."""
-    return _by_shape(medians, "ONNX Runtime", "1", "range")
+    return _by_shape(values, "ONNX Runtime", "1", "range")
 
 
-def runtimes(medians: Medians, beside: dict[str, Any]) -> str:
+def runtimes(values: Values, beside: dict[str, Any]) -> str:
     """This package in every runtime."""
     cases = {
         "range, (1, 2048)": "range/1x2048",
@@ -126,34 +128,34 @@ def runtimes(medians: Medians, beside: dict[str, Any]) -> str:
         "start, (1, 2048)": "start/1x2048",
         "starts, (32, 512)": "starts/32x512",
     }
-    measured = dict.fromkeys(tuple(name.split("/")[:2]) for name in medians if name.count("/") == 4)
+    measured = dict.fromkeys(tuple(name.split("/")[:2]) for name in values if name.count("/") == 4)
     rows = (
-        (f"{mode}, {threads}", *(_ratio(medians, f"{mode}/{threads}/{case}", "keras_pe") for case in cases.values()))
+        (f"{mode}, {threads}", *(_ratio(values, f"{mode}/{threads}/{case}", "keras_pe") for case in cases.values()))
         for mode, threads in measured
     )
     return _table(("runtime, threads", *cases), rows)
 
 
-def rotary(medians: Medians) -> list[str]:
+def rotary(values: Values) -> list[str]:
     """Turning queries in each runtime, and the graphs that were written by hand."""
-    cases = dict.fromkeys(name.rpartition("/")[0] for name in medians if name.endswith(f"/{ROTARY_BASE}"))
+    cases = dict.fromkeys(name.rpartition("/")[0] for name in values if name.endswith(f"/{ROTARY_BASE}"))
     parts = []
     for mode in dict.fromkeys(case.split("/")[0] for case in cases):
         rows = [
-            [*case.replace("x", ", ").split("/")[2:], *(_ratio(medians, case, each, ROTARY_BASE) for each in ROTARY)]
+            [*case.replace("x", ", ").split("/")[2:], *(_ratio(values, case, each, ROTARY_BASE) for each in ROTARY)]
             for case in cases
             if case.startswith(f"{mode}/")
         ]
         parts.append(f"{mode}:\n\n{_table(('queries', 'batch, length', *ROTARY), rows)}")
-    steps = [case for case in cases if f"{case}/{BY_HAND[0]}" in medians]
+    steps = [case for case in cases if f"{case}/{BY_HAND[0]}" in values]
     rows = [
-        [case.split("/")[3].replace("x", ", "), *(_ratio(medians, case, each, ROTARY_BASE) for each in BY_HAND)]
+        [case.split("/")[3].replace("x", ", "), *(_ratio(values, case, each, ROTARY_BASE) for each in BY_HAND)]
         for case in steps
     ]
     return [*parts, _BY_HAND, _table(("batch, length", *BY_HAND), rows)]
 
 
-def costs(medians: Medians, beside: dict[str, Any]) -> str:
+def costs(values: Values, beside: dict[str, Any]) -> str:
     """Bytes, times and memory, absolute."""
     whose = (BASE, "keras_pe", "keras_pe, max_length", "keras_pe, max_length=65536")
     rows = {
@@ -167,62 +169,97 @@ def costs(medians: Medians, beside: dict[str, Any]) -> str:
     }
     header = ("cost", BASE, "keras_pe", "`max_length=8192`", "`max_length=65536`")
     lines = [
-        (title, *(form(medians[f"{key}/{each}"]) if f"{key}/{each}" in medians else "" for each in whose))
+        (title, *(form(median(values[f"{key}/{each}"])) if f"{key}/{each}" in values else "" for each in whose))
         for title, (key, form) in rows.items()
-        if f"{key}/keras_pe" in medians
+        if f"{key}/keras_pe" in values
     ]
     return _table(header, lines) if lines else "It was not measured yet."
 
 
-def exporter(medians: Medians, beside: dict[str, Any]) -> str:
+def exporter(values: Values, beside: dict[str, Any]) -> str:
     """The exporter and its files against those of others."""
-    runs = [name.split("/")[1] for name in medians if name.startswith("exported/") and name.endswith("/keras_pe")]
-    quotients = {run: over_fastest(medians, f"exported/{run}") for run in runs}
     lines = [
         (
-            run,
-            *(_quotient(medians, f"exported/{run}", other) for other in EXPORTERS),
-            _two_decimals(quotients[run]),
-            _quotient(medians, f"exported/{run}", "keras_pe again"),
+            case,
+            *(_over(values, f"exported/{case}", other) for other in EXPORTERS),
+            _two_decimals(fastest[0]),
+            _over(values, f"exported/{case}", "keras_pe again"),
         )
-        for run in runs
+        for case, fastest in _beside_others(values).items()
     ]
-    known = sorted(quotient for quotient in quotients.values() if quotient is not None)
     costs = [
-        ("time of an export, BERT of 200 MiB", _quotient(medians, "export of BERT", "keras")),
-        ("highest memory of its process", _quotient(medians, "export of BERT, peak", "keras")),
+        ("time of an export, BERT of 200 MiB", _over(values, "export of BERT", "keras")),
+        ("highest memory of its process", _over(values, "export of BERT, peak", "keras")),
     ]
     check = median(beside["exporter"]["check relative to its runs"])
-    above = sum(quotient > 1 for quotient in known)
-    summary = (
-        f"Relative to the fastest of them, the median of all runs is {_two_decimals(median(known))}, and of "
-        f"{len(known)} runs {above} are above 1."
-    )
     return "\n\n".join(
         [
             "A run in ONNX Runtime, relative to the file of",
             _table(("model, case, threads", *EXPORTERS.values(), "the fastest of them", "itself, opened again"), lines),
-            summary,
+            _all_cases(values),
             _table(("relative to the export of", EXPORTERS["keras"]), costs),
             f"A whole parity check takes {check:.2g} times as long as the bare runs that it makes.",
         ]
     )
 
 
-def over_fastest(medians: Medians, run: str) -> float | None:
-    """Returns our median of a run over the least of all others; None where there is no other."""
-    others = [medians[f"{run}/{other}"] for other in EXPORTERS if f"{run}/{other}" in medians]
-    return medians[f"{run}/keras_pe"] / min(others) if others else None
+def exported_models(values: Values, beside: dict[str, Any]) -> str:
+    """A line for each model: its file beside the fastest of all others, and the operators of both."""
+    by_model: dict[str, dict[str, list[tuple[str, str]]]] = {}
+    for case, (ratio, *_) in _beside_others(values).items():
+        model, size, threads = case.split(", ")
+        by_model.setdefault(model, {}).setdefault(threads, []).append((size, _two_decimals(ratio)))
+    counts = beside["exporter"]["operators"]
+    header = ("model", "batch x size", *next(iter(by_model.values())), "operators", "the fewest of others")
+    lines = [
+        (
+            model,
+            ", ".join(size for size, _ in next(iter(cases.values()))),
+            *(", ".join(ratio for _, ratio in each) for each in cases.values()),
+            str(counts[model]["keras_pe"][0]),
+            str(min(operators for route, (operators, _) in counts[model].items() if route != "keras_pe")),
+            str(counts[model]["keras_pe"][1]),
+        )
+        for model, cases in by_model.items()
+    ]
+    return f"{_table((*header, 'transpositions'), lines)}\n\n{_all_cases(values)}"
 
 
-def identify(medians: Medians, beside: dict[str, Any]) -> str:
+def over_fastest(values: Values, case: str) -> tuple[float, float, float] | None:
+    """Returns how long our file takes over that of the others which is the fastest, and the interval of 95 %.
+
+    None where there is no other.
+    """
+    others = [values[f"{case}/{other}"] for other in EXPORTERS if f"{case}/{other}" in values]
+    return max((quotient(values[f"{case}/keras_pe"], other) for other in others), default=None)
+
+
+def _beside_others(values: Values) -> dict[str, tuple[float, float, float]]:
+    cases = [name.split("/")[1] for name in values if name.startswith("exported/") and name.endswith("/keras_pe")]
+    found = {case: over_fastest(values, f"exported/{case}") for case in cases}
+    return {case: fastest for case, fastest in found.items() if fastest is not None}
+
+
+def _all_cases(values: Values) -> str:
+    found = _beside_others(values)
+    surely = [f"{case} ({ratio:.2f})" for case, (ratio, least, _) in found.items() if least > 1]
+    return (
+        f"The median of these {len(found)} ratios to the fastest of all others is "
+        f"{_two_decimals(median(ratio for ratio, *_ in found.values()))}. The interval of 95 % lies above 1 in "
+        f"{len(surely)} of them{':' if surely else ''} {'; '.join(surely)}".rstrip()
+        + "."
+    )
+
+
+def identify(values: Values, beside: dict[str, Any]) -> str:
     """How long `identify` takes."""
-    shapes = [name.removeprefix("identify/") for name in medians if name.startswith("identify/")]
-    times = (f"{medians[f'identify/{each}']:.1f} s for a table of ({each.replace('x', ', ')})" for each in shapes)
+    shapes = [name.removeprefix("identify/") for name in values if name.startswith("identify/")]
+    tables = {each: f"a table of ({each.replace('x', ', ')})" for each in shapes}
+    times = (f"{median(values[f'identify/{each}']):.1f} s for {table}" for each, table in tables.items())
     return f"`identify` takes {' and '.join(times)}." if shapes else "`identify` was not measured yet."
 
 
-def machine(medians: Medians, beside: dict[str, Any]) -> str:
+def machine(values: Values, beside: dict[str, Any]) -> str:
     """What was measured on."""
     about = beside["onnxruntime"]["machine"]
     shared = ", shared with other work while it measured" if about["shared"] else ""
@@ -232,34 +269,39 @@ def machine(medians: Medians, beside: dict[str, Any]) -> str:
     return f"{about['cores']} cores of {about['processor']}{shared}; Python {about['python']}, {versions}."
 
 
-BLOCKS: dict[str, Callable[[Medians, dict[str, Any]], str]] = {"accuracy": accuracy, "onnxruntime": onnxruntime}
+BLOCKS: dict[str, Callable[[Values, dict[str, Any]], str]] = {
+    "accuracy": accuracy,
+    "onnxruntime": onnxruntime,
+    "exported_models": exported_models,
+}
+PAGES = ("README.md", "docs/operators.md")  # that have markers
 
 
-def _by_shape(medians: Medians, mode: str, threads: str, scenario: str) -> str:
+def _by_shape(values: Values, mode: str, threads: str, scenario: str) -> str:
     case = f"{mode}/{threads}/{scenario}/"
-    shapes = dict.fromkeys(name.split("/")[3] for name in medians if name.startswith(case))
+    shapes = dict.fromkeys(name.split("/")[3] for name in values if name.startswith(case))
     rows = [
-        [shape.replace("x", ", "), *(_ratio(medians, case + shape, each) for each in CONTESTANTS)] for shape in shapes
+        [shape.replace("x", ", "), *(_ratio(values, case + shape, each) for each in CONTESTANTS)] for shape in shapes
     ]
     return _table(("batch, length", *CONTESTANTS), rows)
 
 
-def _ratio(medians: Medians, case: str, contestant: str, base: str = BASE) -> str:
-    ours, theirs = (medians.get(f"{case}/{each}") for each in (contestant, base))
-    return _two_digits(ours / theirs) if ours and theirs else "-"
+def _ratio(values: Values, case: str, contestant: str, base: str = BASE) -> str:
+    ours, theirs = (values.get(f"{case}/{each}") for each in (contestant, base))
+    return _two_digits(quotient(ours, theirs)[0]) if ours and theirs else "-"
 
 
-def _quotient(medians: Medians, name: str, other: str) -> str:
-    ours, theirs = (medians.get(f"{name}/{route}") for route in ("keras_pe", other))
-    return _two_decimals(ours / theirs if ours and theirs else None)
+def _over(values: Values, case: str, other: str) -> str:
+    ours, theirs = (values.get(f"{case}/{route}") for route in ("keras_pe", other))
+    return _two_decimals(quotient(ours, theirs)[0]) if ours and theirs else "-"
 
 
 def _two_digits(value: float) -> str:
     return f"{value:#.2g}".rstrip(".")
 
 
-def _two_decimals(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def _two_decimals(value: float) -> str:
+    return f"{value:.2f}"
 
 
 def _bytes(value: float) -> str:

@@ -28,12 +28,12 @@ def save(part: str, seconds: dict[str, list[float]], sizes: dict[str, int], besi
     _beside().write_text(json.dumps(stored | {part: beside}, indent=1) + "\n")
 
 
-def load() -> tuple[dict[str, float], dict[str, Any]]:
-    """Returns the median of each figure by name, and what stands beside them by part."""
+def load() -> tuple[dict[str, list[float]], dict[str, Any]]:
+    """Returns the values of each figure by name, in the order of their turns, and what stands beside them by part."""
     beside = json.loads(_beside().read_text())
     suites = [FOLDER / f"{part}.json" for part in beside]
     found = [pyperf.BenchmarkSuite.load(str(path)) for path in suites if path.exists()]
-    return {each.get_name(): float(each.median()) for suite in found for each in suite}, beside
+    return {each.get_name(): list(each.get_values()) for suite in found for each in suite}, beside
 
 
 def _beside() -> Path:

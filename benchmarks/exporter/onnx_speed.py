@@ -90,12 +90,16 @@ def run(name: str, folder: Path, threads: int) -> dict[str, Any]:
     contents: dict[str, bytes] = {}
     left_out = []
     for route, file in files.items():
+        content = file.read_bytes()
         try:
-            loaded = session(file.read_bytes(), threads)
+            loaded = session(content, threads)
             loaded.run(None, _feed(loaded, feeds(*CASES[feeds][0])))
-            contents[route] = file.read_bytes()
         except Exception as error:  # of the runtime's own kinds
             left_out.append(f"{name}, {route}: the file cannot be run: {' '.join(str(error).split())[:200]}")
+        else:
+            contents[route] = content
+    if OURS not in contents:
+        raise RuntimeError(f"there is nothing to compare: {'; '.join(left_out) or f'{name} was not exported'}")
 
     def opened(file: bytes, case: tuple[int, int]) -> Run:
         loaded = session(file, threads)

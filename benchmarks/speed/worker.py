@@ -3,9 +3,11 @@
 import argparse
 import importlib
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from benchmarks.measuring import Run, interleaved
+from benchmarks.measuring import Run, interleaved, interleaved_openings
 from benchmarks.speed import contestants as sinusoids
 from benchmarks.speed import rotary, scenarios
 from benchmarks.speed.contestants import Contestant
@@ -38,29 +40,33 @@ def main() -> None:
                 if asked.cases and f"{scenario.name}:{batch}:{length}" not in asked.cases:
                     continue
                 case = f"{mode}/{asked.threads}/{scenario.name}/{batch}x{length}"
-                runs, failed = prepared(runtime, mode, asked.threads, scenario, (batch, length), contestants)
+                seconds, failed = measured(runtime, mode, asked.threads, scenario, (batch, length), contestants)
+                found["seconds"] |= {f"{case}/{name}": each for name, each in seconds.items()}
                 found["failed"] |= {f"{case}/{name}": reason for name, reason in failed.items()}
-                found["seconds"] |= {f"{case}/{name}": each for name, each in interleaved(runs).items()}
     print(json.dumps(found))
 
 
-def prepared(
+def measured(
     runtime: Any, mode: str, threads: int, scenario: Scenario, shape: tuple[int, int], contestants: list[Contestant]
-) -> tuple[dict[str, Run], dict[str, str]]:
-    """Returns a run of each contestant that has an answer to the scenario, and why there is none of the others."""
+) -> tuple[dict[str, list[float]], dict[str, str]]:
+    """Returns the seconds of each contestant that has an answer to the scenario, and why there are none of others."""
+    openers: dict[str, Callable[[], Run]] = {}
     runs: dict[str, Run] = {}
     failed = {}
     for each in contestants:
         if scenario.name not in each.scenarios:
             continue
+        opener = partial(runtime.prepare, mode, each, each.inputs(scenario, *shape), scenario.static, threads)
         try:
-            run = runtime.prepare(mode, each, each.inputs(scenario, *shape), scenario.static, threads)
+            run = opener()
             run()
         except Exception as error:  # whatever a compiler raises: the others are measured all the same
             failed[each.name] = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
         else:
-            runs[each.name] = run
-    return runs, failed
+            openers[each.name], runs[each.name] = opener, run
+    if runtime.OPENINGS == 1:
+        return interleaved(runs), failed
+    return interleaved_openings(openers, 3 * runtime.OPENINGS, most_seconds=2.0, openings=runtime.OPENINGS), failed
 
 
 if __name__ == "__main__":

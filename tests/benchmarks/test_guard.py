@@ -8,8 +8,8 @@ from benchmarks.results import load
 
 @pytest.mark.parametrize("bound", BOUNDS, ids=[bound["case"] for bound in BOUNDS])
 def test_a_bound_can_fail(bound: dict[str, object]) -> None:
-    medians, _ = load()
+    values, _ = load()
     for contestant in CONTESTANTS:
-        assert medians[f"{bound['case']}/{contestant}"] > 0
+        assert min(values[f"{bound['case']}/{contestant}"]) > 0
     assert 1.3 <= float(str(bound["factor"])) < 2
     assert str(bound["reason"]).endswith(".")

@@ -51,15 +51,15 @@ def test_a_runtime_without_its_variant_stands_for_all_of_them(
     assert "onnxruntime[all]: first over second 0.500" in capsys.readouterr().out
 
 
-def test_what_is_stored_comes_back_as_medians_and_a_part_is_replaced(
+def test_what_is_stored_comes_back_in_its_order_and_a_part_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results, "FOLDER", tmp_path)
     results.save("speed", {"run": [9.0]}, {}, {"left out": []})
     results.save("costs", {}, {"file": 7}, {"machine": "this"})
     results.save("speed", {"run": [1.0, 5.0, 2.0]}, {}, {"left out": ["jax"]})
-    medians, beside = results.load()
-    assert medians == {"run": 2.0, "file": 7.0}
+    values, beside = results.load()
+    assert values == {"run": [1.0, 5.0, 2.0], "file": [7.0]}
     assert beside == {"speed": {"left out": ["jax"]}, "costs": {"machine": "this"}}
 
 
