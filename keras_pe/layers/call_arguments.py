@@ -1,4 +1,4 @@
-"""Checks and normal forms of the arguments that the position layers share: positions, starts, lengths, one per axis."""
+"""Checks and normal forms of the arguments that the position layers share: positions, starts, lengths, their reach."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -7,9 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_pe.layers.configuration import is_integer
-from keras_pe.layers.reach import check_far
-from keras_pe.rotations.concrete import count_up, is_eager, visible
+from keras_pe.rotations.concrete import count_up, is_eager, is_integer, visible
+from keras_pe.rotations.digits import LIMIT
 
 Shape = tuple[int | None, ...]
 OUT_OF_REACH = 2**29  # several of these can be added in int32
@@ -143,14 +142,59 @@ def check_before_conversion(inputs: Any, positions: Any, start_index: Any, name:
             f"`positions` must be given for every axis in layer '{name}' with Keras {keras.version()}. "
             f"Received: None for axis {missing[0]}. Keras 3.13 takes it."
         )
-    check_far(positions, name)
-    check_far(start_index, name)
+    _check_far(positions, name)
+    _check_far(start_index, name)
 
 
 def _takes_none_in_lists() -> bool:
     """Whether Keras lets `None` stand in a list of tensors that a layer is called with."""
     major, minor = map(int, keras.version().split(".")[:2])
     return (major, minor) >= (3, 13)
+
+
+def _check_far(argument: Any, name: str) -> None:
+    """Raises where an array, or one of a list, holds an integer that Keras would wrap when it makes int32 of it."""
+    for values in argument if isinstance(argument, (list, tuple)) else [argument]:
+        if isinstance(values, (np.ndarray, np.integer)) and values.dtype.kind in "iu" and values.itemsize > 4:
+            far = np.extract(np.abs(values.astype(np.float64)) >= 2.0**31, values)
+            if far.size:
+                raise ValueError(_out_of_reach(f"position {int(far[0]):,}", -LIMIT, LIMIT, name))
+
+
+def check_values_reach(values: Any, start: Any, low: int, high: int, name: str) -> None:
+    """Raises where positions that can be seen, `start` added, leave `low` to `high - 1`."""
+    first = visible(0 if start is None else start)
+    if isinstance(values, dict):
+        parts = visible(values["nearest"]), visible(values["fraction"])
+        seen = None if parts[0] is None or parts[1] is None else parts[0] + parts[1].astype(np.float64)
+    else:
+        seen = visible(values)
+    if seen is None or first is None or not seen.size or not first.size:
+        return
+    seen = seen.astype(np.float64) + first.astype(np.float64)[..., np.newaxis] if first.ndim else seen + float(first)
+    if not (seen.min() >= low and seen.max() < high):  # nor where one is NaN
+        index = tuple(int(each) for each in np.argwhere(~((seen >= low) & (seen < high)))[0])
+        place = f" at index {list(index)}" if index else ""
+        raise ValueError(_out_of_reach(f"position {seen[index]:,.15g}{place}", low, high, name))
+
+
+def check_range_reach(start: Any, length: int | None, low: int, high: int, name: str) -> None:
+    """Raises where `length` positions from `start` on are known to leave `low` to `high - 1`."""
+    first = visible(start)
+    if first is None or not first.size:
+        return
+    lowest, highest = (int(first.min()), int(first.max())) if first.ndim else (int(first), int(first))
+    if lowest < low or highest + (length or 0) > high:
+        worst = lowest if lowest < low else highest
+        said = "" if length is None else f"{length:,} positions "
+        raise ValueError(_out_of_reach(f"{said}from {worst:,} on", low, high, name))
+
+
+def _out_of_reach(received: str, low: int, high: int, name: str) -> str:
+    way_out = "" if high == LIMIT else " `max_length` is what bounds them."
+    if low < 0 and high != LIMIT:
+        way_out = " They are counted from `start_index`."
+    return f"Positions must be from {low:,} to {high - 1:,} in layer '{name}'. Received: {received}.{way_out}"
 
 
 def split_on_host(positions: Any) -> Any:

@@ -2,16 +2,10 @@
 
 from typing import Any
 
-import numpy as np
-
+from keras_pe.rotations.concrete import is_integer
 from keras_pe.rotations.digits import LIMIT
 
 PerAxis = int | tuple[int, ...]
-
-
-def is_integer(value: Any) -> bool:
-    """Whether `value` is a Python or NumPy integer; a bool is not."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:

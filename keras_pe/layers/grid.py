@@ -9,9 +9,10 @@ from typing import Any, Literal, get_args
 from keras import ops
 
 from keras_pe.layers.axis_encoding import AxisEncoding
+from keras_pe.layers.base import Combine, CombiningLayer
 from keras_pe.layers.call_arguments import Positions, Shape
-from keras_pe.layers.combining import Combine, CombiningLayer
-from keras_pe.layers.configuration import is_integer, plain
+from keras_pe.layers.configuration import plain
+from keras_pe.rotations.concrete import is_integer
 from keras_pe.signal.coordinates import Coordinates, check_coordinates
 
 Flatten = Literal["rows", "columns"]

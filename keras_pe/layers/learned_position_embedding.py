@@ -6,8 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_pe.layers.base import Combine, CombiningLayer
 from keras_pe.layers.call_arguments import Positions, Shape, per_axis
-from keras_pe.layers.combining import Combine, CombiningLayer
 from keras_pe.rotations.lookup import rows_from, take_rows
 from keras_pe.signal.formula import timing_signal
 

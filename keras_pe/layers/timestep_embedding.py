@@ -11,12 +11,12 @@ from keras_pe.layers.call_arguments import (
     Shape,
     check_before_conversion,
     check_positions_dtype,
+    check_values_reach,
     read_variables,
     resolve_positions,
     split_on_host,
 )
 from keras_pe.layers.configuration import check_count
-from keras_pe.layers.reach import check_values_reach
 from keras_pe.rotations.concrete import outside_of_traces
 from keras_pe.signal.layouts import Layout
 from keras_pe.signal.timescales import check_number
