@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_pe.layers.axis_encoding import Axis, AxisEncoding, axis_encoding
+from keras_pe.layers.axes import Axis, AxisEncoding, Flatten, GridLayer, axis_encoding
 from keras_pe.layers.base import Combine
 from keras_pe.layers.call_arguments import Shape
-from keras_pe.layers.grid import Flatten, GridLayer
 from keras_pe.rotations.concrete import outside_of_traces
 from keras_pe.rotations.digits import compose, split
 from keras_pe.signal.coordinates import Coordinates

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import keras
 from keras import ops
 
-from keras_pe.layers.axis_encoding import reach
+from keras_pe.layers.axes import reach
 from keras_pe.layers.base import PositionLayer
 from keras_pe.layers.call_arguments import Shape, check_inputs_dtype, per_axis
 from keras_pe.layers.configuration import check_count, plain

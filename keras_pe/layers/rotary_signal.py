@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_pe.layers.axis_encoding import Axis, axis_encoding
+from keras_pe.layers.axes import Axis, axis_encoding
 from keras_pe.layers.call_arguments import Positions
 from keras_pe.layers.configuration import check_count
 from keras_pe.layers.head_axes import HeadAxes

@@ -6,11 +6,10 @@ from typing import Any, Never, get_args
 import keras
 from keras import ops
 
-from keras_pe.layers.axis_encoding import Axis, AxisEncoding, axis_encoding, reach
+from keras_pe.layers.axes import Axis, AxisEncoding, Flatten, GridLayer, axis_encoding, reach
 from keras_pe.layers.base import Combine
 from keras_pe.layers.call_arguments import Positions, per_axis
 from keras_pe.layers.configuration import check_start_index, plain
-from keras_pe.layers.grid import Flatten, GridLayer
 from keras_pe.rotations.concrete import outside_of_traces
 from keras_pe.signal.coordinates import Coordinates
 from keras_pe.signal.layouts import Blocks, Layout, check_layout, join_axes

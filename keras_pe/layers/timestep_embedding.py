@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_pe.layers.axis_encoding import Axis, AxisEncoding, axis_encoding
+from keras_pe.layers.axes import Axis, AxisEncoding, axis_encoding
 from keras_pe.layers.call_arguments import (
     Shape,
     check_before_conversion,
