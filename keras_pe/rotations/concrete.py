@@ -68,6 +68,15 @@ def is_eager() -> bool:
     return keras.config.backend() == "torch" and not torch_is_tracing()
 
 
+def compiled_by_xla() -> bool:
+    """Whether XLA compiles what is computed now, as all that JAX computes."""
+    if keras.config.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return bool(tf.__internal__.get_enclosing_xla_context())
+    return keras.config.backend() == "jax"
+
+
 def outside_of_traces(function: Callable[..., _Result]) -> Callable[..., _Result]:
     """Returns the function as one that TorchDynamo calls instead of tracing it: it would trace NumPy as PyTorch."""
     if keras.config.backend() != "torch":

@@ -74,3 +74,14 @@ def test_a_decoders_step_looks_its_angle_up_without_a_condition() -> None:
         assert (kinds["GatherV2"], kinds["FloorMod"]) == (6, 2)
         # Only the turned halves are put together, and no axes are added but that of the heads.
         assert (kinds["ConcatV2"], kinds["ExpandDims"]) == (1, 2)
+
+
+def test_halves_are_laid_as_each_compiler_is_fastest_with() -> None:
+    layer, specs = RotaryPositionEncoding(), [tf.TensorSpec((None, None, 2, 8))]
+    for jit_compile in (True, False):
+        graph = tf.function(layer, specs, jit_compile=jit_compile).get_concrete_function().graph
+        assert ("ConcatV2" in {each.type for each in graph.get_operations()}) is not jit_compile
+    x = np.random.default_rng(0).normal(size=(1, 7, 2, 8)).astype("float32")
+    turned = [run(x) for run in (layer, tf.function(layer, specs), tf.function(layer, specs, jit_compile=True))]
+    np.testing.assert_array_equal(turned[0], turned[1])
+    np.testing.assert_allclose(turned[0], turned[2], rtol=0, atol=1e-6)  # XLA may round a product and a sum at once
