@@ -74,7 +74,7 @@ def compiled_by_xla() -> bool:
         import tensorflow as tf
 
         return bool(tf.__internal__.get_enclosing_xla_context())
-    return keras.config.backend() == "jax"
+    return bool(keras.config.backend() == "jax")
 
 
 def outside_of_traces(function: Callable[..., _Result]) -> Callable[..., _Result]:
