@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from keras_pe.export.graph.control_flow import convertible_control_flow
+from keras_pe.export.graph.tensorflow_internals import with_row
 from keras_pe.export.model.watch.keras_internals import replaced_operations, replaced_recurrence
+
+_IN_PLACE = ("float32", "int32", "int64", "bool")  # what LiteRT replaces rows of without a copy of the others
 
 
 @contextlib.contextmanager
@@ -30,6 +33,8 @@ class InTensors:
     def write(self, rows: Any, place: Any, row: Any) -> Any:
         import tensorflow as tf
 
+        if rows.dtype.name in _IN_PLACE and row.shape.rank is not None:
+            return tf.ensure_shape(with_row(rows, place, row), rows.shape)
         return tf.tensor_scatter_nd_update(rows, [[place]], row[None])
 
     def stack(self, rows: Any) -> Any:

@@ -23,6 +23,15 @@ def replaced_slices(function: Callable[..., Any]) -> contextlib.AbstractContextM
     return replaced_functions([(array_ops, "strided_slice", function)])
 
 
+def with_row(rows: Any, place: Any, row: Any) -> Any:
+    """Returns rows with one of them replaced, by the operator that LiteRT computes where the rows lie in memory."""
+    import tensorflow as tf
+    from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
+    start = tf.concat([[place], tf.zeros([len(row.shape)], "int32")], 0)
+    return gen_xla_ops.xla_dynamic_update_slice(rows, row[None], start)
+
+
 def op_libraries() -> list[str]:
     """Returns the modules that have loaded operators of their own into TensorFlow, such as those of TensorFlow Text."""
     return [

@@ -191,6 +191,8 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
         opset: ONNX's operator set that the file is of.
         unfused: Is told what stays several operators.
     """
+    import keras
+
     from keras_pe.layers import rotary_position_encoding
 
     normalization = partial(_layer_normalization, opset, unfused)
@@ -200,9 +202,18 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
     )
     has_rotary = opset >= opsets.ROTARY_VERSION
     own = [(rotary_position_encoding, "turn_pairs", rotary_embedding)] if has_rotary else []
+    resized = [layer for layer in layers if type(layer).call is keras.layers.UpSampling2D.call]
+    own += [(layer, "call", partial(_upsampling, layer)) for layer in resized]
     of_layers = replaced_attention(layers, partial(attention_of_layer, unfused))
     with usual, of_layers, replaced_functions(own):
         yield
+
+
+def _upsampling(layer: Any, usual: Callable[..., Any], x: Any) -> Any:
+    if layer.interpolation != "nearest":
+        return usual(x)
+    attributes = {"times": list(layer.size), "is_last": layer.data_format == "channels_last"}
+    return _in_float32("Resize", usual, x, shape=layer.compute_output_shape(x.shape), **attributes)
 
 
 def _layer_normalization(
@@ -267,20 +278,39 @@ def _normalization(
 def _gelu(usual: Callable[..., Any], x: Any, approximate: bool = True) -> Any:
     if approximate:  # ONNX Runtime recognizes this one in the operators that TensorFlow traces
         return usual(x, approximate)
-    return _activation("Gelu", lambda values: usual(values, approximate), x)
+    return _in_float32("Gelu", lambda values: usual(values, approximate), x)
 
 
 def _hard_silu(usual: Callable[..., Any], x: Any) -> Any:
-    return _activation("HardSwish", usual, x)
+    return _in_float32("HardSwish", usual, x)
 
 
-def _activation(operator: str, usual: Callable[..., Any], x: Any) -> Any:
+def _in_float32(
+    operator: str,
+    usual: Callable[..., Any],
+    x: Any,
+    shape: Sequence[int | None] | None = None,
+    **attributes: Any,
+) -> Any:
+    """Returns the call of an operator; of what has another type, what is usual.
+
+    Args:
+        operator: ONNX's name.
+        usual: Computes the same.
+        x: What it takes.
+        shape: The shape of the result, if it is not that of `x`.
+        attributes: The operator's.
+    """
     import keras
 
     x = keras.ops.convert_to_tensor(x)
     if x.dtype != "float32":
         return usual(x)
-    return differentiable(lambda values: call_operator(operator, [values], [values.shape], {})[0], usual, x)
+
+    def call(values: Any) -> Any:
+        return call_operator(operator, [values], [values.shape if shape is None else shape], attributes)[0]
+
+    return differentiable(call, usual, x)
 
 
 def _obstacle(x: Any, parameters: list[Any], axis: Any) -> str | None:

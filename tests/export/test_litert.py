@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 from keras import layers, ops
 
@@ -335,3 +336,15 @@ def test_a_layer_is_one_operator_where_litert_has_one(tmp_path: Path) -> None:
     assert found[0] == {"FULLY_CONNECTED": 2}  # the activation is a part of it
     products = {name: count for name, count in found[1].items() if name not in ("RESHAPE", "TRANSPOSE")}
     assert products == {"FULLY_CONNECTED": 4, "BATCH_MATMUL": 2, "MUL": 1, "SOFTMAX": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16"])
+def test_a_recurrence_writes_its_steps_where_they_lie(policy: str, tmp_path: Path) -> None:
+    model = _apply(layers.Bidirectional(layers.LSTM(3, return_sequences=True, dtype=policy), dtype=policy))
+    file = export_litert(model, tmp_path / "model.tflite").path
+    content = schema.ModelT.InitFromPackedBuf(file.read_bytes(), 0)
+    codes = [code.builtinCode for code in content.operatorCodes]
+    kinds = Counter(codes[each.opcodeIndex] for part in content.subgraphs for each in part.operators)
+    assert kinds[schema.BuiltinOperator.WHILE] == kinds[schema.BuiltinOperator.DYNAMIC_UPDATE_SLICE] == 2
+    assert kinds[schema.BuiltinOperator.SCATTER_ND] == 0

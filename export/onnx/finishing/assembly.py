@@ -11,8 +11,10 @@ from keras_pe.export.artifacts.layout import LAYOUTS_KEY, layouts_to_json
 from keras_pe.export.artifacts.onnx_model import all_nodes, bodies
 from keras_pe.export.graph.tracing import Trace, Weight
 from keras_pe.export.model.folding import FOLDED_KEY, foldings_to_json
+from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.onnx.finishing.bias_before_split import add_biases_before_splits
 from keras_pe.export.onnx.finishing.canonical import make_canonical, order_needed
+from keras_pe.export.onnx.finishing.channels_first import compute_channels_first
 from keras_pe.export.onnx.finishing.folded_normalizations import fold_normalizations
 from keras_pe.export.onnx.finishing.global_averages import name_global_averages
 from keras_pe.export.onnx.finishing.images_turned_first import turn_images_first
@@ -24,6 +26,7 @@ from keras_pe.export.onnx.finishing.rows_of_pixels import keep_rows
 from keras_pe.export.onnx.finishing.shapes_in_a_row import join_shapes
 from keras_pe.export.onnx.finishing.shared_sizes import ask_for_single_sizes, share_sizes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
+from keras_pe.export.onnx.finishing.traced_constants import name_weights
 from keras_pe.export.onnx.finishing.unsigned_products import multiply_unsigned
 from keras_pe.export.onnx.finishing.weight_layouts import store_as_read
 from keras_pe.export.onnx.finishing.windows import keep_pads, keep_sparse_windows
@@ -35,28 +38,11 @@ from keras_pe.version import __version__
 
 def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weight]]:
     """Returns the model, its inputs and outputs exactly the signature's, and the weights in the order of use."""
-    import onnx
     from onnx import helper
 
     signature = trace.signature
     shapes = {weight.name: weight.shape for weight in trace.weights}
-    add_biases_before_splits(proto.graph, shapes)
-    sizes = KnownSizes(proto, {**{spec.name: spec.shape for spec in signature.inputs}, **shapes})
-    same = remove_needless_reshapes(proto.graph, sizes)
-    spell_root_mean_squares(proto.graph, sizes)
-    name_global_averages(proto.graph, sizes)
-    leave_negative_indices(proto.graph, sizes)
-    share_sizes(proto.graph, sizes)
-    graph = onnx.GraphProto()
-    graph.CopyFrom(proto.graph)
-    del graph.input[:], graph.output[:]
-    graph.input.extend(_value(spec) for spec in signature.inputs)
-    graph.output.extend(_value(spec) for spec in signature.outputs)
-    graph.name = "model"
-    same |= keep_rows(graph, sizes)
-    order_needed(graph)
-    keep_pads(graph, next(opset.version for opset in proto.opset_import if opset.domain in ("", "ai.onnx")))
-    keep_sparse_windows(graph)
+    graph, sizes, same = _rewritten(proto, signature, shapes)
     weights = {weight.name: weight for weight in trace.weights}
     layouts = multiply_unsigned(graph, weights, store_as_read(graph, shapes))
     same |= join_shapes(graph, sizes)
@@ -67,15 +53,23 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     weights |= {name: replace(weights[name], layout=layout) for name, layout in layouts.items()}
     outputs = dict(zip(trace.outputs, (spec.name for spec in signature.outputs), strict=True))
     traced = {outputs[output]: tensor for tensor, output in trace.returned.items()}
-    folded = fold_normalizations(graph, weights, trace.view.layers, lambda x: trace.view.layer_path(traced.get(x, x)))
+    paths: dict[str, str] = {}
+
+    def path_of(result: str) -> str:
+        return paths.get(result) or trace.view.layer_path(traced.get(result, result))
+
+    folded = fold_normalizations(graph, weights, trace.view.layers, path_of)
     weights |= folded.weights
     same |= folded.results
+    paths |= folded.paths
+    fixed = [*(spec.name for spec in signature.inputs), *outputs.values()]
+    vectors = name_weights(graph, {*fixed, *weights}, trace.view.layers, path_of)
+    weights |= vectors
+    layouts |= {name: weight.layout for name, weight in vectors.items() if weight.layout is not None}
     merged = make_canonical(graph)
     stands = {old: _kept(old, same) for old in same}
     merged = {old: merged.get(kept, kept) for old, kept in stands.items()} | merged
-    fixed = [*(spec.name for spec in signature.inputs), *outputs.values(), *weights]
-    paths = folded.paths
-    names = name_after_layers(graph, fixed, lambda x: paths.get(x) or trace.view.layer_path(traced.get(x, x)))
+    names = name_after_layers(graph, [*fixed, *weights], path_of)
     renamed = {old: names[kept] for old, kept in merged.items() if old and kept in names}
     domains = {node.domain for node in all_nodes(graph)}
     imported = [opset for opset in proto.opset_import if opset.domain == ""]
@@ -94,6 +88,35 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     set_metadata(model, texts)
     used = dict.fromkeys(name for name in _names(graph) if name in weights)
     return model, [weights[name] for name in used]
+
+
+def _rewritten(
+    proto: Any, signature: Signature, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[Any, KnownSizes, dict[str, str]]:
+    """Returns the graph in the operators and the order of axes that run fastest, the sizes of its tensors, and what
+    stands for those that are gone."""
+    import onnx
+
+    add_biases_before_splits(proto.graph, shapes)
+    sizes = KnownSizes(proto, {**{spec.name: spec.shape for spec in signature.inputs}, **shapes})
+    same = remove_needless_reshapes(proto.graph, sizes)
+    spell_root_mean_squares(proto.graph, sizes)
+    name_global_averages(proto.graph, sizes)
+    leave_negative_indices(proto.graph, sizes)
+    share_sizes(proto.graph, sizes)
+    graph = onnx.GraphProto()
+    graph.CopyFrom(proto.graph)
+    del graph.input[:], graph.output[:]
+    graph.input.extend(_value(spec) for spec in signature.inputs)
+    graph.output.extend(_value(spec) for spec in signature.outputs)
+    graph.name = "model"
+    same |= keep_rows(graph, sizes)
+    order_needed(graph)
+    keep_pads(graph, next(opset.version for opset in proto.opset_import if opset.domain in ("", "ai.onnx")))
+    keep_sparse_windows(graph)
+    same |= compute_channels_first(graph, sizes, shapes)
+    order_needed(graph)
+    return graph, sizes, same
 
 
 def _kept(tensor: str, same: Mapping[str, str]) -> str:

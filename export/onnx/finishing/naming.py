@@ -30,15 +30,25 @@ def name_after_layers(graph: Any, fixed: Iterable[str], path_of: Callable[[str],
     """
     names = {name: name for name in fixed}
     names[""] = ""
-    layers = dict(_layers(graph, path_of, ""))
+    layers = paths_of_results(graph, path_of)
     _rename(graph, names, UniqueNames(names), layers, _constants(graph, layers))
     return names
+
+
+def paths_of_results(graph: Any, path_of: Callable[[str], str]) -> dict[str, str]:
+    """Returns the path of the layer of each node, by the first tensor that it returns.
+
+    Args:
+        graph: An `onnx.GraphProto`.
+        path_of: Returns the path of the layer that an operator of TensorFlow's belongs to, empty where none is known.
+    """
+    return dict(_layers(graph, path_of, ""))
 
 
 def _layers(graph: Any, path_of: Callable[[str], str], outer: str) -> Iterator[tuple[str, str]]:
     """Yields the first output of each node with the path of its layer; within a body, at least that of the body's."""
     for node in graph.node:
-        result = _result(node)
+        result = first_result(node)
         path = path_of(_COUNTERS.sub("", result)) or outer
         yield result, path
         for body in bodies(node):
@@ -49,7 +59,7 @@ def _constants(graph: Any, layers: dict[str, str]) -> dict[str, str]:
     """Returns what each constant is called after, those of bodies too."""
     readers: dict[str, list[tuple[str, str]]] = {}
     for node in all_nodes(graph):
-        path = layers[_result(node)]
+        path = layers[first_result(node)]
         for index, name in enumerate(node.input):
             readers.setdefault(name, []).append((path, f"{node.op_type}/{_argument(node, index)}"))
     found = {}
@@ -82,9 +92,9 @@ def _rename(
         tensor.name = rename(tensor.name, constants.get(tensor.name, "constant"))
         tensor.ClearField("doc_string")
     for node in graph.node:
-        base = _joined(layers[_result(node)], node.op_type)
-        kept = _result(node) in names  # that of an output of the model
-        node.name = free.give(base) if kept else rename(_result(node), base)
+        base = _joined(layers[first_result(node)], node.op_type)
+        kept = first_result(node) in names  # that of an output of the model
+        node.name = free.give(base) if kept else rename(first_result(node), base)
         node.input[:] = [names.get(name, name) for name in node.input]
         node.output[:] = [rename(name, base) for name in node.output]
         node.ClearField("doc_string")
@@ -103,7 +113,7 @@ def _rename(
     graph.ClearField("doc_string")
 
 
-def _result(node: Any) -> str:
+def first_result(node: Any) -> str:
     """Returns the first tensor that a node returns; some leave out what nobody reads."""
     return str(next(name for name in node.output if name))
 

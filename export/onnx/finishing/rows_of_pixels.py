@@ -13,7 +13,7 @@ from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes
 from keras_pe.export.onnx.finishing.constants import add_constant
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
-_ELEMENTWISE = (
+ELEMENTWISE = (
     *("Abs", "Add", "Cast", "Clip", "Div", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log"),
     *("Max", "Min", "Mul", "Neg", "Pow", "Reciprocal", "Relu", "Selu", "Sigmoid", "Softplus", "Sqrt", "Sub", "Tanh"),
 )
@@ -84,7 +84,7 @@ def _widened(graph: Any, node: Any, squeezed: Mapping[str, _Squeezed], sizes: Kn
     found = {squeezed.get(name, ("", ()))[1] for name in tensors}
     ranks = {len(sizes.shape(name) or ()) for name in (*tensors, node.output[0])}
     if (
-        node.op_type not in (*_ELEMENTWISE, "Concat", "Pad", "Transpose")
+        node.op_type not in (*ELEMENTWISE, "Concat", "Pad", "Transpose")
         or len(node.input) > 3
         or len(found) != 1
         or len(ranks) != 1

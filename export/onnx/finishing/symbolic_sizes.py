@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 Size = int | str | tuple[Any, ...]
-"""A number, the name of a dimension, `("least", size, number)`, or the tensor and axis that have it first."""
+"""A number, the name of a dimension, `("least", size, number)`, `("product", *sizes)`, or the tensor and axis that have
+it first."""
 Sizes = tuple[Size, ...]
 
 REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")
@@ -31,7 +32,7 @@ _BROADCAST = (
     *("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul"),
     *("Or", "Pow", "Sub", "Where", "Xor"),
 )
-_POOLINGS = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool")
+_BY_CHANNEL = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "Resize")
 
 
 class KnownSizes:
@@ -82,6 +83,10 @@ class KnownSizes:
     def vector(self, tensor: str) -> Sizes | None:
         """Returns the entries of a vector, or of a scalar, of integers; None where they cannot be told."""
         return self._vectors.get(tensor)
+
+    def tell(self, tensor: str, shape: Sequence[Size]) -> None:
+        """Says the sizes of a tensor that is new, or another now."""
+        self._shapes[tensor] = tuple(shape)
 
     def with_axes_kept(self, reduction: Any) -> Sizes | None:
         """Returns the sizes of what a reduction returns if it keeps its axes; None where they cannot be told."""
@@ -223,8 +228,8 @@ def _reshape(shapes: Any, vectors: Any, attributes: Any) -> Any:
     missing: Size | None = None
     if is_told and not symbols and above % below == 0:
         missing = above // below
-    elif is_told and len(symbols) == 1 and above == below:
-        missing = symbols[0]
+    elif is_told and symbols and above == below:
+        missing = symbols[0] if len(symbols) == 1 else ("product", *sorted(symbols, key=repr))
     return [missing if size == -1 else size for size in wanted]
 
 
@@ -311,7 +316,7 @@ _RULES: dict[str, Callable[[Any, Any, Any], Any]] = {
     **dict.fromkeys(_AS_FIRST, lambda shapes, vectors, attributes: shapes[0]),
     **dict.fromkeys(_BROADCAST, lambda shapes, vectors, attributes: _broadcast(shapes)),
     **dict.fromkeys(REDUCTIONS, _reduction),
-    **dict.fromkeys(_POOLINGS, lambda shapes, vectors, attributes: [*shapes[0][:2], *[None] * (len(shapes[0]) - 2)]),
+    **dict.fromkeys(_BY_CHANNEL, lambda shapes, vectors, attributes: [*shapes[0][:2], *[None] * (len(shapes[0]) - 2)]),
     "Concat": _concat,
     "Conv": lambda shapes, vectors, attributes: [shapes[0][0], shapes[1][0], *[None] * (len(shapes[0]) - 2)],
     "ConstantOfShape": lambda shapes, vectors, attributes: vectors[0],

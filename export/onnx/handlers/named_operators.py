@@ -56,6 +56,16 @@ def hard_swish(ctx: Replacement, attributes: dict[str, Any]) -> None:
     ctx.finish(ctx.emit("HardSwish", *ctx.inputs))
 
 
+def repeated_pixels(ctx: Replacement, attributes: dict[str, Any]) -> None:
+    """One Resize, which takes images channels first."""
+    (images,), is_last = ctx.inputs, attributes["is_last"]
+    scales = ctx.constant([1, 1, *attributes["times"]], "float32")
+    places = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    images = ctx.emit("Transpose", images, perm=[0, 3, 1, 2]) if is_last else images
+    images = ctx.emit("Resize", images, "", scales, **places)
+    ctx.finish(ctx.emit("Transpose", images, perm=[0, 2, 3, 1]) if is_last else images)
+
+
 def _scaled(ctx: Replacement, x: str, squares: str, scale: str, attributes: dict[str, Any]) -> str:
     """Returns a tensor over its root mean square, times the scale."""
     variance = ctx.emit("Add", _mean(ctx, squares, attributes), ctx.constant_like(attributes["epsilon"], x))
@@ -93,6 +103,7 @@ FORMS: dict[str, Callable[[Replacement, dict[str, Any]], None]] = {
     "RMSNormalization": rms_normalization,
     "Gelu": gelu,
     "HardSwish": hard_swish,
+    "Resize": repeated_pixels,
     "RotaryEmbedding": _rotary_embedding,
     "Attention": _attention,
 }

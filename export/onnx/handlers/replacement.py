@@ -167,8 +167,9 @@ class Replacement:
         return self.constant(values, "int64")
 
     def cast(self, tensor: str, dtype: Any) -> str:
-        """Casts to a NumPy dtype."""
-        return self.emit("Cast", tensor, to=utils.map_numpy_to_onnx_dtype(np.dtype(dtype)))
+        """Casts to a NumPy dtype, unless that is what the tensor has."""
+        kind = utils.map_numpy_to_onnx_dtype(np.dtype(dtype))
+        return tensor if self._graph.get_dtype(tensor) == kind else self.emit("Cast", tensor, to=kind)
 
     def cast_like_output(self, tensor: str, output: int = 0) -> str:
         """Casts to the element type that the TensorFlow node returns."""

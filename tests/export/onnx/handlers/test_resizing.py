@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
 import tensorflow as tf
@@ -119,3 +120,17 @@ def test_areas_are_averaged_at_any_size(tmp_path: Path) -> None:
     calls = {f"to {size}": lambda x, size=size: tf.image.resize(x, size, method="area") for size in ((4, 5), (12, 7))}
     for name, actual, truth in exported_together(calls, [images(2, 8, 10, 3)], tmp_path):
         np.testing.assert_allclose(actual, truth, rtol=0, atol=ATOL, err_msg=name, strict=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [(2, 2), (3, 1), (7, 11)])
+def test_pixels_are_repeated_by_one_operator_at_any_size(sizes: tuple[int, int], tmp_path: Path) -> None:
+    last, first = (keras.layers.UpSampling2D(sizes, data_format=f"channels_{place}") for place in ("last", "first"))
+    x = keras.Input((None, None, 3), name="x")
+    file = export_onnx(keras.Model(x, [last(x), first(x)]), tmp_path / "model.onnx").path
+    assert [node.op_type for node in onnx.load(file).graph.node].count("Resize") == 2
+    session = ort.InferenceSession(file, providers=["CPUExecutionProvider"])
+    for batch, length in ((1, 1), (2, 7), (3, 50)):
+        values = images(batch, length, length + 1, 3)
+        for actual, layer in zip(session.run(None, {"x": values}), (last, first), strict=True):
+            np.testing.assert_array_equal(actual, layer(values))

@@ -1,0 +1,229 @@
+"""Lets what lies between convolutions compute in their order of axes, channels first, where fewer turns are left then.
+
+tf2onnx moves a transposition past an operator only if whatever else that reads is turned as well. But a scale for each
+channel is turned by a Reshape, and a constant or a weight before it is stored: attention to channels and to pixels,
+gates, and activations with weights need no turn in any run.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes, needed_names
+from keras_pe.export.onnx.finishing.canonical import order_needed
+from keras_pe.export.onnx.finishing.constants import add_constant
+from keras_pe.export.onnx.finishing.rows_of_pixels import ELEMENTWISE
+from keras_pe.export.onnx.finishing.symbolic_sizes import REDUCTIONS, KnownSizes, Sizes
+
+_RANKS = (4, 5)  # of a batch of images, and of volumes
+
+
+def compute_channels_first(graph: Any, sizes: KnownSizes, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+    """Rewrites an `onnx.GraphProto` in place.
+
+    Args:
+        graph: The graph, whose weights are no initializers yet.
+        sizes: Those of its tensors; is told of what is turned.
+        shapes: The shape of each weight, by its name.
+
+    Returns:
+        What stands for each tensor that is needed no more: the same in the other order of axes.
+    """
+    same: dict[str, str] = {}
+    for rank in _RANKS:
+        while regions := [each for each in _regions(graph, sizes, shapes, rank) if each.gain > 0]:
+            same |= regions[0].turn()
+            order_needed(graph)
+    return same
+
+
+def _regions(graph: Any, sizes: KnownSizes, shapes: Mapping[str, tuple[int, ...]], rank: int) -> list["_Region"]:
+    """Returns the largest sets of nodes that hand one another images and compute alike in any order of axes, then those
+    that read the same images as well."""
+    images = _Images(graph, sizes, shapes, rank)
+    regions = []
+    for are_joined in (False, True):
+        seen = set[str]()
+        for node in graph.node:
+            if images.are_alike_in(node) and node.output[0] not in seen:
+                nodes = _around(node, images, are_joined)
+                seen |= nodes.keys()
+                regions.append(_Region(images, nodes))
+    return regions
+
+
+def _around(node: Any, images: "_Images", are_joined: bool) -> dict[str, Any]:
+    """Returns a node and those of its set, by the tensor that each returns."""
+    nodes, waiting = dict[str, Any](), [node]
+    while waiting:
+        each = waiting.pop()
+        if each.output[0] not in nodes and images.are_alike_in(each):
+            nodes[each.output[0]] = each
+            read = [x for x in each.input if images.is_one(x) and x in images.producers]
+            shared = [x for x in read if are_joined and _is_turn(images.producers[x], images.to_last)]
+            waiting += [images.producers[x] for x in read]
+            for result in (*shared, *filter(images.is_one, each.output)):
+                waiting += images.readers.get(result, ())
+    return nodes
+
+
+class _Images:
+    """What is known of a graph, and of its tensors with a certain number of axes."""
+
+    def __init__(self, graph: Any, sizes: KnownSizes, shapes: Mapping[str, tuple[int, ...]], rank: int) -> None:
+        self.graph, self.sizes, self.rank = graph, sizes, rank
+        self.to_first, self.to_last = [0, rank - 1, *range(1, rank - 1)], [0, *range(2, rank), 1]
+        self.constants = {tensor.name: tensor for tensor in graph.initializer}
+        self.outputs = {value.name for each in all_graphs(graph) for value in each.output}
+        self.producers = {name: node for node in graph.node for name in node.output}
+        self.readers: dict[str, list[Any]] = {}
+        for node in graph.node:
+            for name in dict.fromkeys(needed_names(node)):
+                self.readers.setdefault(name, []).append(node)
+        self._alone = {name for name in shapes if len(self.readers.get(name, ())) == 1 and name not in self.outputs}
+        negated = [node for node in graph.node if node.op_type == "Neg" and node.input[0] in self._alone]
+        self._alone |= {node.output[0] for node in negated if node.output[0] not in self.outputs}
+
+    def is_one(self, name: str) -> bool:
+        """Whether a tensor has as many axes."""
+        return len(self.shape(name) or ()) == self.rank
+
+    def is_free(self, name: str) -> bool:
+        """Whether a tensor is turned by a Reshape, or before any run: a constant, a weight that is read once, or the
+        negative of one."""
+        shape = self.shape(name)
+        if shape is None or len(shape) > self.rank:
+            return False
+        return name in self.constants or name in self._alone or _told(shape, self.to_first) is not None
+
+    def shape(self, name: str) -> Sizes | None:
+        """Returns the sizes of a tensor; None where not even their number is known."""
+        return tuple(self.constants[name].dims) if name in self.constants else self.sizes.shape(name)
+
+    def are_alike_in(self, node: Any) -> bool:
+        """Whether a node computes the same from images in another order of axes, if its axes are named so."""
+        if len(node.output) != 1 or any(not self.is_one(x) and not self.is_free(x) for x in node.input if x):
+            return False
+        if node.op_type in REDUCTIONS:
+            axes = self.reduced(node)
+            left = [axis for axis in self.to_first if axis not in axes]
+            return bool(axes) and (self.is_one(node.output[0]) or left == sorted(left))
+        return node.op_type in ("Concat", *ELEMENTWISE) and self.is_one(node.output[0])
+
+    def reduced(self, node: Any) -> list[int]:
+        """Returns the axes of an image that a reduction is over; none where they are not told."""
+        axes = [each for attribute in node.attribute if attribute.name == "axes" for each in attribute.ints]
+        axes += (self.sizes.vector(node.input[1]) or ()) if len(node.input) > 1 else ()
+        return [axis % self.rank for axis in axes] if self.is_one(node.input[0]) else []
+
+    def turn(self, name: str, order: list[int], result: str) -> str:
+        """Returns the name of what a tensor is in another order of axes: that of the result, if it has to be made."""
+        from onnx import numpy_helper
+
+        shape = self.shape(name) or ()
+        full = (*[1] * (self.rank - len(shape)), *shape)
+        turned = [full[axis] for axis in order]
+        if name in self.constants:
+            value = numpy_helper.to_array(self.constants[name])
+            wide = value.reshape((1,) * (self.rank - value.ndim) + value.shape)
+            return name if value.size == 1 else add_constant(self.graph, result, wide.transpose(order))
+        if name in self._alone and name in self.producers:
+            weight = self.turn(self.producers[name].input[0], order, f"{result}/weight")
+            self._add("Neg", [weight], result)
+        elif (told := _told(shape, order)) is not None:
+            if turned == list(shape) or set(turned) == {1}:
+                return name
+            self._add("Reshape", [name, add_constant(self.graph, f"{result}/sizes", np.array(told, np.int64))], result)
+        else:
+            if len(shape) < self.rank:
+                sizes = add_constant(self.graph, f"{result}/sizes", np.array(full, np.int64))
+                name = self._add("Reshape", [name, sizes], f"{result}/full")
+            self._add("Transpose", [name], result, perm=order)
+        self.sizes.tell(result, turned)
+        return result
+
+    def _add(self, operator: str, inputs: list[str], result: str, **attributes: Any) -> str:
+        from onnx import helper
+
+        self.graph.node.append(helper.make_node(operator, inputs, [result], f"{result}/{operator}", **attributes))
+        return result
+
+
+def _told(shape: Sizes, order: list[int]) -> list[int] | None:
+    """Returns what a Reshape is told that turns a tensor into an order of axes, a 0 for a size that it copies; None
+    where none does that, or a size is not known."""
+    full = (*[1] * (len(order) - len(shape)), *shape)
+    moved = [axis for axis in order if full[axis] != 1]
+    sizes = [full[axis] for axis in order]
+    told = [size if isinstance(size, int) else 0 for size in sizes]
+    is_copied = all(isinstance(size, int) or shape[axis : axis + 1] == (size,) for axis, size in enumerate(sizes))
+    return told if moved == sorted(moved) and is_copied and 0 not in shape else None
+
+
+class _Region:
+    """Nodes that compute alike in any order of axes, and what leads into them and out of them."""
+
+    def __init__(self, images: _Images, nodes: dict[str, Any]) -> None:
+        self._images, self._nodes = images, nodes
+        self._results = [result for result in nodes if images.is_one(result)]
+        read = dict.fromkeys(x for node in nodes.values() for x in node.input if images.is_one(x) and x not in nodes)
+        undoing = {x: images.producers[x] for x in read if x in images.producers}
+        self._undone = {x: node.input[0] for x, node in undoing.items() if _is_turn(node, images.to_last)}
+        self._given = [x for x in read if x not in self._undone and not images.is_free(x)]
+        self._turned: dict[str, str] = {}  # by what it is then
+        self._wanted: list[str] = []  # as it is
+        for result in self._results:
+            others = [node for node in images.readers.get(result, ()) if node.output[0] not in nodes]
+            turns = [x for x in others if _is_turn(x, images.to_first) and x.output[0] not in images.outputs]
+            self._turned |= {node.output[0]: result for node in turns}
+            if len(turns) < len(others) or result in images.outputs:
+                self._wanted.append(result)
+
+    @property
+    def gain(self) -> int:
+        """How many transpositions fewer there are if it is turned."""
+        images, nodes = self._images, self._nodes
+        alone = [x for x in self._undone if all(reader.output[0] in nodes for reader in images.readers[x])]
+        costly = [x for x in self._wanted if not images.is_free(x)]
+        return len({*alone} - images.outputs) + len(self._turned) - len(self._given) - len(costly)
+
+    def turn(self) -> dict[str, str]:
+        """Lets it compute channels first, and returns what stands for what is needed no more."""
+        images = self._images
+        names = {x: f"{x}/channels_first" if x in self._wanted else x for x in self._results}
+        shapes = {x: images.shape(x) or () for x in self._results}
+        made = self._undone | names
+        for result, node in self._nodes.items():
+            read = node.input[:1] if node.op_type in REDUCTIONS else list(node.input)
+            for name in read:
+                if name and name not in made:
+                    made[name] = images.turn(name, images.to_first, f"{result}/{name}/channels_first")
+            _name_axes(node, images)
+            node.input[: len(read)] = [made.get(name, name) for name in read]
+            node.output[0] = names.get(result, result)
+        for result, shape in shapes.items():
+            images.sizes.tell(names[result], [shape[axis] for axis in images.to_first])
+            if result in self._wanted:
+                images.turn(names[result], images.to_last, result)
+        same = {turned: names[result] for turned, result in self._turned.items()}
+        for node in all_nodes(images.graph):
+            node.input[:] = [same.get(name, name) for name in node.input]
+        return same | self._undone
+
+
+def _is_turn(node: Any, order: list[int]) -> bool:
+    return bool(node.op_type == "Transpose" and node.attribute and list(node.attribute[0].ints) == order)
+
+
+def _name_axes(node: Any, images: _Images) -> None:
+    """Names the axes that a node joins or reduces as they are counted channels first."""
+    if node.op_type == "Concat":
+        node.attribute[0].i = images.to_first.index(node.attribute[0].i % images.rank)
+    if node.op_type in REDUCTIONS:
+        axes = sorted(images.to_first.index(axis) for axis in images.reduced(node))
+        for attribute in node.attribute:
+            if attribute.name == "axes":
+                attribute.ints[:] = axes
+        if len(node.input) > 1:
+            node.input[1] = add_constant(images.graph, f"{node.output[0]}/axes", np.array(axes, np.int64))
