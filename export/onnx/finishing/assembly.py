@@ -12,24 +12,28 @@ from keras_pe.export.artifacts.onnx_model import all_nodes, bodies
 from keras_pe.export.graph.tracing import Trace, Weight
 from keras_pe.export.model.folding import FOLDED_KEY, foldings_to_json
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.onnx.finishing.bias_before_split import add_biases_before_splits
 from keras_pe.export.onnx.finishing.canonical import make_canonical, order_needed
 from keras_pe.export.onnx.finishing.channels_first import compute_channels_first
 from keras_pe.export.onnx.finishing.folded_normalizations import fold_normalizations
-from keras_pe.export.onnx.finishing.global_averages import name_global_averages
-from keras_pe.export.onnx.finishing.images_turned_first import turn_images_first
+from keras_pe.export.onnx.finishing.image_forms import keep_pads, keep_sparse_windows, turn_images_first
 from keras_pe.export.onnx.finishing.naming import name_after_layers
-from keras_pe.export.onnx.finishing.negative_indices import leave_negative_indices
-from keras_pe.export.onnx.finishing.reshapes import remove_needless_reshapes, take_zero_sizes
-from keras_pe.export.onnx.finishing.root_mean_squares import spell_root_mean_squares
+from keras_pe.export.onnx.finishing.operator_forms import (
+    add_biases_before_splits,
+    leave_negative_indices,
+    name_global_averages,
+    spell_root_mean_squares,
+)
+from keras_pe.export.onnx.finishing.reshapes import (
+    ask_for_single_sizes,
+    join_shapes,
+    remove_needless_reshapes,
+    share_sizes,
+    take_zero_sizes,
+)
 from keras_pe.export.onnx.finishing.rows_of_pixels import keep_rows
-from keras_pe.export.onnx.finishing.shapes_in_a_row import join_shapes
-from keras_pe.export.onnx.finishing.shared_sizes import ask_for_single_sizes, share_sizes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.finishing.traced_constants import name_weights
-from keras_pe.export.onnx.finishing.unsigned_products import multiply_unsigned
-from keras_pe.export.onnx.finishing.weight_layouts import store_as_read
-from keras_pe.export.onnx.finishing.windows import keep_pads, keep_sparse_windows
+from keras_pe.export.onnx.finishing.weight_layouts import multiply_unsigned, store_as_read
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.named_operations import Unfused
 from keras_pe.export.publishing.metadata import LAYERS_KEY

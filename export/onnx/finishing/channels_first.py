@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes, needed_names
+from keras_pe.export.artifacts.onnx_model import all_nodes, needed_names
 from keras_pe.export.onnx.finishing.canonical import order_needed
-from keras_pe.export.onnx.finishing.constants import add_constant
+from keras_pe.export.onnx.finishing.graph_edits import add_constant, outputs_of, producers_of
 from keras_pe.export.onnx.finishing.rows_of_pixels import ELEMENTWISE
 from keras_pe.export.onnx.finishing.symbolic_sizes import REDUCTIONS, KnownSizes, Sizes
 
@@ -75,8 +75,8 @@ class _Images:
         self.graph, self.sizes, self.rank = graph, sizes, rank
         self.to_first, self.to_last = [0, rank - 1, *range(1, rank - 1)], [0, *range(2, rank), 1]
         self.constants = {tensor.name: tensor for tensor in graph.initializer}
-        self.outputs = {value.name for each in all_graphs(graph) for value in each.output}
-        self.producers = {name: node for node in graph.node for name in node.output}
+        self.outputs = outputs_of(graph)
+        self.producers = producers_of(graph)
         self.readers: dict[str, list[Any]] = {}
         for node in graph.node:
             for name in dict.fromkeys(needed_names(node)):

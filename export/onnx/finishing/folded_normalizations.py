@@ -4,17 +4,16 @@ Kernel and bias keep their names in Keras, and the file says of which normalizat
 in float64 from what Keras has, and rounded once.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes
+from keras_pe.export.artifacts.onnx_model import all_nodes
 from keras_pe.export.graph.tracing import Weight
 from keras_pe.export.model.folding import ComputedWeight, Folding, is_foldable, is_linear, kernel_of
-from keras_pe.export.onnx.finishing.constants import add_constant
+from keras_pe.export.onnx.finishing.graph_edits import add_constant, count_uses, outputs_of, producers_of, read_instead
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _COMPUTED: dict[str, Callable[..., Any]] = {
@@ -107,12 +106,12 @@ class _Constants:
         self.ranks = {name: len(weight.shape) for name, weight in weights.items() if weight.dtype == np.float32}
         self._weights = weights
         self._tensors = {tensor.name: tensor for tensor in graph.initializer}
-        self._producers = {output: node for node in graph.node for output in node.output}
+        self._producers = producers_of(graph)
         self._readers: dict[str, list[Any]] = {}
         for node in all_nodes(graph):
             for name in node.input:
                 self._readers.setdefault(name, []).append(node)
-        self._outputs = {value.name for each in all_graphs(graph) for value in each.output}
+        self._outputs = outputs_of(graph)
 
     def value(self, name: str) -> Any | None:
         """Returns the numbers of a tensor; None where they are not certain."""
@@ -142,8 +141,7 @@ class _Constants:
 def _affine_maps(graph: Any, constants: _Constants) -> Iterator[_AffineMap]:
     """Yields each linear operator with the node after it, and with those after it, as far as each alone reads the one
     before and only adds a constant to each channel or multiplies it by one."""
-    uses = Counter(name for node in all_nodes(graph) for name in node.input)
-    uses.update(value.name for value in graph.output)
+    uses = count_uses(graph)
     readers = {name: node for node in graph.node for name in node.input}
     for first in [node for node in graph.node if node.op_type in (*_CONVOLUTIONS, "MatMul")]:
         nodes = [first]
@@ -189,5 +187,4 @@ def _become_one(graph: Any, nodes: Sequence[Any], bias: str, result: str) -> Non
         second.output[0] = result
     for node in others:
         graph.node.remove(node)
-    for node in all_nodes(graph):
-        node.input[:] = [result if name == old else name for name in node.input]
+    read_instead(graph, {old: result})

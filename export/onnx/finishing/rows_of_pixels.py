@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes
-from keras_pe.export.onnx.finishing.constants import add_constant
+from keras_pe.export.onnx.finishing.graph_edits import add_constant
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
 ELEMENTWISE = (

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from keras_pe.export.onnx.finishing.shared_sizes import ask_for_single_sizes
+from keras_pe.export.onnx.finishing.reshapes import ask_for_single_sizes
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from tests.export.onnx.exported import expected, opened
 
