@@ -18,7 +18,6 @@ from keras_pe.export.graph.tracing import Trace
 from keras_pe.export.messages import first_line
 from keras_pe.export.onnx.handlers import all_handlers, opsets
 from keras_pe.export.onnx.precomputed import with_values
-from keras_pe.export.onnx.splitting import text_handlers
 from keras_pe.export.onnx.tf2onnx_door import (
     FailedError,
     convert_graph,
@@ -38,7 +37,7 @@ def convert(trace: Trace, opset: int, model: Any) -> Any:
         UnsupportedError: If an operator has no ONNX form.
     """
     from keras_pe.export.onnx.handlers.complex_numbers import mark_complex  # imports tf2onnx
-    from keras_pe.export.onnx.handlers.texts import mark_texts
+    from keras_pe.export.onnx.handlers.texts import mark_texts, text_handlers
 
     signature = trace.signature
     refuse_complex_arguments(signature, model)

@@ -19,8 +19,6 @@ from keras_pe.export.model.watch.keras_internals import (
     without_dropout,
 )
 from keras_pe.export.onnx.handlers import opsets
-from keras_pe.export.onnx.operator_calls import call_operator, differentiable
-from keras_pe.export.onnx.rotary_embedding import rotary_embedding
 
 _OPERATOR = "Attention"
 _MASKED = -0.7 * 3.38953e38  # as Keras has it: any score below 1e31 is lost in it, so the sum is what a choice returns
@@ -334,3 +332,77 @@ def _obstacle(x: Any, parameters: list[Any], axis: Any) -> str | None:
 
 def _axes(x: Any, axis: Any) -> list[int]:
     return sorted(each % len(x.shape) for each in ([axis] if isinstance(axis, int) else axis)) if len(x.shape) else []
+
+
+def call_operator(operator: str, inputs: Sequence[Any], shapes: Sequence[Any], attributes: dict[str, Any]) -> list[Any]:
+    """Returns the results of an operator, in float32, as a call in the traced graph which a handler turns into it.
+
+    Args:
+        operator: ONNX's name.
+        inputs: What it takes.
+        shapes: The shape of each of its results.
+        attributes: Its attributes.
+    """
+    import tensorflow as tf
+
+    token = json.dumps([operator, attributes])
+    # Of all that TensorFlow has, this takes and returns any tensors, and its optimizer leaves it as it is.
+    results = tf.raw_ops.PyFuncStateless(input=inputs, token=token, Tout=["float32"] * len(shapes))
+    return [tf.ensure_shape(result, shape) for result, shape in zip(results, shapes, strict=True)]
+
+
+def differentiable(call: Callable[..., Any], usual: Callable[..., Any], *tensors: Any) -> Any:
+    """Returns what a call returns, with the derivative of the usual function: a model may ask for it."""
+    import tensorflow as tf
+
+    def function(*values: Any) -> Any:
+        def gradient(upstream: Any) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch(values)
+                result = usual(*values)
+            return tape.gradient(result, values, upstream)
+
+        return call(*values), gradient
+
+    return tf.custom_gradient(function)(*tensors)
+
+
+def rotary_embedding(usual: Callable[..., Any], x: Any, sin: Any, cos: Any, layout: str) -> Any:
+    """Returns what `turn_pairs` does; where the operator's heads or pairs are others, in the usual operators."""
+    if not _has_one_form(x, sin, cos, layout):
+        return usual(x, sin, cos, layout)
+    return differentiable(
+        lambda *tensors: _call_rotary(layout, *tensors), lambda *tensors: usual(*tensors, layout), x, sin, cos
+    )
+
+
+def _has_one_form(x: Any, sin: Any, cos: Any, layout: str) -> bool:
+    """Whether the heads, which share their angles, are the second axis or the third of four, and the pairs are its."""
+    if layout not in ("halves", "interleaved") or any(each.dtype != "float32" for each in (x, sin, cos)):
+        return False
+    shape = (*(1,) * (4 - len(sin.shape)), *sin.shape)  # the leading axes that broadcasting would give it
+    is_shaped = len(x.shape) == len(shape) == 4 and shape[0] in (1, x.shape[0])
+    return is_shaped and (_has_heads_third(x, sin) or shape[1] == 1)
+
+
+def _has_heads_third(x: Any, sin: Any) -> bool:
+    return sin.shape[-2] == 1 and x.shape[2] is not None
+
+
+def _call_rotary(layout: str, x: Any, sin: Any, cos: Any) -> Any:
+    import tensorflow as tf
+
+    heads = 2 if _has_heads_third(x, sin) else 1
+    batch, length, width = tf.shape(x)[0], tf.shape(x)[3 - heads], sin.shape[-1]
+    # The operator takes one sine for a pair: that of its second channel.
+    of_second = slice(1, None, 2) if layout == "interleaved" else slice(width // 2, None)
+    without_heads = (tf.squeeze(each, heads - 4) if len(each.shape) >= 4 - heads else each for each in (cos, sin))
+    angles = [tf.broadcast_to(each[..., of_second], (batch, length, width // 2)) for each in without_heads]
+    rotated = width if width < x.shape[-1] else 0
+    attributes = {"interleaved": int(layout == "interleaved"), "rotary_embedding_dim": rotated}
+    if heads == 1:
+        return call_operator("RotaryEmbedding", [x, *angles], [x.shape], attributes)[0]
+    # With the heads side by side as a projection returns them, nothing is transposed.
+    flat = tf.reshape(x, (batch, length, x.shape[2] * x.shape[3]))
+    attributes["num_heads"] = x.shape[2]
+    return tf.reshape(call_operator("RotaryEmbedding", [flat, *angles], [flat.shape], attributes)[0], tf.shape(x))

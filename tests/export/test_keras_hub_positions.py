@@ -15,7 +15,7 @@ from keras_pe import RelativePositionBias, RotaryPositionEncoding
 from keras_pe.conventions import convert_keras_hub
 from keras_pe.conventions.keras_hub_models import is_converted
 from keras_pe.export import export_onnx
-from keras_pe.export.model.rebuild.cloning import with_dtype
+from keras_pe.export.model.rebuild import with_dtype
 from tests.samples import sampled
 
 HUB = keras_hub.models

@@ -1,4 +1,4 @@
-"""What was traced as a call of one ONNX operator, see `operator_calls`."""
+"""What was traced as a call of one ONNX operator, see `call_operator`."""
 
 import functools
 import json

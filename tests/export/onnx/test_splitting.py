@@ -13,7 +13,6 @@ import tensorflow as tf
 from keras import layers
 
 from keras_pe.export import DisagreementError, UnsupportedError, export_onnx, read_artifact
-from keras_pe.export.onnx import splitting
 
 WORDS = ["cat", "sat", "its", "\u00e4pfel", "the", "onthe", "\u00c9", "cat,"]
 TEXTS = [
@@ -105,6 +104,6 @@ def test_a_replacement_that_is_no_set_of_characters_is_refused(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_words_that_are_split_otherwise_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splitting, "_SPACES", "")
+    monkeypatch.setattr("keras_pe.export.onnx.handlers.texts._SPACES", "")
     with pytest.raises(DisagreementError, match="differs from Keras' in"):
         _export(tmp_path / "m.onnx", standardize=None, output_sequence_length=8)
