@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from keras_pe.export.artifacts.contents import LayerContents
+from keras_pe.export.artifacts.contents import LayerContents, read_contents
 from keras_pe.export.artifacts.formats import Format
-from keras_pe.export.artifacts.onnx_contents import read_contents
 from keras_pe.shown import Shown, shown_bytes
 
 

@@ -1,14 +1,18 @@
-"""What a file is made of, by layer: the record that `Artifact.contents` returns."""
+"""What an ONNX file is made of, by layer: exporters call a node `path/of/its/layer/Operator`."""
 
+import json
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.artifacts.multiplications import Term, added, count_multiplications
+from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes, read_without_weights
 
 UNFUSED_KEY = "keras_pe.unfused"
 """Where a file says what its exporter could not write as one operator: JSON, reasons by operator by layer."""
-
-Term = tuple[int, tuple[str, ...]]
-"""A factor, and the dynamic dimensions that it is multiplied by, each as often as it is."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +39,47 @@ class LayerContents:
     unfused: Mapping[str, str]
 
 
-def added(terms: Iterable[Term | None]) -> tuple[Term, ...] | None:
-    """Returns the sum, its largest power first; None if one of the terms is unknown."""
-    total: Counter[tuple[str, ...]] = Counter()
-    for term in terms:
-        if term is None:
-            return None
-        total[term[1]] += term[0]
-    return tuple((total[names], names) for names in sorted(total, key=lambda each: (-len(each), each)) if total[names])
+@dataclass
+class _Found:
+    """What was found of one layer so far."""
+
+    operators: Counter[str] = field(default_factory=Counter)
+    terms: list[Term | None] = field(default_factory=list)
+    parameters: int = 0
+    nbytes: int = 0
+
+
+def read_contents(path: Path) -> tuple[LayerContents, ...]:
+    """Returns what a file holds of each layer, in the order in which they are computed.
+
+    Raises:
+        ValueError: With the end of a sentence about the file, if it cannot be read.
+    """
+    model = read_without_weights(path)
+    counts = count_multiplications(model)
+    stored = {tensor.name: tensor for graph in all_graphs(model.graph) for tensor in graph.initializer}
+    found: dict[str, _Found] = {}
+    for node in all_nodes(model.graph):
+        layer = found.setdefault(node.name.strip("/").rpartition("/")[0], _Found())
+        layer.operators[node.op_type] += 1
+        layer.terms += [counts[name] for name in node.output[:1] if name in counts]
+        for tensor in [stored.pop(name) for name in dict.fromkeys(node.input) if name in stored]:
+            _add(layer, tensor)
+    texts = {each.key: each.value for each in model.metadata_props}
+    unfused: dict[str, dict[str, str]] = json.loads(texts.get(UNFUSED_KEY, "{}"))
+    return tuple(
+        LayerContents(
+            path, dict(layer.operators), layer.parameters, layer.nbytes, added(layer.terms), unfused.get(path, {})
+        )
+        for path, layer in found.items()
+    )
+
+
+def _add(layer: _Found, tensor: Any) -> None:
+    from onnx import TensorProto, helper
+
+    count = math.prod(tensor.dims)
+    if tensor.data_type not in (TensorProto.INT32, TensorProto.INT64):
+        layer.parameters += count
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    layer.nbytes += count * dtype.itemsize if dtype.kind != "O" else sum(map(len, tensor.string_data))

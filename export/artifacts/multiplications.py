@@ -1,11 +1,14 @@
 """How many multiplications the operators of an ONNX graph take, as terms of the sizes of its inputs."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from keras_pe.export.artifacts.contents import Term
 from keras_pe.export.artifacts.onnx_model import bodies
+
+Term = tuple[int, tuple[str, ...]]
+"""A factor, and the dynamic dimensions that it is multiplied by, each as often as it is."""
 
 _SIZE = 960  # of each dynamic dimension: even after the strides, patches and heads that models have
 
@@ -120,3 +123,13 @@ _FACTORS: Mapping[str, Callable[[Any, Any, Mapping[str, int]], Any]] = {
 }
 # What multiplies matrices in a way that its sizes alone do not tell.
 _UNCOUNTED = frozenset({"Attention", "DeformConv", "Einsum", "QLinearConv", "QLinearMatMul"})
+
+
+def added(terms: Iterable[Term | None]) -> tuple[Term, ...] | None:
+    """Returns the sum, its largest power first; None if one of the terms is unknown."""
+    total: Counter[tuple[str, ...]] = Counter()
+    for term in terms:
+        if term is None:
+            return None
+        total[term[1]] += term[0]
+    return tuple((total[names], names) for names in sorted(total, key=lambda each: (-len(each), each)) if total[names])

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from keras_pe.shown import shown_bytes
 
 if TYPE_CHECKING:
-    from keras_pe.export.artifacts.contents import LayerContents, Term
+    from keras_pe.export.artifacts.contents import LayerContents
+    from keras_pe.export.artifacts.multiplications import Term
 
 
 def contents_table(contents: "Sequence[LayerContents]") -> Any:
@@ -15,7 +16,7 @@ def contents_table(contents: "Sequence[LayerContents]") -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    from keras_pe.export.artifacts.contents import added
+    from keras_pe.export.artifacts.multiplications import added
 
     is_any_unfused = any(each.unfused for each in contents)
     table = Table(
