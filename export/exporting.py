@@ -4,7 +4,7 @@ A format says how a model is traced for it and how what was traced becomes a fil
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -17,19 +17,22 @@ from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.dependencies import require
 from keras_pe.export.errors import DisagreementError, ExportError, TracingError
-from keras_pe.export.explanation import explained
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.handover import export_elsewhere, is_elsewhere
-from keras_pe.export.model.rebuild.precision import in_export_precision
+from keras_pe.export.model.rebuild import in_export_precision
 from keras_pe.export.model.signature.model_signature import written_signature
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Kind
+from keras_pe.export.processes.serve import find
 from keras_pe.export.progress import telling_stages
 from keras_pe.export.publishing.metadata import draft
 from keras_pe.export.publishing.staging import check_destination, publish_file, publish_folder, staging
 from keras_pe.export.request import Request
+from keras_pe.export.results import Array, Finding
 from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.smoke_test import Checked
+
+_EXPLAIN = "keras_pe.export.parity.unpublished:explain"
 
 
 class TracedModel(Protocol):
@@ -172,12 +175,12 @@ def _checked(traced: TracedModel, file: Path, process: Worker, reference: KerasR
     try:
         return traced.check(file, process, reference)
     except DisagreementError as error:
-        found = None if error.cause else explained(process, file, reference, error.inputs)
+        found = None if error.cause else _explained(process, file, reference, error.inputs)
         if found is None:
             raise
         operators = () if found.layer is None else traced.view.computing_operators(found.layer)
         operator = operators[0] if len(operators) == 1 else None
-        reason = f"{error.reason} {found.text}" + (f" Its operator is {operator!r}." if operator else "")
+        reason = f"{error.reason} {found.evidence}" + (f" Its operator is {operator!r}." if operator else "")
         case, inputs = error.case, error.inputs
         raise DisagreementError(
             error.format,
@@ -189,6 +192,18 @@ def _checked(traced: TracedModel, file: Path, process: Worker, reference: KerasR
             inputs=inputs,
             cause=found.cause,
         ) from error
+
+
+def _explained(process: Worker, file: Path, reference: KerasReference, inputs: Mapping[str, Array]) -> Finding | None:
+    """Returns where and why an artifact differs in a case, as the parity check would say it; None where it cannot.
+
+    The check knows no exporter, and no exporter imports the check: as runtimes are, it is found by its name.
+    """
+    try:
+        found: Finding | None = find(_EXPLAIN)(process, file, reference, inputs)
+    except Exception:  # whatever a layer raises: that the two differ is known without it
+        return None
+    return found
 
 
 def _traced(target: TargetFormat, layers: Sequence[Any], signature: Signature) -> TracedModel:

@@ -14,21 +14,18 @@ from typing import Any
 from keras_pe.conventions.keras_hub_models import convert_keras_hub, is_converted
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.artifacts.formats import Format
-from keras_pe.export.comparison.faults import describe_faults, find_faults
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.sweep import numbers
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.errors import DisagreementError, ProcessDiedError, UnsupportedError
-from keras_pe.export.messages import first_line, sentence
+from keras_pe.export.errors import DisagreementError, ProcessDiedError, UnsupportedError, first_line, sentence
 from keras_pe.export.model.saved_file import local_layer, registering_modules
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import all_layers
-from keras_pe.export.processes.child import Child
-from keras_pe.export.processes.process import Room
+from keras_pe.export.processes.process import Child, Room
 from keras_pe.export.processes.serve import note
 from keras_pe.export.request import Request
 from keras_pe.export.runtimes.runtime import Arrays
-from keras_pe.export.smoke_test import ask_keras, law_of
+from keras_pe.export.smoke_test import ask_keras, describe_faults, find_faults, law_of
 
 _CHILD = "the process on the TensorFlow backend"
 

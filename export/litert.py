@@ -16,12 +16,11 @@ from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.artifacts.litert_file import METADATA
 from keras_pe.export.comparison.inputs.cases import GivenInputs
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.errors import RuntimeFailedError, UnsupportedError
+from keras_pe.export.errors import RuntimeFailedError, UnsupportedError, joined
 from keras_pe.export.exporting import export
 from keras_pe.export.graph.endpoint import Endpoint
 from keras_pe.export.graph.refusals import refuse_state_and_randomness
 from keras_pe.export.graph.view import GraphView
-from keras_pe.export.messages import joined
 from keras_pe.export.model.border import Border
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.request import Request

@@ -22,6 +22,7 @@ from keras_pe.export.comparison.references.reference import Expectation, Referen
 from keras_pe.export.comparison.references.without_keras import StoredReference
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.results import (
+    HALF,
     Array,
     CaseResult,
     CaseStatus,
@@ -129,7 +130,7 @@ def _in_its_precision(runner: Runner, expectations: Sequence[Expectation]) -> Se
 
 def computes_in_float32(runner: Runner) -> bool:
     """Whether an artifact computes in wider floats than a model that computes in 16 bits."""
-    return runner.spec.format != "keras" and not {"float16", "bfloat16"}.intersection(runner.float_dtypes())
+    return runner.spec.format != "keras" and not set(HALF).intersection(runner.float_dtypes())
 
 
 def _in_its_types(runner: Runner, reference: Reference, expectation: Expectation, precision: str | None) -> Expectation:

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.artifacts.formats import Format
-from keras_pe.export.errors import UnsupportedError
+from keras_pe.export.errors import UnsupportedError, first_line
 from keras_pe.export.graph.control_flow import convertible_control_flow
 from keras_pe.export.graph.litert_forms import litert_forms
 from keras_pe.export.graph.refusals import untraceable
-from keras_pe.export.graph.sizes_of_values import with_sizes_of_values
-from keras_pe.export.graph.tracer import input_specs, named_results, traced
+from keras_pe.export.graph.tracer import input_specs, named_results, traced, with_sizes_of_values
 from keras_pe.export.graph.view import GraphView
-from keras_pe.export.messages import first_line
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import held_resources
 

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from keras_pe.export.artifacts.formats import Format
-from keras_pe.export.errors import TracingError, UnsupportedError
+from keras_pe.export.errors import TracingError, UnsupportedError, first_line
 from keras_pe.export.graph.view import GraphView
-from keras_pe.export.messages import first_line
 from keras_pe.export.model.signature.signature import Signature
 
 
@@ -58,6 +57,6 @@ def _or_without(view: GraphView, signature: Signature, outputs: Sequence[str]) -
     return f", or export a model that returns {', '.join(map(repr, free))} alone, without them" if free else ""
 
 
-def untraceable(format: Format, model: str, error: Exception, way_out: str = "") -> TracingError:
+def untraceable(format: Format, model: str, error: Exception) -> TracingError:
     """Returns the error for a model that Keras cannot trace."""
-    return TracingError(format, model, f"Keras cannot trace it: {first_line(error)}.{way_out}")
+    return TracingError(format, model, f"Keras cannot trace it: {first_line(error)}.")

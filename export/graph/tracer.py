@@ -1,14 +1,16 @@
-"""The one way in which a model is traced for an export, with all steps of a TimeDistributed layer in one call.
+"""The one way in which a model is traced for an export, and what every trace tells of its sizes.
 
-Keras 3.15 traces as many steps as the batch has rows there; a fixed number it takes one by one. In inference a layer
-treats each row by itself, so that one call of all rows of all steps returns the same; what mixes rows is found out when
-the artifact is run beside Keras.
+All steps of a TimeDistributed layer are one call. Keras 3.15 traces as many steps as the batch has rows there; a fixed
+number it takes one by one. In inference a layer treats each row by itself, so that one call of all rows of all steps
+returns the same; what mixes rows is found out when the artifact is run beside Keras.
 """
 
 import contextlib
+import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -79,3 +81,41 @@ def _call(inner: Any, usual: Callable[..., Any], inputs: Any, training: bool | N
     options = {name: value for name, value in given.items() if name in parameters and value is not None}
     outputs = inner.call(rows(inputs), **options)
     return keras.tree.map_structure(lambda y: ops.reshape(y, (batch, steps, *ops.shape(y)[1:])), outputs)
+
+
+_SIZED_BY_VALUES = re.compile("Where|Unique.*|NonMaxSuppression.*|ListDiff|DynamicPartition|StringSplit.*")
+
+
+def with_sizes_of_values(signature: Signature, outputs: Mapping[str, Any]) -> Signature:
+    """Returns the signature, with a dimension in place of each constant of an output that may follow from values.
+
+    Such are as many as a condition selects, or as differ from each other. A model that was called at a few sizes may
+    have returned as many each time; the graph tells that this is no constant.
+
+    Args:
+        signature: The model's, whose sizes were measured.
+        outputs: The tensors of the traced graph, by name.
+    """
+    specs = []
+    for spec in signature.outputs:
+        tensor = outputs[spec.name]
+        rank = len(spec.shape)
+        known = [None] * rank if tensor.shape.rank is None else tensor.shape.as_list()
+        doubtful = {i for i in range(rank) if known[i] is None and isinstance(spec.shape[i], int)}
+        if doubtful and _is_sized_by_values(tensor):
+            shape = tuple(f"{spec.name}_axis_{i}" if i in doubtful else dim for i, dim in enumerate(spec.shape))
+            spec = dataclasses.replace(spec, shape=shape)
+        specs.append(spec)
+    return dataclasses.replace(signature, outputs=tuple(specs))
+
+
+def _is_sized_by_values(tensor: Any) -> bool:
+    seen, waiting = set(), [tensor.op]
+    while waiting:
+        operator = waiting.pop()
+        if _SIZED_BY_VALUES.fullmatch(operator.type):
+            return True
+        if operator.name not in seen:
+            seen.add(operator.name)
+            waiting += [each.op for each in operator.inputs]
+    return False

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_pe.export.artifacts.layout import Layout
-from keras_pe.export.graph.sizes_of_values import with_sizes_of_values
-from keras_pe.export.graph.tracer import input_specs, named_results, traced
+from keras_pe.export.graph.tracer import input_specs, named_results, traced, with_sizes_of_values
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.model.signature.portable_names import unique
 from keras_pe.export.model.signature.signature import Signature

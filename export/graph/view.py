@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from keras_pe.export.model.watch.recording import layer_paths
+from keras_pe.export.model.watch.recording import is_within, layer_paths
 
 _RANDOM = re.compile(
     "(Stateless)?(Random|Multinomial|TruncatedNormal|Parameterized|Shuffle)|Stateful(Standard|Uniform|Truncated|Random)|Rng"
@@ -113,7 +113,7 @@ class GraphView:
 
     def computing_operators(self, layer: str) -> tuple[str, ...]:
         """Returns the types of the operators that compute numbers in a layer, given by its path, each once."""
-        within = (op_type for path, op_type in self.operators() if f"{self.layer_path(path)}/".startswith(f"{layer}/"))
+        within = (op_type for path, op_type in self.operators() if is_within(self.layer_path(path), layer))
         return tuple(dict.fromkeys(op_type for op_type in within if not _HOLDS.fullmatch(op_type)))
 
     @cached_property

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.messages import first_line
+from keras_pe.export.errors import first_line
 from keras_pe.export.model.watch.keras_internals import loads_python_code
 
 SUFFIXES = (".keras", ".h5", ".hdf5")

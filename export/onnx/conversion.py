@@ -12,10 +12,9 @@ import numpy as np
 
 from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.artifacts.onnx_model import all_nodes
-from keras_pe.export.errors import UnsupportedError
+from keras_pe.export.errors import UnsupportedError, first_line
 from keras_pe.export.graph.tensorflow_internals import optimized, with_constants
 from keras_pe.export.graph.tracing import Trace
-from keras_pe.export.messages import first_line
 from keras_pe.export.onnx.handlers import all_handlers, opsets
 from keras_pe.export.onnx.precomputed import with_values
 from keras_pe.export.onnx.tf2onnx_door import (

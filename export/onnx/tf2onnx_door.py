@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from keras_pe.export.artifacts.formats import Format
-from keras_pe.export.errors import UnsupportedError
+from keras_pe.export.errors import UnsupportedError, first_line, joined
 from keras_pe.export.graph.tracing import Trace
-from keras_pe.export.messages import first_line, joined
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.onnx.handlers.marked_operators import OF_COMPLEX
 from keras_pe.export.onnx.tf2onnx_repairs import Handlers, repaired

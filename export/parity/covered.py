@@ -9,8 +9,7 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.errors import RuntimeFailedError
-from keras_pe.export.parity.diagnosis.folded_normalization import told_pairs
-from keras_pe.export.parity.diagnosis.weights import stored_weights
+from keras_pe.export.parity.diagnosis.weights import stored_weights, told_pairs
 from keras_pe.export.results import Array, Coverage, RuntimeResult, TableCoverage, TakenBranches
 from keras_pe.export.runtimes.runner import Runner
 

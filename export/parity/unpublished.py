@@ -1,6 +1,7 @@
 """The check of an artifact that an export has refused to publish: why it differs from the model, and in which layer."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from keras_pe.export.comparison.inputs.cases import Case
@@ -10,17 +11,25 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.comparison.seconds import DIAGNOSIS_SECONDS, Budget, OutOfTimeError
-from keras_pe.export.explanation import Diagnosis
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.presentation.filling import explain as sentence_on
-from keras_pe.export.results import Array
+from keras_pe.export.results import Array, Finding
 from keras_pe.export.runtimes.runner import Runner
 
 _SEED = 0  # that of a check which is given none
 
 
-def explain(runner: Runner, path: Path, reference: KerasReference, inputs: Mapping[str, Array]) -> Diagnosis | None:
-    """See `Search`. The time of a diagnosis is all that it takes, the runs of the model included."""
+def explain(runner: Runner, path: Path, reference: KerasReference, inputs: Mapping[str, Array]) -> Finding | None:
+    """Returns why an artifact differs, the first cause with what is said of all; None where it does not by this law.
+
+    The time of a diagnosis is all that it takes, the runs of the model included.
+
+    Args:
+        runner: The runtime.
+        path: The artifact.
+        reference: The model as it was exported.
+        inputs: A case in which the two differ.
+    """
     budget = Budget(DIAGNOSIS_SECONDS)
     reference.roles = given_roles(reference.signature.values.ranges, reference.roles)
     expectations = list(_answers(reference, inputs, budget))
@@ -28,7 +37,7 @@ def explain(runner: Runner, path: Path, reference: KerasReference, inputs: Mappi
     if run.result.passed:
         return None
     findings = diagnose(run, runner, reference, reference.roles, budget).findings
-    return Diagnosis(" ".join(map(sentence_on, findings)), findings[0].cause, findings[0].layer)
+    return replace(findings[0], evidence=" ".join(map(sentence_on, findings)))
 
 
 def _answers(reference: KerasReference, inputs: Mapping[str, Array], budget: Budget) -> Iterator[Expectation]:

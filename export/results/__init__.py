@@ -1,6 +1,6 @@
 """What a check found: plain frozen records, from the whole check down to one output in one case."""
 
-from keras_pe.export.results.allowance import PRECISIONS, Allowance
+from keras_pe.export.results.allowance import HALF, PRECISIONS, Allowance
 from keras_pe.export.results.check_results import AnyResults, CaseInfo, CheckResults, Coverage, Stage, TableCoverage
 from keras_pe.export.results.comparison import Comparison, ErrorProfile, Problem
 from keras_pe.export.results.diagnosis import Cause, Finding, LayerResult, Proof
@@ -18,6 +18,7 @@ from keras_pe.export.results.runs import (
 )
 
 __all__ = [
+    "HALF",
     "PRECISIONS",
     "Allowance",
     "AnyResults",

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-PRECISIONS = ("float16", "bfloat16", "int8")
+HALF = ("float16", "bfloat16")
+"""The floats of 16 bits."""
+
+PRECISIONS = (*HALF, "int8")
 """The precisions whose rounding may be accepted."""
 
 

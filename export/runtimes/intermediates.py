@@ -11,8 +11,7 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper
 from keras_pe.export.artifacts.layout import LAYOUTS_KEY, layouts_from_json
 from keras_pe.export.artifacts.onnx_file import external_file, weight_files
 from keras_pe.export.artifacts.onnx_model import all_graphs, needed_names
-from keras_pe.export.runtimes.lazy_arrays import LazyArrays
-from keras_pe.export.runtimes.runtime import Array, Arrays
+from keras_pe.export.runtimes.runtime import Array, Arrays, LazyArrays
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _NUMBERS = (*_FLOATS, TensorProto.INT8, TensorProto.UINT8)

@@ -20,11 +20,9 @@ from keras_pe.export.errors import (
     RuntimeHungError,
     RuntimeRefusedError,
 )
-from keras_pe.export.processes.child import Child
-from keras_pe.export.processes.process import Closing
+from keras_pe.export.processes.process import Child, Closing
 from keras_pe.export.processes.serve import find
-from keras_pe.export.runtimes.lazy_arrays import LazyArrays
-from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeSpec
+from keras_pe.export.runtimes.runtime import Array, Arrays, LazyArrays, RuntimeSpec
 
 _MOST_AT_ONCE = 2**24  # bytes of a weight that are sent together
 _OPTIONAL = ("intermediates", "weights", "conditions", "float_dtypes", "metadata")

@@ -3,7 +3,7 @@
 import keras
 import pytest
 
-from keras_pe.export.messages import first_line, joined, sentence
+from keras_pe.export.errors import first_line, joined, sentence
 
 
 def test_each_reason_is_said_once_and_begins_as_a_sentence_but_for_the_first() -> None:

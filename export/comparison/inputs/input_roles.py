@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.messages import first_line
+from keras_pe.export.errors import first_line
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.known_values import Vocabulary
 from keras_pe.export.model.watch.recording import LayerCall, record_calls

@@ -12,8 +12,8 @@ from keras_pe.export.comparison.inputs.input_roles import Role, given_roles
 from keras_pe.export.comparison.law import is_float
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind, all_dimensions, counted
-from keras_pe.export.model.watch.known_values import draw_numbers, draw_texts
-from keras_pe.export.results import Array
+from keras_pe.export.model.watch.known_values import draw_numbers, draw_texts, is_integer
+from keras_pe.export.results import HALF, Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
 
 _SHAPES = (
@@ -122,16 +122,12 @@ def _bounded(spec: TensorInfo, role: Role, sizes: Mapping[str, int]) -> Role:
     and those of which nothing is known reach the largest size, as they may be counts."""
     if role.below is not None:
         return replace(role, high=sizes[role.below])
-    if not _is_integer(spec):
+    if not is_integer(spec.dtype):
         return role
     ends = np.iinfo(as_dtype(spec.dtype))
     low = max(-64, int(ends.min)) if role.low is None else role.low
     usual = [low + 128, *(size + 1 for size in sizes.values())]
     return replace(role, low=low, high=min(max(usual), int(ends.max)) if role.high is None else role.high)
-
-
-def _is_integer(spec: TensorInfo) -> bool:
-    return np.dtype(as_dtype(spec.dtype)).kind in "iu"
 
 
 def _is_mask(spec: TensorInfo, roles: Mapping[str, Role]) -> bool:
@@ -197,7 +193,7 @@ def _padding(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.rando
 
 def _far(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Draws positions where tables end and short floats stop telling neighbors apart."""
-    if role.role not in ("positions", "start") or spec.dtype in ("float16", "bfloat16"):
+    if role.role not in ("positions", "start") or spec.dtype in HALF:
         return _usual(spec, role, shape, rng)
     low = -float("inf") if role.low is None else role.low
     high = float("inf") if role.high is None else role.high
@@ -243,7 +239,7 @@ def pixels(signature: Signature, sizes: Mapping[str, int], seed: int) -> list[Ca
 def _roles(signature: Signature) -> dict[str, Role]:
     known = signature.vocabularies
     roles = {name: Role("entries", vocabulary=vocabulary) for name, vocabulary in known.items()}
-    whole = [spec.name for spec in signature.inputs if spec.dtype.removeprefix("u").startswith("int")]
+    whole = [spec.name for spec in signature.inputs if is_integer(spec.dtype)]
     roles |= {name: replace(roles.get(name, Role("values")), low=0, high=2) for name in whole}
     return given_roles(signature.values.ranges, roles)
 

@@ -15,11 +15,9 @@ from keras_pe.export.comparison.inputs.input_roles import Role, find_roles
 from keras_pe.export.comparison.law import is_float
 from keras_pe.export.comparison.references.noise import measure_noise, measure_spread
 from keras_pe.export.comparison.references.reference import Expectation, Reference
-from keras_pe.export.errors import RuntimeRefusedError
+from keras_pe.export.errors import RuntimeRefusedError, first_line
 from keras_pe.export.graph.tracer import input_specs
-from keras_pe.export.messages import first_line
-from keras_pe.export.model.rebuild.cloning import with_dtype
-from keras_pe.export.model.rebuild.precision import float64_allowed, half_dtypes, in_float64
+from keras_pe.export.model.rebuild import float64_allowed, half_dtypes, in_float64, with_dtype
 from keras_pe.export.model.signature.model_signature import model_signature
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.recording import state_left_alone

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.law import is_float, noise_floors, rounding_noise
-from keras_pe.export.model.rebuild.precision import float64_allowed
+from keras_pe.export.model.rebuild import float64_allowed
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from keras_pe.export.messages import first_line
+from keras_pe.export.errors import first_line
 from keras_pe.export.model.watch.known_values import Vocabulary
 from keras_pe.export.model.watch.nesting import FlatModel
 from keras_pe.export.model.watch.recording import recorded_arguments, state_left_alone

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_pe.export.model.signature.lookups import layers_reached
 from keras_pe.export.model.watch.keras_internals import built_shapes
-from keras_pe.export.model.watch.known_values import Array
+from keras_pe.export.model.watch.known_values import Array, is_integer
 from keras_pe.export.model.watch.nesting import FlatModel
 
 _NO_INPUTS = ("training", "mask", "args", "kwargs")
@@ -64,7 +64,7 @@ def remarks_on_arguments(model: Any, count: int) -> list[str]:
 def _free(met: _Met) -> tuple[int | None, ...]:
     """Returns a shape with any sizes but that of features, which is the last of numbers that are no indices."""
     shape, dtype = met
-    are_indices = str(dtype).removeprefix("u").startswith("int") and len(shape) < 4  # images have four axes
+    are_indices = is_integer(str(dtype)) and len(shape) < 4  # images have four axes
     return (None,) * len(shape) if are_indices or len(shape) < 2 else (*(None,) * (len(shape) - 1), shape[-1])
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.errors import UnknownSizesError
-from keras_pe.export.messages import first_line
+from keras_pe.export.errors import UnknownSizesError, first_line
 from keras_pe.export.model.sizes.dimension_search import NamedShapes, find_dimensions
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange, spread
 from keras_pe.export.model.sizes.oracle import SizeOracle, shapes_of

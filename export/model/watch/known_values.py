@@ -55,11 +55,6 @@ def draw_texts(vocabulary: Vocabulary, shape: tuple[int, ...], rng: np.random.Ge
     return _filled(shape, lambda: kinds[rng.integers(len(kinds))](vocabulary.words, rng))
 
 
-def draw_words(vocabulary: Vocabulary, shape: tuple[int, ...], rng: np.random.Generator) -> Texts:
-    """Returns words that are known, for a model that takes no others."""
-    return _filled(shape, lambda: _word(vocabulary.words, rng))
-
-
 def draw_numbers(vocabulary: Vocabulary, others: Numbers, rng: np.random.Generator) -> Numbers:
     """Returns entries in place of all numbers if the vocabulary is closed, and else of every second."""
     if not vocabulary.numbers:
@@ -158,7 +153,7 @@ class KnownValues:
         yield Filling()
         if not self.examples:
             yield from (Filling(kind) for kind in (FillingKind.ONES, FillingKind.VARIED, FillingKind.IDENTITY))
-            if any(_is_integer(dtype) for _, dtype in specs.values()):
+            if any(is_integer(dtype) for _, dtype in specs.values()):
                 for name, (shape, _) in specs.items():
                     yield from (Filling(FillingKind.SIZES, (name, axis)) for axis in range(1, len(shape)))
 
@@ -173,7 +168,7 @@ class KnownValues:
         values: Array = np.zeros(shape)
         if filling.kind is FillingKind.ONES:
             values = np.ones(shape)
-        elif filling.kind is FillingKind.SIZES and _is_integer(dtype):
+        elif filling.kind is FillingKind.SIZES and is_integer(dtype):
             values = np.full(shape, specs[filling.source[0]][0][filling.source[1]])
         elif filling.kind is FillingKind.IDENTITY:
             is_matrix = "float" in dtype and len(shape) > 1
@@ -211,7 +206,8 @@ def _resized(array: Array, shape: StaticShape) -> Array:
     return array
 
 
-def _is_integer(dtype: str) -> bool:
+def is_integer(dtype: str) -> bool:
+    """Whether NumPy's name of a type is that of whole numbers, signed or not."""
     return dtype.removeprefix("u").startswith("int")
 
 

@@ -224,6 +224,11 @@ def layer_paths(model: Any) -> list[tuple[str, Any]]:
     return list(found.values())
 
 
+def is_within(path: str, layer: str) -> bool:
+    """Whether a path is that of a layer, or leads to one within it."""
+    return f"{path}/".startswith(f"{layer}/")
+
+
 def arrays_in(structure: Any) -> tuple[Array, ...] | None:
     """Returns the tensors in a structure as arrays; None where one is a symbol. What is no tensor is left out."""
     import keras

@@ -10,9 +10,8 @@ from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.artifacts.onnx_model import read_without_weights
 from keras_pe.export.comparison.optimization_search import guilty_optimizations
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.errors import DisagreementError, ExportError, InvalidArtifactError, UnsupportedError
+from keras_pe.export.errors import DisagreementError, ExportError, InvalidArtifactError, UnsupportedError, first_line
 from keras_pe.export.graph.tracing import Weight
-from keras_pe.export.messages import first_line
 from keras_pe.export.results import Cause
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import Worker

@@ -1,15 +1,15 @@
 """Rows to batches that a model takes: columns to inputs, types, axes, and rows of several lengths side by side."""
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.parity.data.shards import count
 from keras_pe.export.parity.data.source import Column, DataError, Rows
-from keras_pe.export.results import Array
-from keras_pe.export.runtimes.runtime import as_dtype, as_texts
+from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype, as_texts
 
 _WAY_OUT = " Shorter rows are padded where `pad_values` names the input."
 
@@ -231,3 +231,35 @@ def _arranged(spec: TensorInfo, values: Array, column: str, *, pads: bool) -> Co
 def fixed_size(takes: Sequence[TensorInfo]) -> int | None:
     """Returns the number of rows that a batch must have, None where it may have any."""
     return next((int(spec.shape[0]) for spec in takes if spec.shape and isinstance(spec.shape[0], int)), None)
+
+
+def in_whole_batches(
+    run: Callable[[Mapping[str, Array]], Arrays], takes: Sequence[TensorInfo], inputs: Mapping[str, Array]
+) -> Arrays:
+    """Returns the outputs for rows, all at once where any number of them is taken.
+
+    Args:
+        run: Returns the outputs for a batch.
+        takes: The inputs of what runs it.
+        inputs: The rows, by name.
+    """
+    if fixed_size(takes) in (None, count(inputs)):
+        return run(inputs)
+    answers = [run(part) for part in whole_parts(takes, inputs)]
+    return {name: np.concatenate([answer[name] for answer in answers])[: count(inputs)] for name in answers[0]}
+
+
+def whole_parts(takes: Sequence[TensorInfo], inputs: Mapping[str, Array]) -> list[dict[str, Array]]:
+    """Returns rows in batches that are taken, the last one filled up; all at once where any number of them is."""
+    total = count(inputs)
+    size = fixed_size(takes) or max(1, total)
+    parts = ({name: rows[start : start + size] for name, rows in inputs.items()} for start in range(0, total, size))
+    return [fill_up(part, takes) for part in parts]
+
+
+def fill_up(inputs: Mapping[str, Array], takes: Sequence[TensorInfo]) -> dict[str, Array]:
+    """Returns no more rows than a batch of the one size that is taken, the last one repeated up to it."""
+    missing = (fixed_size(takes) or 0) - count(inputs)
+    if missing <= 0:
+        return dict(inputs)
+    return {name: np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)]) for name, rows in inputs.items()}

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from keras_pe.export.messages import first_line
+from keras_pe.export.errors import first_line
 from keras_pe.export.parity.data.array_files import check_size, mapped_arrays, parse_header, read_header
 from keras_pe.export.parity.data.columns import count_rows
 from keras_pe.export.parity.data.source import DataError, DataSource, Rows

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.messages import first_line
+from keras_pe.export.errors import first_line
 from keras_pe.export.parity.data.array_files import open_mapping, open_npy
 from keras_pe.export.parity.data.npz import open_npz
 from keras_pe.export.parity.data.parquet import open_parquet

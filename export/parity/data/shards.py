@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.messages import first_line
+from keras_pe.export.errors import first_line
 from keras_pe.export.parity.data.columns import to_rows
 from keras_pe.export.parity.data.source import SHARD_ROWS, Column, DataError, DataSource, Rows
 

@@ -10,11 +10,10 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.parity.check import check_parity
-from keras_pe.export.parity.data.batching import fixed_size
+from keras_pe.export.parity.data.batching import fill_up, fixed_size
 from keras_pe.export.parity.parity_report import ParityReport
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics, Severity, WorstRow
 from keras_pe.export.parity.work.job import Job, Target
-from keras_pe.export.parity.work.whole_batches import fill_up
 from keras_pe.export.results import Array
 
 

@@ -7,9 +7,10 @@ from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run
 from keras_pe.export.comparison.seconds import Budget
+from keras_pe.export.model.watch.recording import is_within
 from keras_pe.export.parity.diagnosis.causes import behavior, inside, values
 from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime, compiled_otherwise, graph_optimization
-from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
 from keras_pe.export.parity.diagnosis.other_cases import rank
 from keras_pe.export.parity.diagnosis.outside import changed_layers
@@ -140,7 +141,7 @@ def _notes(probe: Probe) -> str:
 def _is_explained(fault: LayerFault, explained: set[str]) -> bool:
     """Whether a cause has been found in a layer, in one within it, or in one before it that may be at fault instead."""
     layers = (*fault.layers, *fault.absent)
-    if any(each == layer or each.startswith(f"{layer}/") for each in explained for layer in layers):
+    if any(is_within(each, layer) for each in explained for layer in layers):
         return True
     return any(_is_explained(each, explained) for each in fault.unsure)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.results import Array, Cause
 
 Compute = Callable[[LayerFault], Array | None]

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.parity.diagnosis.layer_fault import LayerFault, with_surroundings
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_surroundings
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
 from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput, record_outputs
 from keras_pe.export.parity.diagnosis.tensor_search import Tensors, in_layout

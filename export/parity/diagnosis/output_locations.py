@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.model.signature.portable_names import matched_paths
+from keras_pe.export.model.watch.recording import is_within
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
 from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors, in_layout
@@ -160,8 +161,8 @@ class OutputLocations:
             around = {name for part in parts[:-1] for name in (part, _NUMBER.sub("", part))} & self._layers
             return bool(around) and around.isdisjoint(_layers_of(output))
         around = {"/".join(parts[:number]) for number in range(1, len(parts))}
-        others = {each for each in around if any(f"{scope}/".startswith(f"{each}/") for scope in self._scopes.values())}
-        return any(not f"{own}/".startswith(f"{each}/") and not each.startswith(f"{own}/") for each in others)
+        others = {each for each in around if any(is_within(scope, each) for scope in self._scopes.values())}
+        return any(not is_within(own, each) and not each.startswith(f"{own}/") for each in others)
 
     def consumers(self, output: RecordedOutput) -> list[RecordedOutput]:
         """Returns what the layers that are given an output return."""

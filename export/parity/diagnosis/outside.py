@@ -11,8 +11,7 @@ import numpy as np
 from keras_pe.export.comparison.law import is_float
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.recording import LayerCall, record_calls, replaced_output, state_left_alone
-from keras_pe.export.parity.diagnosis.layer_call import as_array, as_tensor, with_weights
-from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, as_tensor, with_weights
 from keras_pe.export.parity.diagnosis.other_cases import other_cases, rank
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
 from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput, record_outputs

@@ -11,9 +11,8 @@ from keras_pe.export.comparison.inputs.sweep import draw_case
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.comparison.run import Run
 from keras_pe.export.comparison.seconds import Budget, OutOfTimeError
-from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
-from keras_pe.export.messages import first_line
-from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError, first_line
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.results import Array, CaseResult, CaseStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays

@@ -11,8 +11,7 @@ import numpy as np
 from keras_pe.export.comparison.seconds import OutOfTimeError
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Site, fitted
-from keras_pe.export.parity.diagnosis.layer_call import first_steps, shown
-from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, first_steps, shown
 from keras_pe.export.parity.diagnosis.probe import Probe, distance
 from keras_pe.export.parity.diagnosis.sites.table import Seen, sites_seen
 from keras_pe.export.results import Array, Cause, Finding

@@ -9,7 +9,7 @@ from keras_pe.export.parity.diagnosis.relations.change import Change, is_same
 from keras_pe.export.parity.diagnosis.relations.detection import find_change
 from keras_pe.export.parity.diagnosis.relations.quantization import stored_in_integers
 from keras_pe.export.results import Array, Cause
-from keras_pe.export.runtimes.lazy_arrays import LazyArrays
+from keras_pe.export.runtimes.runtime import LazyArrays
 
 _AT_ONCE = 2**22  # numbers that are widened at a time
 _IN_CACHE = 2**16  # numbers that a processor holds while they are mixed

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from keras_pe.export.messages import sentence
+from keras_pe.export.errors import sentence
 from keras_pe.export.parity.presentation.filling import causes, skipped
 from keras_pe.export.parity.presentation.tables import number
 from keras_pe.export.parity.reports.document import Statement

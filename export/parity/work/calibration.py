@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 from keras_pe.export.comparison.law import MAX_FACTOR, is_float, noise_floor
 from keras_pe.export.comparison.matching import match_inputs, match_outputs
-from keras_pe.export.errors import RuntimeFailedError
-from keras_pe.export.messages import first_line
+from keras_pe.export.errors import RuntimeFailedError, first_line
 from keras_pe.export.parity.data.batching import Feed
 from keras_pe.export.parity.data.shards import Shard, count
 from keras_pe.export.parity.data.source import DataError

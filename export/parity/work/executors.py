@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from keras_pe.export.errors import ProcessDiedError
 from keras_pe.export.parity.plugins import EXECUTORS, registered
-from keras_pe.export.processes.child import Child
+from keras_pe.export.processes.process import Child
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

@@ -15,14 +15,12 @@ import numpy as np
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.opening import open_reference
 from keras_pe.export.comparison.references.reference import Reference
-from keras_pe.export.errors import RuntimeFailedError
-from keras_pe.export.messages import first_line, sentence
+from keras_pe.export.errors import RuntimeFailedError, first_line, sentence
 from keras_pe.export.model.saved_file import is_saved_model, load_model
-from keras_pe.export.parity.data.batching import Batch
+from keras_pe.export.parity.data.batching import Batch, in_whole_batches, whole_parts
 from keras_pe.export.parity.work.executors import Here
 from keras_pe.export.parity.work.job import Job, Target
 from keras_pe.export.parity.work.target import Answer, TargetRunner, one_thread
-from keras_pe.export.parity.work.whole_batches import in_whole_batches, whole_parts
 from keras_pe.export.runtimes.runtime import Array, Arrays
 
 _here: dict[str, Any] = {}  # models of this process, by the key of the reference

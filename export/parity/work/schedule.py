@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from keras_pe.export.messages import first_line
+from keras_pe.export.errors import first_line
 from keras_pe.export.parity.data.shards import Shard, shards_of
 from keras_pe.export.parity.data.source import DataSource
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keras_pe.export.messages import first_line
+from keras_pe.export.errors import first_line
 from keras_pe.export.parity.data.batching import Batch
 from keras_pe.export.parity.data.shards import Shard, count, read_rows
 from keras_pe.export.parity.data.source import DataError

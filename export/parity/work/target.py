@@ -10,9 +10,8 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.matching import as_names, in_accepted_precision
 from keras_pe.export.comparison.run import computes_in_float32
 from keras_pe.export.errors import RuntimeDiedError, RuntimeFailedError, RuntimeHungError, RuntimeRefusedError
-from keras_pe.export.parity.data.batching import fixed_size
+from keras_pe.export.parity.data.batching import fixed_size, in_whole_batches
 from keras_pe.export.parity.work.job import Target
-from keras_pe.export.parity.work.whole_batches import in_whole_batches
 from keras_pe.export.results import NameMatch
 from keras_pe.export.runtimes.runner import Names, Worker
 from keras_pe.export.runtimes.runtime import Array, Arrays

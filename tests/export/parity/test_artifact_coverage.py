@@ -9,7 +9,7 @@ from onnx import numpy_helper
 import keras_pe
 from keras_pe.export import check_parity, export_litert, export_onnx, export_saved_model
 from keras_pe.export.parity.diagnosis.weights import stored_weights
-from keras_pe.export.runtimes.lazy_arrays import LazyArrays
+from keras_pe.export.runtimes.runtime import LazyArrays
 
 ROWS = 30_000
 

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from keras_pe.export.errors import ProcessDiedError
-from keras_pe.export.processes.child import Child
-from keras_pe.export.processes.process import Room
+from keras_pe.export.processes.process import Child, Room
 from keras_pe.export.processes.serve import note
 
 PARENT = """
 import sys, threading
-from keras_pe.export.processes.child import Child
+from keras_pe.export.processes.process import Child
 child = Child("tests.export.processes.test_child:Held")
 print(child.ask("pid"), child.room.path, flush=True)
 child.ask("compute")

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from keras_pe.export.runtimes.lazy_arrays import LazyArrays
 from keras_pe.export.runtimes.runner import InProcessRunner
-from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.export.runtimes.runtime import LazyArrays, RuntimeSpec
 
 
 def test_nothing_is_read_before_it_is_asked_for_and_nothing_is_kept():

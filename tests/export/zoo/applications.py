@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_pe.export.model.rebuild.cloning import with_dtype
+from keras_pe.export.model.rebuild import with_dtype
 from tests.export.zoo.statistics import as_trained_on
 
 NAMES = (

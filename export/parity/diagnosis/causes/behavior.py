@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.messages import sentence
+from keras_pe.export.errors import sentence
 from keras_pe.export.model.sizes.dimensions import SizeRange
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe, distance
 from keras_pe.export.results import Array, CaseResult, CaseStatus, Cause, Finding, RunStatus

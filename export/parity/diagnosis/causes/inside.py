@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from keras_pe.export.model.watch.keras_internals import all_layers
-from keras_pe.export.model.watch.recording import LayerCall, record_calls, state_left_alone
-from keras_pe.export.parity.diagnosis.folded_normalization import foldable_pairs, told_pairs
-from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.model.watch.recording import LayerCall, is_within, record_calls, state_left_alone
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.other_cases import rank
 from keras_pe.export.parity.diagnosis.outside import comes_nearer
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
@@ -15,11 +14,16 @@ from keras_pe.export.parity.diagnosis.search import explain
 from keras_pe.export.parity.diagnosis.sites.operations import other_operations
 from keras_pe.export.parity.diagnosis.sites.other_values import rounded_inside
 from keras_pe.export.parity.diagnosis.sites.table import Seen, sites_seen
-from keras_pe.export.parity.diagnosis.weights import WeightComparison, WeightFault, compare_weights
-from keras_pe.export.results import Cause, Finding, RunStatus
+from keras_pe.export.parity.diagnosis.weights import (
+    WeightComparison,
+    WeightFault,
+    compare_weights,
+    foldable_pairs,
+    told_pairs,
+)
+from keras_pe.export.results import HALF, Cause, Finding, RunStatus
 
 _MANY = 3  # weights with one cause are said in one sentence
-_HALF = ("float16", "bfloat16")
 
 
 def compared_weights(probe: Probe) -> Iterator[WeightComparison]:
@@ -51,11 +55,11 @@ def _calls(probe: Probe) -> list[LayerCall]:
 def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator[Finding]:
     """Yields the weights that differ: those of the layers at fault, and others where their names leave no doubt."""
     at_fault = {layer for fault in probe.faults for layer in fault.layers}
-    inside = [each for each in differing if _is_within(each.layer, at_fault)]
+    inside = [each for each in differing if _is_in_any(each.layer, at_fault)]
     telling = inside or [each for each in differing if each.is_certain and (each.is_named or not probe.faults)]
     telling = telling if probe.faults else _proven(probe, telling)
     for fault in probe.faults:
-        own = [each for each in telling if _is_within(each.layer, fault.layers)]
+        own = [each for each in telling if _is_in_any(each.layer, fault.layers)]
         # A constant that was only found by its content may be another's: what explains all the numbers comes first. So
         # does what tells the weights of a normalization apart: folded, they are one factor.
         folded = fault.folded if any(fault.folded and each.layer == fault.folded.layer for each in own) else None
@@ -84,7 +88,7 @@ def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
     """Yields what explains each layer at fault, of those that no weight explains; each layer is said once."""
     done = set[str]()
     for fault in probe.faults:
-        is_done = any(_is_within(layer, fault.layers) for layer in explained | done)
+        is_done = any(_is_in_any(layer, fault.layers) for layer in explained | done)
         finding = None if is_done else _explain(fault, probe)
         if finding is not None:
             done |= {fault.layer, finding.layer or fault.layer}
@@ -99,7 +103,7 @@ def _explain(fault: LayerFault, probe: Probe) -> Finding | None:
     then what the layer is given.
     """
     before = [replace(each, through=fault, sound_weights=fault.sound_weights) for each in fault.unsure]
-    halves = [] if _computes_in_half(probe) else [name for name in probe.runner.float_dtypes() if name in _HALF]
+    halves = [] if _computes_in_half(probe) else [name for name in probe.runner.float_dtypes() if name in HALF]
     of_layer, of_inputs = sites_seen(Seen.LAYER), sites_seen(Seen.INPUTS)
     of_values = (*([rounded_inside(halves)] if halves else ()), *sites_seen(Seen.VALUES))
     seen, whole = fault, fault
@@ -124,11 +128,11 @@ def _explain(fault: LayerFault, probe: Probe) -> Finding | None:
 
 def _computes_in_half(probe: Probe) -> bool:
     model = probe.reference.model
-    return any(getattr(layer, "compute_dtype", None) in _HALF for layer in all_layers(model))
+    return any(getattr(layer, "compute_dtype", None) in HALF for layer in all_layers(model))
 
 
-def _is_within(path: str, layers: Iterable[str]) -> bool:
-    return any(path == layer or path.startswith(f"{layer}/") for layer in layers)
+def _is_in_any(path: str, layers: Iterable[str]) -> bool:
+    return any(is_within(path, layer) for layer in layers)
 
 
 def _as_findings(faults: list[WeightFault]) -> Iterator[Finding]:

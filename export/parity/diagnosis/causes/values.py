@@ -9,7 +9,7 @@ import numpy as np
 from keras_pe.export.comparison.matching import described_arrays, way_out
 from keras_pe.export.parity.diagnosis.probe import Probe, close
 from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNEXPLAINED, find_change, holds
-from keras_pe.export.results import Array, Cause, Finding, Problem
+from keras_pe.export.results import HALF, Array, Cause, Finding, Problem
 from keras_pe.export.runtimes.runtime import as_dtype
 
 # Rounding of a whole output tells of how it was computed, and is looked for on its own.
@@ -68,12 +68,12 @@ def half_precision(probe: Probe) -> Iterator[Finding]:
 
 def _grid(array: Array) -> str | None:
     """Returns the 16-bit float that holds every value of an array exactly, if the values do not just happen to."""
-    if array.dtype.name in ("float16", "bfloat16"):
+    if array.dtype.name in HALF:
         return array.dtype.name
     if array.dtype != np.float32 or array.size < 16:
         return None
     telling = array[np.isfinite(array) & (array != np.rint(array))]  # small integers are on every grid
-    for name in ("float16", "bfloat16"):
+    for name in HALF:
         with np.errstate(over="ignore"):
             if telling.size >= 16 and (telling.astype(as_dtype(name)).astype(np.float32) == telling).all():
                 return name

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.parity.diagnosis.relations.change import ROUNDING, Change, is_same
-from keras_pe.export.results import Array, Cause
+from keras_pe.export.results import HALF, Array, Cause
 from keras_pe.export.runtimes.runtime import as_dtype
 
 _HALF_A_STEP = 0.6  # of a scale: half of it is rounding, and the scale is fitted
@@ -37,7 +37,7 @@ def stored_in_integers(expected: Array, stored: Array) -> Change | None:
 def to_short_float(one: Array, other: Array, _: float) -> Change | None:
     """An array whose values are rounded to 16 bits, or cut."""
     facts = {"error": np.abs(one - other).max()}
-    for name in ("float16", "bfloat16"):
+    for name in HALF:
         with np.errstate(over="ignore"):
             if np.array_equal(one.astype(np.float32).astype(as_dtype(name)).astype(np.float64), other):
                 return Change(Cause.ROUNDED_VALUES, "Its values are rounded to {to}" + _BY, {"to": name}, facts)

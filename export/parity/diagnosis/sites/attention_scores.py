@@ -11,8 +11,7 @@ import numpy as np
 
 from keras_pe.export.model.watch.keras_internals import all_layers, replaced_attributes
 from keras_pe.export.parity.diagnosis.edits import Compute, Edit, Edits
-from keras_pe.export.parity.diagnosis.layer_call import as_array, as_tensor, call, given
-from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, as_tensor, call, given
 from keras_pe.export.parity.diagnosis.sites.attributes import with_arguments
 from keras_pe.export.results import Array, Cause
 

@@ -6,8 +6,7 @@ from functools import partial
 from typing import Any
 
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit
-from keras_pe.export.parity.diagnosis.layer_call import call, given, with_attributes, with_numbers
-from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, call, given, with_attributes, with_numbers
 from keras_pe.export.parity.diagnosis.sites.other_values import UNTRIED, other_values, sibling
 from keras_pe.export.results import Array, Cause
 

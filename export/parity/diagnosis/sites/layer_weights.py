@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.layer_call import as_array, with_attributes, with_weights
-from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, with_attributes, with_weights
 from keras_pe.export.parity.diagnosis.relations import proposals
 from keras_pe.export.parity.diagnosis.relations.proposals import Proposal
 from keras_pe.export.parity.diagnosis.sites.other_values import Place, other_axes

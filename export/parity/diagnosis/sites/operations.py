@@ -10,8 +10,15 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.parity.diagnosis.edits import Compute, Edit, Edits
-from keras_pe.export.parity.diagnosis.layer_call import as_array, as_tensor, call, given, with_attributes, with_inputs
-from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.layer_call import (
+    LayerFault,
+    as_array,
+    as_tensor,
+    call,
+    given,
+    with_attributes,
+    with_inputs,
+)
 from keras_pe.export.parity.diagnosis.relations import proposals
 from keras_pe.export.parity.diagnosis.sites.layer_weights import exchanged
 from keras_pe.export.parity.diagnosis.sites.other_values import activations

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit, Site, factor
-from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.probe import distance
 from keras_pe.export.parity.diagnosis.relations.change import Change
 from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNEXPLAINED, find_change, holds

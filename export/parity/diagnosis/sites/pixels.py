@@ -7,8 +7,7 @@ from functools import partial
 import numpy as np
 
 from keras_pe.export.parity.diagnosis.edits import Compute, Edit, Edits
-from keras_pe.export.parity.diagnosis.layer_call import as_tensor, with_attributes
-from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_tensor, with_attributes
 from keras_pe.export.results import Array, Cause
 
 _MODES = ("reflect", "symmetric", "edge", "wrap")  # NumPy's names

@@ -10,8 +10,15 @@ import numpy.typing as npt
 
 from keras_pe.export.model.watch.keras_internals import replaced_attributes
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.layer_call import as_array, as_tensor, call, given, with_attributes, with_inputs
-from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.layer_call import (
+    LayerFault,
+    as_array,
+    as_tensor,
+    call,
+    given,
+    with_attributes,
+    with_inputs,
+)
 from keras_pe.export.results import Array, Cause
 from keras_pe.signal.distances import relative_buckets
 from keras_pe.signal.layouts import RotaryLayout

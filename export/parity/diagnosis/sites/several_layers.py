@@ -8,8 +8,7 @@ from typing import Any
 
 from keras_pe.export.model.watch.keras_internals import all_layers, replaced_attributes
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.layer_call import as_array
-from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
 from keras_pe.export.parity.diagnosis.sites.attention_scores import without_masks
 from keras_pe.export.parity.diagnosis.sites.attributes import in_training
 from keras_pe.export.results import Array, Cause

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_pe.export.model.rebuild.cloning import clone_with, with_dtype
+from keras_pe.export.model.rebuild import clone_with, with_dtype
 
 FACTOR = 3.0
 

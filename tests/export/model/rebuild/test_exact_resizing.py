@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_pe.export import check_parity, export_onnx
-from keras_pe.export.model.rebuild.precision import exact_resizing
+from keras_pe.export.model.rebuild import exact_resizing
 
 OLD, NEW = (45, 64), (21, 97)
 

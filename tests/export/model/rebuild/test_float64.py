@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_pe.export.model.rebuild.precision import float64_allowed, in_float64
+from keras_pe.export.model.rebuild import float64_allowed, in_float64
 
 _ROWS = """
 import keras, numpy as np

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_pe.export.model.watch.known_values import Vocabulary, draw_numbers, draw_texts, draw_words
+from keras_pe.export.model.watch.known_values import Vocabulary, draw_numbers, draw_texts
 
 WORDS = ("cat", "dog", "sat")
 KNOWN, CLOSED = Vocabulary(WORDS), Vocabulary(WORDS, is_closed=True)
@@ -16,10 +16,6 @@ def test_drawn_texts_are_words_sentences_and_unknown_ones() -> None:
     assert {"", "\u00fc"} < drawn
     assert any("\t" in text and "cat" in text for text in drawn)
     assert any("Cat" in text for text in drawn)
-
-
-def test_known_words_alone_can_be_drawn() -> None:
-    assert set(draw_words(KNOWN, (20,), np.random.default_rng(0)).flat) == set(WORDS)
 
 
 def test_without_a_vocabulary_texts_are_drawn_all_the_same() -> None:

@@ -14,8 +14,7 @@ from onnx import numpy_helper
 from keras_pe.export import check_parity, export_litert, export_onnx
 from keras_pe.export.model.folding import is_foldable, kernel_of
 from keras_pe.export.model.watch.recording import record_calls
-from keras_pe.export.parity.diagnosis.folded_normalization import foldable_pairs, folded_weights
-from keras_pe.export.parity.diagnosis.weights import compare_weights
+from keras_pe.export.parity.diagnosis.weights import compare_weights, foldable_pairs, folded_weights
 
 
 def _trained(model: keras.Model) -> keras.Model:

@@ -3,7 +3,7 @@
 import dataclasses
 
 from keras_pe.export import Cause, Finding, RuntimeResult
-from keras_pe.export.messages import sentence
+from keras_pe.export.errors import sentence
 from keras_pe.export.parity.presentation.remedies import REMEDIES
 from keras_pe.export.parity.presentation.sentences import Group, statements
 from keras_pe.export.results import RunStatus

@@ -6,7 +6,7 @@ import pkgutil
 
 from keras_pe.export.parity.diagnosis import sites
 from keras_pe.export.parity.diagnosis.edits import Edits
-from keras_pe.export.parity.diagnosis.layer_fault import LayerFault
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.sites.table import SITES, Seen, sites_seen
 
 
