@@ -25,7 +25,7 @@ from keras_pe.export.comparison.seconds import DIAGNOSIS_SECONDS, TIMEOUT, Budge
 from keras_pe.export.parity.covered import covered, with_coverage, with_coverage_required
 from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes, is_alike
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
-from keras_pe.export.parity.parity_report import ParityReport, make_report
+from keras_pe.export.parity.parity_report import ParityReport, make_report, untaken
 from keras_pe.export.progress import Tell, telling
 from keras_pe.export.results import Allowance, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.registry import find_runtimes
@@ -216,7 +216,7 @@ def _untried(targets: Sequence[tuple[str, Path | None]], ran: set[Path | None]) 
             "none",
             passed=False,
             status=RunStatus.NOT_LOADED,
-            error=f"none of the chosen runtimes that are installed takes {format}",
+            error=untaken(format),
         )
         for format, path in targets
         if path is not None and path not in ran

@@ -74,6 +74,11 @@ def make_report(
     )
 
 
+def untaken(format: str) -> str:
+    """Returns why an artifact of a format was not run."""
+    return f"none of the chosen runtimes that are installed takes {format}"
+
+
 def not_installed(jobs: Iterable[tuple[RuntimeSpec, Path | None]]) -> tuple[SkippedRuntime, ...]:
     """Returns what was to be run, and is not installed."""
     return tuple(SkippedRuntime(s.name, str(path or ""), s.install) for s, path in jobs if not s.installed)

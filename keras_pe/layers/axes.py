@@ -15,7 +15,7 @@ from keras_pe.layers.call_arguments import Positions, Shape, resolve_positions
 from keras_pe.layers.configuration import plain
 from keras_pe.rotations.composed import ComposedEncoding
 from keras_pe.rotations.concrete import count_up, is_integer, known_length
-from keras_pe.rotations.digits import LIMIT
+from keras_pe.rotations.digits import LIMIT, Columns
 from keras_pe.rotations.fractional import FractionalEncoding
 from keras_pe.rotations.lookup import MOST_ROWS, Table, TabulatedEncoding
 from keras_pe.signal.coordinates import Coordinates, check_coordinates
@@ -72,13 +72,10 @@ class AxisEncoding:
             return self._whole.at(positions.whole)
         return self._fractional.at(positions.whole, positions.nearest, positions.fraction)
 
-    def rotations(self, length: Any, positions: Positions | None) -> list[Any]:
-        """Returns sines and cosines, `(..., timescales)` each, or both in one where they were made side by side.
-
-        The layout must be one in which all sines stand first.
-        """
+    def rotations(self, length: Any, positions: Positions | None) -> Columns:
+        """Returns the rotations of positions, or of a range, in a layout in which all sines stand first."""
         if positions is None or positions.fraction is not None or isinstance(self._whole, TabulatedEncoding):
-            return [self.signal(length, positions)]
+            return self.signal(length, positions)
         return self._whole.rotations(length, positions.start, positions.whole)
 
     def at_coordinates(self, coordinates: Coordinates, length: Any) -> Any:

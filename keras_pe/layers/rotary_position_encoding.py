@@ -179,7 +179,9 @@ class RotaryPositionEncoding(PositionLayer):
         given = self._positions_of_axes(queries, shape, positions, start_index)
         signal, growth = self._signal(len(given))
         turns = signal.at(given, self._head, shape)
-        of_queries, of_keys = (turns, turns) if growth is None else growth.apart(turns, given[0], self._head, shape)
+        of_queries, of_keys = (
+            (turns, turns) if growth is None else growth.of_queries_and_keys(turns, given[0], self._head, shape)
+        )
         turned = self._turned(queries, *of_queries)
         return turned if keys is None else (turned, self._turned(keys, *of_keys))
 

@@ -1,6 +1,7 @@
 """The sines and cosines that a rotary layer turns by: each section's own, under the scaling that a text asks for."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import keras
@@ -12,7 +13,7 @@ from keras_pe.layers.axes import Axis, axis_encoding
 from keras_pe.layers.call_arguments import Positions
 from keras_pe.layers.configuration import check_count
 from keras_pe.layers.head_axes import HeadAxes
-from keras_pe.rotations.digits import apart
+from keras_pe.rotations.digits import Columns, Rotation, apart, of_each
 from keras_pe.rotations.lookup import RowsOfPositions
 from keras_pe.rotations.pairs import of_channels
 from keras_pe.signal.layouts import RotaryLayout
@@ -127,7 +128,7 @@ class RotarySignal:
         self._order = None if np.array_equal(order, np.arange(len(order))) else order.astype("int32")
         self._longest_short = first.get("length")
 
-    def at(self, given: Sequence[OfAxis], head: HeadAxes, shape: tuple[Any, ...]) -> list[Any]:
+    def at(self, given: Sequence[OfAxis], head: HeadAxes, shape: tuple[Any, ...]) -> Rotation:
         """Returns the sines and the cosines of all turned channels, as queries of this shape take them.
 
         Args:
@@ -137,22 +138,22 @@ class RotarySignal:
         """
         rotations = [self._of_axis(axis, *each) for axis, each in enumerate(given)]
         if self._has_one_axis:
-            return apart([self._scaled(head.laid_along([each], shape)) for each in rotations[0]])
+            return apart(of_each(lambda columns: self._scaled(head.laid_along([columns], shape)), *rotations))
         parts = zip(*map(apart, rotations), strict=True)
         sin, cos = (self._scaled(self._in_order(head.laid_along(list(each), shape))) for each in parts)
-        return [of_channels(-sin, sin, self._layout, ops), of_channels(cos, cos, self._layout, ops)]
+        return of_channels(-sin, sin, self._layout, ops), of_channels(cos, cos, self._layout, ops)
 
     def _axis(self, scales: Float64Array, bound: int | None, dtype: str) -> Axis:
         columns = of_channels(-scales, scales, self._layout) if self._has_one_axis else scales
         return Axis(tuple(columns.tolist()), 2 * len(columns), "concatenated", 0, bound, dtype)
 
-    def _of_axis(self, axis: int, length: Any, positions: Positions | None) -> list[Any]:
-        """Returns sines and cosines, or both in one."""
+    def _of_axis(self, axis: int, length: Any, positions: Positions | None) -> Columns:
+        """Returns the rotations of an axis, under the scaling that its positions ask for."""
         short, *long = (each.rotations(length, positions) for each in self._encodings[axis])
         if not long:
             return short
         is_long = _last(length, positions) >= self._longest_short
-        return [ops.where(is_long, *each) for each in zip(*long, short, strict=True)]
+        return of_each(partial(ops.where, is_long), *long, short)
 
     def _in_order(self, columns: Any) -> Any:
         """Returns the sines, or the cosines, as the pairs stand."""
@@ -180,7 +181,9 @@ class Growth(RowsOfPositions):
         offsets = np.arange(max_length) - max_length // 2
         super().__init__(np.exp(np.multiply.outer(offsets, logarithms)).astype(dtype))
 
-    def apart(self, turns: list[Any], given: OfAxis, head: HeadAxes, shape: tuple[Any, ...]) -> list[list[Any]]:
+    def of_queries_and_keys(
+        self, turns: Rotation, given: OfAxis, head: HeadAxes, shape: tuple[Any, ...]
+    ) -> list[list[Any]]:
         """Returns the sines and cosines of queries, and those of keys; the arguments are those of `RotarySignal.at`."""
         factors = head.laid_along([self._factors(*given)], shape)
         return [[each * factors for each in turns], [each / factors for each in turns]]

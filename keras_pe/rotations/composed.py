@@ -31,7 +31,17 @@ import numpy as np
 from keras import ops
 
 from keras_pe.rotations.concrete import choose, count_up, is_eager, known_length, visible
-from keras_pe.rotations.digits import UNITS, BlockRotations, Rotation, compose, divide, exact_rotations, quotient, split
+from keras_pe.rotations.digits import (
+    UNITS,
+    BlockRotations,
+    Columns,
+    Rotation,
+    compose,
+    divide,
+    exact_rotations,
+    quotient,
+    split,
+)
 from keras_pe.rotations.lookup import MOST_ROWS, Table, take
 from keras_pe.signal.layouts import Layout, assemble
 from keras_pe.signal.timescales import Float64Array
@@ -78,17 +88,14 @@ class ComposedEncoding:
             of_one=of_one,
         )
 
-    def rotations(self, length: Any, start: Any, positions: Any) -> list[Any]:
-        """Returns sines and cosines, or both in one, at positions, or where there are none at `start` and on.
-
-        No graph decides.
-        """
+    def rotations(self, length: Any, start: Any, positions: Any) -> Columns:
+        """Returns the rotations at positions, or where there are none at `start` and on; no graph decides."""
         if positions is None:
             known = known_length(length)
             if known is not None and (known > UNITS or visible(start) is not None):
-                return [self.range(length, start)]
+                return self.range(length, start)
             positions = start + count_up(length)
-        return list(self._composed(*self._digits(positions), may_skip=False))
+        return self._composed(*self._digits(positions), may_skip=False)
 
     def _digits(self, positions: Any) -> tuple[Any, Any]:
         """Returns the block of each position, that which is invalid if it is out of reach, and the unit in it."""

@@ -1,5 +1,6 @@
 """The digits of a position, and the rotation of each: `position = unit + UNITS * (middle + MIDDLES * top)`."""
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +18,7 @@ LIMIT = 2**24  # positions are exact from -LIMIT to LIMIT - 1
 UNITS, MIDDLES = 512, 256
 
 Rotation = tuple[Any, Any]  # sines and cosines, (..., timescales) each
+Columns = Rotation | Any  # the same, or rows that hold both, (..., 2 * timescales), which are laid out at once
 
 
 def compose(one: Rotation, other: Rotation) -> Rotation:
@@ -36,9 +38,17 @@ def split(rows: Any, xp: ModuleType = ops) -> Rotation:
     return sin, cos
 
 
-def apart(parts: list[Any]) -> list[Any]:
-    """Returns the sines and the cosines of what holds them already or both in one."""
-    return parts if len(parts) == 2 else list(split(parts[0]))
+def apart(columns: Columns) -> Rotation:
+    """Returns the sines and the cosines, cut out of the rows that hold both."""
+    return columns if isinstance(columns, tuple) else split(columns)
+
+
+def of_each(function: Callable[..., Any], *columns: Columns) -> Columns:
+    """Returns what a function makes of sines and of cosines, or at once of the rows that hold both."""
+    if not isinstance(columns[0], tuple):
+        return function(*columns)
+    sin, cos = (function(*parts) for parts in zip(*columns, strict=True))
+    return sin, cos
 
 
 def divide(numbers: Any, divisor: int) -> tuple[Any, Any]:

@@ -15,14 +15,14 @@ from keras_pe.export.parity.data.batching import Batching
 from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.shards import shards_of, travelling
 from keras_pe.export.parity.data.source import DataSource
-from keras_pe.export.parity.dataset.dataset_report import DatasetReport, summarize
+from keras_pe.export.parity.dataset.dataset_report import DatasetReport, not_taken, summarize
 from keras_pe.export.parity.dataset.worst_rows import diagnose
 from keras_pe.export.parity.parity_report import not_installed, versions_of
 from keras_pe.export.parity.statistics.runtime_statistics import WorstRow
 from keras_pe.export.parity.work.checkpoint import Checkpoint
 from keras_pe.export.parity.work.executors import Here, ProcessPool
 from keras_pe.export.parity.work.job import Acceptance, Calibration, Job
-from keras_pe.export.parity.work.models import open_targets, opened_model
+from keras_pe.export.parity.work.models import open_artifacts, opened_model
 from keras_pe.export.parity.work.schedule import Schedule
 from keras_pe.export.parity.work.shard import shard_batches
 from keras_pe.export.processes.process import Room
@@ -104,7 +104,7 @@ def check_dataset(
     _check_workers(workers, executor)
     allowance = Allowance(rtol, atol, precision, allow_changed)
     source = open_source(data)
-    targets, jobs = open_targets(artifacts, runtimes)
+    targets, untaken, jobs = open_artifacts(artifacts, runtimes)
     with ExitStack() as stack:
         tell = stack.enter_context(telling(progress, "rows"))
         tell(0, source.rows, "loading the model")
@@ -125,9 +125,9 @@ def check_dataset(
         pool = executor or stack.enter_context(_ended(ProcessPool(count) if count else Here()))
         schedule = Schedule(pool, job, checkpoint, _IN_FLIGHT if executor else max(1, 2 * count), tell)
         calibration = schedule.calibrate(source)
-        tallies = schedule.run(calibration, source)
+        tallies = schedule.run(calibration, source) if targets else {}
         tell(schedule.rows, source.rows, "looking at the worst rows")
-        results = tuple(summarize(calibration, target, tallies.get(target.key), allow_changed) for target in targets)
+        results = [summarize(calibration, target, tallies.get(target.key), allow_changed) for target in targets]
     counted = [(target, result.statistics) for target, result in zip(targets, results, strict=True)]
     read = _batch_of(job, calibration, source)
     diagnosis = diagnose(model, job, counted, calibration.feed.inputs, read, diagnosis_seconds)
@@ -139,7 +139,7 @@ def check_dataset(
         data=source.name,
         rows=schedule.rows,
         total=source.rows,
-        results=results,
+        results=(*results, *(not_taken(*each, allow_changed) for each in untaken)),
         stopped_early=schedule.stopped,
         reused_rows=schedule.reused,
         diagnosis=diagnosis,
@@ -147,7 +147,7 @@ def check_dataset(
         versions=versions_of([calibration.version, *calibration.versions.values()]),
         seconds=watch.stages[-1].seconds,
         date=date(),
-        files=hash_artifacts(target.path for target in targets),
+        files=hash_artifacts([*(target.path for target in targets), *(path for _, path in untaken)]),
     )
 
 

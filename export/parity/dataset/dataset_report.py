@@ -1,7 +1,10 @@
 """The report of a check of a data set, and what one artifact in one runtime has come to once its shards are merged."""
 
+from pathlib import Path
+
 from keras_pe.export.parity.dataset.presentation.data_document import document
 from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults, OutputSummary
+from keras_pe.export.parity.parity_report import untaken
 from keras_pe.export.parity.reports.document import Document
 from keras_pe.export.parity.reports.json import Published
 from keras_pe.export.parity.reports.report import Report
@@ -23,6 +26,11 @@ class DatasetReport(Report, DatasetResults):
     def document(self) -> Document:
         """Returns what the report says, in sentences, tables and pictures."""
         return document(self)
+
+
+def not_taken(format: str, path: Path, allow_changed: float) -> DatasetResult:
+    """Returns the result of an artifact that no runtime ran: it has failed, whatever else has passed."""
+    return DatasetResult(str(path), format, "none", "", allow_changed, RuntimeStatistics(), error=untaken(format))
 
 
 def summarize(calibration: Calibration, target: Target, tally: Tally | None, allow_changed: float) -> DatasetResult:

@@ -15,7 +15,7 @@ from keras_pe.export.parity.data.source import SHARD_ROWS
 from keras_pe.export.parity.statistics.runtime_statistics import Severity
 from keras_pe.export.parity.work.calibration import calibrate
 from keras_pe.export.parity.work.job import Acceptance, Calibration, Job
-from keras_pe.export.parity.work.models import open_model_file, open_targets
+from keras_pe.export.parity.work.models import open_artifacts, open_model_file
 from keras_pe.export.parity.work.shard import run_rows
 from keras_pe.export.results import Allowance, Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec
@@ -62,7 +62,12 @@ class ParityBatch:
         """
         check_seconds(timeout, DIAGNOSIS_SECONDS)
         self._reference = open_model_file(model)
-        self._targets = open_targets(artifact, runtime)[0][:1]
+        self._targets = open_artifacts(artifact, runtime).targets[:1]
+        if not self._targets:
+            raise ValueError(
+                "`artifact` must be one that a runtime takes which is chosen and installed. "
+                f"Received: artifact={str(artifact)!r}, runtime={runtime!r}."
+            )
         self._options: dict[str, Any] = {
             "batching": batching or Batching(batch_size=SHARD_ROWS),
             "acceptance": acceptance or Acceptance(),

@@ -7,9 +7,8 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.artifacts.reading import hash_files
 from keras_pe.export.comparison.references.opening import Source, is_path, locate, locate_artifacts
 from keras_pe.export.dependencies import installed_version
@@ -58,33 +57,46 @@ def opened_model(model: Any, folder: Path, *, in_process: bool) -> Iterator[Open
     yield OpenedModel(path, key, registering_modules(path))
 
 
-def open_targets(
-    artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeChoice] | None
-) -> tuple[tuple[Target, ...], list[tuple[RuntimeSpec, Path]]]:
-    """Returns every artifact in each of the runtimes that take it, and what was chosen, whether it is installed or not.
+class OpenedArtifacts(NamedTuple):
+    """What is checked of a data set's artifacts.
+
+    Attributes:
+        targets: Every artifact in each of the runtimes that take it.
+        untaken: The artifacts that none of the runtimes takes, each after its format.
+        jobs: What was chosen, whether it is installed or not.
+    """
+
+    targets: tuple[Target, ...]
+    untaken: tuple[tuple[str, Path], ...]
+    jobs: list[tuple[RuntimeSpec, Path]]
+
+
+def open_artifacts(artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeChoice] | None) -> OpenedArtifacts:
+    """Returns every artifact in each of the runtimes that take it.
 
     Raises:
         FileNotFoundError: If an artifact is missing.
-        ValueError: If it is none, or no runtime takes it.
+        ValueError: If it is none, or there is none.
         ImportError: If a runtime that was asked for is not installed.
     """
     chosen = find_runtimes(runtimes)
     if runtimes is None:  # every row through one session: the levels of optimization are a sweep's business
         chosen = tuple(spec for spec in chosen if spec.name == spec.family or spec.name == "onnxruntime[all]")
     targets: list[Target] = []
+    untaken: list[tuple[str, Path]] = []
     jobs: list[tuple[RuntimeSpec, Path]] = []
     for format, path in locate_artifacts(artifacts):
         taking = [spec for spec in chosen if spec.format == format]
         jobs += [(spec, path) for spec in taking]
         fitting = [spec for spec in taking if spec.installed]
         if not fitting:
-            label = Format(format).label
-            raise ValueError(f"No chosen runtime that is installed takes {path}, which is {label}.")
+            untaken.append((format, path))
+            continue
         content = _hash_artifact(path)
         targets += [Target(path.absolute(), spec, _target_key(content, spec)) for spec in map(_alone, fitting)]
-    if not targets:
+    if not targets and not untaken:
         raise ValueError("`artifacts` must have at least one. Received: none.")
-    return tuple(targets), jobs
+    return OpenedArtifacts(tuple(targets), tuple(untaken), jobs)
 
 
 def _alone(spec: RuntimeSpec) -> RuntimeSpec:

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import onnx
 import pytest
+import tensorflow as tf
 from onnx import TensorProto, helper, numpy_helper
 
 from keras_pe.export import check_dataset, check_parity, export_onnx
@@ -98,6 +99,24 @@ def test_both_say_the_same(
     sweep = check_parity(model, artifact, inputs=ROWS, **accepted, **options)
     rows = check_dataset(model, artifact, ROWS, workers=0, **accepted, **options)
     assert (sweep.passed, rows.passed) == (passes, passes), f"{sweep}\n{rows}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("with_another", [True, False])
+def test_an_artifact_that_no_runtime_takes_has_failed_and_is_named(
+    model: Path, tmp_path: Path, with_another: bool
+) -> None:
+    tf.saved_model.save(tf.Module(), str(tmp_path / "folder"))
+    artifacts = [*([write(tmp_path / "artifact.onnx", sound)] if with_another else []), tmp_path / "folder"]
+    options: dict[str, Any] = {"runtimes": "onnxruntime[all]"}
+    sweep = check_parity(model, artifacts, inputs=ROWS, **options)
+    rows = check_dataset(model, artifacts, ROWS, workers=0, **options)
+    for report in (sweep, rows):
+        found = [(each.runtime, each.passed) for each in report.results]
+        assert found == [*([("onnxruntime[all]", True)] if with_another else []), ("none", False)], str(report)
+        assert not report.passed
+        said = " ".join(str(report).split())
+        assert "none of the chosen runtimes that are installed takes tf_saved_model" in said
 
 
 @pytest.mark.slow
