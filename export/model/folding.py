@@ -1,4 +1,4 @@
-"""A normalization in the weights of the layer before it: at inference the two are one affine map."""
+"""A normalization as what it is at inference, an affine map, which the weights of the layer before it can hold."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -39,6 +39,14 @@ def is_foldable(layer: Any, after: Any) -> bool:
     return is_linear(layer) and isinstance(after, keras.layers.BatchNormalization)
 
 
+def affine_map(norm: Any, bias: Any = 0.0) -> tuple[_Array, _Array]:
+    """Returns what a normalization multiplies each channel by, and then adds to it, where the input lacks a bias."""
+    scale: _Array = 1.0 / np.sqrt(_array(norm.moving_variance) + norm.epsilon)
+    scale = scale * _array(norm.gamma) if norm.scale else scale
+    shift = (bias - _array(norm.moving_mean)) * scale
+    return scale, shift + (_array(norm.beta) if norm.center else 0.0)
+
+
 @dataclass(frozen=True)
 class Folding:
     """A layer, and the normalization after it: those of `is_foldable`."""
@@ -58,17 +66,17 @@ class Folding:
         """The paths of the variables that are stored under no name of their own."""
         return {variable.path for variable in self.norm.variables} - {self.bias_owner.path}
 
-    def scale(self) -> _Array:
-        """Returns what the normalization multiplies each channel by."""
-        scale: _Array = 1.0 / np.sqrt(_array(self.norm.moving_variance) + self.norm.epsilon)
-        return scale * _array(self.norm.gamma) if self.norm.scale else scale
+    @property
+    def own_bias(self) -> Any:
+        """What the layer adds itself."""
+        return _array(self.layer.bias) if self.layer.bias is not None else 0.0
 
     def kernel(self) -> npt.NDArray[np.float32]:
         """Returns the kernel of both, as Keras lays it out, rounded once."""
         import keras
 
         layers = keras.layers
-        kernel, own = _array(kernel_of(self.layer)), self.scale()  # the channels that leave are last
+        kernel, own = _array(kernel_of(self.layer)), affine_map(self.norm)[0]  # the channels that leave are last
         if isinstance(self.layer, layers.DepthwiseConv1D | layers.DepthwiseConv2D):
             own = own.reshape(kernel.shape[-2:])
         elif isinstance(self.layer, layers.Conv1DTranspose | layers.Conv2DTranspose | layers.Conv3DTranspose):
@@ -78,10 +86,7 @@ class Folding:
 
     def bias(self) -> npt.NDArray[np.float32]:
         """Returns what both add to each channel, rounded once."""
-        bias = _array(self.layer.bias) if self.layer.bias is not None else 0.0
-        shift = (bias - _array(self.norm.moving_mean)) * self.scale()
-        whole: _Array = shift + (_array(self.norm.beta) if self.norm.center else 0.0)
-        return whole.astype(np.float32)
+        return affine_map(self.norm, self.own_bias)[1].astype(np.float32)
 
 
 @dataclass(frozen=True)

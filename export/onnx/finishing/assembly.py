@@ -14,9 +14,9 @@ from keras_pe.export.model.folding import FOLDED_KEY, foldings_to_json
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.onnx.finishing.canonical import make_canonical, order_needed
 from keras_pe.export.onnx.finishing.channels_first import compute_channels_first
-from keras_pe.export.onnx.finishing.folded_normalizations import fold_normalizations
 from keras_pe.export.onnx.finishing.image_forms import keep_pads, keep_sparse_windows, turn_images_first
 from keras_pe.export.onnx.finishing.naming import name_after_layers
+from keras_pe.export.onnx.finishing.normalizations import fold_normalizations, name_normalizations
 from keras_pe.export.onnx.finishing.operator_forms import (
     add_biases_before_splits,
     leave_negative_indices,
@@ -66,6 +66,7 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     weights |= folded.weights
     same |= folded.results
     paths |= folded.paths
+    weights |= name_normalizations(graph, weights, trace.view.layers, path_of)
     fixed = [*(spec.name for spec in signature.inputs), *outputs.values()]
     vectors = name_weights(graph, {*fixed, *weights}, trace.view.layers, path_of)
     weights |= vectors

@@ -1,4 +1,4 @@
-"""A trained normalization is part of the convolution before it, wherever that gives the same numbers."""
+"""A trained normalization is part of the convolution before it wherever that gives the same numbers, or an operator."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -113,18 +113,52 @@ def _read_twice() -> keras.Model:
     return _trained(keras.Model(x, [y, layers.BatchNormalization()(y)]))
 
 
+def _bent() -> keras.layers.Layer:
+    return layers.Conv2D(4, 3, activation="relu")
+
+
 NOT_FOLDED = {
     "a shared kernel": _shared,
-    "a result that is returned": _read_twice,
     "an activation between": lambda: _of(layers.Conv2D(4, 1, activation="relu"), layers.BatchNormalization()),
     "another axis": lambda: _of(layers.Conv2D(8, 1), layers.BatchNormalization(axis=1)),
-    "weights that are read twice": _with_one_normalization,
-    "another formula": lambda: _of(layers.Conv2D(4, 1), Doubled()),
+    "without a scale": lambda: _of(_bent(), layers.BatchNormalization(scale=False), layers.MaxPooling2D()),
+    "without a shift": lambda: _of(_bent(), layers.BatchNormalization(center=False), layers.Conv2D(4, 1)),
+    "first of all": lambda: _of(layers.BatchNormalization(), layers.Conv2D(4, 3, padding="same")),
+    "of a volume": lambda: _of(
+        layers.Conv3D(3, 2, activation="relu"), layers.BatchNormalization(), layers.Conv3D(2, 1), shape=(4, 4, 4, 3)
+    ),
+    "of a line": lambda: _of(
+        *(layers.Conv1D(4, 3, activation="relu"), layers.BatchNormalization(), layers.Conv1D(4, 3)), shape=(8, 3)
+    ),
 }
 
 
 @pytest.mark.parametrize("build", NOT_FOLDED.values(), ids=NOT_FOLDED.keys())
-def test_what_is_no_part_of_the_convolution_stays(build: Callable[[], keras.Model], tmp_path: Path) -> None:
+def test_a_normalization_of_images_that_stays_is_the_operator_for_it(
+    build: Callable[[], keras.Model], tmp_path: Path
+) -> None:
+    keras.utils.set_random_seed(0)
+    model = build()
+    proto = _exported(model, tmp_path)
+    assert "BatchNormalization" in _operators(proto)
+    assert not {"Mul", "Add"} & set(_operators(proto))
+    names = {tensor.name for tensor in proto.graph.initializer}
+    assert {"moving_mean", "moving_variance"} <= {name.rpartition("/")[2] for name in names}
+    assert check_parity(model, tmp_path / "model.onnx", runtimes="onnxruntime[all]", require_coverage=True).passed
+
+
+PRODUCTS = {
+    "a result that is returned, channels last": _read_twice,
+    "weights that are read twice": _with_one_normalization,
+    "another formula": lambda: _of(layers.Conv2D(4, 1), Doubled()),
+    "no image": lambda: _of(layers.BatchNormalization(), layers.Dense(3), shape=(4,)),
+}
+
+
+@pytest.mark.parametrize("build", PRODUCTS.values(), ids=PRODUCTS.keys())
+def test_what_is_no_part_of_the_convolution_and_no_normalization_of_images_stays(
+    build: Callable[[], keras.Model], tmp_path: Path
+) -> None:
     keras.utils.set_random_seed(0)
     assert {"Mul", "Add"} <= set(_operators(_exported(build(), tmp_path)))
 
@@ -133,7 +167,7 @@ def test_what_is_no_part_of_the_convolution_stays(build: Callable[[], keras.Mode
 def test_a_normalization_in_float16_stays_between_its_casts(tmp_path: Path) -> None:
     keras.utils.set_random_seed(0)
     model = _of(layers.Conv2D(3, 3, dtype="mixed_float16"), layers.BatchNormalization(dtype="mixed_float16"))
-    assert {"Mul", "Cast"} <= set(_operators(_exported(model, tmp_path, half_precision=True)))
+    assert {"BatchNormalization", "Cast"} <= set(_operators(_exported(model, tmp_path, half_precision=True)))
 
 
 def _stack() -> keras.Model:

@@ -1,4 +1,5 @@
-"""Folds a normalization into the convolution or product before it, as runtimes do when they open a file.
+"""Folds a normalization into the convolution or product before it, as runtimes do when they open a file, and writes
+another, of images, by the operator for it.
 
 Kernel and bias keep their names in Keras, and the file says of which normalization they hold a part. They are computed
 in float64 from what Keras has, and rounded once.
@@ -12,7 +13,7 @@ import numpy as np
 
 from keras_pe.export.artifacts.onnx_model import all_nodes
 from keras_pe.export.graph.tracing import Weight
-from keras_pe.export.model.folding import ComputedWeight, Folding, is_foldable, is_linear, kernel_of
+from keras_pe.export.model.folding import ComputedWeight, Folding, affine_map, is_foldable, is_linear, kernel_of
 from keras_pe.export.onnx.finishing.graph_edits import add_constant, count_uses, outputs_of, producers_of, read_instead
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
@@ -48,10 +49,12 @@ class _AffineMap:
     scale: Any
     shift: Any
 
-    def is_of(self, folding: Folding) -> bool:
-        """Whether the numbers are those of Keras' formula, but for how they were rounded."""
-        scale, shift = folding.scale(), folding.bias()
-        terms = np.abs(shift) + np.abs(np.asarray(folding.norm.moving_mean) * scale)  # one may cancel another
+    def is_of(self, norm: Any, bias: Any = 0.0) -> bool:
+        """Whether the numbers are those of Keras' formula behind a bias, but for how they were rounded."""
+        scale, shift = affine_map(norm, bias)
+        if np.shape(self.scale) not in ((), scale.shape):
+            return False
+        terms = np.abs(shift) + np.abs(np.asarray(norm.moving_mean) * scale)  # one may cancel another
         is_scale = np.all(np.abs(self.scale - scale) <= _CLOSE * np.abs(scale))
         return bool(is_scale and np.all(np.abs(self.shift - shift) <= _CLOSE * terms))
 
@@ -81,12 +84,12 @@ def fold_normalizations(
         folding = Folding(layers[path], layers[after])
         bias = folding.bias_owner.path
         is_free = bias not in folded.weights and constants.are_read_alone(bias, each.nodes)
-        if not is_free or not each.is_of(folding):
+        if not is_free or not each.is_of(folding.norm, folding.own_bias):
             continue
         result = end if end in outputs else f"folded_{len(folded.paths)}"
         stored = ComputedWeight(tuple(kernel_of(folding.layer).shape), folding.kernel)
         folded.weights[kernel] = replace(weights[kernel], value=stored)
-        folded.weights[bias] = Weight(bias, "", ComputedWeight(folding.scale().shape, folding.bias))
+        folded.weights[bias] = Weight(bias, "", ComputedWeight(tuple(folding.norm.moving_mean.shape), folding.bias))
         folded.layers[path], folded.paths[result], folded.results[end] = after, path, result
         folded.paths[f"{result}_product"] = path
         _become_one(graph, each.nodes, bias, result)
@@ -97,6 +100,47 @@ def fold_normalizations(
             bias = add_constant(graph, f"{second.output[0]}/bias", np.asarray(each.shift, np.float32))
             _become_one(graph, each.nodes, bias, second.output[0])
     return folded
+
+
+def name_normalizations(
+    graph: Any, weights: Mapping[str, Weight], layers: Mapping[str, Any], path_of: Callable[[str], str]
+) -> dict[str, Weight]:
+    """Normalizes the channels of images, in an `onnx.GraphProto` in place, by the operator for it.
+
+    ONNX Runtime keeps its own order of axes past that, but not past a sum with a number for each channel: between two
+    convolutions it would reorder the image twice.
+
+    Args:
+        graph: The graph, whose weights are no initializers yet, and whose convolutions hold what they can.
+        weights: By name.
+        layers: The layers of the model, by path.
+        path_of: As in `fold_normalizations`.
+
+    Returns:
+        What the operators read, by name.
+    """
+    import keras
+    from onnx import helper
+
+    named: dict[str, Weight] = {}
+    for image, each in list(_maps_of_images(graph, _Constants(graph, weights))):
+        product, last = each.nodes
+        norm = layers.get(path_of(last.output[0]))
+        if not isinstance(norm, keras.layers.BatchNormalization) or not each.is_of(norm):
+            continue
+        own = {variable.path: Weight(variable.path, "", variable) for variable in norm.variables}
+        known = {**weights, **named}
+        if any(x.dtype != np.float32 or known.get(name, x).value is not x.value for name, x in own.items()):
+            continue
+        result = last.output[0]
+        ones, zeros = np.ones(len(each.scale), np.float32), np.zeros(len(each.scale), np.float32)
+        gamma = norm.gamma.path if norm.scale else add_constant(graph, f"{result}/gamma", ones)
+        beta = norm.beta.path if norm.center else add_constant(graph, f"{result}/beta", zeros)
+        read = [image, gamma, beta, norm.moving_mean.path, norm.moving_variance.path]
+        last.CopyFrom(helper.make_node("BatchNormalization", read, [result], epsilon=norm.epsilon))
+        graph.node.remove(product)
+        named |= own
+    return named
 
 
 class _Constants:
@@ -162,6 +206,24 @@ def _affine_maps(graph: Any, constants: _Constants) -> Iterator[_AffineMap]:
             scale, shift = (scale, shift + number) if reader.op_type == "Add" else (scale * number, shift * number)
             nodes.append(reader)
             yield _AffineMap(tuple(nodes), scale, shift)
+
+
+def _maps_of_images(graph: Any, constants: _Constants) -> Iterator[tuple[str, _AffineMap]]:
+    """Yields images and volumes, channels first, with the product with a number for each channel, and the sum, that
+    alone reads the product."""
+    uses = count_uses(graph)
+    readers = {name: node for node in graph.node for name in node.input}
+    for product in [node for node in graph.node if node.op_type == "Mul" and uses[node.output[0]] == 1]:
+        last = readers.get(product.output[0])
+        if last is None or last.op_type != "Add":
+            continue
+        for image, factor in (product.input, product.input[::-1]):
+            (number,) = (name for name in last.input if name != product.output[0])
+            scale, shift = constants.value(factor), constants.value(number)
+            if scale is None or shift is None or scale.shape != shift.shape or constants.value(image) is not None:
+                continue
+            if scale.ndim in (4, 5) and 1 < scale.shape[1] == scale.size:
+                yield image, _AffineMap((product, last), scale.ravel(), shift.ravel())
 
 
 def _of_channels(names: Sequence[str], constants: _Constants, axes: int) -> Any | None:
