@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from benchmarks import rendering, results
-from benchmarks.measuring import in_own_process, thread_counts
+from benchmarks.measuring import RUNTIMES, in_own_process, thread_counts
 
 # With two threads only what there is most work in.
 TWO_THREADS = ("range:8:128", "range:1:2048", "positions:32:512", "start:1:2048", "starts:32:512")
@@ -112,8 +112,6 @@ def exporter(shared: bool) -> dict[str, Any]:
     }
 
 
-# Modules of benchmarks.speed, and the backend of Keras in each.
-RUNTIMES = {"in_onnxruntime": "tensorflow", "in_tensorflow": "tensorflow", "in_jax": "jax", "in_torch": "torch"}
 PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
     "accuracy": accuracy,
     **{runtime.removeprefix("in_"): partial(speed, runtime, backend) for runtime, backend in RUNTIMES.items()},

@@ -1,33 +1,40 @@
-"""Fails when a change makes the layer about twice as slow: measures a few ratios again, against those that are stored.
+"""Fails when a change makes a layer about twice as slow: measures a few ratios again, against those that are stored.
 
     python -m benchmarks.guard
 
-Ratios to tensor2tensor's formula, of runs that take turns on one thread, hardly depend on the machine. What is over its
-bound is measured once more: other work on the machine makes ratios larger, too.
+Ratios to the formula as most code writes it, of runs that take turns on one thread, hardly depend on the machine. What
+is over its bound is measured once more: other work on the machine makes ratios larger, too.
 """
 
 import itertools
 import sys
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import in_own_process, quotient
+from benchmarks.measuring import RUNTIMES, in_own_process, quotient
 from benchmarks.results import load
 
 BOUNDS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("bounds.toml").read_text())["bound"]
-CONTESTANTS = ("tensor2tensor", "keras_pe")
+OURS = "keras_pe"
+BASES = {"sinusoidal": "tensor2tensor", "rotary": "plain formula"}
 
 
 def check(bounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Prints a line for each bound, and returns those that do not hold."""
     stored, _ = load()
     broken = []
-    for runtime, group in itertools.groupby(bounds, key=lambda bound: bound["runtime"]):
+    for (encoding, runtime), group in itertools.groupby(
+        bounds, key=lambda bound: (bound["encoding"], bound["runtime"])
+    ):
+        if find_spec(RUNTIMES[runtime]) is None:
+            print(f"{encoding}, {runtime}: left out, {RUNTIMES[runtime]} is not installed", flush=True)
+            continue
         together = list(group)
-        found = _measured(runtime, [bound["case"] for bound in together])
+        found = _measured(encoding, runtime, [bound["case"] for bound in together])
         for bound in together:
-            usual, now = (_ratio(figures, bound["case"]) for figures in (stored, found))
+            usual, now = (_ratio(figures, bound) for figures in (stored, found))
             holds = now <= bound["factor"] * usual
             print(f"{bound['case']}: {now:.2f}, usually {usual:.2f}, at most {bound['factor'] * usual:.2f}", end="")
             print("" if holds else f"  TOO SLOW. {bound['reason']}", flush=True)
@@ -36,10 +43,11 @@ def check(bounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return broken
 
 
-def _measured(runtime: str, cases: list[str]) -> dict[str, list[float]]:
-    arguments = [runtime, "--modes", *dict.fromkeys(case.split("/")[0] for case in cases)]
-    arguments += ["--cases", *(_short(case) for case in cases), "--contestants", *CONTESTANTS]
-    found: dict[str, dict[str, list[float]]] = in_own_process("benchmarks.speed.worker", arguments, threads=1)
+def _measured(encoding: str, runtime: str, cases: list[str]) -> dict[str, list[float]]:
+    arguments = [runtime, "--encoding", encoding, "--modes", *dict.fromkeys(case.split("/")[0] for case in cases)]
+    arguments += ["--cases", *(_short(case) for case in cases), "--contestants", BASES[encoding], OURS]
+    module, backend = "benchmarks.speed.worker", RUNTIMES[runtime]
+    found: dict[str, dict[str, list[float]]] = in_own_process(module, arguments, threads=1, backend=backend)
     return found["seconds"]
 
 
@@ -48,8 +56,8 @@ def _short(case: str) -> str:
     return f"{scenario}:{shape.replace('x', ':')}"
 
 
-def _ratio(values: dict[str, list[float]], case: str) -> float:
-    base, ours = (values[f"{case}/{each}"] for each in CONTESTANTS)
+def _ratio(values: dict[str, list[float]], bound: dict[str, Any]) -> float:
+    ours, base = (values[f"{bound['case']}/{each}"] for each in (OURS, BASES[bound["encoding"]]))
     return quotient(ours, base)[0]
 
 

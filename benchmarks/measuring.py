@@ -13,6 +13,8 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 Run = Callable[[], object]
+# Modules of benchmarks.speed, and the backend of Keras in each.
+RUNTIMES = {"in_onnxruntime": "tensorflow", "in_tensorflow": "tensorflow", "in_jax": "jax", "in_torch": "torch"}
 
 
 def seconds(run: Run, repeats: int = 1) -> float:

@@ -30,7 +30,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_pe.rotations.concrete import choose, count_up, is_eager, known_length, visible
+from keras_pe.rotations.concrete import choose, compiled_by_xla, count_up, is_eager, known_length, visible
 from keras_pe.rotations.digits import (
     UNITS,
     BlockRotations,
@@ -95,7 +95,9 @@ class ComposedEncoding:
             if known is not None and (known > UNITS or visible(start) is not None):
                 return self.range(length, start)
             positions = start + count_up(length)
-        return self._composed(*self._digits(positions), may_skip=False)
+        rotation = self._composed(*self._digits(positions), may_skip=False)
+        # XLA would compose anew for each head what it can fuse with the turn, but makes once what is concatenated.
+        return ops.concatenate(rotation, axis=-1) if compiled_by_xla() else rotation
 
     def _digits(self, positions: Any) -> tuple[Any, Any]:
         """Returns the block of each position, that which is invalid if it is out of reach, and the unit in it."""

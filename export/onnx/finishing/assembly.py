@@ -53,7 +53,7 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     order_needed(graph)
     take_zero_sizes(graph, sizes)
     turn_images_first(graph)
-    ask_for_single_sizes(graph)
+    ask_for_single_sizes(graph, sizes)
     weights |= {name: replace(weights[name], layout=layout) for name, layout in layouts.items()}
     outputs = dict(zip(trace.outputs, (spec.name for spec in signature.outputs), strict=True))
     traced = {outputs[output]: tensor for tensor, output in trace.returned.items()}

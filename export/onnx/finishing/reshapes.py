@@ -293,13 +293,19 @@ def share_sizes(graph: Any, sizes: KnownSizes) -> None:
     read_instead(graph, same)
 
 
-def ask_for_single_sizes(graph: Any) -> None:
-    """Lets each Shape of which nothing but one slice is read, in place, be of that slice.
+def ask_for_single_sizes(graph: Any, sizes: KnownSizes) -> None:
+    """Lets each Shape of which nothing but one slice is read, in place, be of that slice, and of an input that has the
+    same size where there is one.
 
-    TensorFlow cuts a size out of all of them, which are cast before: three nodes, where two are enough.
+    TensorFlow cuts a size out of all of them, which are cast before: three nodes, where two are enough. And ONNX
+    Runtime reorders an image whose size is asked for, as if its numbers were read.
     """
     from onnx import TensorProto, helper, numpy_helper
 
+    given: dict[Any, tuple[str, int]] = {}
+    for value in graph.input:
+        for axis, size in enumerate(sizes.shape(value.name) or ()):
+            given.setdefault(size, (value.name, axis))
     numbers = {
         tensor.name: int(numpy_helper.to_array(tensor)[0])
         for tensor in graph.initializer
@@ -309,6 +315,10 @@ def ask_for_single_sizes(graph: Any) -> None:
     asked = Counter(tensor for tensor, *_ in {(shape.input[0], *bounds) for shape, _, _, *bounds in found})
     for shape, last, cut, start, end in found:
         if None not in (start, end) and asked[shape.input[0]] == 1:
+            known = sizes.shape(shape.input[0]) or ()
+            if end == start + 1 and known[start:end] and known[start] in given:
+                shape.input[0], start = given[known[start]]
+                end = start + 1
             shape.attribute.extend([helper.make_attribute("start", start), helper.make_attribute("end", end)])
             last.output[0] = cut.output[0]
             graph.node.remove(cut)

@@ -56,20 +56,29 @@ def test_one_length_of_tensors_that_are_unlike_is_asked_for_once(tmp_path: Path)
     assert operators["Shape"] <= 2
 
 
-@pytest.mark.parametrize(("ends", "expected_operators"), [((1,), ["Shape", "Cast"]), ((1, 2), None)])
-def test_a_single_size_is_asked_for_alone(ends: tuple[int, ...], expected_operators: list[str] | None) -> None:
-    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Cast", ["s"], ["c"], to=TensorProto.INT32)]
+@pytest.mark.parametrize(("ends", "expected_operators"), [((1,), ["Transpose", "Shape", "Cast"]), ((1, 2), None)])
+def test_a_single_size_is_asked_for_alone_and_of_an_input(
+    ends: tuple[int, ...], expected_operators: list[str] | None
+) -> None:
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["turned"], perm=[1, 0]),
+        helper.make_node("Shape", ["turned"], ["s"]),
+    ]
+    nodes.append(helper.make_node("Cast", ["s"], ["c"], to=TensorProto.INT32))
     nodes += [helper.make_node("Slice", ["c", f"from{end}", f"to{end}"], [f"size{end}"]) for end in ends]
     stored = [numpy_helper.from_array(np.array([end - 1]), f"from{end}") for end in ends]
     stored += [numpy_helper.from_array(np.array([end]), f"to{end}") for end in ends]
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, None])]
     outputs = [helper.make_tensor_value_info(f"size{end}", TensorProto.INT32, [1]) for end in ends]
     graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
-    ask_for_single_sizes(graph)
-    assert [node.op_type for node in graph.node] == (expected_operators or [node.op_type for node in nodes])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    graph = model.graph
+    ask_for_single_sizes(graph, KnownSizes(model, {"x": ("batch", "length")}))
+    assert [node.op_type for node in graph.node] == (expected_operators or [node.op_type for node in nodes])
+    asked = next(node for node in graph.node if node.op_type == "Shape")
+    assert list(asked.input) == (["x"] if expected_operators else ["turned"])
     sizes = ReferenceEvaluator(model).run(None, {"x": np.zeros((3, 5), "float32")})
-    assert [int(each[0]) for each in sizes] == [3, 5][: len(ends)]
+    assert [int(each[0]) for each in sizes] == [5, 3][: len(ends)]
 
 
 def test_sizes_are_told_as_far_as_the_inputs_determine_them() -> None:
