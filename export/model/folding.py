@@ -41,7 +41,8 @@ def is_foldable(layer: Any, after: Any) -> bool:
 
 def affine_map(norm: Any, bias: Any = 0.0) -> tuple[_Array, _Array]:
     """Returns what a normalization multiplies each channel by, and then adds to it, where the input lacks a bias."""
-    scale: _Array = 1.0 / np.sqrt(_array(norm.moving_variance) + norm.epsilon)
+    with np.errstate(invalid="ignore", divide="ignore"):  # a variance that is none makes NaN in Keras as well
+        scale: _Array = 1.0 / np.sqrt(_array(norm.moving_variance) + norm.epsilon)
     scale = scale * _array(norm.gamma) if norm.scale else scale
     shift = (bias - _array(norm.moving_mean)) * scale
     return scale, shift + (_array(norm.beta) if norm.center else 0.0)
