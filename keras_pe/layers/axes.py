@@ -74,7 +74,9 @@ class AxisEncoding:
 
     def rotations(self, length: Any, positions: Positions | None) -> Columns:
         """Returns the rotations of positions, or of a range, in a layout in which all sines stand first."""
-        if positions is None or positions.fraction is not None or isinstance(self._whole, TabulatedEncoding):
+        if positions is None:
+            return self._whole.rotations(length, None, None)
+        if positions.fraction is not None:
             return self.signal(length, positions)
         return self._whole.rotations(length, positions.start, positions.whole)
 

@@ -89,7 +89,12 @@ class ComposedEncoding:
         )
 
     def rotations(self, length: Any, start: Any, positions: Any) -> Columns:
-        """Returns the rotations at positions, or where there are none at `start` and on; no graph decides."""
+        """Returns the rotations at positions, or where there are none at `start`, 0 if it is None, and on.
+
+        No graph decides, but of a range from 0 on.
+        """
+        if positions is None and start is None:
+            return self.range(length)
         if positions is None:
             known = known_length(length)
             if known is not None and (known > UNITS or visible(start) is not None):

@@ -198,3 +198,13 @@ class TabulatedEncoding(RowsOfPositions):
     ) -> None:
         positions = start_index + np.arange(max_length)
         super().__init__(assemble(*sines_and_cosines(positions, timescales), channels, layout).astype(dtype))
+
+    def rotations(self, length: Any, start: Any, positions: Any) -> Any:
+        """Returns rows of sines and cosines at positions, or where there are none at `start`, 0 if it is None, and on.
+
+        Rows that are looked up one by one take a graph fewer operators than a slice, and no longer where heads are
+        turned by them, which takes longer than either.
+        """
+        if positions is None and start is None and known_length(length) is None:
+            positions = count_up(length)
+        return self.range(length, start) if positions is None else self.at(positions)
