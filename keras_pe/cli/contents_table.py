@@ -28,7 +28,7 @@ def contents_table(contents: "Sequence[LayerContents]") -> Any:
         table.add_row(*map(Text, (each.layer or "between layers", *numbers, *([reasons] if is_any_unfused else []))))
     table.add_section()
     operators = sum((Counter(each.operators) for each in contents), Counter())
-    terms = [term for each in contents for term in each.multiplications or [None]]
+    terms = [x for each in contents for x in ([None] if each.multiplications is None else each.multiplications)]
     counts = (sum(each.parameters for each in contents), sum(each.nbytes for each in contents))
     table.add_row(*map(Text, ("all", *_cells(operators, *counts, added(terms)))))
     return table

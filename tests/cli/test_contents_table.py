@@ -1,0 +1,30 @@
+"""The table of what a file is made of: a row for each layer, the sums below."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from keras_pe.cli.contents_table import contents_table
+from keras_pe.export.artifacts.contents import LayerContents
+from keras_pe.export.artifacts.multiplications import Term
+
+
+def layer(name: str, multiplications: tuple[Term, ...] | None) -> LayerContents:
+    return LayerContents(name, {"Conv": 1}, 8, 32, multiplications, {})
+
+
+@pytest.mark.parametrize(
+    ("of_layers", "whole"),
+    [
+        ([((32, ("batch",)),), (), ((10, ("batch",)),)], "42·batch"),  # one between them multiplies nothing
+        ([((32, ("batch",)),), None], "unknown"),
+    ],
+)
+def test_the_multiplications_of_all_are_the_sum_of_those_of_layers(
+    of_layers: list[tuple[Term, ...] | None], whole: str
+) -> None:
+    out = io.StringIO()
+    Console(file=out, width=120).print(contents_table([layer(str(i), each) for i, each in enumerate(of_layers)]))
+    last = next(line for line in out.getvalue().splitlines() if " all " in line)
+    assert last.split("│")[-2].strip() == whole
