@@ -293,12 +293,15 @@ def share_sizes(graph: Any, sizes: KnownSizes) -> None:
     read_instead(graph, same)
 
 
+_IMAGES = 4  # axes, at least
+
+
 def ask_for_single_sizes(graph: Any, sizes: KnownSizes) -> None:
-    """Lets each Shape of which nothing but one slice is read, in place, be of that slice, and of an input that has the
-    same size where there is one.
+    """Lets each Shape of which nothing but one slice is read, in place, be of that slice, and one of images be of an
+    input that has the same size where there is one.
 
     TensorFlow cuts a size out of all of them, which are cast before: three nodes, where two are enough. And ONNX
-    Runtime reorders an image whose size is asked for, as if its numbers were read.
+    Runtime reorders images whose size is asked for, as if their numbers were read.
     """
     from onnx import TensorProto, helper, numpy_helper
 
@@ -316,7 +319,7 @@ def ask_for_single_sizes(graph: Any, sizes: KnownSizes) -> None:
     for shape, last, cut, start, end in found:
         if None not in (start, end) and asked[shape.input[0]] == 1:
             known = sizes.shape(shape.input[0]) or ()
-            if end == start + 1 and known[start:end] and known[start] in given:
+            if end == start + 1 and len(known) >= _IMAGES and known[start] in given:
                 shape.input[0], start = given[known[start]]
                 end = start + 1
             shape.attribute.extend([helper.make_attribute("start", start), helper.make_attribute("end", end)])

@@ -56,29 +56,31 @@ def test_one_length_of_tensors_that_are_unlike_is_asked_for_once(tmp_path: Path)
     assert operators["Shape"] <= 2
 
 
-@pytest.mark.parametrize(("ends", "expected_operators"), [((1,), ["Transpose", "Shape", "Cast"]), ((1, 2), None)])
-def test_a_single_size_is_asked_for_alone_and_of_an_input(
-    ends: tuple[int, ...], expected_operators: list[str] | None
+@pytest.mark.parametrize("ends", [(1,), (1, 2)])
+@pytest.mark.parametrize("axes", [2, 4])
+def test_a_single_size_is_asked_for_alone_and_of_an_input_where_images_have_it(
+    axes: int, ends: tuple[int, ...]
 ) -> None:
+    order = [*range(1, axes), 0]
     nodes = [
-        helper.make_node("Transpose", ["x"], ["turned"], perm=[1, 0]),
+        helper.make_node("Transpose", ["x"], ["turned"], perm=order),
         helper.make_node("Shape", ["turned"], ["s"]),
+        helper.make_node("Cast", ["s"], ["c"], to=TensorProto.INT32),
+        *(helper.make_node("Slice", ["c", f"from{end}", f"to{end}"], [f"size{end}"]) for end in ends),
     ]
-    nodes.append(helper.make_node("Cast", ["s"], ["c"], to=TensorProto.INT32))
-    nodes += [helper.make_node("Slice", ["c", f"from{end}", f"to{end}"], [f"size{end}"]) for end in ends]
     stored = [numpy_helper.from_array(np.array([end - 1]), f"from{end}") for end in ends]
     stored += [numpy_helper.from_array(np.array([end]), f"to{end}") for end in ends]
-    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, None])]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None] * axes)]
     outputs = [helper.make_tensor_value_info(f"size{end}", TensorProto.INT32, [1]) for end in ends]
     graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
-    graph = model.graph
-    ask_for_single_sizes(graph, KnownSizes(model, {"x": ("batch", "length")}))
-    assert [node.op_type for node in graph.node] == (expected_operators or [node.op_type for node in nodes])
-    asked = next(node for node in graph.node if node.op_type == "Shape")
-    assert list(asked.input) == (["x"] if expected_operators else ["turned"])
-    sizes = ReferenceEvaluator(model).run(None, {"x": np.zeros((3, 5), "float32")})
-    assert [int(each[0]) for each in sizes] == [5, 3][: len(ends)]
+    ask_for_single_sizes(model.graph, KnownSizes(model, {"x": ("batch", "length", "width", "depth")[:axes]}))
+    is_alone = len(ends) == 1
+    operators = [node.op_type for node in nodes]
+    assert [node.op_type for node in model.graph.node] == (operators[:3] if is_alone else operators)
+    assert list(model.graph.node[1].input) == (["x"] if is_alone and axes == 4 else ["turned"])
+    sizes = ReferenceEvaluator(model).run(None, {"x": np.zeros((3, 5, 7, 2)[:axes], "float32")})
+    assert [int(each[0]) for each in sizes] == [(3, 5, 7, 2)[:axes][order[end - 1]] for end in ends]
 
 
 def test_sizes_are_told_as_far_as_the_inputs_determine_them() -> None:
