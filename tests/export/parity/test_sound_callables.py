@@ -22,6 +22,8 @@ NO_MODELS = {
     *("adaptive_average_pool", "adaptive_max_pool", "arange", "arange float", "broadcast_to", "cond", "conv_transpose"),
     *("custom_gradient", "empty", "eye", "full", "histogram", "ndim", "ones", "rearrange", "shape", "softmax axes"),
     *("view_as_real", "while_loop", "zeros", "Equalization"),
+    *("arange of a value", "arange of none", "ones of a value", "repeat by values", "get_item by values"),
+    *("roll by a value", "while_loop of a value"),
     *(f"activations.{name}" for name in ("hard_silu", "hard_swish", "mish", "sparsemax")),
 }
 SOUND = [name for name in ROWS if name not in OPEN | NO_MODELS and name not in REFUSED]
