@@ -66,7 +66,7 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     weights |= folded.weights
     same |= folded.results
     paths |= folded.paths
-    weights |= name_normalizations(graph, weights, trace.view.layers, path_of)
+    weights |= name_normalizations(graph, sizes, weights, trace.view.layers, path_of)
     fixed = [*(spec.name for spec in signature.inputs), *outputs.values()]
     vectors = name_weights(graph, {*fixed, *weights}, trace.view.layers, path_of)
     weights |= vectors

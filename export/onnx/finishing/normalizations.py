@@ -15,6 +15,7 @@ from keras_pe.export.artifacts.onnx_model import all_nodes
 from keras_pe.export.graph.tracing import Weight
 from keras_pe.export.model.folding import ComputedWeight, Folding, affine_map, is_foldable, is_linear, kernel_of
 from keras_pe.export.onnx.finishing.graph_edits import add_constant, count_uses, outputs_of, producers_of, read_instead
+from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _COMPUTED: dict[str, Callable[..., Any]] = {
@@ -103,7 +104,11 @@ def fold_normalizations(
 
 
 def name_normalizations(
-    graph: Any, weights: Mapping[str, Weight], layers: Mapping[str, Any], path_of: Callable[[str], str]
+    graph: Any,
+    sizes: KnownSizes,
+    weights: Mapping[str, Weight],
+    layers: Mapping[str, Any],
+    path_of: Callable[[str], str],
 ) -> dict[str, Weight]:
     """Normalizes the channels of images, in an `onnx.GraphProto` in place, by the operator for it.
 
@@ -112,6 +117,7 @@ def name_normalizations(
 
     Args:
         graph: The graph, whose weights are no initializers yet, and whose convolutions hold what they can.
+        sizes: Those of its tensors.
         weights: By name.
         layers: The layers of the model, by path.
         path_of: As in `fold_normalizations`.
@@ -123,7 +129,7 @@ def name_normalizations(
     from onnx import helper
 
     named: dict[str, Weight] = {}
-    for image, each in list(_maps_of_images(graph, _Constants(graph, weights))):
+    for image, each in list(_maps_of_images(graph, sizes, _Constants(graph, weights))):
         product, last = each.nodes
         norm = layers.get(path_of(last.output[0]))
         if not isinstance(norm, keras.layers.BatchNormalization) or not each.is_of(norm):
@@ -208,7 +214,7 @@ def _affine_maps(graph: Any, constants: _Constants) -> Iterator[_AffineMap]:
             yield _AffineMap(tuple(nodes), scale, shift)
 
 
-def _maps_of_images(graph: Any, constants: _Constants) -> Iterator[tuple[str, _AffineMap]]:
+def _maps_of_images(graph: Any, sizes: KnownSizes, constants: _Constants) -> Iterator[tuple[str, _AffineMap]]:
     """Yields images and volumes, channels first, with the product with a number for each channel, and the sum, that
     alone reads the product."""
     uses = count_uses(graph)
@@ -220,9 +226,10 @@ def _maps_of_images(graph: Any, constants: _Constants) -> Iterator[tuple[str, _A
         for image, factor in (product.input, product.input[::-1]):
             (number,) = (name for name in last.input if name != product.output[0])
             scale, shift = constants.value(factor), constants.value(number)
-            if scale is None or shift is None or scale.shape != shift.shape or constants.value(image) is not None:
+            if scale is None or shift is None or scale.shape != shift.shape:
                 continue
-            if scale.ndim in (4, 5) and 1 < scale.shape[1] == scale.size:
+            rank = len(sizes.shape(image) or scale.shape)  # Keras' numbers have as many axes as its images
+            if rank == scale.ndim in (4, 5) and 1 < scale.shape[1] == scale.size:
                 yield image, _AffineMap((product, last), scale.ravel(), shift.ravel())
 
 
