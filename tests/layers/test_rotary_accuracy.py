@@ -1,5 +1,7 @@
 """Rotations are exact at every distance in every form in which a backend runs them."""
 
+import os
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +35,15 @@ def _compiled(rotate: Rotate) -> Rotate:
     return torch.compile(rotate, dynamic=True, backend="aot_eager")
 
 
+def _generated(rotate: Rotate) -> Rotate:
+    """Returns what is compiled to machine code, whose products and sums may be fused."""
+    import torch
+
+    if not shutil.which(os.environ.get("CXX", "g++")):
+        pytest.skip("Inductor needs a C++ compiler.")
+    return torch.compile(rotate, dynamic=True, backend="inductor")
+
+
 def _exported(rotate: Rotate) -> Rotate:
     import torch
 
@@ -52,7 +63,7 @@ def _exported(rotate: Rotate) -> Rotate:
 FORMS: dict[str, dict[str, Callable[[Rotate], Rotate]]] = {
     "tensorflow": {"eager": lambda call: call, "graph": _graph, "XLA": lambda call: _graph(call, jit_compile=True)},
     "jax": {"eager": lambda call: call, "jit": _jitted},
-    "torch": {"eager": lambda call: call, "compile": _compiled, "export": _exported},
+    "torch": {"eager": lambda call: call, "compile": _compiled, "inductor": _generated, "export": _exported},
 }
 
 
@@ -76,6 +87,7 @@ class Rotation:
     [pytest.param(form, marks=[pytest.mark.slow] * (form != "eager")) for form in FORMS[keras.backend.backend()]],
 )
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # PyTorch's own compiler uses it
 def test_rotations_are_exact_at_positions_to_two_to_the_24(dtype: str, form: str) -> None:
     rotation = Rotation(dtype)
     rotate = FORMS[keras.backend.backend()][form](rotation.call)
