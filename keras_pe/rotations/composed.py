@@ -93,11 +93,9 @@ class ComposedEncoding:
 
         No graph decides, but of a range from 0 on.
         """
-        if positions is None and start is None:
-            return self.range(length)
         if positions is None:
             known = known_length(length)
-            if known is not None and (known > UNITS or visible(start) is not None):
+            if start is None or (known is not None and (known > UNITS or visible(start) is not None)):
                 return self.range(length, start)
             positions = start + count_up(length)
         rotation = self._composed(*self._digits(positions), may_skip=False)
