@@ -44,7 +44,7 @@ class Folded:
 
 @dataclass(frozen=True)
 class _AffineMap:
-    """A linear operator and what multiplies its channels and adds to them: the nodes, and the numbers of them all."""
+    """What multiplies channels and adds to them, behind a linear operator or none: the nodes, and their numbers."""
 
     nodes: tuple[Any, ...]
     scale: Any
