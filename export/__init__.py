@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from keras_pe.export.model.signature.model_signature import model_signature
     from keras_pe.export.model.signature.signature import Signature
     from keras_pe.export.onnx.exporter import export_onnx
-    from keras_pe.export.parity.bundle.bundle import write_bundle
-    from keras_pe.export.parity.bundle.replay import replay_bundle
+    from keras_pe.export.parity.bundle import write_bundle
     from keras_pe.export.parity.check import check_parity
     from keras_pe.export.parity.data.batching import Batching
     from keras_pe.export.parity.data.source import DataError, DataPart, DataSource
     from keras_pe.export.parity.dataset.check import check_dataset
-    from keras_pe.export.parity.dataset.dataset_report import DatasetReport
     from keras_pe.export.parity.dataset.parity_batch import ParityBatch
+    from keras_pe.export.parity.dataset.report import DatasetReport
     from keras_pe.export.parity.parity_report import ParityReport
     from keras_pe.export.parity.pytest_plugin import assert_parity
+    from keras_pe.export.parity.replay import replay_bundle
     from keras_pe.export.parity.reports.report import write_report
     from keras_pe.export.parity.work.job import Acceptance
     from keras_pe.export.results.allowance import Allowance
@@ -127,7 +127,7 @@ _LAZY = {
     "DataError": "keras_pe.export.parity.data.source",
     "DataPart": "keras_pe.export.parity.data.source",
     "DataSource": "keras_pe.export.parity.data.source",
-    "DatasetReport": "keras_pe.export.parity.dataset.dataset_report",
+    "DatasetReport": "keras_pe.export.parity.dataset.report",
     "ErrorProfile": "keras_pe.export.results.comparison",
     "Cause": "keras_pe.export.results.diagnosis",
     "Finding": "keras_pe.export.results.diagnosis",
@@ -153,8 +153,8 @@ _LAZY = {
     "export_onnx": "keras_pe.export.onnx.exporter",
     "export_saved_model": "keras_pe.export.saved_model",
     "model_signature": "keras_pe.export.model.signature.model_signature",
-    "replay_bundle": "keras_pe.export.parity.bundle.replay",
-    "write_bundle": "keras_pe.export.parity.bundle.bundle",
+    "replay_bundle": "keras_pe.export.parity.replay",
+    "write_bundle": "keras_pe.export.parity.bundle",
     "write_report": "keras_pe.export.parity.reports.report",
 }
 

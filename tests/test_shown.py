@@ -10,7 +10,7 @@ from keras_pe import RotaryPositionEncoding, identify, rope_timescales, timing_s
 from keras_pe.conventions import identify_rotary
 from keras_pe.export import Artifact, Format, Signature, TensorInfo
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind
-from tests.export.parity.dataset.presentation import samples as of_data
+from tests.export.parity.dataset import samples as of_data
 from tests.export.parity.presentation.samples import ALL, FAILING
 
 _METADATA = {"keras_pe.encodings": "{" + 1000 * "." + "}"}

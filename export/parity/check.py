@@ -26,7 +26,7 @@ from keras_pe.export.parity.covered import covered, with_coverage, with_coverage
 from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes, is_alike
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.parity_report import ParityReport, make_report, untaken
-from keras_pe.export.progress import Tell, telling
+from keras_pe.export.progress import telling
 from keras_pe.export.results import Allowance, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import InProcessRunner, Runner, Worker
@@ -136,13 +136,13 @@ def check_parity(
         strict, results = list[RuntimeResult](), list[RuntimeResult]()
         for group, worker in zip(groups, workers, strict=True):
             for spec, path in group:
-                tell(len(results) + 1, total, spec.name)
+                tell_here = partial(tell, len(results) + 1, total)
+                tell_here(spec.name)
                 with ExitStack() as own:
-                    runner = worker or own.enter_context(_in_process(spec, reference))
-                    tell_search = partial(_tell_search, tell, len(results) + 1, total, spec.name)
-                    search = partial(_diagnose, reference, diagnosis_seconds, tell_search)
+                    runner = worker or own.enter_context(InProcessRunner(spec, reference.model, reference.signature))
+                    budget = partial(Budget, diagnosis_seconds, partial(_tell_search, tell_here, spec.name))
                     run = run_cases(runner, spec, path, reference, expectations, precision)
-                    strict.append(_explained(run, runner, search, strict))
+                    strict.append(_explained(run, runner, reference, strict, budget))
                     results.append(_accepted(strict[-1], run, runner, reference, law, results))
                 watch.stage(f"{spec.name} {path.name if path else ''}".strip(), results[-1].seconds)
             if worker is not None:
@@ -160,19 +160,16 @@ def check_parity(
 
 
 def _explained(
-    run: Run, runner: Runner, search: Callable[[Run, Runner], RuntimeResult], before: Sequence[RuntimeResult]
+    run: Run, runner: Runner, reference: Reference, before: Sequence[RuntimeResult], budget: Callable[[], Budget]
 ) -> RuntimeResult:
     """Returns the strict law's verdict with its causes; what another variant has shown already is not looked for."""
     if run.result.passed:
         return run.result
     for other in before:
-        if (
-            other.artifact == run.result.artifact
-            and _any_variant(other) == _any_variant(run.result)
-            and is_alike(other, run.result)
-        ):
+        is_variant = (other.artifact, _any_variant(other)) == (run.result.artifact, _any_variant(run.result))
+        if is_variant and is_alike(other, run.result):
             return replace(run.result, findings=other.findings, layers=other.layers, proof=other.proof)
-    return search(run, runner)
+    return diagnose(run, runner, reference, reference.roles, budget())  # the time begins here
 
 
 def _accepted(
@@ -184,40 +181,19 @@ def _accepted(
     return with_coverage(result, runner, reference, run.expectations, before) if result.passed else result
 
 
-def _diagnose(
-    reference: Reference,
-    seconds: float,
-    tell: Callable[[str], None],
-    run: Run,
-    runner: Runner,
-) -> RuntimeResult:
-    """Returns a result with its causes; the time that they may take begins here."""
-    return diagnose(run, runner, reference, reference.roles, Budget(seconds, tell))
-
-
-def _tell_search(tell: Tell, done: int, total: int, runtime: str, what: str) -> None:
-    tell(done, total, f"{runtime}: {what}")
+def _tell_search(tell: Callable[[str], None], runtime: str, what: str) -> None:
+    tell(f"{runtime}: {what}")
 
 
 def _any_variant(result: RuntimeResult) -> RuntimeName:
     return RuntimeName.parse(result.runtime).any_variant
 
 
-def _in_process(spec: RuntimeSpec, reference: Reference) -> InProcessRunner:
-    return InProcessRunner(spec, reference.model, reference.signature)
-
-
 def _untried(targets: Sequence[tuple[str, Path | None]], ran: set[Path | None]) -> list[RuntimeResult]:
     """Returns the results of artifacts that no runtime ran: they have failed, whatever else has passed."""
+    failed = RuntimeResult("", "", "none", passed=False, status=RunStatus.NOT_LOADED)
     return [
-        RuntimeResult(
-            str(path),
-            format,
-            "none",
-            passed=False,
-            status=RunStatus.NOT_LOADED,
-            error=untaken(format),
-        )
+        replace(failed, artifact=str(path), format=format, error=untaken(format))
         for format, path in targets
         if path is not None and path not in ran
     ]

@@ -1,18 +1,48 @@
-"""The report of a check, and how it is made of what was found."""
+"""The report of a check by cases: how it is made of what was found, and what it says."""
 
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import keras_pe
 from keras_pe.export.artifacts.reading import hash_artifacts
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.seconds import Stopwatch, date
-from keras_pe.export.parity.presentation.check_document import document
-from keras_pe.export.parity.reports.document import Document
+from keras_pe.export.parity.presentation.figures import (
+    OUTCOMES,
+    cases,
+    comparisons,
+    layers,
+    number,
+    pictures,
+    ratio,
+)
+from keras_pe.export.parity.presentation.filling import Subject, beside, fill, name_matches, nothing_compared
+from keras_pe.export.parity.presentation.sentences import (
+    Group,
+    accepted,
+    coverage,
+    describe,
+    group_results,
+    remarks,
+    statements,
+)
+from keras_pe.export.parity.reports.document import CaseVerdict, Document, Outcome, Suite
 from keras_pe.export.parity.reports.json import Published
 from keras_pe.export.parity.reports.report import Report
-from keras_pe.export.results import Allowance, CaseInfo, CheckResults, Coverage, RuntimeResult, SkippedRuntime
+from keras_pe.export.results import (
+    Allowance,
+    CaseInfo,
+    CaseResult,
+    CheckResults,
+    Coverage,
+    RuntimeResult,
+    SkippedRuntime,
+)
 from keras_pe.export.runtimes.runtime import RuntimeSpec, Version
+
+_COLUMNS = ("cases", "max |diff|", "allowed", "over floor")
 
 
 class ParityReport(Report, CheckResults):
@@ -26,7 +56,7 @@ class ParityReport(Report, CheckResults):
 
     def document(self) -> Document:
         """Returns what the report says, in sentences, tables and pictures."""
-        return document(self)
+        return _document(self)
 
 
 def make_report(
@@ -94,3 +124,90 @@ def versions_of(found: Sequence[str]) -> dict[str, str]:
     """Returns the versions by package; `found` has texts such as "onnxruntime 1.31.1"."""
     versions = [Version.parse(version) for version in found if version]
     return {"keras-pe": keras_pe.__version__, **{version.package: version.detail for version in versions}}
+
+
+def _document(found: CheckResults) -> Document:
+    said = Document(
+        title=f"Parity of {found.model}",
+        passed=found.passed,
+        summary=(
+            f"Measured against {found.reference}.",
+            *beside(found),
+            f"{found.compared:,} values compared in {found.seconds:.1f} s.",
+            *coverage(found),
+        ),
+        remarks=tuple(remarks(found)),
+        appendix=(cases(found),),
+        suites=tuple(_suite(found, result) for result in found.results),
+    )
+    subjects = [subject(found.model, group) for group in group_results(found.results)]
+    seed = (("seed of the inputs", str(found.seed)),)
+    return fill(found, said, subjects, columns=_COLUMNS, compared=found.compared, versions=seed)
+
+
+def subject(model: str, group: Group) -> Subject:
+    """Returns what there is to say of results that say the same.
+
+    Args:
+        model: What the model is called.
+        group: These.
+    """
+    result, worst = group.first, None if group.worst is None else group.worst[2]
+    status = f" ({result.status if result.error else 'nothing compared'})"
+    figures = ("-", "-", "-")
+    if worst is not None and math.isfinite(worst.max_abs_diff):
+        figures = (number(worst.max_abs_diff), number(worst.tolerance), ratio(worst))
+    short = "" if worst is None else f" {number(worst.max_abs_diff)}"
+    return Subject(
+        name=group.name,
+        artifact=group.artifact,
+        passed=group.passed,
+        figures=(str(len(result.cases)), *figures),
+        statements=statements(model, group),
+        notes=(f"{e.runtime}: {e.version}, {e.seconds:.3f} s in its runs" for e in group.results if e.version),
+        tables=(layers(result), comparisons(result)),
+        pictures=pictures(result),
+        why=status if worst is None else "",
+        short=f", {result.status}" if result.error else short,
+        names=result.names,
+        is_file=bool(result.artifact),
+    )
+
+
+def _suite(found: CheckResults, result: RuntimeResult) -> Suite:
+    """Returns a suite for an artifact in a runtime, with a verdict for each case."""
+    name = f"{result.runtime} {result.artifact}".strip()
+    verdicts = [_verdict(found.model, result, case) for case in result.cases]
+    if result.error:
+        verdicts.append(CaseVerdict(result.status, Outcome.ERROR, result.status, result.error))
+    elif not result.passed and all(each.outcome is not Outcome.FAILED for each in verdicts):
+        verdicts.append(_of_findings(result) if result.findings else nothing_compared("compared"))
+    properties = {"names": _names(result)} if result.names else {}
+    for each in accepted(replace(found, results=(result,))):
+        properties["accepted"] = each.text
+    return Suite(name, tuple(verdicts), result.seconds, properties)
+
+
+def _verdict(model: str, result: RuntimeResult, case: CaseResult) -> CaseVerdict:
+    outcome = OUTCOMES[case.status]
+    if outcome is Outcome.PASSED:
+        return CaseVerdict(case.name, outcome)
+    if outcome is Outcome.SKIPPED:
+        both = "the reference refuses this case, and so does the runtime"
+        return CaseVerdict(case.name, outcome, message=case.error or both)
+    said = [describe(model, result.runtime, case.name, each) for each in case.comparisons if not each.passed]
+    said += [case.error] if case.error else []
+    causes = [f"{each.label}: {each.text}" for each in statements(model, Group((result,))) if each.label != "worst"]
+    names = [_names(result)] if result.names else []  # a wrong guess here would be the failure
+    kind = str(result.findings[0].cause) if result.findings else "difference"
+    return CaseVerdict(case.name, Outcome.FAILED, kind, said[0], (*causes, *said, *names))
+
+
+def _of_findings(result: RuntimeResult) -> CaseVerdict:
+    """Returns the verdict on what the artifact stores, where every case has passed."""
+    said = tuple(each.evidence for each in result.findings)
+    return CaseVerdict("weights", Outcome.FAILED, result.findings[0].cause, said[0], said[1:])
+
+
+def _names(result: RuntimeResult) -> str:
+    return name_matches(result.artifact or result.runtime, result.names)

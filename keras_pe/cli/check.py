@@ -14,7 +14,7 @@ from keras_pe.cli.size_options import parse_sizes
 
 if TYPE_CHECKING:
     from keras_pe.export.comparison.seconds import Stopwatch
-    from keras_pe.export.parity.dataset.dataset_report import DatasetReport
+    from keras_pe.export.parity.dataset.report import DatasetReport
     from keras_pe.export.parity.parity_report import ParityReport
     from keras_pe.export.parity.reports.report import Report
 
@@ -139,9 +139,9 @@ def check(
     from keras_pe.export.comparison.seconds import Stopwatch
     from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
     from keras_pe.export.model.saved_file import is_saved_model
-    from keras_pe.export.parity.bundle.bundle import check_bundle_path
-    from keras_pe.export.parity.bundle.replay import replay_bundle
+    from keras_pe.export.parity.bundle import check_bundle_path
     from keras_pe.export.parity.check import check_parity
+    from keras_pe.export.parity.replay import replay_bundle
     from keras_pe.export.parity.reports.report import check_report_path
 
     watch = Stopwatch()
@@ -212,9 +212,9 @@ def _write(report: "ParityReport | DatasetReport", reports: tuple[Path, ...], bu
     Raises:
         CouldNotBeTriedError: If one of them cannot be written. The others are.
     """
-    from keras_pe.export.parity.bundle.bundle import write_bundle
-    from keras_pe.export.parity.bundle.replay import replay_command
+    from keras_pe.export.parity.bundle import write_bundle
     from keras_pe.export.parity.parity_report import ParityReport
+    from keras_pe.export.parity.replay import replay_command
 
     lost = []
     for path in reports:
@@ -252,7 +252,7 @@ def _show(report: "Report", as_json: bool) -> None:
 
 def _show_times(report: "ParityReport | DatasetReport", watch: "Stopwatch") -> None:
     from keras_pe.export.parity.parity_report import ParityReport
-    from keras_pe.export.parity.presentation.tables import times
+    from keras_pe.export.parity.presentation.figures import times
     from keras_pe.export.parity.reports.text import render_table
 
     assert isinstance(report, ParityReport)  # or check_data_usage has refused

@@ -11,7 +11,7 @@ import click
 from keras_pe.cli.errors import CouldNotBeTriedError
 
 if TYPE_CHECKING:
-    from keras_pe.export.parity.dataset.dataset_report import DatasetReport
+    from keras_pe.export.parity.dataset.report import DatasetReport
 
 _OPTIONS = (
     click.option(

@@ -1,6 +1,11 @@
-"""Arrays in memory, and in NumPy files that are mapped: only what is used is read."""
+"""Arrays in memory and in NumPy's files, of which only what is used is read.
 
+A `.npy` file is mapped, and so is an `.npz` file that is stored as it is; a compressed one is unpacked as it is read.
+"""
+
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -8,10 +13,22 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from keras_pe.export.parity.data.columns import count_rows, to_column
+from keras_pe.export.errors import first_line
 from keras_pe.export.parity.data.shards import file_identity
-from keras_pe.export.parity.data.source import SHARD_ROWS, Column, DataError, DataPart, DataSource, Rows
+from keras_pe.export.parity.data.source import (
+    SHARD_ROWS,
+    Column,
+    DataError,
+    DataPart,
+    DataSource,
+    Rows,
+    count_rows,
+    to_column,
+)
 from keras_pe.export.results import Array
+
+_INPUT, _OUTPUT = "inputs/", "outputs/"
+_LOCAL_HEADER = 30  # bytes before the name in a zip file's entry
 
 
 @dataclass(frozen=True)
@@ -115,3 +132,85 @@ def _read_mapped(members: Mapping[str, StoredArray], locator: Any, most: int, co
     for first in range(start, start + rows, most):
         last = min(first + most, start + rows)
         yield {name: np.array(array[first:last]) for name, array in mapped.items()}
+
+
+def open_npz(name: str, files: Sequence[Path]) -> DataSource:
+    """Opens one `.npz` file.
+
+    Raises:
+        DataError: If it is not whole or holds no array of numbers or texts. Of a compressed file that is told where it
+            is read.
+    """
+    if len(files) > 1:
+        raise DataError(f"A folder of data must hold .npy files, or others of one kind. Received: {name} with .npz.")
+    (path,) = files
+    with zipfile.ZipFile(path) as file:
+        found = {entry.filename.removesuffix(".npy").removeprefix(_INPUT): entry for entry in file.infolist()}
+    entries = {column: entry for column, entry in found.items() if not entry.filename.startswith(_OUTPUT)}
+    if not entries:
+        raise DataError(f"An .npz file must have an array for each input. Received: {path} without one.")
+    if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries.values()):
+        return _open_compressed(path, entries)
+    members = {column: read_header(path, _data_start(path, entry)) for column, entry in entries.items()}
+    for column, entry in entries.items():
+        check_size(members[column], _data_start(path, entry) + entry.file_size)
+    return mapped_arrays(name, members, [[entry.filename, entry.CRC, entry.file_size] for entry in entries.values()])
+
+
+def _data_start(path: Path, entry: zipfile.ZipInfo) -> int:
+    with path.open("rb") as file:
+        file.seek(entry.header_offset)
+        header = file.read(_LOCAL_HEADER)
+    return (
+        entry.header_offset
+        + _LOCAL_HEADER
+        + int.from_bytes(header[26:28], "little")
+        + int.from_bytes(header[28:30], "little")
+    )
+
+
+def _open_compressed(path: Path, entries: Mapping[str, zipfile.ZipInfo]) -> DataSource:
+    """Opens a file that cannot be mapped."""
+    shapes = {}
+    with zipfile.ZipFile(path) as file:
+        for column, entry in entries.items():
+            with _unpacked(column, path), file.open(entry) as stream:
+                shapes[column] = parse_header(stream, str(path))[0]
+    rows = count_rows(str(path), shapes)
+    return DataSource(str(path), tuple(entries), partial(_unpack, path, entries), rows=rows)
+
+
+def _unpack(
+    path: Path, entries: Mapping[str, zipfile.ZipInfo], locator: Any, most: int, columns: Sequence[str]
+) -> Iterator[Rows]:
+    """Returns the columns side by side, a piece of each at a time."""
+    with ExitStack() as stack:
+        file = stack.enter_context(zipfile.ZipFile(path))
+        streams = {name: stack.enter_context(file.open(entries[name])) for name in columns}
+        pieces = [_read(name, path, stream, most) for name, stream in streams.items()]
+        for arrays in zip(*pieces, strict=True):
+            yield dict(zip(columns, arrays, strict=True))
+
+
+def _read(column: str, path: Path, stream: IO[bytes], most: int) -> Iterator[Array]:
+    """Returns the rows of an array in pieces. One that is stored column by column is read whole for its first row."""
+    with _unpacked(column, path):
+        shape, dtype, order = parse_header(stream, str(path))
+        count = shape[0] if order == "F" else most
+        for start in range(0, shape[0], count):
+            part = (min(count, shape[0] - start), *shape[1:])
+            content = stream.read(int(np.prod(part)) * dtype.itemsize)
+            array: Array = np.ndarray(part, dtype, content, order=order)
+            yield from (array[first : first + most] for first in range(0, part[0], most))
+        stream.read(1)  # behind the end the checksum is compared
+
+
+@contextmanager
+def _unpacked(column: str, path: Path) -> Iterator[None]:
+    """Says which array is damaged, in whatever way the stream says it."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:  # zlib.error, and whatever else a damaged stream makes of itself
+        raise DataError(f"Array {column!r} of {path} must be readable. Received: {first_line(error)}.") from error

@@ -21,10 +21,12 @@ class Batch:
     Attributes:
         rows: Their numbers in the data set.
         inputs: By name, one row each along the first axis.
+        number: Its place among the batches of its shard.
     """
 
     rows: Array
     inputs: dict[str, Array]
+    number: int = 0
 
 
 @dataclass(frozen=True)

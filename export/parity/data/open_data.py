@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.errors import first_line
-from keras_pe.export.parity.data.array_files import open_mapping, open_npy
-from keras_pe.export.parity.data.npz import open_npz
+from keras_pe.export.parity.data.array_files import open_mapping, open_npy, open_npz
 from keras_pe.export.parity.data.parquet import open_parquet
 from keras_pe.export.parity.data.source import DataError, DataSource
 from keras_pe.export.parity.plugins import DATA_SOURCES, registered

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.errors import first_line
-from keras_pe.export.parity.data.columns import to_rows
-from keras_pe.export.parity.data.source import SHARD_ROWS, Column, DataError, DataSource, Rows
+from keras_pe.export.parity.data.source import SHARD_ROWS, Column, DataError, DataSource, Rows, to_rows
 
 _READ_ROWS = 1024
 _SHARD_BYTES = 2**26

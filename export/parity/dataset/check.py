@@ -2,29 +2,32 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.reading import hash_artifacts
 from keras_pe.export.comparison.references.opening import Source
 from keras_pe.export.comparison.seconds import DIAGNOSIS_SECONDS, TIMEOUT, Stopwatch, check_seconds, date
-from keras_pe.export.parity.data.batching import Batching
+from keras_pe.export.parity.check import check_parity
+from keras_pe.export.parity.data.batching import Batching, Feed, fill_up, fixed_size
 from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.shards import shards_of, travelling
 from keras_pe.export.parity.data.source import DataSource
-from keras_pe.export.parity.dataset.dataset_report import DatasetReport, not_taken, summarize
-from keras_pe.export.parity.dataset.worst_rows import diagnose
-from keras_pe.export.parity.parity_report import not_installed, versions_of
-from keras_pe.export.parity.statistics.runtime_statistics import WorstRow
-from keras_pe.export.parity.work.checkpoint import Checkpoint
+from keras_pe.export.parity.dataset.report import DatasetReport
+from keras_pe.export.parity.dataset.results import DatasetResult, OutputSummary
+from keras_pe.export.parity.parity_report import ParityReport, not_installed, untaken, versions_of
+from keras_pe.export.parity.statistics.runtime_statistics import OutputStatistics, RuntimeStatistics, WorstRow
 from keras_pe.export.parity.work.executors import Here, ProcessPool
-from keras_pe.export.parity.work.job import Acceptance, Calibration, Job
+from keras_pe.export.parity.work.job import Acceptance, Calibration, Job, Target
 from keras_pe.export.parity.work.models import open_artifacts, opened_model
-from keras_pe.export.parity.work.schedule import Schedule
-from keras_pe.export.parity.work.shard import shard_batches
+from keras_pe.export.parity.work.schedule import Checkpoint, Schedule
+from keras_pe.export.parity.work.shard import Tally, shard_batches
 from keras_pe.export.processes.process import Room
 from keras_pe.export.progress import Tell, telling
 from keras_pe.export.results import Allowance, Array
@@ -104,7 +107,7 @@ def check_dataset(
     _check_workers(workers, executor)
     allowance = Allowance(rtol, atol, precision, allow_changed)
     source = open_source(data)
-    targets, untaken, jobs = open_artifacts(artifacts, runtimes)
+    targets, left_over, jobs = open_artifacts(artifacts, runtimes)
     with ExitStack() as stack:
         tell = stack.enter_context(telling(progress, "rows"))
         tell(0, source.rows, "loading the model")
@@ -123,14 +126,12 @@ def check_dataset(
         )
         count = _processors() if workers is None else workers
         pool = executor or stack.enter_context(_ended(ProcessPool(count) if count else Here()))
-        schedule = Schedule(pool, job, checkpoint, _IN_FLIGHT if executor else max(1, 2 * count), tell)
-        calibration = schedule.calibrate(source)
-        tallies = schedule.run(calibration, source) if targets else {}
+        schedule = Schedule(pool, job, source, checkpoint, _IN_FLIGHT if executor else max(1, 2 * count), tell)
+        calibration = schedule.calibrate()
+        schedule.run(calibration)
         tell(schedule.rows, source.rows, "looking at the worst rows")
-        results = [summarize(calibration, target, tallies.get(target.key), allow_changed) for target in targets]
-    counted = [(target, result.statistics) for target, result in zip(targets, results, strict=True)]
-    read = _batch_of(job, calibration, source)
-    diagnosis = diagnose(model, job, counted, calibration.feed.inputs, read, diagnosis_seconds)
+        results = [_result(calibration, target, schedule.tallies.get(target.key), allow_changed) for target in targets]
+    diagnosis = _diagnose(model, job, calibration, source, results, diagnosis_seconds)
     watch.stage("all rows")
     return DatasetReport(
         model=calibration.model,
@@ -139,7 +140,7 @@ def check_dataset(
         data=source.name,
         rows=schedule.rows,
         total=source.rows,
-        results=(*results, *(not_taken(*each, allow_changed) for each in untaken)),
+        results=(*results, *(_not_run(*each, allow_changed) for each in left_over)),
         stopped_early=schedule.stopped,
         reused_rows=schedule.reused,
         diagnosis=diagnosis,
@@ -147,7 +148,7 @@ def check_dataset(
         versions=versions_of([calibration.version, *calibration.versions.values()]),
         seconds=watch.stages[-1].seconds,
         date=date(),
-        files=hash_artifacts([*(target.path for target in targets), *(path for _, path in untaken)]),
+        files=hash_artifacts([*(target.path for target in targets), *(path for _, path in left_over)]),
     )
 
 
@@ -165,19 +166,89 @@ def _ended(pool: Executor) -> Iterator[Executor]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _batch_of(job: Job, calibration: Calibration, source: DataSource) -> Callable[[WorstRow], Mapping[str, Array]]:
-    """Returns what reads the batch of a row once more."""
-
-    def read(row: WorstRow) -> Mapping[str, Array]:
-        shard = next(shard for shard in shards_of(source) if shard.index == row.shard)
-        batches = shard_batches(job, calibration, shard)
-        return next(batch.inputs for number, batch in enumerate(batches) if number == row.batch)
-
-    return read
-
-
 def _check_workers(workers: int | None, executor: Executor | None) -> None:
     if workers is not None and workers < 0:
         raise ValueError(f"`workers` must be at least 0. Received: workers={workers!r}.")
     if workers is not None and executor is not None:
         raise ValueError("`workers` must be left out where `executor` is given: it has its own.")
+
+
+def _not_run(format: str, path: Path, allow_changed: float) -> DatasetResult:
+    """Returns the result of an artifact that no runtime ran: it has failed, whatever else has passed."""
+    return DatasetResult(str(path), format, "none", "", allow_changed, RuntimeStatistics(), error=untaken(format))
+
+
+def _result(calibration: Calibration, target: Target, tally: Tally | None, allow_changed: float) -> DatasetResult:
+    """Returns what one artifact in one runtime has come to."""
+    found = tally or Tally()
+    measured, none = found.statistics.outputs, OutputStatistics()
+    outputs = tuple(
+        OutputSummary(
+            output=name,
+            decision=None if rule.decision is None else str(rule.decision),
+            noise_floor=rule.unit or None,
+            allowed=rule.allowed,
+            statistics=measured.get(name, none),
+        )
+        for name, rule in calibration.rules.get(target.key, {}).items()
+    )
+    return DatasetResult(
+        artifact=str(target.path),
+        format=target.spec.format,
+        runtime=target.spec.name,
+        version=calibration.versions.get(target.key, ""),
+        allow_changed=allow_changed,
+        statistics=found.statistics,
+        outputs=outputs if tally else (),
+        error=calibration.unloaded.get(target.key, ""),
+        rows_per_second=found.rows / found.seconds if found.seconds else None,
+        names=calibration.names.get(target.key, ()),
+    )
+
+
+def _diagnose(
+    model: Any,
+    job: Job,
+    calibration: Calibration,
+    source: DataSource,
+    results: Sequence[DatasetResult],
+    seconds: float,
+) -> ParityReport | None:
+    """Returns the check of the worst rows of the runtimes that fail, None where none does.
+
+    The rows that fail are fed together as far as they are of one shape. Where a runtime passes like that, the
+    difference is one of the batch that its worst row stood in, and that batch is fed as it was.
+    """
+    pairs = [(target, result.statistics.failing) for target, result in zip(job.targets, results, strict=True)]
+    targets, failing = [target for target, rows in pairs if rows], [rows for _, rows in pairs if rows]
+    takes = calibration.feed.inputs
+
+    def check(cases: Iterable[Mapping[str, Array]]) -> ParityReport:
+        return check_parity(
+            model,
+            list(dict.fromkeys(target.path for target in targets)),
+            inputs=[fill_up(case, takes) for case in cases],
+            runtimes=list({target.spec.name: target.spec for target in targets}.values()),
+            input_signature=job.input_signature,
+            timeout=job.timeout,
+            diagnosis_seconds=seconds,
+        )
+
+    if not failing:
+        return None
+    report = check(_together(rows, takes) for rows in failing)
+    return check(_batch_of(rows[0], source, calibration.feed) for rows in failing) if report.passed else report
+
+
+def _together(rows: Sequence[WorstRow], takes: Sequence[TensorInfo]) -> Mapping[str, Array]:
+    """Returns the worst row, and those after it that have its shapes, as one batch that the model takes."""
+    shapes = {name: array.shape for name, array in rows[0].inputs.items()}
+    alike = [row for row in rows if {name: array.shape for name, array in row.inputs.items()} == shapes]
+    first = alike[: fixed_size(takes)]
+    return {name: np.stack([row.inputs[name] for row in first]) for name in shapes}
+
+
+def _batch_of(row: WorstRow, source: DataSource, feed: Feed) -> Mapping[str, Array]:
+    """Returns the batch that a row stood in, read once more."""
+    shard = next(shard for shard in shards_of(source) if shard.index == row.shard)
+    return next(batch.inputs for batch in shard_batches(source, feed, shard) if batch.number == row.batch)

@@ -6,8 +6,7 @@ from typing import ClassVar
 
 from keras_pe.export.parity.parity_report import ParityReport
 from keras_pe.export.parity.statistics.confidence import rate, upper_bound
-from keras_pe.export.parity.statistics.output import OutputStatistics
-from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
+from keras_pe.export.parity.statistics.runtime_statistics import OutputStatistics, RuntimeStatistics
 from keras_pe.export.results import AnyResults, NameMatch
 from keras_pe.shown import Shown
 

@@ -1,6 +1,6 @@
 """The document of a check, filled in one way whatever was fed: the cases of a sweep, or the rows of a data set."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from keras_pe.export.parity.presentation.remedies import remedy
@@ -10,8 +10,10 @@ from keras_pe.export.parity.reports.document import (
     Mark,
     Outcome,
     Part,
+    Picture,
     Row,
     Statement,
+    Suite,
     TextTable,
 )
 from keras_pe.export.results import AnyResults, Finding, NameMatch
@@ -26,9 +28,13 @@ class Subject:
     Attributes:
         name: What ran.
         artifact: The artifact's name.
-        part: Its part of the document; the title follows from these two.
+        passed: The verdict.
         figures: Its cells of the overview, after the verdict.
-        why: What follows the verdict there, such as " (not loaded)".
+        statements: As in `Part`, and so are the next three.
+        notes: In small print.
+        tables: Its figures.
+        pictures: Its pictures.
+        why: What follows the verdict in the overview, such as " (not loaded)".
         short: What follows it where artifacts go down and runtimes across.
         names: The inputs and outputs that the artifact calls otherwise.
         is_file: Whether it is a file that was checked, and not the model itself.
@@ -36,17 +42,28 @@ class Subject:
 
     name: str
     artifact: str
-    part: Part
+    passed: bool
     figures: tuple[str, ...]
+    statements: Iterable[Statement] = ()
+    notes: Iterable[str] = ()
+    tables: Iterable[TextTable] = ()
+    pictures: Iterable[Picture] = ()
     why: str = ""
     short: str = ""
     names: tuple[NameMatch, ...] = ()
     is_file: bool = True
 
-    @property
-    def passed(self) -> bool:
-        """The verdict."""
-        return self.part.passed
+    def part(self, *, is_open: bool) -> Part:
+        """Returns its part of the document."""
+        return Part(
+            title=f"{self.name} on {self.artifact}",
+            passed=self.passed,
+            statements=() if self.passed else tuple(self.statements),
+            notes=tuple(self.notes),
+            tables=tuple(self.tables),
+            pictures=tuple(self.pictures),
+            is_open=is_open,
+        )
 
 
 def fill(
@@ -74,17 +91,10 @@ def fill(
     remarks = [*said.remarks, *(Statement("", matches) for matches in dict.fromkeys(named))]
     if not compared:
         remarks.append(Statement("", "nothing was compared, and a check that compared nothing has failed"))
+    others = [*([] if subjects else [nothing_compared("reference")]), *_skipped_verdicts(found)]
     return replace(
         said,
-        parts=tuple(
-            replace(
-                each.part,
-                title=f"{each.name} on {each.artifact}",
-                statements=() if each.passed else each.part.statements,
-                is_open=not each.passed or (said.passed and each is first),
-            )
-            for each in subjects
-        ),
+        parts=tuple(each.part(is_open=not each.passed or (said.passed and each is first)) for each in subjects),
         overview=overview(columns, subjects),
         tables=(matrix(subjects),),
         remarks=tuple(remarks),
@@ -93,8 +103,14 @@ def fill(
             TextTable("Versions", ("package", "version"), (*found.versions.items(), *versions)),
             TextTable("Date and files", ("file", "SHA-256"), (*date, *found.files.items())),
         ),
+        suites=(*said.suites, *([Suite(found.model, tuple(others))] if others else [])),
         seconds=found.seconds,
     )
+
+
+def nothing_compared(name: str) -> CaseVerdict:
+    """Returns the verdict on what was to be compared, and was not."""
+    return CaseVerdict(name, Outcome.ERROR, "nothing compared", "nothing was compared")
 
 
 def overview(columns: tuple[str, ...], subjects: Sequence[Subject]) -> TextTable:
@@ -150,8 +166,7 @@ def skipped(found: AnyResults) -> Iterator[Statement]:
         yield Statement("skipped", f"{each.runtime}. Install it with: {each.install}")
 
 
-def skipped_verdicts(found: AnyResults) -> Iterator[CaseVerdict]:
-    """Yields the same as verdicts of a suite."""
+def _skipped_verdicts(found: AnyResults) -> Iterator[CaseVerdict]:
     for each in found.skipped:
         message = f"not installed. Install it with: {each.install}"
         yield CaseVerdict(f"{each.runtime} {each.artifact}", Outcome.SKIPPED, message=message)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keras_pe.export.errors import sentence
+from keras_pe.export.parity.presentation.figures import number
 from keras_pe.export.parity.presentation.filling import causes, skipped
-from keras_pe.export.parity.presentation.tables import number
 from keras_pe.export.parity.reports.document import Statement
 from keras_pe.export.results import (
     CaseResult,

@@ -9,7 +9,7 @@ from keras_pe.export.comparison.compare import differences
 from keras_pe.export.comparison.law import is_float
 from keras_pe.export.parity.statistics.decisions import Decision, last_axis_max
 from keras_pe.export.parity.statistics.histogram import Histogram
-from keras_pe.export.parity.statistics.output import OutputStatistics
+from keras_pe.export.parity.statistics.runtime_statistics import OutputStatistics
 from keras_pe.export.results import Array
 
 MAX_CLASSES = 256

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 
 from keras_pe.export.comparison.law import MAX_FACTOR, is_float, noise_floor
 from keras_pe.export.comparison.matching import match_inputs, match_outputs
+from keras_pe.export.comparison.run import computes_in_float32
 from keras_pe.export.errors import RuntimeFailedError, first_line
 from keras_pe.export.parity.data.batching import Feed
 from keras_pe.export.parity.data.shards import Shard, count
-from keras_pe.export.parity.data.source import DataError
+from keras_pe.export.parity.data.source import DataError, DataSource
 from keras_pe.export.parity.statistics.decisions import Decision, infer_decision, parse_decision
 from keras_pe.export.parity.work.job import Calibration, Job, OutputRule
-from keras_pe.export.parity.work.loaded import Session, session_of
+from keras_pe.export.parity.work.session import Session, session_of
 from keras_pe.export.parity.work.shard import shard_batches
 from keras_pe.export.results import Array, NameMatch
 from keras_pe.export.runtimes.runtime import Arrays
@@ -37,38 +38,47 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
         DataError: If the data does not fit the model.
         ValueError: If the model does not load, or an option names what is no input or output of it.
     """
+    precision = job.allowance.precision
+    versions: dict[str, str] = {}
+    unloaded: dict[str, str] = {}
+    names: dict[str, tuple[NameMatch, ...]] = {}
     with session_of(job) as session:
         reference = session.reference
-        unloaded: dict[str, str] = {}
-        versions: dict[str, str] = {}
-        names: dict[str, tuple[NameMatch, ...]] = {}
         for key, target in session.targets.items():
-            target.begin_shard((), job.allowance.precision)
+            target.begin_shard((), precision)
             try:
-                versions[key] = target.load()
-                names[key] = match_inputs(reference, target.inputs, target.path)
+                target.load()
+                versions[key] = target.worker.version
+                names[key] = match_inputs(reference, target.worker.inputs, target.path)
             except RuntimeFailedError as error:
                 unloaded[key] = str(error)
         feed = Feed.match(reference.inputs, job.batching, job.source.columns, job.source.name)
-        found = Calibration(reference.name, reference.version, "", feed, {}, unloaded=unloaded, versions=versions)
-        sample = [batch for shard in shards for batch in _sample(session, job, found, shard)]
-        names = {
-            key: (*matches, *_output_names(session, job, key, matches, sample[0])) for key, matches in names.items()
-        }
-        precision = job.allowance.precision
+        sample = [each for shard in shards for each in _sample(session, job.source, feed, shard)]
+        for key, matches in names.items():
+            names[key] = (*matches, *_output_names(session, job, key, matches, sample[0]))
         noises = [] if precision is None else session.noise([each.inputs for each in sample], precision)
         own, has_floor = _rules(job, sample, noises)
         rules, in_float32 = dict.fromkeys(names, own), frozenset[str]()
         if all(each.in_float32 and each.truth for each in sample):
             wide, _ = _rules(job, [replace(each, expected=each.in_float32) for each in sample], noises)
-            in_float32 = frozenset(key for key in names if session.targets[key].is_in_float32)
+            in_float32 = frozenset(key for key in names if computes_in_float32(session.targets[key].worker))
             rules |= dict.fromkeys(in_float32, wide)
     basis = f"{reference.name}, at most {MAX_FACTOR:g} times its own error against a float64 rebuild"
     if not has_floor:
         basis = f"{reference.name}, tolerance by dtype ({reference.no_rebuild or 'no output is a float'})"
     if in_float32:
         basis += "; what computes in float32 against its float32 rebuild"
-    return replace(found, basis=basis, rules=rules, in_float32=in_float32, names=names)
+    return Calibration(
+        model=reference.name,
+        version=reference.version,
+        basis=basis,
+        feed=feed,
+        rules=rules,
+        in_float32=in_float32,
+        unloaded=unloaded,
+        versions=versions,
+        names=names,
+    )
 
 
 def _output_names(
@@ -81,12 +91,12 @@ def _output_names(
     return match_outputs(session.reference, sampled.expected, answered[0], target.path) if answered else ()
 
 
-def _sample(session: Session, job: Job, calibration: Calibration, shard: Shard) -> list[_Sampled]:
+def _sample(session: Session, source: DataSource, feed: Feed, shard: Shard) -> list[_Sampled]:
     """Returns what the model says to the first rows of a shard, and what its float64 rebuild says."""
     found = []
     left = SAMPLE_ROWS
     has_float32 = session.make_rebuilds()
-    for batch in shard_batches(job, calibration, shard):
+    for batch in shard_batches(source, feed, shard):
         inputs = {name: array[: max(1, left)] for name, array in batch.inputs.items()}
         try:
             expected = session.run(inputs)
@@ -122,29 +132,27 @@ def _rules(
     rules: dict[str, OutputRule] = {}
     has_floor = False
     for name in names:
-        pairs = [(each.expected[name], each.truth.get(name)) for each in sample]
-        if any(array.ndim == 0 for array, _ in pairs):
+        outputs = [each.expected[name] for each in sample]
+        if any(array.ndim == 0 for array in outputs):
             raise DataError(f"Output {name!r} must have a row for each row of the data. Received: a single value.")
-        first = pairs[0][0]
-        decision = parse_decision(decisions[name]) if name in decisions else _infer([array for array, _ in pairs])
-        if decision is not None and not is_float(first.dtype):
-            decision = None
-        unit = 0.0
-        floors = [noise_floor(array, truth) for array, truth in pairs if truth is not None and is_float(array.dtype)]
+        if not is_float(outputs[0].dtype):
+            rules[name] = OutputRule(0.0, accepted.atol_of(name), None, is_final=True)
+            continue
+        decision = parse_decision(decisions[name]) if name in decisions else _infer(outputs)
+        floors = [noise_floor(each.expected[name], each.truth[name]) for each in sample if name in each.truth]
         has_floor = has_floor or bool(floors)
         moved = [float(noise[name].max()) for noise in noises if name in noise]
         if moved or accepted.precision is None:
             floors += moved
         else:  # what rounding to the precision does is not known, and is more than the model's own error
             floors = []
-        if is_float(first.dtype):
-            unit = max(floors) if floors else max(job.law.flat_tolerance(array) for array, _ in pairs) / MAX_FACTOR
+        unit = max(floors) if floors else max(map(job.law.flat_tolerance, outputs)) / MAX_FACTOR
         is_given = accepted.rtol > 0 or accepted.atol_of(name) > 0
         allowed = max(MAX_FACTOR * unit, accepted.atol_of(name)) if is_given or decision is None else None
         rules[name] = OutputRule(unit, allowed, decision, decision is not None or not floors)
     return rules, has_floor
 
 
-def _infer(arrays: list[Array]) -> Decision | None:
-    found = {infer_decision(array) for array in arrays}
+def _infer(outputs: list[Array]) -> Decision | None:
+    found = {infer_decision(array) for array in outputs}
     return found.pop() if len(found) == 1 else None

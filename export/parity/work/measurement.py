@@ -1,38 +1,27 @@
 """One batch in one runtime, row by row: which rows fail, by how much, and the worst of them whole."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from keras_pe.export.comparison.compare import incomparable
-from keras_pe.export.comparison.law import FAR_OUT, MAX_FACTOR, Law, is_float, noise_floor
+from keras_pe.export.comparison.law import FAR_OUT, MAX_FACTOR, is_float, noise_floor
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.data.batching import Batch
 from keras_pe.export.parity.data.shards import Shard
 from keras_pe.export.parity.statistics.measure import RowVerdicts, measure_output
-from keras_pe.export.parity.statistics.output import OutputStatistics
-from keras_pe.export.parity.statistics.runtime_statistics import WORST, RuntimeStatistics, Severity, WorstRow
-from keras_pe.export.parity.work.job import OutputRule
-from keras_pe.export.parity.work.target import Answer
+from keras_pe.export.parity.statistics.runtime_statistics import (
+    WORST,
+    OutputStatistics,
+    RuntimeStatistics,
+    Severity,
+    WorstRow,
+)
+from keras_pe.export.parity.work.job import Job, OutputRule
+from keras_pe.export.parity.work.session import Answer, Session
 from keras_pe.export.results import Array, Comparison
 from keras_pe.export.runtimes.runtime import Arrays
-
-
-@dataclass
-class SecondLook:
-    """What tells whether the model's own error explains rows that are out.
-
-    Attributes:
-        truth: Returns what the float64 rebuild says to some rows; nothing where there can be no rebuild.
-        noise: Returns the noise floors next to some rows, by output.
-        is_vain: Whether the noise has explained no row that it was asked for: those after these are as they seem.
-    """
-
-    truth: Callable[[Arrays], Arrays]
-    noise: Callable[[Arrays], Mapping[str, Array]]
-    is_vain: bool = False
 
 
 @dataclass
@@ -52,47 +41,99 @@ class RowMeasures:
     problems: dict[str, int] = field(default_factory=dict)
 
 
-def measure_rows(
-    look: SecondLook,
-    law: Law,
-    rules: Mapping[str, OutputRule],
-    batch: Batch,
-    expected: Arrays,
-    answers: Sequence[Answer],
-) -> RowMeasures:
-    """Compares what a runtime answered to a batch, in one or more parts, with what the reference says."""
-    count = len(batch.rows)
-    found = RowMeasures(np.zeros(count, np.int64), np.zeros(count))
-    for answer in answers:
-        rows = answer.rows
-        first = int(batch.rows[rows][0])
-        if answer.outputs is None:
-            found.severity[rows] = Severity.NO_ANSWER
-            found.error[rows] = np.inf
-            found.problems.setdefault(answer.message, first)
-            continue
-        inputs, outputs = ({name: array[rows] for name, array in whole.items()} for whole in (batch.inputs, expected))
-        failed = incomparable(outputs, answer.outputs, law)
-        for comparison in failed.values():
-            found.severity[rows] = np.maximum(found.severity[rows], Severity.FAILED)
-            found.problems.setdefault(_in_words(comparison), first)
-        for name in [name for name in outputs if name not in failed]:
-            rule = rules[name]
-            statistics, own, problem = _compare(look, law, rule, name, inputs, outputs[name], answer.outputs[name])
-            if problem:
-                found.problems.setdefault(problem, first)
-            found.outputs[name] = found.outputs.get(name, OutputStatistics()).merge(statistics)
-            severity = np.where(own.clash, Severity.CLASH, np.where(own.failed, Severity.FAILED, Severity.AGREES))
-            found.severity[rows] = np.maximum(found.severity[rows], severity)
-            scale = max(rule.allowed or rule.unit, float(np.finfo(np.float64).tiny))
-            found.error[rows] = np.maximum(found.error[rows], own.error / scale)
-    return found
+class RowMeasurer:
+    """Compares what one runtime answers with what is expected of it, row by row."""
+
+    def __init__(self, session: Session, job: Job, rules: Mapping[str, OutputRule]) -> None:
+        """Remembers how rows are judged.
+
+        Args:
+            session: Tells whether the model's own error explains rows that are out.
+            job: What is accepted.
+            rules: How each output is judged, by its name.
+        """
+        self._session, self._rules = session, rules
+        self._law, self._precision = job.law, job.allowance.precision
+        self._is_vain = False  # whether noise has explained no row that it was asked for: others are as they seem
+
+    def measure(self, batch: Batch, expected: Arrays, answers: Sequence[Answer]) -> RowMeasures:
+        """Compares what the runtime answered to a batch, in one or more parts, with what the reference says."""
+        total = len(batch.rows)
+        found = RowMeasures(np.zeros(total, np.int64), np.zeros(total))
+        for answer in answers:
+            rows = answer.rows
+            first = int(batch.rows[rows][0])
+            if answer.outputs is None:
+                found.severity[rows] = Severity.NO_ANSWER
+                found.error[rows] = np.inf
+                found.problems.setdefault(answer.message, first)
+                continue
+            inputs, outputs = ({name: array[rows] for name, array in each.items()} for each in (batch.inputs, expected))
+            failed = incomparable(outputs, answer.outputs, self._law)
+            for comparison in failed.values():
+                found.severity[rows] = np.maximum(found.severity[rows], Severity.FAILED)
+                found.problems.setdefault(_in_words(comparison), first)
+            for name in [name for name in outputs if name not in failed]:
+                statistics, own, problem = self._compare(name, inputs, outputs[name], answer.outputs[name])
+                if problem:
+                    found.problems.setdefault(problem, first)
+                found.outputs[name] = found.outputs.get(name, OutputStatistics()).merge(statistics)
+                severity = np.where(own.clash, Severity.CLASH, np.where(own.failed, Severity.FAILED, Severity.AGREES))
+                found.severity[rows] = np.maximum(found.severity[rows], severity)
+                rule = self._rules[name]
+                scale = max(rule.allowed or rule.unit, float(np.finfo(np.float64).tiny))
+                found.error[rows] = np.maximum(found.error[rows], own.error / scale)
+        return found
+
+    def _compare(
+        self, name: str, inputs: Arrays, expected: Array, actual: Array
+    ) -> tuple[OutputStatistics, RowVerdicts, str]:
+        """Compares one output; rows that are out are measured again by the float64 rebuild's answer to them.
+
+        The floor of a sample is not that of every row: where the model itself is less exact, or overflows, more is
+        allowed; and what is still out by little by as much as the model's own error next to it.
+        The text says why they could not be measured again; it is empty where they could, or were not out.
+        """
+        rule = self._rules[name]
+        strict = MAX_FACTOR * rule.unit
+
+        def measured(target: Array | None, allowed: float | Array | None) -> tuple[OutputStatistics, RowVerdicts]:
+            if allowed is not None and is_float(expected.dtype):
+                allowed = self._law.accepted(name, expected if target is None else target, allowed)
+            return measure_output(expected, actual, target, allowed=allowed, decision=rule.decision, noise=strict)
+
+        statistics, rows = measured(None, None if rule.allowed is None else strict)
+        if rule.is_final or not rows.failed.any():
+            return statistics, rows, ""
+        suspects = np.flatnonzero(rows.failed)
+        suspects = suspects[_may_be_noise(expected[suspects], rows.clash[suspects])]
+        if not suspects.size:
+            return statistics, rows, ""
+        try:
+            truth = self._session.truth({key: array[suspects] for key, array in inputs.items()}).get(name)
+        except RuntimeFailedError as error:
+            return statistics, rows, f"the float64 rebuild refuses rows that are out: {error}"
+        if truth is None or truth.shape != expected[suspects].shape:
+            return statistics, rows, ""
+        target = expected.astype(np.float64)
+        target[suspects] = truth
+        of_rows = np.full((len(expected), *[1] * (expected.ndim - 1)), strict)
+        for row, true in zip(suspects, truth, strict=True):
+            of_rows[row] = max(strict, MAX_FACTOR * noise_floor(expected[row], true))
+        statistics, rows = measured(target, of_rows)
+        near = np.flatnonzero(rows.failed & ~rows.clash & (rows.error < FAR_OUT * of_rows.reshape(len(expected))))
+        if not near.size or self._is_vain:
+            return statistics, rows, ""
+        (floors,) = self._session.noise([{key: array[near] for key, array in inputs.items()}], self._precision)
+        of_rows[near] = np.maximum(of_rows[near], MAX_FACTOR * floors.get(name, np.zeros(2)).max())
+        statistics, rows = measured(target, of_rows)
+        self._is_vain = bool(rows.failed[near].all())
+        return statistics, rows, ""
 
 
 def summarize(
     found: RowMeasures,
     shard: Shard,
-    number: int,
     batch: Batch,
     expected: Arrays,
     answers: Sequence[Answer],
@@ -103,7 +144,6 @@ def summarize(
     Args:
         found: What is known of each row.
         shard: The shard.
-        number: The batch's number in it.
         batch: What was fed.
         expected: What the reference says.
         answers: What the runtime says.
@@ -118,7 +158,7 @@ def summarize(
                 row=int(batch.rows[place]),
                 place=shard.place,
                 shard=shard.index,
-                batch=number,
+                batch=batch.number,
                 severity=Severity(int(found.severity[place])),
                 error=float(found.error[place]),
                 inputs={name: np.array(array[place]) for name, array in batch.inputs.items()},
@@ -143,48 +183,6 @@ def _in_words(comparison: Comparison) -> str:
     if actual is not None and actual[:1] == shape[:1]:
         comparison = replace(comparison, shape=shape[1:], actual_shape=actual[1:])
     return f"output {comparison.output!r} of a row: {comparison.problem_in_words}"
-
-
-def _compare(
-    look: SecondLook, law: Law, rule: OutputRule, name: str, inputs: Arrays, expected: Array, actual: Array
-) -> tuple[OutputStatistics, RowVerdicts, str]:
-    """Compares one output; rows that are out of tolerance are measured again by the float64 rebuild's answer to them.
-
-    The floor of a sample is not that of every row: where the model itself is less exact, or overflows, more is allowed;
-    and what is still out by little by as much as the model's own error next to it.
-    The text says why they could not be measured again; it is empty where they could, or were not out.
-    """
-    strict = MAX_FACTOR * rule.unit
-    options: dict[str, Any] = {"decision": rule.decision, "noise": strict}
-    is_measured = rule.allowed is not None and is_float(expected.dtype)
-    allowed = law.accepted(name, expected, strict) if is_measured else rule.allowed
-    statistics, rows = measure_output(expected, actual, allowed=allowed, **options)
-    suspects = np.flatnonzero(rows.failed)
-    if rule.is_final or not suspects.size:
-        return statistics, rows, ""
-    suspects = suspects[_may_be_noise(expected[suspects], rows.clash[suspects])]
-    if not suspects.size:
-        return statistics, rows, ""
-    try:
-        truth = look.truth({key: array[suspects] for key, array in inputs.items()}).get(name)
-    except RuntimeFailedError as error:
-        return statistics, rows, f"the float64 rebuild refuses rows that are out: {error}"
-    if truth is None or truth.shape != expected[suspects].shape:
-        return statistics, rows, ""
-    target = expected.astype(np.float64)
-    target[suspects] = truth
-    of_rows = np.full((len(expected), *[1] * (expected.ndim - 1)), strict)
-    for row, true in zip(suspects, truth, strict=True):
-        of_rows[row] = max(strict, MAX_FACTOR * noise_floor(expected[row], true))
-    statistics, rows = measure_output(expected, actual, target, allowed=law.accepted(name, target, of_rows), **options)
-    near = np.flatnonzero(rows.failed & ~rows.clash & (rows.error < FAR_OUT * of_rows.reshape(len(expected))))
-    if not near.size or look.is_vain:
-        return statistics, rows, ""
-    floors = look.noise({key: array[near] for key, array in inputs.items()}).get(name, np.zeros(2))
-    of_rows[near] = np.maximum(of_rows[near], MAX_FACTOR * floors.max())
-    found = measure_output(expected, actual, target, allowed=law.accepted(name, target, of_rows), **options)
-    look.is_vain = bool(found[1].failed[near].all())
-    return *found, ""
 
 
 def _may_be_noise(expected: Array, clash: Array) -> Array:

@@ -15,7 +15,7 @@ from keras_pe.export.dependencies import installed_version
 from keras_pe.export.model.saved_file import registering_modules
 from keras_pe.export.parity.data.shards import fingerprint
 from keras_pe.export.parity.work.job import OpenedModel, Target
-from keras_pe.export.parity.work.loaded import close_session, offer_model, withdraw_model
+from keras_pe.export.parity.work.session import model_of_this_process
 from keras_pe.export.publishing.staging import staging
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec
@@ -39,16 +39,11 @@ def opened_model(model: Any, folder: Path, *, in_process: bool) -> Iterator[Open
     if is_path(model):
         yield open_model_file(model)
         return
-    if in_process:
-        key = _hash_model(model)
-        offer_model(key, model)
-        try:
-            yield OpenedModel(Path(f"{model.name}.keras"), key)
-        finally:
-            withdraw_model(key)
-            close_session()
-        return
     key = _hash_model(model)
+    if in_process:
+        with model_of_this_process(key, model):
+            yield OpenedModel(Path(f"{model.name}.keras"), key)
+        return
     path = folder / f"{model.name}-{key[:16]}.keras"
     if not path.exists():
         with staging(path) as stage:
@@ -82,20 +77,14 @@ def open_artifacts(artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeCho
     chosen = find_runtimes(runtimes)
     if runtimes is None:  # every row through one session: the levels of optimization are a sweep's business
         chosen = tuple(spec for spec in chosen if spec.name == spec.family or spec.name == "onnxruntime[all]")
-    targets: list[Target] = []
-    untaken: list[tuple[str, Path]] = []
-    jobs: list[tuple[RuntimeSpec, Path]] = []
-    for format, path in locate_artifacts(artifacts):
-        taking = [spec for spec in chosen if spec.format == format]
-        jobs += [(spec, path) for spec in taking]
-        fitting = [spec for spec in taking if spec.installed]
-        if not fitting:
-            untaken.append((format, path))
-            continue
-        content = _hash_artifact(path)
-        targets += [Target(path.absolute(), spec, _target_key(content, spec)) for spec in map(_alone, fitting)]
-    if not targets and not untaken:
+    located = locate_artifacts(artifacts)
+    if not located:
         raise ValueError("`artifacts` must have at least one. Received: none.")
+    jobs = [(spec, path) for format, path in located for spec in chosen if spec.format == format]
+    fitting = [(_alone(spec), path) for spec, path in jobs if spec.installed]
+    contents = {path: _hash_artifact(path) for path in dict.fromkeys(path for _, path in fitting)}
+    targets = [Target(path.absolute(), spec, _target_key(contents[path], spec)) for spec, path in fitting]
+    untaken = [(format, path) for format, path in located if path not in contents]
     return OpenedArtifacts(tuple(targets), tuple(untaken), jobs)
 
 

@@ -1,29 +1,85 @@
-"""Hands shards to an executor, a few at a time, and merges what comes back."""
+"""Hands shards to an executor, a few at a time, keeps their results on disk, and merges them."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from keras_pe.export.errors import first_line
-from keras_pe.export.parity.data.shards import Shard, shards_of
+from keras_pe.export.parity.data.shards import Shard, fingerprint, shards_of
 from keras_pe.export.parity.data.source import DataSource
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 from keras_pe.export.parity.work.calibration import calibrate
-from keras_pe.export.parity.work.checkpoint import Checkpoint, result_key
 from keras_pe.export.parity.work.job import Calibration, Job
-from keras_pe.export.parity.work.shard import ShardResult, run_shard
+from keras_pe.export.parity.work.shard import Tally, run_shard
+from keras_pe.export.progress import Tell
+from keras_pe.export.publishing.staging import staging
 
 MAX_TRIES = 3
 """How often a task is handed out whose worker died."""
 
+_VERSION = 3  # of what a result on disk holds
 _WRONG_DATA = (ValueError, TypeError, ImportError, OSError)  # what another worker would say, too
 
 
 class WorkersDiedError(RuntimeError):
     """A task's workers have died again and again. What was finished stays in the checkpoint."""
+
+
+class Checkpoint:
+    """A folder of results. What stands in it was done and need not be done again.
+
+    A result's name is the hash of the shard, the model, the artifact, the runtime and the options: whatever changes,
+    an old result is not taken for a new one, and it stays for the day when the change is taken back.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def load(self, key: str, shard: Shard) -> RuntimeStatistics | None:
+        """Returns the result, None where there is none or where it is not whole."""
+        try:
+            return RuntimeStatistics.from_bytes(self._path(key, shard).read_bytes())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def save(self, key: str, shard: Shard, statistics: RuntimeStatistics) -> None:
+        """Writes a result beside its place and renames it.
+
+        Raises:
+            OSError: If it cannot be written. The results before it stay.
+        """
+        path = self._path(key, shard)
+        try:
+            with staging(path) as folder:
+                part = folder / path.name
+                part.write_bytes(statistics.to_bytes())
+                part.replace(path)
+        except OSError as error:
+            raise OSError(
+                f"A result could not be written to {self._folder}: {first_line(error)}. What was finished before stays "
+                "there; the same call goes on from it."
+            ) from error
+
+    def _path(self, key: str, shard: Shard) -> Path:
+        return self._folder / f"{shard.index:06d}-{fingerprint(key, shard.index, shard.fingerprint)[:32]}.npz"
+
+
+def result_key(**parts: Any) -> str:
+    """Returns the part of a result's name that all shards share."""
+    return fingerprint(_VERSION, {name: _plain(value) for name, value in parts.items()})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 @dataclass(frozen=True)
@@ -39,21 +95,6 @@ class Task:
     place: str
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
-
-
-@dataclass
-class Tally:
-    """What one artifact in one runtime has come to so far.
-
-    Attributes:
-        statistics: Of all rows so far.
-        rows: Rows that were run, not taken from the checkpoint.
-        seconds: What they took inside the runtime.
-    """
-
-    statistics: RuntimeStatistics
-    rows: int = 0
-    seconds: float = 0.0
 
 
 def completed(executor: Executor, tasks: Iterator[Task], window: int) -> Generator[tuple[Task, Any], None, None]:
@@ -99,59 +140,63 @@ class Schedule:
     """One run over the shards of a source.
 
     Attributes:
+        tallies: What each artifact in its runtime has come to so far, by the key of the target.
         rows: Rows whose results are there.
         reused: Those of them whose results stood in the checkpoint.
         stopped: Whether as many rows have failed as are too many.
     """
 
     def __init__(
-        self,
-        executor: Executor,
-        job: Job,
-        checkpoint: Checkpoint,
-        window: int,
-        progress: Callable[[int, int | None, str], None],
+        self, executor: Executor, job: Job, source: DataSource, checkpoint: Checkpoint, window: int, tell: Tell
     ) -> None:
+        """Remembers what to run.
+
+        Args:
+            executor: Runs the shards.
+            job: What they have in common.
+            source: What they are of.
+            checkpoint: Keeps their results.
+            window: How many are handed out at once.
+            tell: Called with the rows done, the rows of the data, and what is going on.
+        """
+        self.tallies: dict[str, Tally] = {}
         self.rows = self.reused = 0
         self.stopped = False
-        self._executor = executor
-        self._job = job
-        self._checkpoint = checkpoint
-        self._window = window
-        self._tell = progress
+        self._executor, self._job, self._source = executor, job, source
+        self._checkpoint, self._window, self._tell = checkpoint, window, tell
+        self._names: dict[str, str] = {}  # of results on disk, by the key of the target
 
-    def calibrate(self, source: DataSource) -> Calibration:
+    def calibrate(self) -> Calibration:
         """Returns what a worker finds before the first shard: of some of them, and of rows that are sent the first."""
-        shards = shards_of(source)
-        sample = tuple(islice(shards, 1)) if source.parts is None else _spread(list(shards))
+        shards = shards_of(self._source)
+        sample = tuple(islice(shards, 1)) if self._source.parts is None else _spread(list(shards))
         task = Task("the loading of the model", calibrate, (self._job, sample))
         ((_, found),) = completed(self._executor, iter([task]), 1)
         calibration: Calibration = found
         return calibration
 
-    def run(self, calibration: Calibration, source: DataSource) -> dict[str, Tally]:
-        """Runs every shard whose results are not there, and returns what all have come to, by the key of the target."""
+    def run(self, calibration: Calibration) -> None:
+        """Runs every shard whose results are not there."""
         keys = [target.key for target in self._job.targets if target.key not in calibration.unloaded]
-        names = {key: self._result_name(calibration, key) for key in keys}
-        tallies = {key: Tally(RuntimeStatistics()) for key in keys}
-        tasks = self._missing(calibration, source, names, tallies) if keys else iter(())
+        self._names = {key: self._result_name(calibration, key) for key in keys}
+        self.tallies = {key: Tally() for key in keys}
+        tasks = self._missing(calibration) if keys else iter(())
         with closing(completed(self._executor, tasks, self._window)) as results:
             for task, result in results:
-                self._take(result, task.arguments[2], names, tallies)
+                shard = task.arguments[2]
+                for key, tally in result.items():
+                    self._checkpoint.save(self._names[key], shard, tally.statistics)
+                self._take(result)
+                self._count(shard.rows)
                 if self.stopped:
                     break
-        return tallies
 
-    def _missing(
-        self, calibration: Calibration, source: DataSource, names: dict[str, str], tallies: dict[str, Tally]
-    ) -> Iterator[Task]:
+    def _missing(self, calibration: Calibration) -> Iterator[Task]:
         """Returns the shards whose results are not all there, after taking those that are."""
-        for shard in shards_of(source):
-            found = {key: self._checkpoint.load(name, shard) for key, name in names.items()}
-            for key, statistics in found.items():
-                if statistics is not None:
-                    tallies[key].statistics = tallies[key].statistics.merge(statistics)
-            missing = tuple(key for key, statistics in found.items() if statistics is None)
+        for shard in shards_of(self._source):
+            kept = {key: self._checkpoint.load(name, shard) for key, name in self._names.items()}
+            self._take({key: Tally(statistics) for key, statistics in kept.items() if statistics is not None})
+            missing = tuple(key for key, statistics in kept.items() if statistics is None)
             if missing:
                 place = f"rows {shard.start:,} to {shard.start + shard.rows - 1:,} of {shard.place}"
                 content = shard.content and {name: shard.content[name] for name in calibration.feed.columns}
@@ -159,25 +204,19 @@ class Schedule:
                 yield Task(place, run_shard, (self._job, calibration, shard, missing))
             else:
                 self.reused += shard.rows
-                self._count(shard.rows, tallies)
+                self._count(shard.rows)
             if self.stopped:
                 return
 
-    def _take(self, result: ShardResult, shard: Shard, names: dict[str, str], tallies: dict[str, Tally]) -> None:
-        for key, statistics in result.statistics.items():
-            self._checkpoint.save(names[key], shard, statistics)
-            tally = tallies[key]
-            tally.statistics = tally.statistics.merge(statistics)
-            tally.rows += shard.rows
-            tally.seconds += result.seconds[key]
-        self._count(shard.rows, tallies)
+    def _take(self, found: Mapping[str, Tally]) -> None:
+        self.tallies |= {key: self.tallies[key].merge(tally) for key, tally in found.items()}
 
-    def _count(self, rows: int, tallies: dict[str, Tally]) -> None:
+    def _count(self, rows: int) -> None:
         self.rows += rows
-        failed = max(tally.statistics.failed for tally in tallies.values())
+        failed = max(tally.statistics.failed for tally in self.tallies.values())
         limit = self._job.acceptance.stop_after
         self.stopped = limit is not None and failed >= limit
-        self._tell(self.rows, self._job.source.rows, f"{failed:,} failed" if failed else "")
+        self._tell(self.rows, self._source.rows, f"{failed:,} failed" if failed else "")
 
     def _result_name(self, calibration: Calibration, key: str) -> str:
         """Returns the part of a result's name that says how it was made."""

@@ -1,24 +1,23 @@
 """One shard through the reference and the runtimes: what a worker does."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from keras_pe.export.errors import first_line
-from keras_pe.export.parity.data.batching import Batch
+from keras_pe.export.parity.data.batching import Batch, Feed
 from keras_pe.export.parity.data.shards import Shard, count, read_rows
-from keras_pe.export.parity.data.source import DataError
+from keras_pe.export.parity.data.source import DataError, DataSource
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 from keras_pe.export.parity.work.job import Calibration, Job, Target
-from keras_pe.export.parity.work.loaded import Session, session_of
-from keras_pe.export.parity.work.measurement import RowMeasures, SecondLook, measure_rows, summarize
-from keras_pe.export.parity.work.target import Answer
+from keras_pe.export.parity.work.measurement import RowMeasurer, RowMeasures, summarize
+from keras_pe.export.parity.work.session import Answer, Session, session_of
 from keras_pe.export.runtimes.runtime import Arrays
 
-_Numbered = tuple[int, Batch]
+_Answered = tuple[Batch, dict[str, Arrays], dict[str, list[Answer]]]
 
 _WINDOW = 8  # batches that are read at once, so that rows of one length find each other
 _TOGETHER = 4  # batches that are asked for at once: on a busy machine each question waits for its turn
@@ -26,22 +25,27 @@ _TOGETHER_BYTES = 2**24  # and no more, as far as they are of more than one
 
 
 @dataclass(frozen=True)
-class ShardResult:
-    """What came of a shard.
+class Tally:
+    """What one artifact in one runtime has come to over some rows.
 
     Attributes:
-        shard: Its number.
-        statistics: By the key of the target.
-        seconds: What the runs took inside each runtime, by the key of the target.
+        statistics: Of all of them.
+        rows: How many were run: the results of others stood in the checkpoint.
+        seconds: What these took inside the runtime.
     """
 
-    shard: int
-    statistics: Mapping[str, RuntimeStatistics]
-    seconds: Mapping[str, float]
+    statistics: RuntimeStatistics = field(default_factory=RuntimeStatistics)
+    rows: int = 0
+    seconds: float = 0.0
+
+    def merge(self, other: "Tally") -> "Tally":
+        """Returns what both have come to, which must have no row in common."""
+        statistics = self.statistics.merge(other.statistics)
+        return Tally(statistics, self.rows + other.rows, self.seconds + other.seconds)
 
 
-def run_shard(job: Job, calibration: Calibration, shard: Shard, keys: tuple[str, ...]) -> ShardResult:
-    """Runs every row of a shard.
+def run_shard(job: Job, calibration: Calibration, shard: Shard, keys: tuple[str, ...]) -> dict[str, Tally]:
+    """Runs every row of a shard, and returns what each target has come to, by its key.
 
     Args:
         job: What all shards have in common.
@@ -55,40 +59,35 @@ def run_shard(job: Job, calibration: Calibration, shard: Shard, keys: tuple[str,
     targets = tuple(target for target in job.targets if target.key in keys)
     with session_of(job) as session:
         before = {key: session.targets[key].seconds for key in keys}
+        measurers = {key: RowMeasurer(session, job, calibration.rules[key]) for key in keys}
         merged = dict.fromkeys(keys, RuntimeStatistics())
-        look = _second_look(session, job)
-        for number, batch, expected, answers in _answered(session, job, calibration, shard, targets):
+        for batch, expected, answers in _answered(session, job, calibration, shard, targets):
             for key in keys:
-                measured = measure_rows(look, job.law, calibration.rules[key], batch, expected[key], answers[key])
-                found = summarize(measured, shard, number, batch, expected[key], answers[key], merged[key])
+                measured = measurers[key].measure(batch, expected[key], answers[key])
+                found = summarize(measured, shard, batch, expected[key], answers[key], merged[key])
                 merged[key] = merged[key].merge(found)
-        seconds = {key: session.targets[key].seconds - before[key] for key in keys}
-    return ShardResult(shard.index, merged, seconds)
+        return {key: Tally(merged[key], shard.rows, session.targets[key].seconds - before[key]) for key in keys}
 
 
 def run_rows(job: Job, calibration: Calibration, shard: Shard) -> RowMeasures:
     """Runs the rows of a shard through the job's first target, and returns what is known of each, in their order."""
-    target = job.targets[0]
-    severity, error = np.zeros(shard.rows, np.int64), np.zeros(shard.rows)
+    (target, *_), severity, error = job.targets, np.zeros(shard.rows, np.int64), np.zeros(shard.rows)
     with session_of(job) as session:
-        look, rules = _second_look(session, job), calibration.rules[target.key]
-        for _, batch, expected, answers in _answered(session, job, calibration, shard, (target,)):
-            rows = measure_rows(look, job.law, rules, batch, expected[target.key], answers[target.key])
+        measurer = RowMeasurer(session, job, calibration.rules[target.key])
+        for batch, expected, answers in _answered(session, job, calibration, shard, (target,)):
+            rows = measurer.measure(batch, expected[target.key], answers[target.key])
             places = batch.rows - shard.start
             severity[places], error[places] = rows.severity, rows.error
     return RowMeasures(severity, error)
 
 
-def _second_look(session: Session, job: Job) -> SecondLook:
-    return SecondLook(session.truth, lambda rows: session.noise([rows], job.allowance.precision)[0])
-
-
-def shard_batches(job: Job, calibration: Calibration, shard: Shard) -> Iterator[Batch]:
+def shard_batches(source: DataSource, feed: Feed, shard: Shard) -> Iterator[Batch]:
     """Returns the batches of a shard: the same each time."""
-    window = _WINDOW * calibration.feed.rule.batch_size
-    start = shard.start
-    for rows in read_rows(job.source, calibration.feed.columns, shard, window):
-        yield from calibration.feed.batches(start, rows)
+    start, number = shard.start, 0
+    for rows in read_rows(source, feed.columns, shard, _WINDOW * feed.rule.batch_size):
+        for batch in feed.batches(start, rows):
+            yield replace(batch, number=number)
+            number += 1
         start += count(rows)
     if start - shard.start != shard.rows:
         raise DataError(f"{shard.place} must have {shard.rows:,} rows. Received: {start - shard.start:,}.")
@@ -96,8 +95,8 @@ def shard_batches(job: Job, calibration: Calibration, shard: Shard) -> Iterator[
 
 def _answered(
     session: Session, job: Job, calibration: Calibration, shard: Shard, targets: tuple[Target, ...]
-) -> Iterator[tuple[int, Batch, dict[str, Arrays], dict[str, list[Answer]]]]:
-    """Returns each batch of a shard with its number, what is expected of each runtime and what it says.
+) -> Iterator[_Answered]:
+    """Returns each batch of a shard, what is expected of each runtime and what it says.
 
     They have the next batches while these are compared: nobody waits for the other.
     """
@@ -105,8 +104,8 @@ def _answered(
         session.targets[target.key].begin_shard(calibration.names.get(target.key, ()), job.allowance.precision)
     asked: deque[_Asked] = deque()
     try:
-        for group in _groups(enumerate(shard_batches(job, calibration, shard))):
-            asked.append(_Asked(group, *session.ask([batch for _, batch in group], targets, calibration.in_float32)))
+        for group in _groups(shard_batches(job.source, calibration.feed, shard)):
+            asked.append(_Asked(group, *session.ask(group, targets, calibration.in_float32)))
             if len(asked) > 1:
                 yield from _answers(session, shard, asked.popleft())
         while asked:
@@ -115,12 +114,12 @@ def _answered(
         wait([future for one in asked for future in one.answers.values()])
 
 
-def _groups(batches: Iterable[_Numbered]) -> Iterator[list[_Numbered]]:
+def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
     """Returns batches, a few at a time."""
-    group: list[_Numbered] = []
+    group: list[Batch] = []
     size = 0
-    for number, batch in batches:
-        group.append((number, batch))
+    for batch in batches:
+        group.append(batch)
         size += sum(array.nbytes for array in batch.inputs.values())
         if len(group) == _TOGETHER or size >= _TOGETHER_BYTES:
             yield group
@@ -133,23 +132,21 @@ def _groups(batches: Iterable[_Numbered]) -> Iterator[list[_Numbered]]:
 class _Asked:
     """Batches that are being computed."""
 
-    batches: list[_Numbered]
+    batches: list[Batch]
     expected: dict[str, Future[list[Arrays]]]
     answers: dict[str, Future[list[list[Answer]]]]
 
 
-def _answers(
-    session: Session, shard: Shard, asked: _Asked
-) -> Iterator[tuple[int, Batch, dict[str, Arrays], dict[str, list[Answer]]]]:
+def _answers(session: Session, shard: Shard, asked: _Asked) -> Iterator[_Answered]:
     try:
         expected = {key: future.result() for key, future in asked.expected.items()}
     except Exception as error:  # whatever a layer raises
         wait(asked.answers.values())
-        raise DataError(_refusal(session, [batch for _, batch in asked.batches], shard, error)) from error
+        raise DataError(_refusal(session, asked.batches, shard, error)) from error
     found = {key: answer.result() for key, answer in asked.answers.items()}
-    for place, (number, batch) in enumerate(asked.batches):
+    for place, batch in enumerate(asked.batches):
         of_batch = {key: arrays[place] for key, arrays in expected.items()}
-        yield number, batch, of_batch, {key: answers[place] for key, answers in found.items()}
+        yield batch, of_batch, {key: answers[place] for key, answers in found.items()}
 
 
 def _refusal(session: Session, batches: list[Batch], shard: Shard, error: Exception) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_pe.export.parity.bundle.bundle import write_bundle
-from keras_pe.export.parity.bundle.replay import replay_bundle
+from keras_pe.export.parity.bundle import write_bundle
 from keras_pe.export.parity.dataset.check import check_dataset
+from keras_pe.export.parity.replay import replay_bundle
 from tests.export.parity.dataset.conftest import MAGIC, Files
 
 

@@ -10,10 +10,10 @@ import onnx
 import pytest
 
 from keras_pe.export import Acceptance, Batching
-from keras_pe.export.parity.dataset import worst_rows
+from keras_pe.export.parity.dataset import check as door
 from keras_pe.export.parity.dataset.check import check_dataset
 from keras_pe.export.parity.work.executors import ProcessPool
-from keras_pe.export.parity.work.loaded import close_session
+from keras_pe.export.parity.work.session import close_session
 from keras_pe.export.runtimes import registry
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from tests.cli.test_check_data import write_model
@@ -46,9 +46,9 @@ def test_one_wrong_row_is_found_named_and_looked_into(
     files: Files, pool: ProcessPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits: list[object] = []
-    look = worst_rows.check_parity
+    look = door.check_parity
     monkeypatch.setattr(
-        worst_rows, "check_parity", lambda *a, **k: limits.append(k.get("diagnosis_seconds")) or look(*a, **k)
+        door, "check_parity", lambda *a, **k: limits.append(k.get("diagnosis_seconds")) or look(*a, **k)
     )
     data = saved(tmp_path, x=draw(ROWS, magic=12_345))
     report = check_dataset(files.model, files.planted, data, executor=pool, diagnosis_seconds=45.0)

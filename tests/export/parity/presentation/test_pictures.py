@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from keras_pe.export.parity.presentation.pictures import by_layer, by_position, by_size
-from keras_pe.export.parity.presentation.tables import layers
+from keras_pe.export.parity.presentation.figures import by_layer, by_position, by_size, layers
 from keras_pe.export.parity.reports.drawing import draw
 from keras_pe.export.results import LayerResult
 from tests.export.parity.presentation.samples import FAILING, HOSTILE, PASSING

@@ -6,7 +6,7 @@ import pytest
 
 from keras_pe.export.parity.statistics.decisions import Decision
 from keras_pe.export.parity.statistics.measure import MAX_CLASSES, measure_output
-from keras_pe.export.parity.statistics.output import OutputStatistics
+from keras_pe.export.parity.statistics.runtime_statistics import OutputStatistics
 
 
 def measure(expected: np.ndarray, actual: np.ndarray, **options: object) -> tuple[OutputStatistics, list[int]]:

@@ -6,8 +6,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from keras_pe.export.parity.statistics.decisions import Decision
 from keras_pe.export.parity.statistics.measure import measure_output
-from keras_pe.export.parity.statistics.runtime_statistics import WORST, RuntimeStatistics, Severity, WorstRow
+from keras_pe.export.parity.statistics.runtime_statistics import (
+    WORST,
+    OutputStatistics,
+    RuntimeStatistics,
+    Severity,
+    WorstRow,
+)
 
 
 def row(number: int, severity: Severity = Severity.FAILED, error: float = 1.0) -> WorstRow:
@@ -71,3 +78,17 @@ def test_the_worst_rows_are_kept_the_worst_first() -> None:
     assert [each.row for each in merged.worst] == [3, 5, 0, 4, 2, 1]
     crowd = RuntimeStatistics(worst=tuple(row(i) for i in range(3 * WORST))).merge(merged)
     assert len(crowd.worst) == WORST
+
+
+def test_parts_of_an_output_merge_into_the_whole_and_survive_json() -> None:
+    rng = np.random.default_rng(0)
+    expected = rng.standard_normal((300, 4))
+    actual = expected + rng.standard_normal((300, 4)) * 0.3
+    options = {"decision": Decision("argmax"), "noise": 0.1, "allowed": 0.5}
+    whole, _ = measure_output(expected, actual, **options)
+    merged = OutputStatistics()
+    for part in (slice(200, 300), slice(0, 50), slice(50, 200)):
+        merged = merged.merge(measure_output(expected[part], actual[part], **options)[0])
+    assert merged == whole
+    assert OutputStatistics.from_dict(whole.to_dict()) == whole
+    assert min(whole.changed, whole.ties, whole.out_of_tolerance) > 0

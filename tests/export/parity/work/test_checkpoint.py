@@ -7,7 +7,7 @@ import pytest
 
 from keras_pe.export.parity.data.shards import Shard
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics, Severity, WorstRow
-from keras_pe.export.parity.work.checkpoint import Checkpoint, result_key
+from keras_pe.export.parity.work.schedule import Checkpoint, result_key
 
 SHARD = Shard(3, 300, 100, "here", None, "mark")
 FOUND = RuntimeStatistics(rows=100, failed=1)

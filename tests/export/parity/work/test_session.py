@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_pe.export.parity.work.job import Target
-from keras_pe.export.parity.work.target import Answer, TargetRunner
+from keras_pe.export.parity.work.session import Answer, TargetRunner
 from tests.export.parity.work.lookup_runtime import DEADLY, UNWANTED, spec
 
 
@@ -18,7 +18,7 @@ def runner(name: str) -> Iterator[TargetRunner]:
     try:
         yield found
     finally:
-        found.close()
+        found.worker.close()
 
 
 def rows(count: int, **values: float) -> dict[str, np.ndarray]:

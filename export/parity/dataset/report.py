@@ -1,35 +1,32 @@
-"""The document of a check of a data set, with its tables and pictures."""
+"""The report of a check of a data set: its sentences, tables and pictures of many rows, in one document."""
 
 import math
 from collections.abc import Iterator
 
 import numpy as np
 
-from keras_pe.export.parity.dataset.presentation.row_sentences import (
-    describe_row,
-    failing,
-    remarks,
-    shown_values,
-    statements,
-    summary,
-)
 from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults, OutputSummary
-from keras_pe.export.parity.presentation.filling import Subject, fill, skipped_verdicts
-from keras_pe.export.parity.presentation.tables import number
+from keras_pe.export.parity.presentation.figures import number
+from keras_pe.export.parity.presentation.filling import Subject, beside, causes, fill, skipped
 from keras_pe.export.parity.reports.document import (
     CaseVerdict,
     Document,
     Limit,
     Outcome,
-    Part,
     Picture,
     PictureAxis,
     Row,
+    Statement,
     Steps,
     Suite,
     TextTable,
 )
+from keras_pe.export.parity.reports.json import Published
+from keras_pe.export.parity.reports.report import Report
+from keras_pe.export.parity.statistics.confidence import rate
 from keras_pe.export.parity.statistics.histogram import Histogram
+from keras_pe.export.parity.statistics.runtime_statistics import Severity, WorstRow
+from keras_pe.export.results import Array
 
 _COLUMNS = ("rows", "failed", "changed", "max |diff|", "99.9 % within", "over floor")
 _OUTPUTS = (
@@ -50,20 +47,32 @@ _OUTPUTS = (
 _CLASSES = ("output", "expected class", "actual class", "decisions")
 _ROWS = ("row", "place", "what", "error / allowed", "expected", "actual")
 _MOST_CLASSES = 20
+_MOST_VALUES = 6
 
 _BINS_A_DECADE = 4
 
 
-def document(found: DatasetResults) -> Document:
-    """Returns what the report of a data set says."""
-    left_out = tuple(skipped_verdicts(found))
-    others = [Suite(found.model, left_out)] if left_out else []
+class DatasetReport(Report, DatasetResults):
+    """What `check_dataset` returns: the fields of `DatasetResults`, and the ways to read them.
+
+    `print(report)` shows what the terminal does, `report.save("report.html")` writes a page, `report.to_dict()` returns
+    JSON's plain values.
+    """
+
+    published = Published("dataset-report", "A check of a data set", DatasetResults)
+
+    def document(self) -> Document:
+        """Returns what the report says, in sentences, tables and pictures."""
+        return _document(self)
+
+
+def _document(found: DatasetResults) -> Document:
     said = Document(
         title=f"{found.data} through {found.model}",
         passed=found.passed,
-        summary=summary(found),
-        remarks=tuple(remarks(found)),
-        suites=(*(_suite(found, result) for result in found.results), *others),
+        summary=_summary(found),
+        remarks=tuple(_remarks(found)),
+        suites=tuple(_suite(found, result) for result in found.results),
     )
     compared = sum(result.statistics.rows for result in found.results)
     return fill(found, said, [_subject(result) for result in found.results], columns=_COLUMNS, compared=compared)
@@ -74,22 +83,10 @@ def _subject(result: DatasetResult) -> Subject:
     decides = any(output.decision for output in result.outputs)
     compared = [output for output in result.outputs if output.statistics.values]
     largest = number(max(output.statistics.max_abs_diff for output in compared)) if compared else "-"
-    part = Part(
-        title="",
-        passed=result.passed,
-        statements=tuple(statements(result)),
-        notes=tuple(_notes(result)),
-        tables=(
-            TextTable("Outputs", _OUTPUTS, tuple(map(_output, result.outputs)), wide=True),
-            TextTable("Changed decisions by class", _CLASSES, tuple(_classes(result))),
-            TextTable("Worst rows", _ROWS, tuple(_worst_rows(result)), wide=True),
-        ),
-        pictures=tuple(picture for output in result.outputs for picture in pictures(output)),
-    )
     return Subject(
         name=result.runtime,
         artifact=result.artifact.rpartition("/")[2],
-        part=part,
+        passed=result.passed,
         why="" if found.rows else " (not loaded)" if result.error else " (no rows)",
         figures=(
             f"{found.rows:,}",
@@ -99,6 +96,14 @@ def _subject(result: DatasetResult) -> Subject:
             number(max(output.quantile(0.999) for output in compared)) if compared else "-",
             "-" if result.factor is None else f"{result.factor:.2g}",
         ),
+        statements=_statements(result),
+        notes=_notes(result),
+        tables=(
+            TextTable("Outputs", _OUTPUTS, tuple(map(_output, result.outputs)), wide=True),
+            TextTable("Changed decisions by class", _CLASSES, tuple(_classes(result))),
+            TextTable("Worst rows", _ROWS, tuple(_worst_rows(result)), wide=True),
+        ),
+        pictures=(picture for output in result.outputs for picture in _pictures(output)),
         short=", not loaded" if result.error else f" {largest}",
         names=result.names,
     )
@@ -142,8 +147,8 @@ def _classes(result: DatasetResult) -> Iterator[Row]:
 
 def _worst_rows(result: DatasetResult) -> Iterator[Row]:
     """Yields the worst rows, the worst first; those that agree only where none fails."""
-    for row in failing(result) or result.statistics.worst[:3]:
-        values = list(shown_values(row))
+    for row in result.statistics.failing or result.statistics.worst[:3]:
+        values = list(_shown_values(row))
         yield (
             f"{row.row:,}",
             row.place,
@@ -162,11 +167,11 @@ def _suite(found: DatasetResults, result: DatasetResult) -> Suite:
     if result.passed and not found.stopped_early:
         return Suite(name, (CaseVerdict(rows, Outcome.PASSED),))
     kind = "stopped early" if found.stopped_early else "difference"
-    details = (*result.statistics.problems, *map(describe_row, failing(result)))
+    details = (*result.statistics.problems, *map(describe_row, result.statistics.failing))
     return Suite(name, (CaseVerdict(rows, Outcome.FAILED, kind, result.verdict, details),))
 
 
-def pictures(output: OutputSummary) -> Iterator[Picture]:
+def _pictures(output: OutputSummary) -> Iterator[Picture]:
     """Yields how many rows have how large an error, and how much of their margins it takes, where there are any."""
     floor, allowed = output.noise_floor or 0.0, output.allowed or 0.0
     limits = (Limit("noise floor", floor, "x", dotted=True), Limit("allowed", allowed, "x"))
@@ -196,3 +201,77 @@ def _steps(found: Histogram) -> Steps | None:
     counts = np.bincount(places - places.min(), [each.count for each in bins])
     edges = 10.0 ** (np.arange(places.min(), places.max() + 2) / _BINS_A_DECADE)
     return Steps("rows", tuple(edges.tolist()), tuple(counts.tolist()))
+
+
+def _summary(found: DatasetResults) -> tuple[str, ...]:
+    """Returns what was measured, and how sure one can be of what was found where no verdict says so."""
+    rows = f"{found.rows:,}" + (f" of {found.total:,}" if found.total not in (None, found.rows) else "")
+    measured = f"{rows} rows of {found.data}, measured against {found.reference}, in {found.seconds:.1f} s."
+    measured = " ".join([measured, *beside(found)])
+    bound = max((result.upper_bound_95 for result in found.results if result.statistics.rows), default=1.0)
+    if bound >= 0.5 or not found.passed:
+        return (measured,)
+    return (measured, f"With 95 % confidence fewer than {rate(bound)} of all rows like these fail.")
+
+
+def _statements(result: DatasetResult) -> Iterator[Statement]:
+    """Yields what there is to say of one runtime."""
+    yield Statement("verdict", result.verdict)
+    for problem, first in result.statistics.problems.items():
+        yield Statement("error", f"{problem}, first in row {first:,}")
+    for output in result.outputs:
+        if output.statistics.ties:
+            ties = f"{output.output}: {output.statistics.ties:,} of the changed rows"
+            yield Statement("ties", f"{ties} have a margin within 8 times the model's own error")
+    for row in result.statistics.failing[:3]:
+        yield Statement("worst", describe_row(row))
+
+
+def _remarks(found: DatasetResults) -> Iterator[Statement]:
+    """Yields what there is to say of the check as a whole."""
+    yield from causes(found.diagnosis.findings if found.diagnosis is not None else ())
+    yield from skipped(found)
+    if found.stopped_early:
+        yield Statement("stopped", f"after {found.rows:,} rows: as many as stop_after says have failed")
+    if found.reused_rows:
+        yield Statement("checkpoint", f"the results of {found.reused_rows:,} rows stood in the checkpoint")
+
+
+def describe_row(row: WorstRow) -> str:
+    """Returns one of the worst rows as a sentence."""
+    how = {
+        Severity.AGREES: "agrees",
+        Severity.FAILED: "fails",
+        Severity.CLASH: "has a NaN or an infinity on one side only",
+        Severity.NO_ANSWER: "has no answer",  # why is said of them all, once
+    }[row.severity]
+    values = [f"{name} {expected} -> {actual}" for name, expected, actual in _shown_values(row)]
+    return f"row {row.row:,} ({row.place}) {how}" + (f": {'; '.join(values)}" if values else "")
+
+
+def _shown_values(row: WorstRow) -> Iterator[tuple[str, str, str]]:
+    """Yields each output that was answered, with the values around the largest difference: expected, and actual."""
+    for name, actual in row.actual.items():
+        around = _largest_difference(row.expected[name], actual)
+        yield name, _short(row.expected[name], around), _short(actual, around)
+
+
+def _short(array: Array, around: int = 0) -> str:
+    """Returns a few values of an array: the first, or those around one."""
+    values = array.ravel()
+    start = max(0, min(around - _MOST_VALUES // 2, values.size - _MOST_VALUES))
+    some = values[start : start + _MOST_VALUES].tolist()
+    shown = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in some]
+    before, after = ["..."] * (start > 0), ["..."] * (start + _MOST_VALUES < values.size)
+    return f"[{', '.join([*before, *shown, *after])}]"
+
+
+def _largest_difference(expected: Array, actual: Array) -> int:
+    """Returns the number of the value that differs most, 0 where the two cannot be told apart one by one."""
+    if expected.shape != actual.shape or not expected.size:
+        return 0
+    if expected.dtype.kind in "OSU":
+        return int(np.argmax(expected.ravel() != actual.ravel()))
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(expected.ravel().astype(np.float64) - actual.ravel().astype(np.float64))
+    return int(np.nan_to_num(difference, nan=np.inf).argmax())

@@ -9,9 +9,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from keras_pe.export.parity.dataset.dataset_report import DatasetReport
+from keras_pe.export.parity.dataset.report import DatasetReport
 from keras_pe.export.parity.dataset.results import DatasetResults
-from tests.export.parity.dataset.presentation.samples import ALL, FAILING
+from tests.export.parity.dataset.samples import ALL, FAILING
 
 
 @pytest.mark.parametrize("name", ALL)

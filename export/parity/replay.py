@@ -16,7 +16,7 @@ from keras_pe.export.comparison.references.without_keras import StoredReference
 from keras_pe.export.comparison.run import judged, run_cases
 from keras_pe.export.comparison.seconds import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Stopwatch, check_seconds
 from keras_pe.export.errors import RuntimeRefusedError
-from keras_pe.export.parity.bundle.bundle import RecordedFailure, read_bundle
+from keras_pe.export.parity.bundle import RecordedFailure, read_bundle
 from keras_pe.export.parity.check import Progress
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.parity_report import ParityReport, make_report

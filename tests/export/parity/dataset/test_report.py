@@ -6,13 +6,12 @@ import re
 import numpy as np
 import pytest
 
-from keras_pe.export.parity.dataset.presentation.row_sentences import describe_row
+from keras_pe.export.parity.dataset.report import describe_row
 from keras_pe.export.parity.reports.document import Statement
 from keras_pe.export.parity.statistics.confidence import rate
-from keras_pe.export.parity.statistics.output import OutputStatistics
-from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
+from keras_pe.export.parity.statistics.runtime_statistics import OutputStatistics, RuntimeStatistics
 from keras_pe.export.results import SkippedRuntime
-from tests.export.parity.dataset.presentation.samples import ALL, FAILING, PASSING
+from tests.export.parity.dataset.samples import ALL, FAILING, PASSING
 from tests.export.parity.presentation.samples import PASSING as CASES
 from tests.export.parity.reports.pages import assert_colors_come_from_the_page
 

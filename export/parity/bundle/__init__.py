@@ -1,1 +1,0 @@
-"""A failure in a file, and running it again."""

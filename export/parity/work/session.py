@@ -1,0 +1,323 @@
+"""What a worker keeps from shard to shard: the reference and the runtimes, loaded once, each in a process of its own.
+
+A crash or a refusal of a runtime is narrowed down to the rows that it is about.
+"""
+
+import atexit
+import contextlib
+import importlib
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence, Set
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.matching import as_names, in_accepted_precision
+from keras_pe.export.comparison.references.opening import open_reference
+from keras_pe.export.comparison.references.reference import Reference
+from keras_pe.export.errors import (
+    RuntimeDiedError,
+    RuntimeFailedError,
+    RuntimeHungError,
+    RuntimeRefusedError,
+    first_line,
+    sentence,
+)
+from keras_pe.export.model.saved_file import is_saved_model, load_model
+from keras_pe.export.parity.data.batching import Batch, fixed_size, in_whole_batches, whole_parts
+from keras_pe.export.parity.data.shards import count
+from keras_pe.export.parity.work.executors import Here
+from keras_pe.export.parity.work.job import Job, Target
+from keras_pe.export.results import NameMatch
+from keras_pe.export.runtimes.runner import Names, Worker
+from keras_pe.export.runtimes.runtime import Array, Arrays
+
+MAX_DEATHS = 32
+"""A process that has ended so often in one shard is not started again for single rows of that shard."""
+
+_ONE_THREAD = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
+"""What TensorFlow reads when it starts: there are as many workers as processors."""
+
+_here: dict[str, Any] = {}  # models of this process, by the key of the reference
+_kept: list["Session"] = []  # at most one: the one that was used last
+_turn = threading.RLock()  # a worker with several threads runs one shard at a time
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a runtime says to some rows of a batch.
+
+    Attributes:
+        rows: Which, by their place in the batch.
+        outputs: By name, None where it gave none.
+        message: Its error, where it gave none.
+    """
+
+    rows: slice
+    outputs: Arrays | None
+    message: str = ""
+
+
+class TargetRunner:
+    """An artifact in a runtime that is started again where it ended. The process starts importing at once.
+
+    Attributes:
+        path: The artifact.
+        worker: What runs it.
+    """
+
+    def __init__(self, target: Target, timeout: float) -> None:
+        self.path = target.path
+        self.worker = Worker(target.spec, timeout, _one_thread_each())
+        self._deaths = 0
+        self._seconds = 0.0  # of the runs before the artifact was loaded again
+        self._is_loaded = False
+        self._names = Names()
+        self._precision: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """What the runs took inside the runtime."""
+        return self._seconds + self.worker.seconds
+
+    def begin_shard(self, names: Sequence[NameMatch] = (), precision: str | None = None) -> None:
+        """Forgets how often the process has ended.
+
+        Args:
+            names: The inputs and outputs that the artifact calls otherwise than the model.
+            precision: In which it may take floats, as its user accepts.
+        """
+        self._deaths, self._names, self._precision = 0, as_names(names), precision
+
+    def load(self) -> None:
+        """Loads the artifact if that was not done, or its process has ended.
+
+        Raises:
+            RuntimeFailedError: If it does not load.
+        """
+        if not self._is_loaded:
+            self._seconds += self.worker.seconds
+            self.worker.load(self.path)
+            self._is_loaded = True
+        self.worker.names = self._names
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Answer]:
+        """Returns answers to all rows of a batch, in order.
+
+        Where the runtime gives none to the batch, its halves are asked, down to single rows; but not where the first
+        and the last row fail alone as well, nor where it hangs: then the batch as a whole has no answer.
+        """
+        total = count(inputs)
+        answer, error = self._ask(inputs, slice(0, total))
+        if answer is not None:
+            return [answer]
+        whole = [Answer(slice(0, total), None, str(error))]
+        if total == 1 or isinstance(error, RuntimeHungError):
+            return whole
+        ends = [self._ask(inputs, slice(row, row + 1))[0] for row in (0, total - 1)]
+        if ends[0] is None and ends[1] is None:
+            return whole
+        return self._narrow(inputs, 0, total, str(error))
+
+    def run_all(self, batches: Sequence[Mapping[str, Array]]) -> list[list[Answer]]:
+        """Returns what `run` would for each of some batches, in one exchange where all of them are answered."""
+        with contextlib.suppress(RuntimeFailedError):
+            self.load()
+            if len(batches) > 1 and fixed_size(self.worker.inputs) is None:
+                try:
+                    answers = self.worker.run_all([self._given(inputs) for inputs in batches])
+                except (RuntimeDiedError, RuntimeHungError):
+                    self._is_loaded = False
+                    raise
+                pairs = zip(batches, answers, strict=True)
+                return [[Answer(slice(0, count(inputs)), outputs)] for inputs, outputs in pairs]
+        return [self.run(inputs) for inputs in batches]
+
+    def _narrow(self, inputs: Mapping[str, Array], start: int, stop: int, message: str) -> list[Answer]:
+        """Returns the answers to rows that have none together."""
+        if stop - start == 1 or self._deaths >= MAX_DEATHS:
+            return [Answer(slice(start, stop), None, message)]
+        middle = (start + stop) // 2
+        answers: list[Answer] = []
+        for first, last in ((start, middle), (middle, stop)):
+            answer, error = self._ask(inputs, slice(first, last))
+            answers += [answer] if answer is not None else self._narrow(inputs, first, last, str(error))
+        return answers
+
+    def _ask(self, inputs: Mapping[str, Array], rows: slice) -> tuple[Answer | None, RuntimeFailedError | None]:
+        try:
+            self.load()
+            part = self._given({name: array[rows] for name, array in inputs.items()})
+            return Answer(rows, in_whole_batches(self.worker.run, self.worker.inputs, part)), None
+        except RuntimeRefusedError as error:
+            return None, error
+        except (RuntimeDiedError, RuntimeHungError) as error:
+            self._deaths += 1
+            self._is_loaded = False
+            return None, error
+
+    def _given(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        return in_accepted_precision(self.worker, inputs, self._precision)
+
+
+class Session:
+    """The reference of a job and its runtimes, each in a process of its own that may crash.
+
+    Attributes:
+        key: What makes another job share it.
+        reference: The model.
+        targets: The artifacts in their runtimes, by key.
+        close: Ends the processes.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.key = job.session_key
+        is_here = job.reference.key in _here
+        with ExitStack() as stack:
+            self.targets = {target.key: TargetRunner(target, job.timeout) for target in job.targets}
+            for target in self.targets.values():
+                stack.callback(target.worker.close)
+            with contextlib.nullcontext() if is_here or not job.one_thread else _one_thread():
+                self.reference = stack.enter_context(_open_reference(job))
+            # The caller compares one batch while the reference computes the next. A model of this process stays in the
+            # thread of its owner: its settings may be that thread's alone.
+            caller: Executor = Here() if is_here else ThreadPoolExecutor(1, thread_name_prefix="reference")
+            self._caller = stack.enter_context(caller)
+            # One thread each: a runtime has its next batch at hand when it is done with the one before.
+            threads = {key: ThreadPoolExecutor(1, thread_name_prefix="runtime") for key in self.targets}
+            self._threads = {key: stack.enter_context(thread) for key, thread in threads.items()}
+            self.close = stack.pop_all().close
+
+    def ask(
+        self, batches: Sequence[Batch], targets: tuple[Target, ...], in_float32: Set[str]
+    ) -> tuple[dict[str, Future[list[Arrays]]], dict[str, Future[list[list[Answer]]]]]:
+        """Returns what the reference will say to each batch, and each runtime, which computes at the same time.
+
+        Args:
+            batches: What to ask.
+            targets: The runtimes.
+            in_float32: The keys of those that are measured against the float32 rebuild.
+
+        Returns:
+            What each runtime is measured against, and what it says, by its key.
+        """
+        inputs = [batch.inputs for batch in batches]
+        answers = {t.key: self._threads[t.key].submit(self.targets[t.key].run_all, inputs) for t in targets}
+        keys = {is_wide: [key for key in answers if (key in in_float32) == is_wide] for is_wide in (False, True)}
+        expected = {is_wide: self._caller.submit(self._run_all, inputs, is_wide) for is_wide in keys if keys[is_wide]}
+        return {key: expected[key in in_float32] for key in answers}, answers
+
+    def run(self, inputs: Mapping[str, Array], *, in_float32: bool = False) -> Arrays:
+        """Returns what the reference or its float32 rebuild says, after what it was asked before."""
+        return self._caller.submit(self._run_all, [inputs], in_float32).result()[0]
+
+    def truth(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns what the reference's float64 rebuild says, after what it was asked before."""
+        return self._caller.submit(in_whole_batches, self.reference.truth, self.reference.inputs, inputs).result()
+
+    def noise(self, samples: Sequence[Arrays], precision: str | None) -> Sequence[Mapping[str, Array]]:
+        """Returns the noise floors next to some rows, by output: in the model's precision, or in an accepted one."""
+        parts = [whole_parts(self.reference.inputs, inputs) for inputs in samples]
+        cases = [Case("rows of the data", part, "") for group in parts for part in group]
+        found = iter(self._caller.submit(self.reference.noise, cases, precision).result())
+        groups = [[next(found) for _ in group] for group in parts]
+        known = [set.intersection(*map(set, group)) for group in groups]
+        return [
+            {name: np.maximum.reduce([each[name] for each in group]) for name in names}
+            for names, group in zip(known, groups, strict=True)
+        ]
+
+    def make_rebuilds(self) -> bool:
+        """Makes the reference's rebuilds, and returns whether there is one in float32."""
+        return self._caller.submit(lambda: self.reference.float32_model is not None).result()
+
+    def _run_all(self, batches: Sequence[Mapping[str, Array]], in_float32: bool) -> list[Arrays]:
+        run = self.reference.expect_in_float32 if in_float32 else self.reference.expect
+        return [in_whole_batches(run, self.reference.inputs, inputs) for inputs in batches]
+
+
+@contextlib.contextmanager
+def session_of(job: Job) -> Iterator[Session]:
+    """Yields the session of a job, to one thread at a time: the one that is loaded, or a new one in its place."""
+    with _turn:
+        if not _kept or _kept[0].key != job.session_key:
+            close_session()
+            _kept.append(Session(job))
+        yield _kept[0]
+
+
+def close_session() -> None:
+    """Lets go of what this process has loaded."""
+    with _turn:
+        while _kept:
+            _kept.pop().close()
+
+
+atexit.register(close_session)  # the runtimes' processes end before this one
+
+
+@contextlib.contextmanager
+def model_of_this_process(key: str, model: Any) -> Iterator[None]:
+    """Has this process take the model itself where a job names its key."""
+    _here[key] = model
+    try:
+        yield
+    finally:
+        _here.pop(key, None)
+        close_session()
+
+
+def _one_thread_each() -> dict[str, str]:
+    """Returns the environment in which TensorFlow takes one thread. What the environment says already stands."""
+    return {name: value for name, value in _ONE_THREAD.items() if name not in os.environ}
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Has TensorFlow take one thread, as in any other worker, if it starts now.
+
+    How a sum is split among threads can decide its last digit.
+    """
+    added = _one_thread_each()
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+def _open_reference(job: Job) -> Reference:
+    path = job.reference.path
+    model = _here.get(job.reference.key)
+    if model is None:
+        model = _load_model(path, job.reference.modules) if is_saved_model(path) else path
+    told_by = [target.path for target in job.targets]
+    try:
+        return open_reference(model, job.input_signature, job.timeout, told_by=told_by, compiled=True)
+    except RuntimeFailedError as error:
+        raise ValueError(sentence(f"`model` must load. Received: {path}, which does not: {error}")) from error
+
+
+def _load_model(path: Path, modules: Sequence[str]) -> Any:
+    """Opens a `.keras` file, once the modules that register its layers are imported.
+
+    Raises:
+        ValueError: If Keras cannot make the model, in a process that knows no more than the file.
+    """
+    try:
+        for module in modules:
+            importlib.import_module(module)
+        return load_model(path)
+    except Exception as error:  # whatever a module raises, or the file
+        raise ValueError(
+            f"The model must load in a process of its own. Received: {path}, which does not ({first_line(error)}). "
+            "Put the code of its layers into a module that can be imported and register it with Keras, or run the "
+            "check in this process: workers=0."
+        ) from error
