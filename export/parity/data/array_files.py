@@ -3,6 +3,7 @@
 A `.npy` file is mapped, and so is an `.npz` file that is stored as it is; a compressed one is unpacked as it is read.
 """
 
+import struct
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -28,11 +29,11 @@ from keras_pe.export.parity.data.source import (
 from keras_pe.export.results import Array
 
 _INPUT, _OUTPUT = "inputs/", "outputs/"
-_LOCAL_HEADER = 30  # bytes before the name in a zip file's entry
+_LOCAL_HEADER = struct.Struct("<26x2H")  # of an entry in a zip file: how long its name and what follows it are
 
 
 @dataclass(frozen=True)
-class StoredArray:
+class _StoredArray:
     """One array in a file, rows first.
 
     Attributes:
@@ -54,26 +55,21 @@ class StoredArray:
         return np.memmap(self.path, np.dtype(self.dtype), "r", self.offset, self.shape, self.order)
 
 
-def read_header(path: Path, start: int) -> StoredArray:
-    """Returns the array that begins at a place in a file.
-
-    Raises:
-        DataError: If it is none, is not whole, or holds what is neither numbers nor texts.
-    """
+def _read_header(path: Path, start: int = 0, end: int | None = None) -> _StoredArray:
+    """Returns the array that stands between two places in a file, without reading more than what it says of itself."""
     with path.open("rb") as file:
         file.seek(start)
-        shape, dtype, order = parse_header(file, str(path))
-        array = StoredArray(str(path), file.tell(), shape, dtype.str, order)
-    check_size(array, path.stat().st_size)
+        shape, dtype, order = _parse_header(file, str(path))
+        array = _StoredArray(str(path), file.tell(), shape, dtype.str, order)
+    size = path.stat().st_size
+    missing = array.offset + int(np.prod(shape)) * dtype.itemsize - min(size if end is None else end, size)
+    if missing > 0:
+        raise DataError(f"{path} must be whole. Received: a file that ends {missing:,} bytes too early.")
     return array
 
 
-def parse_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], Any, Literal["C", "F"]]:
-    """Returns the shape, the type and the order ("C" or "F") of the array that a stream goes on with.
-
-    Raises:
-        DataError: If it is none, or holds what is neither numbers nor texts.
-    """
+def _parse_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], Any, Literal["C", "F"]]:
+    """Returns the shape, the type and the order ("C" or "F") of the array that a stream goes on with."""
     try:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -85,13 +81,6 @@ def parse_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], Any, Lite
     if dtype.names:
         raise DataError(f"{name} must hold numbers or texts. Received: records of {', '.join(dtype.names)}.")
     return shape, dtype, "F" if is_fortran else "C"
-
-
-def check_size(array: StoredArray, end: int) -> None:
-    """Refuses an array whose values would go beyond a place in its file."""
-    missing = array.offset + int(np.prod(array.shape)) * np.dtype(array.dtype).itemsize - end
-    if missing > 0:
-        raise DataError(f"{array.path} must be whole. Received: a file that ends {missing:,} bytes too early.")
 
 
 def open_mapping(arrays: Mapping[str, Any], name: str = "arrays in memory") -> DataSource:
@@ -107,18 +96,12 @@ def _all_at_once(arrays: Mapping[str, Column], locator: Any, most: int, columns:
 
 def open_npy(name: str, files: Sequence[Path]) -> DataSource:
     """Opens `.npy` files: each is a column that is named as the file is."""
-    members = {file.stem: read_header(file, 0) for file in files}
-    return mapped_arrays(name, members, [file_identity(file) for file in files])
+    members = {file.stem: _read_header(file) for file in files}
+    return _mapped_arrays(name, members, [file_identity(file) for file in files])
 
 
-def mapped_arrays(name: str, members: Mapping[str, StoredArray], identity: Any) -> DataSource:
-    """Returns the source of arrays in files that any process can map.
-
-    Args:
-        name: What the report calls it.
-        members: The array of each column.
-        identity: Changes with what they hold: JSON's plain values.
-    """
+def _mapped_arrays(name: str, members: Mapping[str, _StoredArray], identity: Any) -> DataSource:
+    """Returns the source of arrays in files that any process can map; `identity` changes with what they hold."""
     total = count_rows(name, {column: member.shape for column, member in members.items()})
     ranges = [(start, min(SHARD_ROWS, total - start)) for start in range(0, total, SHARD_ROWS)]
     place = Path(name).name
@@ -126,7 +109,9 @@ def mapped_arrays(name: str, members: Mapping[str, StoredArray], identity: Any) 
     return DataSource(name, tuple(members), partial(_read_mapped, members), parts)
 
 
-def _read_mapped(members: Mapping[str, StoredArray], locator: Any, most: int, columns: Sequence[str]) -> Iterator[Rows]:
+def _read_mapped(
+    members: Mapping[str, _StoredArray], locator: Any, most: int, columns: Sequence[str]
+) -> Iterator[Rows]:
     start, rows = locator
     mapped = {name: members[name].map() for name in columns}  # for this part alone: what stays mapped counts as memory
     for first in range(start, start + rows, most):
@@ -151,22 +136,17 @@ def open_npz(name: str, files: Sequence[Path]) -> DataSource:
         raise DataError(f"An .npz file must have an array for each input. Received: {path} without one.")
     if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries.values()):
         return _open_compressed(path, entries)
-    members = {column: read_header(path, _data_start(path, entry)) for column, entry in entries.items()}
-    for column, entry in entries.items():
-        check_size(members[column], _data_start(path, entry) + entry.file_size)
-    return mapped_arrays(name, members, [[entry.filename, entry.CRC, entry.file_size] for entry in entries.values()])
+    starts = {column: _data_start(path, entry) for column, entry in entries.items()}
+    ends = {column: starts[column] + entry.file_size for column, entry in entries.items()}
+    members = {column: _read_header(path, starts[column], ends[column]) for column in entries}
+    return _mapped_arrays(name, members, [[entry.filename, entry.CRC, entry.file_size] for entry in entries.values()])
 
 
 def _data_start(path: Path, entry: zipfile.ZipInfo) -> int:
     with path.open("rb") as file:
         file.seek(entry.header_offset)
-        header = file.read(_LOCAL_HEADER)
-    return (
-        entry.header_offset
-        + _LOCAL_HEADER
-        + int.from_bytes(header[26:28], "little")
-        + int.from_bytes(header[28:30], "little")
-    )
+        name, extra = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+    return int(entry.header_offset + _LOCAL_HEADER.size + name + extra)
 
 
 def _open_compressed(path: Path, entries: Mapping[str, zipfile.ZipInfo]) -> DataSource:
@@ -175,7 +155,7 @@ def _open_compressed(path: Path, entries: Mapping[str, zipfile.ZipInfo]) -> Data
     with zipfile.ZipFile(path) as file:
         for column, entry in entries.items():
             with _unpacked(column, path), file.open(entry) as stream:
-                shapes[column] = parse_header(stream, str(path))[0]
+                shapes[column] = _parse_header(stream, str(path))[0]
     rows = count_rows(str(path), shapes)
     return DataSource(str(path), tuple(entries), partial(_unpack, path, entries), rows=rows)
 
@@ -195,7 +175,7 @@ def _unpack(
 def _read(column: str, path: Path, stream: IO[bytes], most: int) -> Iterator[Array]:
     """Returns the rows of an array in pieces. One that is stored column by column is read whole for its first row."""
     with _unpacked(column, path):
-        shape, dtype, order = parse_header(stream, str(path))
+        shape, dtype, order = _parse_header(stream, str(path))
         count = shape[0] if order == "F" else most
         for start in range(0, shape[0], count):
             part = (min(count, shape[0] - start), *shape[1:])

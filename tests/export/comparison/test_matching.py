@@ -9,8 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from keras_pe.export import check_parity
-from keras_pe.export.parity import replay_bundle, write_bundle
+from keras_pe.export import check_parity, replay_bundle, write_bundle
 from keras_pe.export.publishing.metadata import VERSION_KEY
 
 MODEL = {"x": "x", "y": "y", "total": "total", "wide": "wide", "tall": "tall"}

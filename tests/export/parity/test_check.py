@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import keras_pe
-from keras_pe.export import check_dataset, check_parity, export_onnx, export_saved_model
-from keras_pe.export.parity import replay_bundle
+from keras_pe.export import check_dataset, check_parity, export_onnx, export_saved_model, replay_bundle
 
 
 class Reversing(keras.Model):

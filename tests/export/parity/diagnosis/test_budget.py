@@ -8,14 +8,13 @@ import keras
 import numpy as np
 import pytest
 
-from keras_pe.export import check_dataset, check_parity
+from keras_pe.export import check_dataset, check_parity, replay_bundle
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison import seconds as budgets
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.comparison.seconds import Budget
-from keras_pe.export.parity import replay_bundle
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.runtimes.runner import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec

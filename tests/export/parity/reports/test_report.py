@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from keras_pe.export.parity import write_report
+from keras_pe.export import write_report
 from keras_pe.export.parity.reports.report import check_report_path
 from tests.export.parity.presentation.samples import ALL, FAILING, PASSING
 from tests.full_disk import full_disk
@@ -72,7 +72,7 @@ def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(mo
 def test_json_and_markdown_need_no_other_package(tmp_path, suffix):
     code = f"""
 import sys
-from keras_pe.export.parity import ParityReport, write_report
+from keras_pe.export import ParityReport, write_report
 write_report(ParityReport("m", "b", (), ()), "report{suffix}")
 heavy = ("jinja2", "matplotlib", "junitparser", "rich", "keras", "tensorflow", "onnxruntime")
 print(*(name for name in heavy if name in sys.modules))
