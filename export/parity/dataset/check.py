@@ -24,7 +24,7 @@ from keras_pe.export.parity.dataset.results import DatasetResult, OutputSummary
 from keras_pe.export.parity.parity_report import ParityReport, not_installed, untaken, versions_of
 from keras_pe.export.parity.statistics.runtime_statistics import OutputStatistics, RuntimeStatistics, WorstRow
 from keras_pe.export.parity.work.executors import Here, ProcessPool
-from keras_pe.export.parity.work.job import Acceptance, Calibration, Job, Target
+from keras_pe.export.parity.work.job import Acceptance, Calibration, Job, Target, TargetCalibration
 from keras_pe.export.parity.work.models import open_artifacts, opened_model
 from keras_pe.export.parity.work.schedule import Checkpoint, Schedule
 from keras_pe.export.parity.work.shard import Tally, shard_batches
@@ -130,7 +130,10 @@ def check_dataset(
         calibration = schedule.calibrate()
         schedule.run(calibration)
         tell(schedule.rows, source.rows, "looking at the worst rows")
-        results = [_result(calibration, target, schedule.tallies.get(target.key), allow_changed) for target in targets]
+        results = [
+            _result(target, calibration.targets[target.key], schedule.tallies.get(target.key), allow_changed)
+            for target in targets
+        ]
     diagnosis = _diagnose(model, job, calibration, source, results, diagnosis_seconds)
     watch.stage("all rows")
     return DatasetReport(
@@ -145,7 +148,7 @@ def check_dataset(
         reused_rows=schedule.reused,
         diagnosis=diagnosis,
         skipped=not_installed(jobs),
-        versions=versions_of([calibration.version, *calibration.versions.values()]),
+        versions=versions_of([calibration.version, *(found.version for found in calibration.targets.values())]),
         seconds=watch.stages[-1].seconds,
         date=date(),
         files=hash_artifacts([*(target.path for target in targets), *(path for _, path in left_over)]),
@@ -178,8 +181,8 @@ def _not_run(format: str, path: Path, allow_changed: float) -> DatasetResult:
     return DatasetResult(str(path), format, "none", "", allow_changed, RuntimeStatistics(), error=untaken(format))
 
 
-def _result(calibration: Calibration, target: Target, tally: Tally | None, allow_changed: float) -> DatasetResult:
-    """Returns what one artifact in one runtime has come to."""
+def _result(target: Target, calibrated: TargetCalibration, tally: Tally | None, allow_changed: float) -> DatasetResult:
+    """Returns what one artifact in one runtime has come to; without a tally it did not load."""
     found = tally or Tally()
     measured, none = found.statistics.outputs, OutputStatistics()
     outputs = tuple(
@@ -190,19 +193,19 @@ def _result(calibration: Calibration, target: Target, tally: Tally | None, allow
             allowed=rule.allowed,
             statistics=measured.get(name, none),
         )
-        for name, rule in calibration.rules.get(target.key, {}).items()
+        for name, rule in calibrated.rules.items()
     )
     return DatasetResult(
         artifact=str(target.path),
         format=target.spec.format,
         runtime=target.spec.name,
-        version=calibration.versions.get(target.key, ""),
+        version=calibrated.version,
         allow_changed=allow_changed,
         statistics=found.statistics,
-        outputs=outputs if tally else (),
-        error=calibration.unloaded.get(target.key, ""),
+        outputs=outputs,
+        error=calibrated.error,
         rows_per_second=found.rows / found.seconds if found.seconds else None,
-        names=calibration.names.get(target.key, ()),
+        names=calibrated.names,
     )
 
 

@@ -5,14 +5,15 @@ from dataclasses import dataclass, replace
 
 from keras_pe.export.comparison.law import MAX_FACTOR, is_float, noise_floor
 from keras_pe.export.comparison.matching import match_inputs, match_outputs
+from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import computes_in_float32
 from keras_pe.export.errors import RuntimeFailedError, first_line
 from keras_pe.export.parity.data.batching import Feed
 from keras_pe.export.parity.data.shards import Shard, count
 from keras_pe.export.parity.data.source import DataError, DataSource
 from keras_pe.export.parity.statistics.decisions import Decision, infer_decision, parse_decision
-from keras_pe.export.parity.work.job import Calibration, Job, OutputRule
-from keras_pe.export.parity.work.session import Session, session_of
+from keras_pe.export.parity.work.job import Calibration, Job, OutputRule, TargetCalibration
+from keras_pe.export.parity.work.session import Session, TargetRunner, session_of
 from keras_pe.export.parity.work.shard import shard_batches
 from keras_pe.export.results import Array, NameMatch
 from keras_pe.export.runtimes.runtime import Arrays
@@ -39,56 +40,53 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
         ValueError: If the model does not load, or an option names what is no input or output of it.
     """
     precision = job.allowance.precision
-    versions: dict[str, str] = {}
-    unloaded: dict[str, str] = {}
-    names: dict[str, tuple[NameMatch, ...]] = {}
     with session_of(job) as session:
         reference = session.reference
-        for key, target in session.targets.items():
-            target.begin_shard((), precision)
-            try:
-                target.load()
-                versions[key] = target.worker.version
-                names[key] = match_inputs(reference, target.worker.inputs, target.path)
-            except RuntimeFailedError as error:
-                unloaded[key] = str(error)
+        targets = {key: _loaded(reference, target, precision) for key, target in session.targets.items()}
         feed = Feed.match(reference.inputs, job.batching, job.source.columns, job.source.name)
         sample = [each for shard in shards for each in _sample(session, job.source, feed, shard)]
-        for key, matches in names.items():
-            names[key] = (*matches, *_output_names(session, job, key, matches, sample[0]))
         noises = [] if precision is None else session.noise([each.inputs for each in sample], precision)
-        own, has_floor = _rules(job, sample, noises)
-        rules, in_float32 = dict.fromkeys(names, own), frozenset[str]()
+        rules, has_floor = _rules(job, sample, noises)
+        wide = None
         if all(each.in_float32 and each.truth for each in sample):
             wide, _ = _rules(job, [replace(each, expected=each.in_float32) for each in sample], noises)
-            in_float32 = frozenset(key for key in names if computes_in_float32(session.targets[key].worker))
-            rules |= dict.fromkeys(in_float32, wide)
+        for key, found in targets.items():
+            target = session.targets[key]
+            if not found.error:
+                is_wide = wide is not None and computes_in_float32(target.worker)
+                names = (*found.names, *_output_names(reference, target, found.names, precision, sample[0]))
+                targets[key] = replace(found, names=names, rules=wide if is_wide else rules, in_float32=is_wide)
     basis = f"{reference.name}, at most {MAX_FACTOR:g} times its own error against a float64 rebuild"
     if not has_floor:
         basis = f"{reference.name}, tolerance by dtype ({reference.no_rebuild or 'no output is a float'})"
-    if in_float32:
+    if any(found.in_float32 for found in targets.values()):
         basis += "; what computes in float32 against its float32 rebuild"
-    return Calibration(
-        model=reference.name,
-        version=reference.version,
-        basis=basis,
-        feed=feed,
-        rules=rules,
-        in_float32=in_float32,
-        unloaded=unloaded,
-        versions=versions,
-        names=names,
-    )
+    return Calibration(reference.name, reference.version, basis, feed, targets)
+
+
+def _loaded(reference: Reference, target: TargetRunner, precision: str | None) -> TargetCalibration:
+    """Loads an artifact, and returns what that tells of it."""
+    version = ""
+    target.begin_shard((), precision)
+    try:
+        target.load()
+        version = target.worker.version
+        return TargetCalibration(version, names=match_inputs(reference, target.worker.inputs, target.path))
+    except RuntimeFailedError as error:
+        return TargetCalibration(version, error=str(error))
 
 
 def _output_names(
-    session: Session, job: Job, key: str, inputs: tuple[NameMatch, ...], sampled: _Sampled
+    reference: Reference,
+    target: TargetRunner,
+    inputs: Sequence[NameMatch],
+    precision: str | None,
+    sampled: _Sampled,
 ) -> tuple[NameMatch, ...]:
     """Returns the outputs that an artifact calls otherwise than the model, as its answer to some rows tells."""
-    target = session.targets[key]
-    target.begin_shard(inputs, job.allowance.precision)
+    target.begin_shard(inputs, precision)
     answered = [answer.outputs for answer in target.run(sampled.inputs) if answer.outputs]
-    return match_outputs(session.reference, sampled.expected, answered[0], target.path) if answered else ()
+    return match_outputs(reference, sampled.expected, answered[0], target.path) if answered else ()
 
 
 def _sample(session: Session, source: DataSource, feed: Feed, shard: Shard) -> list[_Sampled]:

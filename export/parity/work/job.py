@@ -127,6 +127,26 @@ class OutputRule:
 
 
 @dataclass(frozen=True)
+class TargetCalibration:
+    """What was found of one target before the first shard.
+
+    Attributes:
+        version: The package and version of its runtime.
+        error: Why it did not load; empty where it did.
+        names: The inputs and outputs that the artifact calls otherwise.
+        rules: How each output is judged, by its name.
+        in_float32: Whether it computes in float32 where the model computes in 16 bits: it is measured against the
+            model's float32 rebuild.
+    """
+
+    version: str = ""
+    error: str = ""
+    names: tuple[NameMatch, ...] = ()
+    rules: Mapping[str, OutputRule] = field(default_factory=dict)
+    in_float32: bool = False
+
+
+@dataclass(frozen=True)
 class Calibration:
     """What has to be known before the first shard, and is the same for all.
 
@@ -135,20 +155,11 @@ class Calibration:
         version: Its package and version.
         basis: What differences are measured against, in one sentence.
         feed: How rows become batches.
-        rules: How each output is judged, by the key of the target and its name.
-        in_float32: The keys of the targets that compute in float32 where the model computes in 16 bits: they are
-            measured against its float32 rebuild.
-        unloaded: Why an artifact did not load, by the key of the target.
-        versions: The version of each runtime, by the key of the target.
-        names: The inputs and outputs that an artifact calls otherwise, by the key of the target.
+        targets: What was found of each target, by its key.
     """
 
     model: str
     version: str
     basis: str
     feed: Feed
-    rules: Mapping[str, Mapping[str, OutputRule]]
-    in_float32: frozenset[str] = frozenset()
-    unloaded: Mapping[str, str] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=dict)
-    names: Mapping[str, tuple[NameMatch, ...]] = field(default_factory=dict)
+    targets: Mapping[str, TargetCalibration]

@@ -177,7 +177,7 @@ class Schedule:
 
     def run(self, calibration: Calibration) -> None:
         """Runs every shard whose results are not there."""
-        keys = [target.key for target in self._job.targets if target.key not in calibration.unloaded]
+        keys = [key for key, found in calibration.targets.items() if not found.error]
         self._names = {key: self._result_name(calibration, key) for key in keys}
         self.tallies = {key: Tally() for key in keys}
         tasks = self._missing(calibration) if keys else iter(())
@@ -227,8 +227,8 @@ class Schedule:
             target=key,
             accepted=(accepted.rtol, accepted.atol, accepted.precision),
             batching=repr(calibration.feed),
-            rules={name: repr(rule) for name, rule in sorted(calibration.rules[key].items())},
-            in_float32=key in calibration.in_float32,
+            rules={name: repr(rule) for name, rule in sorted(calibration.targets[key].rules.items())},
+            in_float32=calibration.targets[key].in_float32,
         )
 
 

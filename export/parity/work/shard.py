@@ -59,7 +59,7 @@ def run_shard(job: Job, calibration: Calibration, shard: Shard, keys: tuple[str,
     targets = tuple(target for target in job.targets if target.key in keys)
     with session_of(job) as session:
         before = {key: session.targets[key].seconds for key in keys}
-        measurers = {key: RowMeasurer(session, job, calibration.rules[key]) for key in keys}
+        measurers = {key: RowMeasurer(session, job, calibration.targets[key].rules) for key in keys}
         merged = dict.fromkeys(keys, RuntimeStatistics())
         for batch, expected, answers in _answered(session, job, calibration, shard, targets):
             for key in keys:
@@ -73,7 +73,7 @@ def run_rows(job: Job, calibration: Calibration, shard: Shard) -> RowMeasures:
     """Runs the rows of a shard through the job's first target, and returns what is known of each, in their order."""
     (target, *_), severity, error = job.targets, np.zeros(shard.rows, np.int64), np.zeros(shard.rows)
     with session_of(job) as session:
-        measurer = RowMeasurer(session, job, calibration.rules[target.key])
+        measurer = RowMeasurer(session, job, calibration.targets[target.key].rules)
         for batch, expected, answers in _answered(session, job, calibration, shard, (target,)):
             rows = measurer.measure(batch, expected[target.key], answers[target.key])
             places = batch.rows - shard.start
@@ -101,11 +101,12 @@ def _answered(
     They have the next batches while these are compared: nobody waits for the other.
     """
     for target in targets:
-        session.targets[target.key].begin_shard(calibration.names.get(target.key, ()), job.allowance.precision)
+        session.targets[target.key].begin_shard(calibration.targets[target.key].names, job.allowance.precision)
+    in_float32 = {target.key for target in targets if calibration.targets[target.key].in_float32}
     asked: deque[_Asked] = deque()
     try:
         for group in _groups(shard_batches(job.source, calibration.feed, shard)):
-            asked.append(_Asked(group, *session.ask(group, targets, calibration.in_float32)))
+            asked.append(_Asked(group, *session.ask(group, targets, in_float32)))
             if len(asked) > 1:
                 yield from _answers(session, shard, asked.popleft())
         while asked:

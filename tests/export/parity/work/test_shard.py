@@ -15,7 +15,15 @@ from keras_pe.export.parity.data.array_files import open_mapping
 from keras_pe.export.parity.data.batching import Batch, Batching, Feed
 from keras_pe.export.parity.data.shards import shards_of, travelling
 from keras_pe.export.parity.work import shard
-from keras_pe.export.parity.work.job import Acceptance, Calibration, Job, OpenedModel, OutputRule, Target
+from keras_pe.export.parity.work.job import (
+    Acceptance,
+    Calibration,
+    Job,
+    OpenedModel,
+    OutputRule,
+    Target,
+    TargetCalibration,
+)
 from keras_pe.export.parity.work.session import Answer
 from keras_pe.export.results import Allowance
 from tests.export.parity.work.lookup_runtime import spec
@@ -65,7 +73,8 @@ def test_a_runtime_whose_errors_no_noise_explains_costs_the_one_beside_it_nothin
     accepted = (Batching(batch_size=2), Acceptance(), Allowance())
     job = Job(OpenedModel(Path("model"), "model"), targets, travelling(source), *accepted, None, 60.0)
     feed = Feed.match((TensorInfo("x", ("rows", 2), "float32"),), job.batching, source.columns, source.name)
-    rules = {key: {"y": OutputRule(FLOOR, 8 * FLOOR, None)} for key in OFF}
+    rules = {"y": OutputRule(FLOOR, 8 * FLOOR, None)}
+    calibration = Calibration("model", "", "", feed, {key: TargetCalibration(rules=rules) for key in OFF})
     (one,) = shards_of(source)
-    found = shard.run_shard(job, Calibration("model", "", "", feed, rules), one, tuple(OFF))
+    found = shard.run_shard(job, calibration, one, tuple(OFF))
     assert {key: tally.statistics.failed for key, tally in found.items()} == {"broken": 6, "sound": 0}
