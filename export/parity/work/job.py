@@ -104,7 +104,8 @@ class Job:
     @property
     def session_key(self) -> tuple[str, ...]:
         """What makes two jobs share what a worker has loaded."""
-        return (self.reference.key, repr(self.input_signature), *(target.key for target in self.targets))
+        of_job = (self.reference.key, repr(self.input_signature), repr(self.timeout))
+        return (*of_job, *(target.key for target in self.targets))
 
 
 @dataclass(frozen=True)

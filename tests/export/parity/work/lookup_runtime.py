@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Mapping
 
 import numpy as np
@@ -43,6 +44,14 @@ class Static(Doubling):
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         assert inputs["x"].shape == (4, 2)
+        return super().run(inputs)
+
+
+class Slow(Doubling):
+    """Takes its time."""
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        time.sleep(4.0)
         return super().run(inputs)
 
 

@@ -7,8 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_pe.export.parity.work.job import Target
-from keras_pe.export.parity.work.session import Answer, TargetRunner
+from keras_pe.export.parity.data.array_files import open_mapping
+from keras_pe.export.parity.data.batching import Batching
+from keras_pe.export.parity.work.job import Acceptance, Job, OpenedModel, Target
+from keras_pe.export.parity.work.session import Answer, TargetRunner, close_session, session_of
+from keras_pe.export.results import Allowance
+from tests.cli.test_check_data import write_model
 from tests.export.parity.work.lookup_runtime import DEADLY, UNWANTED, spec
 
 
@@ -88,3 +92,16 @@ def test_a_batch_of_one_size_only_is_filled_up() -> None:
         for count in (3, 4, 10):
             (answer,) = target.run(rows(count))
             np.testing.assert_array_equal(answer.outputs["y"], 2 * rows(count)["x"])
+
+
+@pytest.mark.slow
+def test_what_is_kept_loaded_keeps_no_limit_of_time(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model.onnx", None)
+    source = open_mapping({"x": np.zeros((1, 4), np.float32)})
+    target = Target(model, spec("Slow"), "slow")
+    given = (OpenedModel(model, str(model)), (target,), source, Batching(), Acceptance(), Allowance(), None)
+    for timeout, is_answered in ((60.0, True), (2.0, False)):
+        with session_of(Job(*given, timeout)) as session:
+            (answer,) = session.targets["slow"].run(rows(1))
+            assert (answer.outputs is not None) == is_answered
+    close_session()
