@@ -96,5 +96,5 @@ class ParityBatch:
         if self._calibration is None:
             self._calibration = calibrate(job, shards[:1])
         found = [run_rows(job, self._calibration, shard) for shard in shards]
-        severity = np.concatenate([rows.severity for rows in found])
-        return {"failed": severity > Severity.AGREES, "error": np.concatenate([rows.error for rows in found])}
+        severity, error = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        return {"failed": severity > Severity.AGREES, "error": error}

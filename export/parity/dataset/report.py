@@ -256,8 +256,8 @@ def _shown_values(row: WorstRow) -> Iterator[tuple[str, str, str]]:
         yield name, _short(row.expected[name], around), _short(actual, around)
 
 
-def _short(array: Array, around: int = 0) -> str:
-    """Returns a few values of an array: the first, or those around one."""
+def _short(array: Array, around: int) -> str:
+    """Returns a few values of an array, those around one."""
     values = array.ravel()
     start = max(0, min(around - _MOST_VALUES // 2, values.size - _MOST_VALUES))
     some = values[start : start + _MOST_VALUES].tolist()

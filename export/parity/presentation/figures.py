@@ -83,11 +83,10 @@ def layers(result: RuntimeResult) -> TextTable:
 
 def _layer(layer: LayerResult) -> Row:
     difference = "-" if layer.tensor is None and not layer.differs else number(layer.max_abs_diff)
-    return (layer.layer, difference, number(layer.tolerance), layer_verdict(layer), layer.tensor or "-")
+    return (layer.layer, difference, number(layer.tolerance), _layer_verdict(layer), layer.tensor or "-")
 
 
-def layer_verdict(layer: LayerResult) -> str:
-    """Returns what is known of a layer: whether its output differs, and whether the fault is its own."""
+def _layer_verdict(layer: LayerResult) -> str:
     if not layer.differs:
         return "agrees" if layer.tensor is not None else "not in the file by itself"
     return {True: "originates here", False: "follows", None: "differs"}[layer.originates_here]

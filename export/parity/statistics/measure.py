@@ -51,10 +51,11 @@ def measure_output(
         decision: How the output decides, None where it does not.
         noise: A changed decision is a tie where its margin is no larger.
     """
-    if not is_float(expected.dtype):
-        return _measure_exact(expected, actual)
     rows = len(expected)
-    absolute, _, are_finite = differences(expected, actual, truth)[1:]
+    if is_float(expected.dtype):
+        absolute, _, are_finite = differences(expected, actual, truth)[1:]
+    else:
+        absolute, are_finite, allowed, decision = (expected != actual).astype(np.float64), True, 0.0, None
     difference: Array = absolute.reshape(rows, -1)
     clash: Array = np.zeros(rows, bool)
     nonfinite: dict[str, Any] = {}
@@ -68,13 +69,12 @@ def measure_output(
         out = clash | (difference > allowed.reshape(rows, -1)).any(axis=1)
     elif allowed is not None:
         out = clash | (largest > allowed)
-    failed = out
+    changed: Array = np.zeros(rows, bool)
     decided: dict[str, Any] = {}
     if decision is not None:
         changed, decided = _compare_decisions(expected, actual, difference.reshape(expected.shape), decision, noise)
-        failed = out | changed
     statistics = OutputStatistics(
-        rows=len(expected),
+        rows=rows,
         values=expected.size,
         clashes=int(clash.sum()),
         max_abs_diff=float(largest.max(initial=0.0)),
@@ -83,21 +83,7 @@ def measure_output(
         **nonfinite,
         **decided,
     )
-    return statistics, RowVerdicts(failed, clash, largest)
-
-
-def _measure_exact(expected: Array, actual: Array) -> tuple[OutputStatistics, RowVerdicts]:
-    """Compares values that must be equal."""
-    differs = (expected != actual).reshape(len(expected), -1).any(axis=1)
-    error = differs.astype(np.float64)
-    statistics = OutputStatistics(
-        rows=len(expected),
-        values=expected.size,
-        max_abs_diff=float(error.max(initial=0.0)),
-        errors=Histogram.of(error),
-        out_of_tolerance=int(differs.sum()),
-    )
-    return statistics, RowVerdicts(differs, np.zeros(len(expected), bool), error)
+    return statistics, RowVerdicts(out | changed, clash, largest)
 
 
 def _count_nonfinite(side: str, array: Array) -> dict[str, int]:

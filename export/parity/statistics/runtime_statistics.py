@@ -2,7 +2,7 @@
 
 import heapq
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, ClassVar, Self
@@ -166,11 +166,6 @@ class WorstRow(Shown):
         return (-int(self.severity), -self.error, self.row)
 
 
-def keep_worst(rows: Iterable[WorstRow], count: int) -> tuple[WorstRow, ...]:
-    """Returns the worst rows, the worst first: the same in whatever order and groups they come."""
-    return tuple(heapq.nsmallest(count, rows, key=lambda row: row.order))
-
-
 @dataclass(frozen=True, repr=False)
 class RuntimeStatistics(Shown):
     """One artifact in one runtime over the rows of a shard, or of many.
@@ -215,7 +210,7 @@ class RuntimeStatistics(Shown):
             unanswered=self.unanswered + other.unanswered,
             outputs={name: self.outputs.get(name, none).merge(other.outputs.get(name, none)) for name in names},
             problems=dict(earliest),
-            worst=keep_worst([*self.worst, *other.worst], WORST),
+            worst=tuple(heapq.nsmallest(WORST, [*self.worst, *other.worst], key=lambda row: row.order)),
         )
 
     def to_bytes(self) -> bytes:

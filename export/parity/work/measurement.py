@@ -25,20 +25,70 @@ from keras_pe.export.runtimes.runtime import Arrays
 
 
 @dataclass
-class RowMeasures:
-    """What is known of each row of a batch.
+class MeasuredBatch:
+    """A batch in one runtime, and what is known of each row.
 
     Attributes:
+        batch: What was fed.
+        expected: What the reference says.
+        answers: What the runtime says, in one or more parts.
         severity: How bad each row is, as `Severity`.
         error: The largest error of an output, in units of what is allowed, or of the noise floor.
         outputs: The statistics of each output.
         problems: What else went wrong, with the first row it happened to.
     """
 
+    batch: Batch
+    expected: Arrays
+    answers: Sequence[Answer]
     severity: Array
     error: Array
     outputs: dict[str, OutputStatistics] = field(default_factory=dict)
     problems: dict[str, int] = field(default_factory=dict)
+
+    def summarize(self, shard: Shard, so_far: RuntimeStatistics) -> RuntimeStatistics:
+        """Returns the statistics of the batch, with those of its rows that are among the worst so far.
+
+        Args:
+            shard: The shard that it is of.
+            so_far: The statistics of the batches before.
+        """
+        worst = [self._row(place, shard) for place in self._candidates(so_far)]
+        return RuntimeStatistics(
+            rows=len(self.batch.rows),
+            failed=int((self.severity > Severity.AGREES).sum()),
+            unanswered=int((self.severity == Severity.NO_ANSWER).sum()),
+            outputs=self.outputs,
+            problems=self.problems,
+            worst=tuple(sorted(worst, key=lambda row: row.order)),
+        )
+
+    def _row(self, place: int, shard: Shard) -> WorstRow:
+        answer = next(one for one in self.answers if one.rows.start <= place < one.rows.stop)
+        actual = {name: array for name, array in (answer.outputs or {}).items() if name in self.expected}
+        return WorstRow(
+            row=int(self.batch.rows[place]),
+            place=shard.place,
+            shard=shard.index,
+            batch=self.batch.number,
+            severity=Severity(int(self.severity[place])),
+            error=float(self.error[place]),
+            inputs={name: np.array(array[place]) for name, array in self.batch.inputs.items()},
+            expected={name: np.array(array[place]) for name, array in self.expected.items()},
+            actual={name: np.array(array[place - answer.rows.start]) for name, array in actual.items()},
+            message=answer.message,
+        )
+
+    def _candidates(self, so_far: RuntimeStatistics) -> list[int]:
+        """Returns the rows that are among the worst so far, by their place."""
+        places = np.arange(len(self.batch.rows))
+        if len(so_far.worst) == WORST:
+            last = so_far.worst[-1]
+            is_as_bad = (self.severity == last.severity) & (self.error >= last.error)
+            places = np.flatnonzero((self.severity > last.severity) | is_as_bad)
+        severity, error, numbers = self.severity[places], self.error[places], self.batch.rows[places]
+        worst: list[int] = places[np.lexsort((numbers, -error, -severity))[:WORST]].tolist()
+        return worst
 
 
 class RowMeasurer:
@@ -56,10 +106,10 @@ class RowMeasurer:
         self._law, self._precision = job.law, job.allowance.precision
         self._is_vain = False  # whether noise has explained no row that it was asked for: others are as they seem
 
-    def measure(self, batch: Batch, expected: Arrays, answers: Sequence[Answer]) -> RowMeasures:
+    def measure(self, batch: Batch, expected: Arrays, answers: Sequence[Answer]) -> MeasuredBatch:
         """Compares what the runtime answered to a batch, in one or more parts, with what the reference says."""
         total = len(batch.rows)
-        found = RowMeasures(np.zeros(total, np.int64), np.zeros(total))
+        found = MeasuredBatch(batch, expected, answers, np.zeros(total, np.int64), np.zeros(total))
         for answer in answers:
             rows = answer.rows
             first = int(batch.rows[rows][0])
@@ -131,52 +181,6 @@ class RowMeasurer:
         return statistics, rows, ""
 
 
-def summarize(
-    found: RowMeasures,
-    shard: Shard,
-    batch: Batch,
-    expected: Arrays,
-    answers: Sequence[Answer],
-    so_far: RuntimeStatistics,
-) -> RuntimeStatistics:
-    """Returns the statistics of a batch, with those of its rows that are among the worst so far.
-
-    Args:
-        found: What is known of each row.
-        shard: The shard.
-        batch: What was fed.
-        expected: What the reference says.
-        answers: What the runtime says.
-        so_far: The statistics of the batches before.
-    """
-    worst = []
-    for place in _candidates(found, batch.rows, so_far):
-        answer = next(one for one in answers if one.rows.start <= place < one.rows.stop)
-        actual = {name: array for name, array in (answer.outputs or {}).items() if name in expected}
-        worst.append(
-            WorstRow(
-                row=int(batch.rows[place]),
-                place=shard.place,
-                shard=shard.index,
-                batch=batch.number,
-                severity=Severity(int(found.severity[place])),
-                error=float(found.error[place]),
-                inputs={name: np.array(array[place]) for name, array in batch.inputs.items()},
-                expected={name: np.array(array[place]) for name, array in expected.items()},
-                actual={name: np.array(array[place - answer.rows.start]) for name, array in actual.items()},
-                message=answer.message,
-            )
-        )
-    return RuntimeStatistics(
-        rows=len(batch.rows),
-        failed=int((found.severity > Severity.AGREES).sum()),
-        unanswered=int((found.severity == Severity.NO_ANSWER).sum()),
-        outputs=found.outputs,
-        problems=found.problems,
-        worst=tuple(sorted(worst, key=lambda row: row.order)),
-    )
-
-
 def _in_words(comparison: Comparison) -> str:
     """Returns what keeps an output from being compared, in words that are the same for batches of all sizes."""
     shape, actual = comparison.shape, comparison.actual_shape
@@ -189,15 +193,3 @@ def _may_be_noise(expected: Array, clash: Array) -> Array:
     """Returns which rows the model's own error may explain: not where a NaN stands against numbers of the model."""
     may_be: Array = ~clash | ~np.isfinite(expected.astype(np.float64).reshape(len(expected), -1)).all(axis=1)
     return may_be
-
-
-def _candidates(found: RowMeasures, rows: Array, so_far: RuntimeStatistics) -> list[int]:
-    """Returns the rows of a batch that are among the worst so far, by their place."""
-    places = np.arange(len(rows))
-    if len(so_far.worst) == WORST:
-        last = so_far.worst[-1]
-        is_as_bad = (found.severity == last.severity) & (found.error >= last.error)
-        places = np.flatnonzero((found.severity > last.severity) | is_as_bad)
-    severity, error, numbers = found.severity[places], found.error[places], rows[places]
-    worst: list[int] = places[np.lexsort((numbers, -error, -severity))[:WORST]].tolist()
-    return worst

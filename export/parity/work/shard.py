@@ -13,9 +13,9 @@ from keras_pe.export.parity.data.shards import Shard, count, read_rows
 from keras_pe.export.parity.data.source import DataError, DataSource
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
 from keras_pe.export.parity.work.job import Calibration, Job, Target
-from keras_pe.export.parity.work.measurement import RowMeasurer, RowMeasures, summarize
+from keras_pe.export.parity.work.measurement import RowMeasurer
 from keras_pe.export.parity.work.session import Answer, Session, session_of
-from keras_pe.export.runtimes.runtime import Arrays
+from keras_pe.export.runtimes.runtime import Array, Arrays
 
 _Answered = tuple[Batch, dict[str, Arrays], dict[str, list[Answer]]]
 
@@ -64,21 +64,20 @@ def run_shard(job: Job, calibration: Calibration, shard: Shard, keys: tuple[str,
         for batch, expected, answers in _answered(session, job, calibration, shard, targets):
             for key in keys:
                 measured = measurers[key].measure(batch, expected[key], answers[key])
-                found = summarize(measured, shard, batch, expected[key], answers[key], merged[key])
-                merged[key] = merged[key].merge(found)
+                merged[key] = merged[key].merge(measured.summarize(shard, merged[key]))
         return {key: Tally(merged[key], shard.rows, session.targets[key].seconds - before[key]) for key in keys}
 
 
-def run_rows(job: Job, calibration: Calibration, shard: Shard) -> RowMeasures:
-    """Runs the rows of a shard through the job's first target, and returns what is known of each, in their order."""
-    (target, *_), severity, error = job.targets, np.zeros(shard.rows, np.int64), np.zeros(shard.rows)
+def run_rows(job: Job, calibration: Calibration, shard: Shard) -> tuple[Array, Array]:
+    """Runs the rows of a shard through the job's first target, and returns the severity and the error of each."""
+    target, severity, error = job.targets[0], np.zeros(shard.rows, np.int64), np.zeros(shard.rows)
     with session_of(job) as session:
         measurer = RowMeasurer(session, job, calibration.targets[target.key].rules)
         for batch, expected, answers in _answered(session, job, calibration, shard, (target,)):
             rows = measurer.measure(batch, expected[target.key], answers[target.key])
             places = batch.rows - shard.start
             severity[places], error[places] = rows.severity, rows.error
-    return RowMeasures(severity, error)
+    return severity, error
 
 
 def shard_batches(source: DataSource, feed: Feed, shard: Shard) -> Iterator[Batch]:
