@@ -26,13 +26,7 @@ _UNSEEN = "The outputs that were compared do not show it."
 
 
 def covered(inputs: Iterable[TensorInfo], roles: Mapping[str, Role], cases: Iterable[Mapping[str, Array]]) -> Coverage:
-    """Returns what some cases exercise.
-
-    Args:
-        inputs: What the model takes.
-        roles: The meaning of an input, by name.
-        cases: The inputs of each case.
-    """
+    """Returns what the inputs of some cases exercise of what a model takes."""
     given, specs = list(cases), list(inputs)
     sizes: dict[str, set[int]] = {dim: set() for spec in specs for dim in spec.shape if isinstance(dim, str)}
     for case in given:

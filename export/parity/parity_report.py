@@ -71,19 +71,14 @@ def make_report(
     version: str = "",
     coverage: Coverage | None = None,
 ) -> ParityReport:
-    """Returns the report of a check.
+    """Returns the report of a check, with the fields of `CheckResults`.
 
     Args:
-        model: What the reference is called.
-        reference: What was measured against.
-        allowance: What the user accepts beside that.
-        expectations: What it answered to each case.
-        results: What was found.
+        model, reference, allowance, results, seed, coverage: As there.
+        expectations: What the reference answered to each case.
         jobs: What was to be run; what is not installed was skipped.
         watch: Its stages.
-        seed: Of the cases.
         version: The package and version of the reference.
-        coverage: What the cases have exercised, as far as that is known.
     """
     skipped = not_installed(jobs)
     places = [*(result.artifact for result in results), *(each.artifact for each in skipped)]
@@ -146,12 +141,7 @@ def _document(found: CheckResults) -> Document:
 
 
 def subject(model: str, group: Group) -> Subject:
-    """Returns what there is to say of results that say the same.
-
-    Args:
-        model: What the model is called.
-        group: These.
-    """
+    """Returns what there is to say of results of a model that say the same."""
     result, worst = group.first, None if group.worst is None else group.worst[2]
     status = f" ({result.status if result.error else 'nothing compared'})"
     figures = ("-", "-", "-")

@@ -238,13 +238,7 @@ def fixed_size(takes: Sequence[TensorInfo]) -> int | None:
 def in_whole_batches(
     run: Callable[[Mapping[str, Array]], Arrays], takes: Sequence[TensorInfo], inputs: Mapping[str, Array]
 ) -> Arrays:
-    """Returns the outputs for rows, all at once where any number of them is taken.
-
-    Args:
-        run: Returns the outputs for a batch.
-        takes: The inputs of what runs it.
-        inputs: The rows, by name.
-    """
+    """Returns the outputs for rows from what takes certain inputs: all at once where it takes any number of rows."""
     if fixed_size(takes) in (None, count(inputs)):
         return run(inputs)
     answers = [run(part) for part in whole_parts(takes, inputs)]

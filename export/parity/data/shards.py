@@ -65,11 +65,7 @@ def read_rows(
 ) -> Iterator[Rows]:
     """Returns the rows of a shard, or of a source without parts, in the pieces that the source gives.
 
-    Args:
-        source: The data.
-        columns: The columns to read.
-        shard: Which rows.
-        most: Rows of a piece at most, where the source can choose.
+    The source chooses the pieces, of at most so many rows where it can.
 
     Raises:
         DataError: If they cannot be read, whatever its reader raises.

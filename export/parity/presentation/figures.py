@@ -155,12 +155,7 @@ def cases(found: CheckResults) -> TextTable:
 
 
 def times(found: CheckResults, before: Sequence[Stage] = ()) -> TextTable:
-    """Returns the stages with their seconds, the longest marked.
-
-    Args:
-        found: The check.
-        before: What came before it, such as the import of Keras.
-    """
+    """Returns the stages of a check with their seconds, after those that came before it; the longest is marked."""
     stages = [*before, *found.stages]
     longest = max(stages, key=lambda stage: stage.seconds, default=None)
     rows: list[Row] = []

@@ -47,12 +47,7 @@ class MeasuredBatch:
     problems: dict[str, int] = field(default_factory=dict)
 
     def summarize(self, shard: Shard, so_far: RuntimeStatistics) -> RuntimeStatistics:
-        """Returns the statistics of the batch, with those of its rows that are among the worst so far.
-
-        Args:
-            shard: The shard that it is of.
-            so_far: The statistics of the batches before.
-        """
+        """Returns the statistics of the batch, with those of its rows that are among the worst of its shard so far."""
         worst = [self._row(place, shard) for place in self._candidates(so_far)]
         return RuntimeStatistics(
             rows=len(self.batch.rows),
@@ -95,13 +90,7 @@ class RowMeasurer:
     """Compares what one runtime answers with what is expected of it, row by row."""
 
     def __init__(self, session: Session, job: Job, rules: Mapping[str, OutputRule]) -> None:
-        """Remembers how rows are judged.
-
-        Args:
-            session: Tells whether the model's own error explains rows that are out.
-            job: What is accepted.
-            rules: How each output is judged, by its name.
-        """
+        """Remembers how rows are judged; the session tells whether the model's own error explains what is out."""
         self._session, self._rules = session, rules
         self._law, self._precision = job.law, job.allowance.precision
         self._is_vain = False  # whether noise has explained no row that it was asked for: others are as they seem

@@ -149,16 +149,7 @@ class Schedule:
     def __init__(
         self, executor: Executor, job: Job, source: DataSource, checkpoint: Checkpoint, window: int, tell: Tell
     ) -> None:
-        """Remembers what to run.
-
-        Args:
-            executor: Runs the shards.
-            job: What they have in common.
-            source: What they are of.
-            checkpoint: Keeps their results.
-            window: How many are handed out at once.
-            tell: Called with the rows done, the rows of the data, and what is going on.
-        """
+        """Remembers what to run, how many shards to hand out at once, and whom to tell of the rows done."""
         self.tallies: dict[str, Tally] = {}
         self.rows = self.reused = 0
         self.stopped = False

@@ -86,13 +86,8 @@ class TargetRunner:
         """What the runs took inside the runtime."""
         return self._seconds + self.worker.seconds
 
-    def begin_shard(self, names: Sequence[NameMatch] = (), precision: str | None = None) -> None:
-        """Forgets how often the process has ended.
-
-        Args:
-            names: The inputs and outputs that the artifact calls otherwise than the model.
-            precision: In which it may take floats, as its user accepts.
-        """
+    def begin_shard(self, names: Sequence[NameMatch], precision: str | None) -> None:
+        """Forgets how often the process has ended, and takes up other names, and a precision that inputs may have."""
         self._deaths, self._names, self._precision = 0, as_names(names), precision
 
     def load(self) -> None:
@@ -197,15 +192,12 @@ class Session:
     def ask(
         self, batches: Sequence[Batch], targets: tuple[Target, ...], in_float32: Set[str]
     ) -> tuple[dict[str, Future[list[Arrays]]], dict[str, Future[list[list[Answer]]]]]:
-        """Returns what the reference will say to each batch, and each runtime, which computes at the same time.
+        """Returns what each runtime is measured against, and what it says, by its key; both compute at the same time.
 
         Args:
             batches: What to ask.
             targets: The runtimes.
             in_float32: The keys of those that are measured against the float32 rebuild.
-
-        Returns:
-            What each runtime is measured against, and what it says, by its key.
         """
         inputs = [batch.inputs for batch in batches]
         answers = {t.key: self._threads[t.key].submit(self.targets[t.key].run_all, inputs) for t in targets}

@@ -45,13 +45,7 @@ class Tally:
 
 
 def run_shard(job: Job, calibration: Calibration, shard: Shard, keys: tuple[str, ...]) -> dict[str, Tally]:
-    """Runs every row of a shard, and returns what each target has come to, by its key.
-
-    Args:
-        job: What all shards have in common.
-        calibration: What was found before the first.
-        shard: Which rows.
-        keys: The targets to run.
+    """Runs every row of a shard through the targets of these keys, and returns what each has come to.
 
     Raises:
         DataError: If the rows cannot be read, do not fit the model, or are refused by the reference.
