@@ -30,14 +30,13 @@ if TYPE_CHECKING:
     from keras_pe.export.model.signature.signature import Signature
     from keras_pe.export.onnx.exporter import export_onnx
     from keras_pe.export.parity.bundle import write_bundle
-    from keras_pe.export.parity.check import check_parity
+    from keras_pe.export.parity.check import assert_parity, check_parity
     from keras_pe.export.parity.data.batching import Batching
     from keras_pe.export.parity.data.source import DataError, DataPart, DataSource
     from keras_pe.export.parity.dataset.check import check_dataset
     from keras_pe.export.parity.dataset.parity_batch import ParityBatch
     from keras_pe.export.parity.dataset.report import DatasetReport
     from keras_pe.export.parity.parity_report import ParityReport
-    from keras_pe.export.parity.pytest_plugin import assert_parity
     from keras_pe.export.parity.replay import replay_bundle
     from keras_pe.export.parity.reports.report import write_report
     from keras_pe.export.parity.work.job import Acceptance
@@ -146,7 +145,7 @@ _LAZY = {
     "StoredWeights": "keras_pe.export.results.runs",
     "TakenBranches": "keras_pe.export.results.runs",
     "TableCoverage": "keras_pe.export.results.check_results",
-    "assert_parity": "keras_pe.export.parity.pytest_plugin",
+    "assert_parity": "keras_pe.export.parity.check",
     "check_dataset": "keras_pe.export.parity.dataset.check",
     "check_parity": "keras_pe.export.parity.check",
     "export_litert": "keras_pe.export.litert",

@@ -4,9 +4,9 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 from keras_pe.export.comparison.inputs.cases import GivenInputs
 from keras_pe.export.comparison.law import Law, accepting
@@ -34,6 +34,8 @@ from keras_pe.export.runtimes.runtime import RuntimeName, RuntimeSpec
 from keras_pe.protocols import Model
 
 Progress = Callable[[int, int, str], None]
+
+_Options = ParamSpec("_Options")
 
 
 def check_parity(
@@ -157,6 +159,28 @@ def check_parity(
         found = [with_coverage_required(each) for each in found]
     said = (reference.name, basis, law.allowance)
     return make_report(*said, expectations, found, jobs, watch, seed, reference.version, exercised)
+
+
+def _raising(check: Callable[_Options, ParityReport]) -> Callable[_Options, ParityReport]:
+    """Returns `assert_parity`, whose arguments are those of a check."""
+
+    @wraps(check, assigned=("__module__",))
+    def assert_parity(*arguments: _Options.args, **keywords: _Options.kwargs) -> ParityReport:
+        """Raises AssertionError, with the report, unless `check_parity` passes, whose arguments it takes.
+
+        Returns:
+            The report that passed.
+        """
+        report = check(*arguments, **keywords)
+        if not report.passed:
+            raise AssertionError(str(report))
+        return report
+
+    assert_parity.__qualname__ = assert_parity.__name__
+    return assert_parity
+
+
+assert_parity = _raising(check_parity)
 
 
 def _explained(
