@@ -55,7 +55,6 @@ class ParityReport(Report, CheckResults):
     published = Published("parity-report", "A parity check", CheckResults)
 
     def document(self) -> Document:
-        """Returns what the report says, in sentences, tables and pictures."""
         return _document(self)
 
 

@@ -62,7 +62,6 @@ class DatasetReport(Report, DatasetResults):
     published = Published("dataset-report", "A check of a data set", DatasetResults)
 
     def document(self) -> Document:
-        """Returns what the report says, in sentences, tables and pictures."""
         return _document(self)
 
 

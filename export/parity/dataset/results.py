@@ -36,7 +36,6 @@ class OutputSummary(Shown):
     statistics: OutputStatistics
 
     def details(self) -> Mapping[str, str]:
-        """Returns what a notebook shows, by name."""
         over = {} if self.factor is None else {"over floor": f"{self.factor:.2g}"}
         return {"output": repr(self.output), **self.statistics.details(), **over}
 
@@ -87,7 +86,6 @@ class DatasetResult(Shown):
     names: tuple[NameMatch, ...] = ()
 
     def details(self) -> Mapping[str, str]:
-        """Returns what a notebook shows, by name."""
         return {"runtime": self.runtime, "artifact": self.artifact, "result": self._one_line()}
 
     def _one_line(self) -> str:

@@ -65,17 +65,13 @@ class Group:
 
 def group_results(results: Sequence[RuntimeResult]) -> tuple[Group, ...]:
     """Returns results in groups, in the order of the check."""
-    return tuple(Group(tuple(alike)) for alike in _grouped(results))
-
-
-def _grouped(results: Sequence[RuntimeResult]) -> Iterator[list[RuntimeResult]]:
     groups: dict[object, list[RuntimeResult]] = {}
     for result in results:
         family = RuntimeName.parse(result.runtime).any_variant
         causes = (result.findings, result.layers, result.proof, result.error)
         key = (result.artifact, family, result.passed, result.status, len(result.cases), causes)
         groups.setdefault(key, []).append(result)
-    yield from groups.values()
+    return tuple(Group(tuple(alike)) for alike in groups.values())
 
 
 def statements(reference: str, group: Group) -> Iterator[Statement]:

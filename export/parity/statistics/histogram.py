@@ -42,7 +42,6 @@ class Histogram(Shown):
     counts: Mapping[int, int] = field(default_factory=dict, metadata={"published": False})
 
     def details(self) -> Mapping[str, str]:
-        """Returns what a notebook shows, by name."""
         shares = {"median": 0.5, "largest": 1.0}
         return {"values": f"{self.total:,}", **{name: f"{self.quantile(share):.2g}" for name, share in shares.items()}}
 

@@ -74,7 +74,6 @@ class OutputStatistics(Shown):
     margins: Histogram = field(default_factory=Histogram)
 
     def details(self) -> Mapping[str, str]:
-        """Returns what a notebook shows, by name."""
         counts = {"rows": self.rows, "values": self.values, "out of tolerance": self.out_of_tolerance}
         counts |= {"changed": self.changed} if self.decisions else {}
         shown = {name: f"{count:,}" for name, count in counts.items()}
@@ -156,7 +155,6 @@ class WorstRow(Shown):
     message: str = ""
 
     def details(self) -> Mapping[str, str]:
-        """Returns what a notebook shows, by name."""
         what = self.severity.name.lower().replace("_", " ")
         return {"row": f"{self.row:,}", "place": self.place, "what": what, "error / allowed": f"{self.error:.2g}"}
 
@@ -187,7 +185,6 @@ class RuntimeStatistics(Shown):
     worst: tuple[WorstRow, ...] = ()
 
     def details(self) -> Mapping[str, str]:
-        """Returns what a notebook shows, by name."""
         return {name: f"{count:,}" for name, count in vars(self).items() if isinstance(count, int)}
 
     @property
