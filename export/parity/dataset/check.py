@@ -1,8 +1,7 @@
 """Every row of a data set through a model and what was exported from it."""
 
-import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from pathlib import Path
@@ -125,7 +124,9 @@ def check_dataset(
             one_thread=workers != 0,
         )
         count = _processors() if workers is None else workers
-        pool = executor or stack.enter_context(_ended(ProcessPool(count) if count else Here()))
+        pool = executor or (ProcessPool(count) if count else Here())
+        if executor is None:
+            stack.callback(pool.shutdown, wait=False, cancel_futures=True)
         schedule = Schedule(pool, job, source, checkpoint, _IN_FLIGHT if executor else max(1, 2 * count), tell)
         calibration = schedule.calibrate()
         schedule.run(calibration)
@@ -158,15 +159,6 @@ def check_dataset(
 def _processors() -> int:
     """Returns how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@contextlib.contextmanager
-def _ended(pool: Executor) -> Iterator[Executor]:
-    """Ends an executor, whatever it is still at."""
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _check_workers(workers: int | None, executor: Executor | None) -> None:

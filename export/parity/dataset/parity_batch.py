@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,20 +62,22 @@ class ParityBatch:
             ValueError, FileNotFoundError, ImportError: As `check_dataset`.
         """
         check_seconds(timeout, DIAGNOSIS_SECONDS)
-        self._reference = open_model_file(model)
-        self._targets = open_artifacts(artifact, runtime).targets[:1]
-        if not self._targets:
+        reference, targets = open_model_file(model), open_artifacts(artifact, runtime).targets[:1]
+        if not targets:
             raise ValueError(
                 "`artifact` must be one that a runtime takes which is chosen and installed. "
                 f"Received: artifact={str(artifact)!r}, runtime={runtime!r}."
             )
-        self._options: dict[str, Any] = {
-            "batching": batching or Batching(batch_size=SHARD_ROWS),
-            "acceptance": acceptance or Acceptance(),
-            "allowance": Allowance(rtol, atol, precision),
-            "input_signature": input_signature,
-            "timeout": timeout,
-        }
+        self._job = partial(
+            Job,
+            reference=reference,
+            targets=targets,
+            batching=batching or Batching(batch_size=SHARD_ROWS),
+            acceptance=acceptance or Acceptance(),
+            allowance=Allowance(rtol, atol, precision),
+            input_signature=input_signature,
+            timeout=timeout,
+        )
         self._calibration: Calibration | None = None
 
     def __call__(self, batch: Mapping[str, Array | Sequence[Any]]) -> dict[str, Array]:
@@ -92,7 +95,7 @@ class ParityBatch:
         """
         source = open_mapping(batch, "the batch")
         shards = tuple(shards_of(source))
-        job = Job(self._reference, self._targets, travelling(source), **self._options)
+        job = self._job(source=travelling(source))
         if self._calibration is None:
             self._calibration = calibrate(job, shards[:1])
         found = [run_rows(job, self._calibration, shard) for shard in shards]

@@ -74,7 +74,7 @@ class TargetRunner:
 
     def __init__(self, target: Target, timeout: float) -> None:
         self.path = target.path
-        self.worker = Worker(target.spec, timeout, _one_thread_each())
+        self.worker = Worker(target.spec, timeout, _one_thread_environment())
         self._deaths = 0
         self._seconds = 0.0  # of the runs before the artifact was loaded again
         self._is_loaded = False
@@ -178,7 +178,7 @@ class Session:
             self.targets = {target.key: TargetRunner(target, job.timeout) for target in job.targets}
             for target in self.targets.values():
                 stack.callback(target.worker.close)
-            with contextlib.nullcontext() if is_here or not job.one_thread else _one_thread():
+            with contextlib.nullcontext() if is_here or not job.one_thread else _on_one_thread():
                 self.reference = stack.enter_context(_open_reference(job))
             # The caller compares one batch while the reference computes the next. A model of this process stays in the
             # thread of its owner: its settings may be that thread's alone.
@@ -265,18 +265,18 @@ def model_of_this_process(key: str, model: Any) -> Iterator[None]:
         close_session()
 
 
-def _one_thread_each() -> dict[str, str]:
+def _one_thread_environment() -> dict[str, str]:
     """Returns the environment in which TensorFlow takes one thread. What the environment says already stands."""
     return {name: value for name, value in _ONE_THREAD.items() if name not in os.environ}
 
 
 @contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
+def _on_one_thread() -> Iterator[None]:
     """Has TensorFlow take one thread, as in any other worker, if it starts now.
 
     How a sum is split among threads can decide its last digit.
     """
-    added = _one_thread_each()
+    added = _one_thread_environment()
     os.environ.update(added)
     try:
         yield
