@@ -102,8 +102,8 @@ class Feed:
                 yield Batch(numbers[members[part]], {name: array[part] for name, array in arrays.items()})
 
     def _column(self, spec: TensorInfo, rows: Rows, start: int) -> Column:
-        column = rows[self.rule.columns[spec.name]]
         name = self.rule.columns[spec.name]
+        column = rows[name]
         if isinstance(column, np.ndarray):
             return _arranged(spec, _typed(spec, column, name, start), name, pads=spec.name in self.rule.pad_values)
         typed = [_typed(spec, row[np.newaxis], name, start + i)[0] for i, row in enumerate(column)]
@@ -192,7 +192,8 @@ def _typed(spec: TensorInfo, values: Array, column: str, start: int) -> Array:
             raise DataError(f"Column {column!r} must hold texts. Received: {values.dtype}.")
         return as_texts(values)
     if values.dtype.kind not in "fiub" and values.dtype.name != "bfloat16":
-        raise DataError(f"Column {column!r} must hold numbers, for {spec.dtype}. Received: {_type_name(values)}.")
+        kind = "texts" if values.dtype.kind in "OUS" else values.dtype
+        raise DataError(f"Column {column!r} must hold numbers, for {spec.dtype}. Received: {kind}.")
     if values.dtype == dtype or dtype.kind == "f" or dtype.name == "bfloat16":
         return values.astype(dtype, copy=False)
     with np.errstate(invalid="ignore"):
@@ -204,10 +205,6 @@ def _typed(spec: TensorInfo, values: Array, column: str, start: int) -> Array:
             f"{spec.name!r} takes. Received: {values.dtype} in row {start + int(lost[0]):,} that it cannot."
         )
     return turned
-
-
-def _type_name(values: Array) -> str:
-    return "texts" if values.dtype.kind in "OUS" else str(values.dtype)
 
 
 def _arranged(spec: TensorInfo, values: Array, column: str, *, pads: bool) -> Column:
