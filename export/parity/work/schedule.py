@@ -1,7 +1,7 @@
 """Hands shards to an executor, a few at a time, keeps their results on disk, and merges them."""
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -25,7 +25,7 @@ _VERSION = 3  # of what a result on disk holds
 _WRONG_DATA = (ValueError, TypeError, ImportError, OSError)  # what another worker would say, too
 
 
-class WorkersDiedError(RuntimeError):
+class WorkersDiedError(BrokenExecutor):
     """A task's workers have died again and again. What was finished stays in the checkpoint."""
 
 

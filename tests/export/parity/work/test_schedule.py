@@ -1,13 +1,17 @@
-"""A result stands there whole or not at all, under the name of what made it."""
+"""A result stands there whole or not at all, under the name of what made it; a task that kills workers is given up."""
 
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from keras_pe.export.parity.data.shards import Shard
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics, Severity, WorstRow
-from keras_pe.export.parity.work.schedule import Checkpoint, result_key
+from keras_pe.export.parity.work.executors import WorkerDiedError
+from keras_pe.export.parity.work.schedule import MAX_TRIES, Checkpoint, Task, completed, result_key
 
 SHARD = Shard(3, 300, 100, "here", None, "mark")
 FOUND = RuntimeStatistics(rows=100, failed=1)
@@ -74,3 +78,23 @@ def test_a_full_disk_is_told_with_what_stays(tmp_path: Path) -> None:
     (tmp_path / "results").symlink_to("/dev/full")
     with pytest.raises(OSError, match=r"could not be written to .*results.* finished before stays there"):
         checkpoint.save(KEY, SHARD, FOUND)
+
+
+class Dying(Executor):
+    """Has workers that die at every task."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.asked += 1
+        future: Future[Any] = Future()
+        future.set_exception(WorkerDiedError("signal 9"))
+        return future
+
+
+def test_a_task_whose_workers_keep_dying_is_given_up_with_the_error_that_is_promised() -> None:
+    executor = Dying()
+    with pytest.raises(BrokenExecutor, match=f"died {MAX_TRIES} times at row 1: WorkerDiedError: signal 9"):
+        list(completed(executor, iter([Task("row 1", abs, (-1,))]), 1))
+    assert executor.asked == MAX_TRIES
