@@ -71,7 +71,7 @@ def with_coverage(
     other = next((each for each in same if each.weights is not None or each.branches is not None), None)
     if other is not None:
         told = replace(result, weights=other.weights, branches=other.branches)
-        return replace(told, passed=other.passed, findings=other.findings)
+        return told if other.passed else replace(told, passed=False, findings=other.findings)
     try:
         return _with_weights(replace(result, branches=_branches(runner, expectations)), runner, reference)
     except RuntimeFailedError:  # it ran every case, and does not show what it holds
