@@ -109,7 +109,7 @@ def open_model_file(model: Source) -> OpenedModel:
     """
     format, path = locate(model)
     path = path.absolute()
-    if format == "keras":
+    if format == "keras" and path.suffix == ".keras":
         return OpenedModel(path, _hash_keras_file(path), registering_modules(path))
     if format == "stored":
         raise ValueError(f"`model` must be a .keras file or an artifact. Received: {path}.")

@@ -268,3 +268,11 @@ def test_a_model_that_takes_few_values_is_opened_with_what_its_artifact_tells(tm
     rows = np.random.default_rng(0).integers(1900, 2000, (50, 3)).astype("float32")
     artifact = export_onnx(model, tmp_path / "model.onnx", inputs={"x": rows[:2]})
     assert check_dataset(model, artifact, saved(tmp_path, x=rows), workers=0).passed
+
+
+@pytest.mark.slow
+def test_a_model_that_keras_saved_in_its_old_format_is_run_as_well(files: Files, tmp_path: Path) -> None:
+    import keras
+
+    keras.saving.load_model(files.model).save(tmp_path / "model.h5")
+    assert check_dataset(tmp_path / "model.h5", files.onnx, {"x": draw(100)}, workers=0).passed
