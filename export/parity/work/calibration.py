@@ -47,13 +47,13 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
         sample = [each for shard in shards for each in _sample(session, job.source, feed, shard)]
         noises = [] if precision is None else session.noise([each.inputs for each in sample], precision)
         rules, has_floor = _rules(job, sample, noises)
-        wide = None
+        wide: dict[str, OutputRule] = {}
         if all(each.in_float32 and each.truth for each in sample):
             wide, _ = _rules(job, [replace(each, expected=each.in_float32) for each in sample], noises)
         for key, found in targets.items():
             target = session.targets[key]
             if not found.error:
-                is_wide = wide is not None and computes_in_float32(target.worker)
+                is_wide = bool(wide) and computes_in_float32(target.worker)
                 names = (*found.names, *_output_names(reference, target, found.names, precision, sample[0]))
                 targets[key] = replace(found, names=names, rules=wide if is_wide else rules, in_float32=is_wide)
     basis = f"{reference.name}, at most {MAX_FACTOR:g} times its own error against a float64 rebuild"
