@@ -1,11 +1,11 @@
 """A replay bundle: one `.npz` file with the arrays of every failure, and in it `manifest.json`, which says of what.
 
-The arrays are `cases/K/inputs/NAME`, `cases/K/expected/NAME` and `cases/K/truth/NAME`, where K counts the cases in the
-order of the check, and `failures/K/actual/NAME`, where K counts the failures in the manifest.
+The arrays are `arrays/K/NAME`, where each K is one set of inputs or outputs, stored once however many failures have it.
+In the manifest a failure says by their numbers what it was fed, in this order, what was expected, and what came back.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,11 @@ from typing import Any
 from keras_pe.export.artifacts.reading import hash_files
 from keras_pe.export.parity.archive import MANIFEST, read_archive, write_archive
 from keras_pe.export.publishing.staging import staged_file
-from keras_pe.export.results import Allowance, Cause, CheckResults, Finding, Recording, RuntimeResult
+from keras_pe.export.results import Allowance, Array, Cause, CheckResults, Finding, Recording, RuntimeResult
 
-_VERSION = 3
+_VERSION = 4
+
+_Stored = dict[int, tuple[int, Mapping[str, Array]]]  # a number, and the arrays that it stands for, by their identity
 
 
 @dataclass(frozen=True)
@@ -81,11 +83,7 @@ def write_bundle(report: CheckResults, path: str | os.PathLike[str]) -> None:
     failed = [(each, each.recording) for each in report.results if each.artifact and each.recording is not None]
     if not failed:
         raise ValueError("A replay bundle must have a failure. Received: a report in which no artifact failed.")
-    cases: dict[int, dict[str, Any]] = {}
-    for _, recording in failed:
-        for index, inputs in enumerate([*recording.before, recording.inputs]):
-            cases.setdefault(index, {})["inputs"] = inputs
-        cases[len(recording.before)] |= {"expected": recording.expected, "truth": recording.truth}
+    stored: _Stored = {}
     content = {
         "version": _VERSION,
         "model": report.model,
@@ -93,8 +91,8 @@ def write_bundle(report: CheckResults, path: str | os.PathLike[str]) -> None:
         "allowance": asdict(report.allowance),
         "seed": report.seed,
         "versions": dict(report.versions),
-        "cases": cases,
-        "failures": [_describe(result, recording, path.parent) for result, recording in failed],
+        "failures": [_describe(result, recording, path.parent, stored) for result, recording in failed],
+        "arrays": [arrays for _, arrays in stored.values()],
     }
     with staged_file(path, "The bundle") as part:
         write_archive(part, content)
@@ -114,7 +112,7 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
         content = read_archive(path)
         if content["version"] != _VERSION:
             raise ValueError(f"it is of version {content['version']}, not {_VERSION}")
-        failures = tuple(_read_failure(each, content["cases"], path.parent) for each in content["failures"])
+        failures = tuple(_read_failure(each, content["arrays"], path.parent) for each in content["failures"])
         about = (content["model"], content["reference"], Allowance(**content["allowance"]))
         return Bundle(*about, content["seed"], content["versions"], failures)
     except Exception as error:  # whatever a file that was cut or changed makes of the readers
@@ -123,8 +121,12 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
         ) from error
 
 
-def _describe(result: RuntimeResult, recording: Recording, home: Path) -> dict[str, Any]:
-    """Returns what the manifest says of a failure."""
+def _describe(result: RuntimeResult, recording: Recording, home: Path, stored: _Stored) -> dict[str, Any]:
+    """Returns what the manifest says of a failure, and adds its arrays to those that are stored."""
+
+    def number(arrays: Mapping[str, Array]) -> int:
+        return stored.setdefault(id(arrays), (len(stored), arrays))[0]
+
     artifact = Path(result.artifact).absolute()
     return {
         "runtime": result.runtime,
@@ -133,24 +135,20 @@ def _describe(result: RuntimeResult, recording: Recording, home: Path) -> dict[s
         "from_here": os.path.relpath(artifact, home),
         "sha256": hash_files(artifact),
         "case": recording.case,
-        "index": len(recording.before),
-        "actual": recording.actual,
+        "fed": [number(inputs) for inputs in (*recording.before, recording.inputs)],
+        "expected": number(recording.expected),
+        "truth": number(recording.truth),
+        "actual": number(recording.actual),
         "status": result.status,
         "error": result.error,
         "findings": [asdict(finding) for finding in result.findings],
     }
 
 
-def _read_failure(stored: Mapping[str, Any], cases: Mapping[str, Mapping[str, Any]], home: Path) -> RecordedFailure:
-    case = cases[str(stored["index"])]
-    recording = Recording(
-        case=stored["case"],
-        inputs=case["inputs"],
-        expected=case["expected"],
-        actual=stored["actual"],
-        truth=case["truth"],
-        before=tuple(cases[str(before)]["inputs"] for before in range(stored["index"])),
-    )
+def _read_failure(stored: Mapping[str, Any], arrays: Sequence[Mapping[str, Array]], home: Path) -> RecordedFailure:
+    *before, inputs = (arrays[number] for number in stored["fed"])
+    expected, truth, actual = (arrays[stored[name]] for name in ("expected", "truth", "actual"))
+    recording = Recording(stored["case"], inputs, expected, actual, truth, tuple(before))
     places = (home / stored["from_here"], Path(stored["artifact"]))
     findings = tuple(_as_finding(each) for each in stored["findings"])
     return RecordedFailure(stored["runtime"], places, stored["sha256"], recording, findings)
