@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,7 @@ def to_column(value: Any, what: str, first_row: int = 0) -> Column:
         DataError: If it holds what is neither numbers nor texts, or a value is missing.
     """
     if hasattr(value, "null_count"):
-        return _from_arrow(value, what, first_row)
+        return _from_arrow(value, what, lambda number: first_row + number)
     if isinstance(value, list) and len({np.shape(row) for row in value}) > 1:
         return [np.asarray(row) for row in value]
     array: Array = np.asarray(value)
@@ -134,28 +135,36 @@ def count_rows(source: str, shapes: Mapping[str, tuple[int, ...]]) -> int:
     return counts.pop()
 
 
-def _from_arrow(column: Any, what: str, first_row: int) -> Column:
-    """Returns an Arrow array: lists of a fixed size, and lists that happen to be of one length, are axes."""
+def _from_arrow(column: Any, what: str, row_of: Callable[[int], int]) -> Column:
+    """Returns an Arrow array: lists of a fixed size, and lists that happen to be of one length, are axes.
+
+    Args:
+        column: The array.
+        what: What an error calls it.
+        row_of: Returns the row that an element is in, by the element's number.
+    """
     import pyarrow as pa
 
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if column.null_count:
-        row = first_row + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        row = row_of(int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]))
         raise DataError(f"{what} must have a value in every row. Received: null in row {row:,}.")
     kind = column.type
     if pa.types.is_fixed_size_list(kind):
-        inner = _dense(_from_arrow(column.flatten(), what, first_row * kind.list_size), what)
-        return inner.reshape(len(column), kind.list_size, *inner.shape[1:])
+        size = kind.list_size
+        inner = _dense(_from_arrow(column.flatten(), what, lambda number: row_of(number // size)), what)
+        return inner.reshape(len(column), size, *inner.shape[1:])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        inner = _dense(_from_arrow(column.flatten(), what, first_row), what)
         lengths = np.asarray(column.value_lengths().to_numpy(zero_copy_only=False), np.int64)
         ends = np.cumsum(lengths)
+        in_list = partial(np.searchsorted, ends, side="right")
+        inner = _dense(_from_arrow(column.flatten(), what, lambda number: row_of(int(in_list(number)))), what)
         if len(set(lengths.tolist())) == 1:
             return inner.reshape(len(column), int(lengths[0]), *inner.shape[1:])
         return [inner[end - length : end] for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)]
     if pa.types.is_dictionary(kind):
-        return _from_arrow(column.dictionary_decode(), what, first_row)
+        return _from_arrow(column.dictionary_decode(), what, row_of)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind):
         return np.array(column.to_pylist(), object)
     if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind):

@@ -111,7 +111,9 @@ def test_a_damaged_page_is_told_where_it_stands(path: Path) -> None:
     ("column", "sentence"),
     [
         (pa.array([1.0, None, 3.0]), "a value in every row. Received: null in row 1"),
-        (pa.array([[1.0], [2.0, None], [3.0]]), "Received: null"),
+        (pa.array([[1.0], [2.0, None], [3.0]]), "Received: null in row 1"),
+        (pa.array([[1.0, 2.0], [3.0, None]], pa.list_(pa.float64(), 2)), "Received: null in row 1"),
+        (pa.array([[[1.0], [2.0]], [[3.0, 4.0], [None]]]), "Received: null in row 1"),
         (pa.array([0, 1, 2], pa.date32()), "numbers, texts or lists of them. Received: date32"),
         (pa.array([{"a": 1}] * 3), "Received: struct"),
         (pa.array([[[1], [2, 3]]] * 3), "lists of one length inside lists"),
