@@ -95,14 +95,14 @@ def _subject(result: DatasetResult) -> Subject:
             number(max(output.quantile(0.999) for output in compared)) if compared else "-",
             "-" if result.factor is None else f"{result.factor:.2g}",
         ),
-        statements=_statements(result),
-        notes=_notes(result),
+        statements=tuple(_statements(result)),
+        notes=tuple(_notes(result)),
         tables=(
             TextTable("Outputs", _OUTPUTS, tuple(map(_output, result.outputs)), wide=True),
             TextTable("Changed decisions by class", _CLASSES, tuple(_classes(result))),
             TextTable("Worst rows", _ROWS, tuple(_worst_rows(result)), wide=True),
         ),
-        pictures=(picture for output in result.outputs for picture in _pictures(output)),
+        pictures=tuple(picture for output in result.outputs for picture in _pictures(output)),
         short=", not loaded" if result.error else f" {largest}",
         names=result.names,
     )

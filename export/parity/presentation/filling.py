@@ -1,6 +1,6 @@
 """The document of a check, filled in one way whatever was fed: the cases of a sweep, or the rows of a data set."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from keras_pe.export.parity.presentation.remedies import remedy
@@ -44,10 +44,10 @@ class Subject:
     artifact: str
     passed: bool
     figures: tuple[str, ...]
-    statements: Iterable[Statement] = ()
-    notes: Iterable[str] = ()
-    tables: Iterable[TextTable] = ()
-    pictures: Iterable[Picture] = ()
+    statements: tuple[Statement, ...] = ()
+    notes: tuple[str, ...] = ()
+    tables: tuple[TextTable, ...] = ()
+    pictures: tuple[Picture, ...] = ()
     why: str = ""
     short: str = ""
     names: tuple[NameMatch, ...] = ()
@@ -58,10 +58,10 @@ class Subject:
         return Part(
             title=f"{self.name} on {self.artifact}",
             passed=self.passed,
-            statements=() if self.passed else tuple(self.statements),
-            notes=tuple(self.notes),
-            tables=tuple(self.tables),
-            pictures=tuple(self.pictures),
+            statements=() if self.passed else self.statements,
+            notes=self.notes,
+            tables=self.tables,
+            pictures=self.pictures,
             is_open=is_open,
         )
 
@@ -95,7 +95,7 @@ def fill(
     return replace(
         said,
         parts=tuple(each.part(is_open=not each.passed or (said.passed and each is first)) for each in subjects),
-        overview=overview(columns, subjects),
+        overview=_overview(columns, subjects),
         tables=(matrix(subjects),),
         remarks=tuple(remarks),
         appendix=(
@@ -113,7 +113,7 @@ def nothing_compared(name: str) -> CaseVerdict:
     return CaseVerdict(name, Outcome.ERROR, "nothing compared", "nothing was compared")
 
 
-def overview(columns: tuple[str, ...], subjects: Sequence[Subject]) -> TextTable:
+def _overview(columns: tuple[str, ...], subjects: Sequence[Subject]) -> TextTable:
     """Returns a row for each subject."""
     rows: list[Row] = [
         (each.name, each.artifact, Mark(Outcome.of(each.passed), each.why), *each.figures) for each in subjects
