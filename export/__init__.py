@@ -5,9 +5,8 @@ Everything public stands here; the modules below may change from one version to 
 
 from typing import TYPE_CHECKING
 
-from keras_pe.export.artifacts.artifact import Artifact, TensorInfo
+from keras_pe.export.artifacts.artifact import Artifact, Format, TensorInfo
 from keras_pe.export.artifacts.contents import LayerContents
-from keras_pe.export.artifacts.formats import Format
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.errors import (
     DisagreementError,

@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from keras_pe.export.artifacts.artifact import Artifact
-from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.artifact import Artifact, Format
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.dependencies import require

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.conventions.keras_hub_models import convert_keras_hub, is_converted
-from keras_pe.export.artifacts.artifact import Artifact
-from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.artifact import Artifact, Format
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.sweep import numbers
 from keras_pe.export.comparison.references.keras import KerasReference

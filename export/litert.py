@@ -10,17 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts import description
-from keras_pe.export.artifacts.artifact import Artifact, TensorInfo
-from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.artifact import Artifact, Format, TensorInfo, description_to_json
 from keras_pe.export.artifacts.litert_file import METADATA
 from keras_pe.export.comparison.inputs.cases import GivenInputs
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeFailedError, UnsupportedError, joined
 from keras_pe.export.exporting import export
 from keras_pe.export.graph.endpoint import Endpoint
-from keras_pe.export.graph.refusals import refuse_state_and_randomness
-from keras_pe.export.graph.view import GraphView
+from keras_pe.export.graph.view import GraphView, refuse_state_and_randomness
 from keras_pe.export.model.border import Border
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.request import Request
@@ -129,7 +126,7 @@ class _Traced:
         self._converted = file.read_bytes()
 
     def write(self, file: Path, artifact: Artifact) -> list[Path]:
-        file.write_bytes(_described(self._converted, description.to_json(artifact)))
+        file.write_bytes(_described(self._converted, description_to_json(artifact)))
         return []
 
     def check(self, file: Path, process: Worker, reference: KerasReference) -> Checked:

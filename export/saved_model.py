@@ -7,10 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifacts import description
-from keras_pe.export.artifacts.artifact import Artifact
-from keras_pe.export.artifacts.formats import Format
-from keras_pe.export.artifacts.saved_model_folder import SIDECAR
+from keras_pe.export.artifacts.artifact import Artifact, Format, description_to_json
+from keras_pe.export.artifacts.reading import SIDECAR
 from keras_pe.export.comparison.inputs.cases import GivenInputs
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.exporting import export
@@ -103,7 +101,7 @@ class _Traced:
         """Writes what a SavedModel cannot hold: names of dimensions, the order of its tensors, the metadata."""
         place = file / SIDECAR
         place.parent.mkdir(exist_ok=True)
-        place.write_text(description.to_json(artifact))
+        place.write_text(description_to_json(artifact))
         return []
 
     def check(self, file: Path, process: Worker, reference: KerasReference) -> Checked:

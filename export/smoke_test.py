@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.artifact import Format, TensorInfo
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.inputs.cases import Case, in_types_of
 from keras_pe.export.comparison.inputs.sweep import Draw, numbers, pixels

@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.signal.formula import Float64Array, resolve_timescales
 from keras_pe.signal.layouts import Layout, check_channels, column_order
-from keras_pe.signal.timescales import Float64Array, resolve_timescales
 
 
 def shift_matrix(

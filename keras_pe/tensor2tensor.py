@@ -17,16 +17,14 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_pe.layers.configuration import check_start_index
+from keras_pe.layers.base import check_start_index
 from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding
 from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding
 from keras_pe.protocols import Tensor
-from keras_pe.rotations.composed import ComposedEncoding
+from keras_pe.rotations.composed import LIMIT, ComposedEncoding
 from keras_pe.rotations.concrete import known_length
-from keras_pe.rotations.digits import LIMIT
-from keras_pe.signal.formula import timing_signal
+from keras_pe.signal.formula import resolve_timescales, timing_signal
 from keras_pe.signal.layouts import check_channels
-from keras_pe.signal.timescales import resolve_timescales
 
 __all__ = [
     "add_layer_timing_signal_learned_1d",

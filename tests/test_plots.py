@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from keras_pe import plots, timing_signal
-from keras_pe.signal.timescales import geometric_timescales
+from keras_pe.signal.formula import geometric_timescales
 
 SIGNAL = timing_signal(np.arange(2, 22), 16)
 DRAWN = {

@@ -22,7 +22,7 @@ from keras_pe import SinusoidalPositionEncoding, timing_signal
 from keras_pe.export import RuntimeFailedError, export_onnx
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import Worker
-from keras_pe.signal.timescales import geometric_timescales
+from keras_pe.signal.formula import geometric_timescales
 
 CHANNELS = 64
 WINDOW = 256

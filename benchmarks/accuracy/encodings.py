@@ -19,9 +19,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_pe import SinusoidalPositionEncoding, timing_signal
-from keras_pe.rotations.composed import ComposedEncoding
-from keras_pe.rotations.digits import LIMIT
-from keras_pe.signal.timescales import geometric_timescales
+from keras_pe.rotations.composed import LIMIT, ComposedEncoding
+from keras_pe.signal.formula import geometric_timescales
 
 CHANNELS = 512
 REACHES = (512, 4_096, 131_072, LIMIT)

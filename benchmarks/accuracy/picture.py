@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from benchmarks.accuracy.encodings import CHANNELS, layer, product_float32, tensor2tensor_float32
 from keras_pe import timing_signal
 from keras_pe.palette import BLUE, ORANGE, VERMILION
-from keras_pe.rotations.digits import LIMIT
+from keras_pe.rotations.composed import LIMIT
 
 CURVES = (
     ("tensor2tensor, float32", tensor2tensor_float32, VERMILION, "-"),

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from benchmarks.speed.scenarios import LONGEST, Arrays, Scenario
-from keras_pe.rotations.digits import MIDDLES, UNITS, compose
+from keras_pe.rotations.composed import MIDDLES, UNITS, compose
 from keras_pe.rotations.lookup import take
 
 ALL = frozenset(("range", "static", "positions", "start", "starts"))

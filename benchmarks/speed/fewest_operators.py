@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.rotations.digits import LIMIT, MIDDLES, UNITS, exact_rotations
+from keras_pe.rotations.composed import LIMIT, MIDDLES, UNITS, exact_rotations
 from keras_pe.signal.rope_scalings import rope_timescales
 
 HEADS = (32, 128)

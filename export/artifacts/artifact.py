@@ -1,12 +1,55 @@
-"""What an export returns, and what is read back from disk: an artifact, and its inputs and outputs."""
+"""What an export returns, and what is read back from disk: an artifact, its format, its inputs and outputs."""
 
+import enum
+import json
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from keras_pe.export.artifacts.contents import LayerContents, read_contents
-from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.onnx_model import is_onnx
 from keras_pe.shown import Shown, shown_bytes
+
+_LITERT_IDENTIFIER = b"TFL3"  # of the flatbuffer, behind the four bytes of its root
+
+
+class Format(enum.StrEnum):
+    """A format that a model is exported to. Its value is its name in `keras.Model.export`."""
+
+    ONNX = "onnx"
+    SAVED_MODEL = "tf_saved_model"
+    LITERT = "litert"
+
+    @property
+    def label(self) -> str:
+        """The name that a sentence has for it."""
+        return {Format.ONNX: "ONNX", Format.SAVED_MODEL: "SavedModel", Format.LITERT: "LiteRT"}[self]
+
+    @property
+    def suffix(self) -> str:
+        """What a file of it ends in; a SavedModel is a folder of any name."""
+        return {Format.ONNX: ".onnx", Format.SAVED_MODEL: "", Format.LITERT: ".tflite"}[self]
+
+    @classmethod
+    def detect(cls, path: str | os.PathLike[str]) -> "Format | None":
+        """Returns the format of what stands at a path, told from its content; None where it is none of these."""
+        path = Path(path)
+        if path.is_dir():
+            return cls.SAVED_MODEL if (path / "saved_model.pb").is_file() else None
+        if not path.is_file():
+            return None
+        with path.open("rb") as file:
+            if file.read(8)[4:] == _LITERT_IDENTIFIER:
+                return cls.LITERT
+        return cls.ONNX if is_onnx(path) else None
+
+    @classmethod
+    def of_suffix(cls, path: str | os.PathLike[str]) -> "Format | None":
+        """Returns the format of a file that is yet to be written, None where its name does not say."""
+        suffix = Path(path).suffix
+        return next((format for format in cls if suffix and format.suffix == suffix), None)
 
 
 @dataclass(frozen=True)
@@ -88,3 +131,30 @@ class Artifact(Shown):
             "outputs": "; ".join(map(str, self.outputs)),
         }
         return rows | ({"notes": " ".join(self.notes)} if self.notes else {})
+
+
+def description_to_json(artifact: Artifact) -> str:
+    """Returns what an artifact says about itself where its format has no words for it.
+
+    That is the names of dimensions, the order of the tensors, the notes and the metadata.
+    """
+    tensors = {key: [asdict(info) for info in getattr(artifact, key)] for key in ("inputs", "outputs")}
+    content = {**tensors, "notes": list(artifact.notes), "metadata": dict(artifact.metadata)}
+    return json.dumps(content, indent=1, sort_keys=True) + "\n"
+
+
+def description_from_json(text: str) -> dict[str, Any]:
+    """Returns the same as arguments of `Artifact`.
+
+    Raises:
+        ValueError: If the text is not what `description_to_json` wrote.
+    """
+    try:
+        content = json.loads(text)
+        tensors = {
+            key: tuple(TensorInfo(str(info["name"]), tuple(info["shape"]), str(info["dtype"])) for info in content[key])
+            for key in ("inputs", "outputs")
+        }
+        return {**tensors, "notes": tuple(map(str, content["notes"])), "metadata": dict(content["metadata"])}
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"has a description that cannot be read ({type(error).__name__}: {error}).") from error

@@ -1,15 +1,20 @@
-"""What an ONNX file is made of, by layer: exporters call a node `path/of/its/layer/Operator`."""
+"""What an ONNX file is made of, by layer, and how many multiplications that takes.
+
+Exporters call a node `path/of/its/layer/Operator`.
+"""
 
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifacts.multiplications import Term, added, count_multiplications
-from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes, read_without_weights
+from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes, bodies, read_without_weights
+
+Term = tuple[int, tuple[str, ...]]
+"""A factor, and the dynamic dimensions that it is multiplied by, each as often as it is."""
 
 UNFUSED_KEY = "keras_pe.unfused"
 """Where a file says what its exporter could not write as one operator: JSON, reasons by operator by layer."""
@@ -83,3 +88,128 @@ def _add(layer: _Found, tensor: Any) -> None:
         layer.parameters += count
     dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
     layer.nbytes += count * dtype.itemsize if dtype.kind != "O" else sum(map(len, tensor.string_data))
+
+
+_SIZE = 960  # of each dynamic dimension: even after the strides, patches and heads that models have
+
+Shapes = Mapping[str, Sequence[int | None]]
+
+
+def count_multiplications(model: Any) -> dict[str, Term | None]:
+    """Returns those of each product, convolution and recurrence, by its first output; one in a body counts for that.
+
+    Shapes are inferred once with a size for each dynamic dimension, and once more with each of them doubled: a number
+    that then doubles, or doubles twice, has the dimension once or twice as a factor.
+
+    Args:
+        model: An `onnx.ModelProto`; its large weights need not be there.
+
+    Returns:
+        A term for each; None where it is none, as in a loop, or where sizes are unknown.
+    """
+    dims = dict.fromkeys(
+        dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim if dim.dim_param
+    )
+    plain = dict.fromkeys(dims, _SIZE)
+    counts = _counts(model, plain)
+    doubled = {name: _counts(model, plain | {name: 2 * _SIZE}) for name in dims}
+    return {result: _term(count, {name: doubled[name][result] for name in dims}) for result, count in counts.items()}
+
+
+def _term(count: int | None, doubled: Mapping[str, int | None]) -> Term | None:
+    if not count:
+        return None if count is None else (0, ())
+    names: list[str] = []
+    for name, other in doubled.items():
+        power = (other or 0) // count
+        if other != power * count or power not in (1, 2, 4):
+            return None
+        names += [name] * (power.bit_length() - 1)
+    factor, rest = divmod(count, _SIZE ** len(names))
+    return None if rest else (factor, tuple(sorted(names)))
+
+
+def _counts(model: Any, sizes: Mapping[str, int]) -> dict[str, int | None]:
+    shapes = _shapes(model, sizes)
+    return {node.output[0]: _count(node, shapes) for node in model.graph.node if _multiplies(node)}
+
+
+def _multiplies(node: Any) -> bool:
+    inner = any(_multiplies(each) for body in bodies(node) for each in body.node)
+    return inner or node.op_type in _FACTORS or node.op_type in _UNCOUNTED
+
+
+def _shapes(model: Any, sizes: Mapping[str, int]) -> Shapes:
+    from onnx import shape_inference
+
+    sized = type(model)()
+    sized.CopyFrom(model)
+    del sized.graph.value_info[:]
+    for value in (*sized.graph.input, *sized.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param in sizes:
+                dim.dim_value = sizes[dim.dim_param]
+    graph = shape_inference.infer_shapes(sized, data_prop=True).graph
+    known = {
+        value.name: [dim.dim_value if dim.HasField("dim_value") else None for dim in value.type.tensor_type.shape.dim]
+        for value in (*graph.input, *graph.value_info, *graph.output)
+    }
+    return {**known, **{tensor.name: list(tensor.dims) for tensor in graph.initializer}}
+
+
+def _count(node: Any, shapes: Shapes) -> int | None:
+    attributes = {attribute.name: attribute.i for attribute in node.attribute}
+    try:
+        sizes = _FACTORS[node.op_type](
+            [shapes.get(name, ()) for name in node.input], shapes[node.output[0]], attributes
+        )
+    except (IndexError, KeyError, TypeError, ValueError):  # of a shape that is not known
+        return None
+    return None if None in sizes else math.prod(sizes)
+
+
+def _matrix_product(operands: Any, result: Any, attributes: Mapping[str, int]) -> Any:
+    return *result, operands[0][-1]
+
+
+def _general_product(operands: Any, result: Any, attributes: Mapping[str, int]) -> Any:
+    return *result, operands[0][0 if attributes.get("transA") else 1]
+
+
+def _convolution(operands: Any, result: Any, attributes: Mapping[str, int]) -> Any:
+    return *result, *operands[1][1:]
+
+
+def _transposed_convolution(operands: Any, result: Any, attributes: Mapping[str, int]) -> Any:
+    return *operands[0], *operands[1][1:]
+
+
+def _recurrence(operands: Any, result: Any, attributes: Mapping[str, int]) -> Any:
+    """The kernels `(directions, units, channels)` and `(directions, units, state)` at each step of each row."""
+    (*units, channels), (*_, state) = operands[1], operands[2]
+    return *operands[0][:2], *units, channels + state
+
+
+_FACTORS: Mapping[str, Callable[[Any, Any, Mapping[str, int]], Any]] = {
+    "Conv": _convolution,
+    "ConvInteger": _convolution,
+    "ConvTranspose": _transposed_convolution,
+    "GRU": _recurrence,
+    "Gemm": _general_product,
+    "LSTM": _recurrence,
+    "MatMul": _matrix_product,
+    "MatMulInteger": _matrix_product,
+    "RNN": _recurrence,
+}
+# What multiplies matrices in a way that its sizes alone do not tell.
+_UNCOUNTED = frozenset({"Attention", "DeformConv", "Einsum", "QLinearConv", "QLinearMatMul"})
+
+
+def added(terms: Iterable[Term | None]) -> tuple[Term, ...] | None:
+    """Returns the sum, its largest power first; None if one of the terms is unknown."""
+    total: Counter[tuple[str, ...]] = Counter()
+    for term in terms:
+        if term is None:
+            return None
+        total[term[1]] += term[0]
+    return tuple((total[names], names) for names in sorted(total, key=lambda each: (-len(each), each)) if total[names])

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.export.artifacts import description
-from keras_pe.export.artifacts.artifact import Artifact, TensorInfo
-from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.artifact import Artifact, Format, TensorInfo, description_from_json
 from keras_pe.export.dependencies import require
 
 METADATA = "keras_pe"  # the name under which an exporter leaves its description in the file
@@ -20,7 +18,7 @@ SIGNATURE = "serving_default"
 _NUMBERS = {name: np.dtype(name) for name in ("float64", "float32", "float16", "int8", "uint8")}
 
 
-def read(path: Path) -> Artifact:
+def read_litert(path: Path) -> Artifact:
     """Returns what the file takes and returns, and what its exporter said about it.
 
     Raises:
@@ -36,7 +34,7 @@ def read(path: Path) -> Artifact:
         inputs, outputs = _tensors(model)
     except (IndexError, struct.error, TypeError, AttributeError, UnicodeDecodeError, OverflowError) as error:
         raise ValueError("is not a whole LiteRT file.") from error
-    given: dict[str, Any] = {"inputs": inputs, "outputs": outputs} if known is None else description.from_json(known)
+    given: dict[str, Any] = {"inputs": inputs, "outputs": outputs} if known is None else description_from_json(known)
     return Artifact(Format.LITERT, path, nbytes=len(content), seconds=0.0, **given)
 
 

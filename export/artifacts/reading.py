@@ -1,14 +1,31 @@
-"""An artifact read back from disk, whatever its format, and the files that it consists of."""
+"""An artifact read back from disk, whatever its format, and the files that it consists of.
+
+What knows LiteRT's files is `litert_file`.
+"""
 
 import hashlib
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-from keras_pe.export.artifacts import litert_file, onnx_file, saved_model_folder
-from keras_pe.export.artifacts.artifact import Artifact
-from keras_pe.export.artifacts.formats import Format
-from keras_pe.export.artifacts.onnx_model import read_without_weights
+import numpy as np
+
+from keras_pe.export.artifacts.artifact import Artifact, Format, TensorInfo, description_from_json
+from keras_pe.export.artifacts.litert_file import SIGNATURE, read_litert
+from keras_pe.export.artifacts.onnx_model import (
+    WireFormatError,
+    external_files,
+    fields,
+    read_slice,
+    read_without_weights,
+)
+from keras_pe.export.dependencies import require
+
+SIDECAR = Path("assets.extra") / "keras_pe.json"  # TensorFlow leaves this folder of a SavedModel to its users
+
+_META_GRAPHS = 2  # field number in TensorFlow's message SavedModel
 
 
 def read_artifact(path: str | os.PathLike[str]) -> Artifact:
@@ -32,9 +49,9 @@ def read_artifact(path: str | os.PathLike[str]) -> Artifact:
     if not place.exists():
         raise FileNotFoundError(f"There is no artifact at {str(place)!r}.")
     readers = {
-        Format.ONNX: onnx_file.read,
-        Format.SAVED_MODEL: saved_model_folder.read,
-        Format.LITERT: litert_file.read,
+        Format.ONNX: _read_onnx,
+        Format.SAVED_MODEL: _read_saved_model,
+        Format.LITERT: read_litert,
     }
     # What is not recognized is read as what its name says, for an error that tells what is wrong with it.
     format = Format.detect(place) or (Format.of_suffix(place) if place.is_file() else None)
@@ -61,7 +78,7 @@ def artifact_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
         return tuple(sorted(file for file in place.rglob("*") if file.is_file()))
     if Format.detect(place) is not Format.ONNX:
         return (place,)
-    return (place, *onnx_file.external_files(read_without_weights(place), place).values())
+    return (place, *external_files(read_without_weights(place), place).values())
 
 
 def hash_files(artifact: Path) -> dict[str, str]:
@@ -89,3 +106,105 @@ def hash_artifacts(artifacts: Iterable[Path]) -> dict[str, str]:
 def _sha256(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _read_onnx(path: Path) -> Artifact:
+    """Returns what the file takes and returns, and what its exporter said about it. Needs no TensorFlow.
+
+    Raises:
+        ValueError: With the end of a sentence about the file, if it cannot be read.
+    """
+    require("read_artifact", "onnx")
+    model = read_without_weights(path)
+    if not model.graph.output:
+        raise ValueError("is an ONNX file without outputs.")
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    weights = {tensor.name for tensor in model.graph.initializer}
+    files = {path, *external_files(model, path).values()}
+    return Artifact(
+        format=Format.ONNX,
+        path=path,
+        inputs=tuple(_onnx_tensor(value) for value in model.graph.input if value.name not in weights),
+        outputs=tuple(_onnx_tensor(value) for value in model.graph.output),
+        nbytes=sum(file.stat().st_size for file in files if file.exists()),
+        seconds=0.0,
+        opset_version=next((opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")), None),
+        notes=_notes(metadata),
+        metadata=metadata,
+    )
+
+
+def _onnx_tensor(value: Any) -> TensorInfo:
+    """Returns the name, shape and element type of an `onnx.ValueInfoProto`.
+
+    Raises:
+        ValueError: If it is no tensor, but a sequence or a map.
+    """
+    from onnx import helper
+
+    tensor = value.type.tensor_type
+    if not tensor.elem_type:
+        raise ValueError(f"must take and return tensors, and {value.name!r} is none.")
+    shape = (
+        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"{value.name}_axis_{axis}"
+        for axis, dim in enumerate(tensor.shape.dim)
+    )
+    try:
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    except KeyError:
+        raise ValueError(f"has the unknown element type {tensor.elem_type} for {value.name!r}.") from None
+    return TensorInfo(value.name, tuple(shape), "string" if dtype == np.dtype(object) else dtype.name)
+
+
+def _notes(metadata: Mapping[str, str]) -> tuple[str, ...]:
+    try:
+        notes = json.loads(metadata.get("keras_pe.notes", "[]"))
+    except json.JSONDecodeError:  # somebody else's
+        return ()
+    return tuple(map(str, notes)) if isinstance(notes, list) else ()
+
+
+def _read_saved_model(path: Path) -> Artifact:
+    """Returns what the folder takes and returns, and what its exporter said about it. No function of it is loaded.
+
+    Raises:
+        ValueError: With the end of a sentence about the folder, if it cannot be read.
+    """
+    nbytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    if (path / SIDECAR).is_file():
+        known = description_from_json((path / SIDECAR).read_text())
+        return Artifact(Format.SAVED_MODEL, path, nbytes=nbytes, seconds=0.0, **known)
+    require("read_artifact", "tensorflow")
+    signatures = {key: served for graph in _meta_graphs(path) for key, served in graph.signature_def.items()}
+    if SIGNATURE not in signatures:
+        raise ValueError(f"must have the signature {SIGNATURE!r}, and has {sorted(signatures)}.")
+    served = signatures[SIGNATURE]
+    inputs, outputs = (
+        tuple(_saved_tensor(name, tensors[name]) for name in sorted(tensors))  # a map of protobuf has no order
+        for tensors in (served.inputs, served.outputs)
+    )
+    return Artifact(Format.SAVED_MODEL, path, inputs, outputs, nbytes, 0.0)
+
+
+def _meta_graphs(path: Path) -> list[Any]:
+    import tensorflow as tf
+    from google.protobuf.message import DecodeError
+
+    file = path / "saved_model.pb"
+    try:
+        with file.open("rb") as stream:
+            return [
+                tf.compat.v1.MetaGraphDef.FromString(read_slice(stream, content, stop))
+                for number, _, content, stop in fields(stream, file.stat().st_size)
+                if number == _META_GRAPHS
+            ]
+    except (DecodeError, WireFormatError) as error:
+        raise ValueError("has a saved_model.pb that is not whole.") from error
+
+
+def _saved_tensor(name: str, tensor: Any) -> TensorInfo:
+    import tensorflow as tf
+
+    dims = tensor.tensor_shape.dim
+    shape = (f"{name}_axis_{axis}" if dim.size < 0 else int(dim.size) for axis, dim in enumerate(dims))
+    return TensorInfo(name, tuple(shape), tf.as_dtype(tensor.dtype).name)

@@ -7,12 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.errors import UnsupportedError, first_line
-from keras_pe.export.graph.control_flow import convertible_control_flow
 from keras_pe.export.graph.litert_forms import litert_forms
-from keras_pe.export.graph.refusals import untraceable
-from keras_pe.export.graph.tracer import input_specs, named_results, traced, with_sizes_of_values
+from keras_pe.export.graph.tracer import (
+    convertible_control_flow,
+    named_results,
+    traced,
+    untraceable,
+    with_sizes_of_values,
+)
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import held_resources
@@ -71,8 +75,9 @@ def _archived(layers: Sequence[Any], signature: Signature) -> tuple[Any, Any]:
     # Whole layers are not tracked: every weight would be stored a second time.
     for resource in held_resources(layers):
         archive.track(resource)
-    specs = input_specs(signature)
-    served = archive.add_endpoint("serve", lambda *arrays: named_results(layers[0], signature, arrays), specs)
+    served = archive.add_endpoint(
+        "serve", lambda *arrays: named_results(layers[0], signature, arrays), signature.tensor_specs()
+    )
     return archive, served.get_concrete_function()
 
 

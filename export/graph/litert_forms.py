@@ -1,29 +1,148 @@
-"""Slices, rolls, signs, contractions and integer products in the forms that LiteRT knows.
+"""Loops, slices, rolls, signs, contractions and integer products in the forms that LiteRT knows.
 
-It takes a slice up to place 0, such as `x[..., :0]`, for one up to the end, and has no slice that adds two axes, no
-roll and no look at the bits of a float. It multiplies no int8: as floats the products are the same, and so are sums of
-up to a thousand.
+It knows arrays of tensors, into which Keras' recurrent layers, scans and maps write their rows, only where the batch is
+fixed: here they write into a tensor. It takes a slice up to place 0, such as `x[..., :0]`, for one up to the end, and
+has no slice that adds two axes, no roll and no look at the bits of a float. It multiplies no int8: as floats the
+products are the same, and so are sums of up to a thousand.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_pe.export.graph.loops_over_tensors import loops_over_tensors
-from keras_pe.export.graph.tensorflow_internals import replaced_slices
-from keras_pe.export.model.watch.keras_internals import replaced_operations, replaced_tensorflow_functions
+from keras_pe.export.graph.tensorflow_internals import replaced_slices, with_row
+from keras_pe.export.graph.tracer import InArrays, convertible_control_flow
+from keras_pe.export.model.watch.keras_internals import (
+    replaced_functions,
+    replaced_operations,
+    replaced_recurrence,
+)
 
 _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+_IN_PLACE = ("float32", "int32", "int64", "bool")  # what LiteRT replaces rows of without a copy of the others
 
 
 @contextlib.contextmanager
 def litert_forms() -> Iterator[None]:
-    """Lets them be traced so, in this thread, and loops over tensors."""
-    forms = replaced_tensorflow_functions({"einsum": _contraction, "matmul": _product, "roll": _roll})
-    with loops_over_tensors(), replaced_slices(_slice), forms, replaced_operations(numpy={"signbit": _signbit}):
+    """Lets a model be traced so, in this thread, its loops unless they are unrolled."""
+    import tensorflow as tf
+
+    forms = {"einsum": _contraction, "matmul": _product, "roll": _roll}
+    with (
+        convertible_control_flow(InTensors()),
+        replaced_operations(core={"map": _map}, numpy={"signbit": _signbit}),
+        replaced_recurrence(_rnn),
+        replaced_slices(_slice),
+        replaced_functions((tf, name, function) for name, function in forms.items()),
+    ):
         yield
+
+
+class InTensors(InArrays):
+    """Rows in a tensor."""
+
+    def start(self, count: Any, row: Any) -> Any:
+        import tensorflow as tf
+
+        rows = tf.zeros(tf.concat([[count], tf.shape(row)], 0), row.dtype)
+        return tf.ensure_shape(rows, [count if isinstance(count, int) else None, *row.shape])
+
+    def write(self, rows: Any, place: Any, row: Any) -> Any:
+        import tensorflow as tf
+
+        if rows.dtype.name in _IN_PLACE and row.shape.rank is not None:
+            return tf.ensure_shape(with_row(rows, place, row), rows.shape)
+        return tf.tensor_scatter_nd_update(rows, [[place]], row[None])
+
+    def stack(self, rows: Any) -> Any:
+        return rows
+
+
+def _map(_: Callable[..., Any], f: Callable[[Any], Any], xs: Any) -> Any:
+    """Returns what `keras.ops.map` does."""
+    import keras
+    import tensorflow as tf
+
+    rows = keras.tree.map_structure(tf.convert_to_tensor, xs)
+    first = keras.tree.flatten(rows)[0]
+    count = tf.shape(first)[0] if first.shape[0] is None else first.shape[0]
+
+    def row(place: Any) -> Any:
+        return f(keras.tree.map_structure(lambda x: tf.gather(x, place), rows))
+
+    def body(place: Any, returned: Sequence[Any]) -> tuple[Any, list[Any]]:
+        return place + 1, [
+            InTensors().write(x, place, y) for x, y in zip(returned, keras.tree.flatten(row(place)), strict=True)
+        ]
+
+    like = row(0)
+    start = [InTensors().start(count, y) for y in keras.tree.flatten(like)]
+    _, returned = tf.while_loop(lambda place, _: place < count, body, (0, start))
+    return keras.tree.pack_sequence_as(like, returned)
+
+
+def _rnn(
+    usual: Callable[..., Any],
+    step_function: Callable[..., Any],
+    inputs: Any,
+    initial_states: Any,
+    *,
+    go_backwards: bool = False,
+    mask: Any = None,
+    unroll: bool = False,
+    input_length: int | None = None,
+    zero_output_for_mask: bool = False,
+    return_all_outputs: bool = True,
+) -> tuple[Any, Any, Any]:
+    """Returns the last output, all outputs and the final states, as Keras' own recurrence does."""
+    import keras
+    import tensorflow as tf
+
+    if unroll:
+        options = {"go_backwards": go_backwards, "mask": mask, "zero_output_for_mask": zero_output_for_mask}
+        options |= {"unroll": True, "input_length": input_length, "return_all_outputs": return_all_outputs}
+        result: tuple[Any, Any, Any] = usual(step_function, inputs, initial_states, **options)
+        return result
+    rows = keras.tree.map_structure(_steps_first, inputs)
+    masks = None if mask is None else _steps_first(tf.cast(mask, "bool"))
+    count = tf.shape(keras.tree.flatten(rows)[0])[0] if input_length is None else input_length
+
+    def step(place: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
+        row = keras.tree.map_structure(lambda x: tf.gather(x, place), rows)
+        output, after = step_function(row, tuple(keras.tree.pack_sequence_as(initial_states, list(states))))
+        return output, [tf.ensure_shape(y, x.shape) for y, x in zip(keras.tree.flatten(after), states, strict=True)]
+
+    def body(time: Any, returned: Any, last: Any, states: Sequence[Any]) -> Any:
+        place = count - 1 - time if go_backwards else time
+        output, after = step(place, states)
+        if masks is not None:
+            is_kept = tf.gather(masks, place)
+            output = _where(is_kept, output, tf.zeros_like(output) if zero_output_for_mask else last)
+            after = [_where(is_kept, y, x) for y, x in zip(after, states, strict=True)]
+        return time + 1, InTensors().write(returned, time, output) if return_all_outputs else returned, output, after
+
+    states = [tf.convert_to_tensor(x) for x in keras.tree.flatten(initial_states)]
+    last = tf.zeros_like(step(0, states)[0])
+    returned = InTensors().start(count, last) if return_all_outputs else last[:, None]
+    _, returned, last, states = tf.while_loop(lambda time, *_: time < count, body, (0, returned, last, states))
+    returned = _steps_first(returned) if return_all_outputs else last[:, None]
+    return last, returned, keras.tree.pack_sequence_as(initial_states, states)
+
+
+def _steps_first(tensor: Any) -> Any:
+    """Exchanges the batch and the steps, in one direction or the other."""
+    import tensorflow as tf
+
+    return tf.transpose(tensor, [1, 0, *range(2, len(tensor.shape))])
+
+
+def _where(is_kept: Any, then: Any, otherwise: Any) -> Any:
+    """Returns the rows of the first where the mask holds, those of the other elsewhere."""
+    import tensorflow as tf
+
+    return tf.where(tf.reshape(is_kept, [-1, *[1] * (len(then.shape) - 1)]), then, otherwise)
 
 
 def _signbit(_: Callable[..., Any], x: Any) -> Any:

@@ -1,23 +1,24 @@
 """The one way in which a model is traced for an export, and what every trace tells of its sizes.
 
-All steps of a TimeDistributed layer are one call. Keras 3.15 traces as many steps as the batch has rows there; a fixed
-number it takes one by one. In inference a layer treats each row by itself, so that one call of all rows of all steps
-returns the same; what mixes rows is found out when the artifact is run beside Keras.
+Keras' scans and `keras.ops.switch` are traced in the form that converters know: loops over tensors, nested branches.
+Keras 3.15 on TensorFlow keeps what a scan carries in arrays of one element, and one that runs backwards writes its last
+row first; ONNX's Loop carries tensors, and appends. A switch becomes operators of TensorFlow 1's control flow, or one
+that LiteRT has not. An associative scan asks in a condition for each half of its rows whether it is of odd length, and
+asks a tensor for the axis; where the length is not known, it holds a branch for every length there is.
 """
 
-import contextlib
 import dataclasses
-import functools
-import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, TypeVar
 
-from keras_pe.export.graph.control_flow import convertible_control_flow
+from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.errors import TracingError, first_line
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.watch.keras_internals import one_at_a_time, replaced_functions
-from keras_pe.export.model.watch.traceable import as_traceable
+from keras_pe.export.model.watch.keras_internals import one_at_a_time, replaced_operations
+from keras_pe.export.model.watch.traceable import as_traceable, steps_as_rows
 
 _Result = TypeVar("_Result")
 
@@ -25,7 +26,7 @@ _Result = TypeVar("_Result")
 def traced(
     layers: Sequence[Any],
     trace: Callable[[], _Result],
-    control_flow: Callable[[], AbstractContextManager[None]] = convertible_control_flow,
+    control_flow: Callable[[], AbstractContextManager[None]],
 ) -> _Result:
     """Returns what a function that traces a model returns, in a form that converters know. It may be called twice.
 
@@ -41,12 +42,9 @@ def traced(
         return as_traceable(layers, trace)
 
 
-def input_specs(signature: Signature) -> list[Any]:
-    """Returns a `tf.TensorSpec` for each input, by its name."""
-    import tensorflow as tf
-
-    shapes = [[None if isinstance(dim, str) else dim for dim in spec.shape] for spec in signature.inputs]
-    return [tf.TensorSpec(shape, s.dtype, s.name) for shape, s in zip(shapes, signature.inputs, strict=True)]
+def untraceable(format: Format, model: str, error: Exception) -> TracingError:
+    """Returns the error for a model that Keras cannot trace."""
+    return TracingError(format, model, f"Keras cannot trace it: {first_line(error)}.")
 
 
 def named_results(model: Any, signature: Signature, arrays: Sequence[Any]) -> dict[str, Any]:
@@ -55,32 +53,6 @@ def named_results(model: Any, signature: Signature, arrays: Sequence[Any]) -> di
 
     results = signature.call(model, {s.name: x for s, x in zip(signature.inputs, arrays, strict=True)})
     return {spec.name: tf.identity(results[spec.name]) for spec in signature.outputs}
-
-
-def steps_as_rows(layers: Iterable[Any]) -> contextlib.AbstractContextManager[None]:
-    """Lets the TimeDistributed layers be traced so, where the number of steps is dynamic."""
-    import keras
-
-    wrappers = [layer for layer in layers if isinstance(layer, keras.layers.TimeDistributed)]
-    return replaced_functions((each, "call", functools.partial(_call, each.layer)) for each in wrappers)
-
-
-def _call(inner: Any, usual: Callable[..., Any], inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
-    import keras
-    from keras import ops
-
-    if inputs.shape[1] is not None:
-        return usual(inputs, training=training, mask=mask)
-    batch, steps = ops.shape(inputs)[:2]
-
-    def rows(tensor: Any) -> Any:
-        return ops.reshape(tensor, (-1, *ops.shape(tensor)[2:]))
-
-    parameters = inspect.signature(inner.call).parameters
-    given = {"training": training, "mask": None if mask is None or len(mask.shape) < 2 else rows(mask)}
-    options = {name: value for name, value in given.items() if name in parameters and value is not None}
-    outputs = inner.call(rows(inputs), **options)
-    return keras.tree.map_structure(lambda y: ops.reshape(y, (batch, steps, *ops.shape(y)[1:])), outputs)
 
 
 _SIZED_BY_VALUES = re.compile("Where|Unique.*|NonMaxSuppression.*|ListDiff|DynamicPartition|StringSplit.*")
@@ -119,3 +91,123 @@ def _is_sized_by_values(tensor: Any) -> bool:
             seen.add(operator.name)
             waiting += [each.op for each in operator.inputs]
     return False
+
+
+class InArrays:
+    """How a loop collects the rows that it returns: in an array of tensors, to which ONNX's Loop appends."""
+
+    def start(self, count: Any, row: Any) -> Any:
+        """Returns what holds as many rows like this one, and is handed from step to step."""
+        import tensorflow as tf
+
+        return tf.TensorArray(row.dtype, count, element_shape=row.shape)
+
+    def write(self, rows: Any, place: Any, row: Any) -> Any:
+        """Returns it with one row written."""
+        return rows.write(place, row)
+
+    def stack(self, rows: Any) -> Any:
+        """Returns the rows as one tensor."""
+        return rows.stack()
+
+
+def convertible_control_flow(collector: InArrays | None = None) -> AbstractContextManager[None]:
+    """Lets scans and switches be traced so, in this thread.
+
+    Args:
+        collector: How a scan collects what it returns; in arrays unless said.
+    """
+    scan = partial(_scan, collector or InArrays())
+    return replaced_operations(core={"scan": scan, "associative_scan": _associative_scan, "switch": _switch})
+
+
+def _scan(
+    collector: InArrays,
+    _: Callable[..., Any],
+    f: Callable[..., Any],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: Any = 1,
+) -> Any:
+    """Returns what `keras.ops.scan` does; `unroll` says how to run it and not what it returns."""
+    import keras
+    import tensorflow as tf
+
+    rows = keras.tree.map_structure(tf.convert_to_tensor, xs) if xs is not None else None
+    known = int(length) if length is not None else keras.tree.flatten(rows)[0].shape[0]
+    steps = known if known is not None else tf.shape(keras.tree.flatten(rows)[0])[0]
+    start = [tf.convert_to_tensor(x) for x in keras.tree.flatten(init)]
+
+    def like_init(values: Sequence[Any]) -> Any:
+        return keras.tree.pack_sequence_as(init, values) if keras.tree.is_nested(init) else values[0]
+
+    def body(step: Any, carried: list[Any], returned: list[Any]) -> tuple[Any, list[Any], list[Any]]:
+        index = steps - 1 - step if reverse else step
+        row = keras.tree.map_structure(lambda x: tf.gather(x, index), rows) if rows is not None else None
+        carry, ys = f(like_init(carried), row)
+        if carry is not None:
+            carried = [tf.ensure_shape(x, old.shape) for x, old in zip(keras.tree.flatten(carry), start, strict=True)]
+        ys = [tf.zeros_like(x) for x in start] if ys is None else keras.tree.flatten(ys)
+        return step + 1, carried, [collector.write(x, step, y) for x, y in zip(returned, ys, strict=True)]
+
+    empty = [collector.start(steps, x) for x in start]
+    _, carried, returned = tf.while_loop(lambda step, *_: step < steps, body, (0, start, empty))
+    stacks = [collector.stack(x) for x in returned]
+    if reverse:
+        stacks = [tf.reverse(stack, [0]) for stack in stacks]
+    for stack in stacks:
+        stack.set_shape([known, *stack.shape[1:]])
+    return like_init(carried), like_init(stacks)
+
+
+def _associative_scan(
+    _: Callable[..., Any], f: Callable[..., Any], elems: Any, reverse: bool = False, axis: int = 0
+) -> Any:
+    """Returns what `keras.ops.associative_scan` does, in as many steps as the length has bits.
+
+    With each step a row takes in as many rows before it as it holds: the scan of Hillis and Steele, "Data parallel
+    algorithms", 1986.
+    """
+    import keras
+    import tensorflow as tf
+
+    rows = [tf.convert_to_tensor(x) for x in keras.tree.flatten(elems)]
+    place = axis % rows[0].shape.rank
+    rows = [tf.reverse(x, [place]) for x in rows] if reverse else rows
+    known = rows[0].shape[place]
+    length = known if known is not None else tf.shape(rows[0])[place]
+
+    def part(x: Any, begin: Any, end: Any) -> Any:
+        return x[(*[slice(None)] * place, slice(begin, end))]
+
+    def step(reach: Any, rows: Sequence[Any]) -> tuple[Any, list[Any]]:
+        earlier, later = ([part(x, *ends) for x in rows] for ends in ((0, length - reach), (reach, length)))
+        joined = f(*(keras.tree.pack_sequence_as(elems, half) for half in (earlier, later)))
+        scanned = [
+            tf.concat([part(x, 0, reach), y], place) for x, y in zip(rows, keras.tree.flatten(joined), strict=True)
+        ]
+        return reach * 2, [tf.ensure_shape(y, x.shape) for y, x in zip(scanned, rows, strict=True)]
+
+    reach: Any = 1
+    if known is None:
+        _, rows = tf.while_loop(lambda reach, _: reach < length, step, (reach, rows))
+    else:
+        while reach < known:
+            reach, rows = step(reach, rows)
+    rows = [tf.reverse(x, [place]) for x in rows] if reverse else rows
+    return keras.tree.pack_sequence_as(elems, rows)
+
+
+def _switch(_: Callable[..., Any], index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """Returns what the branch of an index returns, the nearest one's where the index is none."""
+    import tensorflow as tf
+
+    def chosen(number: int) -> Any:
+        if number == len(branches) - 1:
+            return branches[number](*operands)
+        return tf.cond(index <= number, lambda: branches[number](*operands), lambda: chosen(number + 1))
+
+    index = tf.cast(index, "int32")
+    return chosen(0)

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.export.artifacts.layout import Layout
-from keras_pe.export.graph.tracer import input_specs, named_results, traced, with_sizes_of_values
+from keras_pe.export.graph.tracer import convertible_control_flow, named_results, traced, with_sizes_of_values
 from keras_pe.export.graph.view import GraphView
-from keras_pe.export.model.signature.portable_names import unique
 from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.stored_weights import Layout
+from keras_pe.export.model.watch.nesting import unique
 from keras_pe.export.model.watch.recording import recorded_symbols, state_left_alone
 
 
@@ -123,7 +123,7 @@ def trace(layers: Sequence[Any], signature: Signature) -> Trace:
             assigned.extend((v, scope.get_current_value(v)) for v in scope.assigned.values())
         return list(results.values())
 
-    specs = input_specs(signature)
+    specs = signature.tensor_specs()
     names = unique((f"weight_{i}" for i in range(len(variables))), taken=[spec.name for spec in specs])
     specs += [tf.TensorSpec(v.shape, v.dtype, name) for name, v in zip(names, variables, strict=True)]
 
@@ -132,7 +132,7 @@ def trace(layers: Sequence[Any], signature: Signature) -> Trace:
         with recorded_symbols(model) as symbols:
             return tf.function(flat, input_signature=specs, autograph=False).get_concrete_function(), symbols
 
-    function, symbols = traced(layers, trace_once)
+    function, symbols = traced(layers, trace_once, convertible_control_flow)
     view = GraphView(function.graph, layers)
     inputs, arguments = function.inputs[:count], _arguments(function, variables, count)
     read = [(v, value) for v, value in assigned if _is_read(v, arguments, view)]

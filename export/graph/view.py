@@ -1,4 +1,4 @@
-"""What a traced graph holds, and which layer each of its operators belongs to.
+"""What a traced graph holds, which layer each of its operators belongs to, and what stops it from leaving Keras.
 
 Keras opens a name scope for each layer it calls, so the path of an operator names its layer.
 """
@@ -8,6 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
+from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.errors import UnsupportedError
+from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.recording import is_within, layer_paths
 
 _RANDOM = re.compile(
@@ -146,3 +149,52 @@ def needed_nodes(nodes: Any, results: Iterable[str]) -> set[str]:
             needed.add(name)
             waiting += inputs[name]
     return needed
+
+
+def refuse_state_and_randomness(
+    view: GraphView,
+    signature: Signature,
+    outputs: Sequence[str],
+    model: str,
+    format: Format,
+    updated: Sequence[str] = (),
+) -> None:
+    """Raises UnsupportedError if a call of the model draws random numbers or changes a variable.
+
+    Args:
+        view: The traced graph.
+        signature: The model's.
+        outputs: The names of the tensors that the graph returns, in the order of the signature's outputs.
+        model: The model's name.
+        format: The format, for the error.
+        updated: Paths of variables that a call changes without an operator of the graph.
+    """
+    for path, operator in view.random_operators():
+        raise UnsupportedError(
+            format,
+            model,
+            f"{view.place(path)} draws random numbers (operator {operator!r}), which no runtime repeats. "
+            f"Pass the numbers as an input instead{_or_without(view, signature, outputs)}.",
+            layer=view.layer(path),
+            operator=operator,
+        )
+    changed = [(path, "Assign", f"variable {path!r} changes with every call") for path in updated]
+    changed += [
+        (path, operator, f"{view.place(path)} changes a variable") for path, operator in view.assigning_operators()
+    ]
+    for path, operator, what in changed:
+        raise UnsupportedError(
+            format,
+            model,
+            f"{what} (operator {operator!r}), and {format.label} files keep no state. Make the state an input and an "
+            "output of the model, or export a SavedModel, which keeps it.",
+            layer=view.layer(path),
+            operator=operator,
+        )
+
+
+def _or_without(view: GraphView, signature: Signature, outputs: Sequence[str]) -> str:
+    """Returns the other way out, where some outputs do not depend on random numbers."""
+    names = [signature.renamed.get(spec.name, spec.name) for spec in signature.outputs]
+    free = [name for name, tensor in zip(names, outputs, strict=True) if not view.random_operators(tensor)]
+    return f", or export a model that returns {', '.join(map(repr, free))} alone, without them" if free else ""

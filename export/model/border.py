@@ -12,9 +12,8 @@ from keras_pe.export.model.signature.declared import (
     spec_shape,
 )
 from keras_pe.export.model.signature.model_signature import model_signature
-from keras_pe.export.model.signature.portable_names import sanitize, unique
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.watch.nesting import leaves, map_leaves
+from keras_pe.export.model.watch.nesting import leaves, map_leaves, sanitize, unique
 from keras_pe.protocols import Model
 
 LAYOUTS = ("channels_first", "channels_last")

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from keras_pe.conventions.keras_hub_models import convert_keras_hub, is_converted
-from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.errors import UnsupportedError, first_line
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import (
     all_layers,
     float64_promoted,
     named_functions,
-    replaced_tensorflow_resizing,
+    replaced_functions,
 )
 from keras_pe.export.results import HALF
 
@@ -117,7 +117,7 @@ def exact_resizing(rng: np.random.Generator | None = None) -> contextlib.Abstrac
         is_wide = tf.as_dtype(getattr(images, "dtype", "float32")) == tf.float64
         return _bilinear(images, size, rng) if is_plain and is_wide else usual(images, size, method, *args, **kwargs)
 
-    return replaced_tensorflow_resizing(resize)
+    return replaced_functions([(tf.image, "resize", resize)])
 
 
 def _bilinear(images: Any, size: Any, rng: np.random.Generator | None) -> Any:

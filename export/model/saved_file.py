@@ -12,16 +12,11 @@ from typing import Any
 from keras_pe.export.errors import first_line
 from keras_pe.export.model.watch.keras_internals import loads_python_code
 
-SUFFIXES = (".keras", ".h5", ".hdf5")
+KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 """What the names of files that Keras loads end in."""
 
-_OLD = SUFFIXES[1:]
+_OLD = KERAS_SUFFIXES[1:]
 _UNKNOWN = re.compile(r"(?:Could not locate|Unknown) \w+:? '[^']*'")
-
-
-def is_saved_model(path: Path) -> bool:
-    """Whether Keras may have saved a model to this path. The file is not opened."""
-    return path.suffix in SUFFIXES
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:

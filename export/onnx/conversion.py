@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.onnx_model import all_nodes
 from keras_pe.export.errors import UnsupportedError, first_line
 from keras_pe.export.graph.tensorflow_internals import optimized, with_constants

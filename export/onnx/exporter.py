@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifacts.artifact import Artifact
-from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.artifact import Artifact, Format
 from keras_pe.export.comparison.inputs.cases import GivenInputs
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.exporting import export
-from keras_pe.export.graph.refusals import refuse_state_and_randomness, untraceable
+from keras_pe.export.graph.tracer import untraceable
 from keras_pe.export.graph.tracing import Trace, Weight, trace
+from keras_pe.export.graph.view import refuse_state_and_randomness
 from keras_pe.export.model.border import Border
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.onnx.conversion import convert

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.recurrent_weights import OPERATORS, packed
+from keras_pe.export.model.stored_weights import OPERATORS, packed
 from keras_pe.export.model.watch.keras_internals import replaced_functions
 from keras_pe.export.onnx.named_operations import Unfused, call_operator
 

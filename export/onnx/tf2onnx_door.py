@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.errors import UnsupportedError, first_line, joined
 from keras_pe.export.graph.tracing import Trace
 from keras_pe.export.model.signature.signature import Signature

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from keras_pe.export.artifacts.wire_format import GRAPH_INITIALIZER, MODEL_GRAPH, SMALL, TENSOR_RAW_DATA, header
+from keras_pe.export.artifacts.onnx_model import GRAPH_INITIALIZER, MODEL_GRAPH, SMALL, TENSOR_RAW_DATA, header
 from keras_pe.export.graph.tracing import Weight
 
 _ALIGNMENT = 4096  # bytes: a page, so that a runtime can map each weight into memory

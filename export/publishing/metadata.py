@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifacts.artifact import Artifact
-from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.artifact import Artifact, Format
 from keras_pe.export.dependencies import installed_version
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import dimensions_to_json

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from filelock import lock_descriptor
 
-from keras_pe.export.artifacts.formats import Format
-from keras_pe.export.artifacts.saved_model_folder import SIDECAR
-from keras_pe.export.model.saved_file import is_saved_model
+from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.artifacts.reading import SIDECAR
+from keras_pe.export.model.saved_file import KERAS_SUFFIXES
 
 _SUFFIX = ".partial"
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2(2): two names swap what they stand for, in one step
@@ -232,7 +232,7 @@ def _named_format(path: Path, format: Format) -> str | None:
     named = Format.of_suffix(path)
     if named not in (None, format):
         return named.label
-    return "Keras" if is_saved_model(path) else None
+    return "Keras" if path.suffix in KERAS_SUFFIXES else None
 
 
 def _is_replaceable(path: Path, format: Format) -> bool:

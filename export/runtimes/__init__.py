@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from keras_pe.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from keras_pe.export.artifacts.onnx_file import weight_files
+    from keras_pe.export.artifacts.onnx_model import weight_files
     from keras_pe.export.processes.process import Process
     from keras_pe.export.runtimes.intermediates import InspectedModel
     from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeName, as_dtype

@@ -8,9 +8,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
-from keras_pe.export.artifacts.layout import LAYOUTS_KEY, layouts_from_json
-from keras_pe.export.artifacts.onnx_file import external_file, weight_files
-from keras_pe.export.artifacts.onnx_model import all_graphs, needed_names
+from keras_pe.export.artifacts.onnx_model import all_graphs, external_file, needed_names, weight_files
+from keras_pe.export.model.stored_weights import LAYOUTS_KEY, layouts_from_json
 from keras_pe.export.runtimes.runtime import Array, Arrays, LazyArrays
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)

@@ -138,14 +138,14 @@ def check(
     given_sizes = parse_sizes(sizes)
     from keras_pe.export.comparison.seconds import Stopwatch
     from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
-    from keras_pe.export.model.saved_file import is_saved_model
+    from keras_pe.export.model.saved_file import KERAS_SUFFIXES
     from keras_pe.export.parity.bundle import check_bundle_path
     from keras_pe.export.parity.check import check_parity
     from keras_pe.export.parity.replay import replay_bundle
     from keras_pe.export.parity.reports.report import check_report_path
 
     watch = Stopwatch()
-    is_keras = model is not None and is_saved_model(model)
+    is_keras = model is not None and model.suffix in KERAS_SUFFIXES
     if model is not None and is_keras:
         check_model_file(model)
     try:

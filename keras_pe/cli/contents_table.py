@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from keras_pe.shown import shown_bytes
 
 if TYPE_CHECKING:
-    from keras_pe.export.artifacts.contents import LayerContents
-    from keras_pe.export.artifacts.multiplications import Term
+    from keras_pe.export.artifacts.contents import LayerContents, Term
 
 
 def contents_table(contents: "Sequence[LayerContents]") -> Any:
@@ -16,7 +15,7 @@ def contents_table(contents: "Sequence[LayerContents]") -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    from keras_pe.export.artifacts.multiplications import added
+    from keras_pe.export.artifacts.contents import added
 
     is_any_unfused = any(each.unfused for each in contents)
     table = Table(

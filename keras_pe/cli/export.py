@@ -16,8 +16,7 @@ from keras_pe.cli.size_options import parse_sizes
 from keras_pe.shown import shown_bytes
 
 if TYPE_CHECKING:
-    from keras_pe.export.artifacts.artifact import Artifact
-    from keras_pe.export.artifacts.formats import Format
+    from keras_pe.export.artifacts.artifact import Artifact, Format
     from keras_pe.export.model.border import Border
 
 _FORMATS = ("onnx", "tf_saved_model", "litert")

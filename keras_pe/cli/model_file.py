@@ -37,10 +37,10 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def check_model_file(path: Path) -> None:
     """Raises unless a file can be one that Keras saved a model to, without starting Keras, which takes seconds."""
-    from keras_pe.export.model.saved_file import SUFFIXES, is_saved_model
+    from keras_pe.export.model.saved_file import KERAS_SUFFIXES
 
-    if not is_saved_model(path):
-        raise CouldNotBeTriedError(f"MODEL must be a {', '.join(SUFFIXES)} file. Received: {path}.")
+    if path.suffix not in KERAS_SUFFIXES:
+        raise CouldNotBeTriedError(f"MODEL must be a {', '.join(KERAS_SUFFIXES)} file. Received: {path}.")
     if path.suffix == ".keras" and not zipfile.is_zipfile(path):
         raise CouldNotBeTriedError(f"{path} could not be loaded: it is no .keras file, or not a whole one.")
 

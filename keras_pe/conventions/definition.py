@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from keras_pe.signal.formula import Float64Array, check_range, resolve_timescales
 from keras_pe.signal.layouts import Layout, check_channels
-from keras_pe.signal.timescales import Float64Array, check_range, resolve_timescales
 
 _SCHEDULE = ("min_timescale", "max_timescale", "endpoint", "timescales")
 Schedule = Callable[[int, float], dict[str, Any]]

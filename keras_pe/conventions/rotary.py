@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_pe.shown import Shown
+from keras_pe.signal.formula import Float64Array
 from keras_pe.signal.layouts import RotaryLayout, check_channels
-from keras_pe.signal.timescales import Float64Array
 
 # By what sines and cosines may be off: those in bfloat16 by 2e-3.
 _ROUNDING = 5e-3

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.signal.timescales import Float64Array
+from keras_pe.signal.formula import Float64Array
 
 
 def last_is_longest(channels: int, longest: float) -> dict[str, Any]:

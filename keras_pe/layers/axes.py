@@ -10,12 +10,10 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from keras import ops
 
-from keras_pe.layers.base import Combine, CombiningLayer
+from keras_pe.layers.base import Combine, CombiningLayer, plain
 from keras_pe.layers.call_arguments import Positions, Shape, resolve_positions
-from keras_pe.layers.configuration import plain
-from keras_pe.rotations.composed import ComposedEncoding
+from keras_pe.rotations.composed import LIMIT, Columns, ComposedEncoding
 from keras_pe.rotations.concrete import count_up, is_integer, known_length
-from keras_pe.rotations.digits import LIMIT, Columns
 from keras_pe.rotations.fractional import FractionalEncoding
 from keras_pe.rotations.lookup import MOST_ROWS, Table, TabulatedEncoding
 from keras_pe.signal.coordinates import Coordinates, check_coordinates

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_pe.layers.base import check_count
 from keras_pe.layers.call_arguments import (
     Shape,
     by_name,
@@ -14,7 +15,6 @@ from keras_pe.layers.call_arguments import (
     read_variables,
     resolve_positions,
 )
-from keras_pe.layers.configuration import check_count
 from keras_pe.rotations.concrete import count_up
 
 

@@ -8,17 +8,16 @@ import keras
 from keras import ops
 
 from keras_pe.layers.axes import reach
-from keras_pe.layers.base import PositionLayer
+from keras_pe.layers.base import PositionLayer, check_count, plain
 from keras_pe.layers.call_arguments import Shape, check_inputs_dtype, per_axis
-from keras_pe.layers.configuration import check_count, plain
 from keras_pe.layers.head_axes import HeadAxes
 from keras_pe.layers.rotary_signal import Growth, Rates, RotarySignal, check_sections, pairs_of_sections
 from keras_pe.rotations.concrete import outside_of_traces
 from keras_pe.rotations.pairs import of_channels, turn_pairs
+from keras_pe.signal.formula import check_number
 from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.rope_parameters import rope_arguments
 from keras_pe.signal.rope_scalings import check_parameters
-from keras_pe.signal.timescales import check_number
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")

@@ -10,15 +10,15 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_pe.layers.axes import Axis, axis_encoding
+from keras_pe.layers.base import check_count
 from keras_pe.layers.call_arguments import Positions
-from keras_pe.layers.configuration import check_count
 from keras_pe.layers.head_axes import HeadAxes
-from keras_pe.rotations.digits import Columns, Rotation, apart, of_each
+from keras_pe.rotations.composed import Columns, Rotation, apart, of_each
 from keras_pe.rotations.lookup import RowsOfPositions
 from keras_pe.rotations.pairs import of_channels
+from keras_pe.signal.formula import Float64Array
 from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.rope_scalings import RopeScaling, rope_timescales
-from keras_pe.signal.timescales import Float64Array
 
 _LARGEST = {"float16": 10.0, "bfloat16": 80.0, "float32": 80.0, "float64": 80.0}  # logarithms: range, and room for sums
 

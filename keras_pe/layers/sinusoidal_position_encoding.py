@@ -7,13 +7,12 @@ import keras
 from keras import ops
 
 from keras_pe.layers.axes import Axis, AxisEncoding, Flatten, GridLayer, axis_encoding, reach
-from keras_pe.layers.base import Combine
+from keras_pe.layers.base import Combine, check_start_index, plain
 from keras_pe.layers.call_arguments import Positions, per_axis
-from keras_pe.layers.configuration import check_start_index, plain
 from keras_pe.rotations.concrete import outside_of_traces
 from keras_pe.signal.coordinates import Coordinates
+from keras_pe.signal.formula import check_number, check_range, check_timescales, resolve_timescales
 from keras_pe.signal.layouts import Blocks, Layout, check_layout, join_axes
-from keras_pe.signal.timescales import check_number, check_range, check_timescales, resolve_timescales
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from keras_pe.layers.axes import Axis, AxisEncoding, axis_encoding
+from keras_pe.layers.base import check_count
 from keras_pe.layers.call_arguments import (
     Shape,
     check_before_conversion,
@@ -16,10 +17,9 @@ from keras_pe.layers.call_arguments import (
     resolve_positions,
     split_on_host,
 )
-from keras_pe.layers.configuration import check_count
 from keras_pe.rotations.concrete import outside_of_traces
+from keras_pe.signal.formula import check_number
 from keras_pe.signal.layouts import Layout
-from keras_pe.signal.timescales import check_number
 
 
 @keras.saving.register_keras_serializable(package="keras_pe")

@@ -11,9 +11,8 @@ import numpy as np
 from keras import ops
 
 from keras_pe.rotations.lookup import Table, guarded, row_or_guard, take
-from keras_pe.signal.formula import sines_and_cosines
+from keras_pe.signal.formula import Float64Array, sines_and_cosines
 from keras_pe.signal.layouts import Layout, assemble
-from keras_pe.signal.timescales import Float64Array
 
 WHOLE = (1, 2**8, 2**16)  # units of the digits of a whole position: 8 bits, 8 bits, and the rest
 FRACTION_BITS = 10  # of each digit of a fraction

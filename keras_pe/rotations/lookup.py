@@ -10,9 +10,8 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_pe.rotations.concrete import count_up, is_eager, known_length, torch_is_tracing, visible
-from keras_pe.signal.formula import sines_and_cosines
+from keras_pe.signal.formula import Float64Array, sines_and_cosines
 from keras_pe.signal.layouts import Layout, assemble
-from keras_pe.signal.timescales import Float64Array
 
 MOST_ROWS = 8_192  # of positions that are kept as a table: 16 MiB at 512 channels are enough; more are composed
 

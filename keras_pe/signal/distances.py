@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.signal.timescales import Float64Array, check_number
+from keras_pe.signal.formula import Float64Array, check_number
 
 SlopeRule = Literal["press", "mpt", "paper"]
 BucketRule = Literal["t5", "deberta", "clipped"]

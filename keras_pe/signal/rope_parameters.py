@@ -5,8 +5,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from keras_pe.signal.formula import check_number
 from keras_pe.signal.rope_scalings import scaling_function
-from keras_pe.signal.timescales import check_number
 
 # What a configuration calls the scalings that have another name by now.
 _OLD_NAMES = {"su": "longrope", "mrope": "default"}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_pe.signal.timescales import Float64Array, check_number, check_timescales
+from keras_pe.signal.formula import Float64Array, check_number, check_timescales
 
 
 class RopeScaling(NamedTuple):

@@ -6,8 +6,7 @@ import pytest
 from rich.console import Console
 
 from keras_pe.cli.contents_table import contents_table
-from keras_pe.export.artifacts.contents import LayerContents
-from keras_pe.export.artifacts.multiplications import Term
+from keras_pe.export.artifacts.contents import LayerContents, Term
 
 
 def layer(name: str, multiplications: tuple[Term, ...] | None) -> LayerContents:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from keras import ops
 
 from keras_pe import SinusoidalPositionEncoding, timing_signal
-from keras_pe.rotations.digits import LIMIT
+from keras_pe.rotations.composed import LIMIT
 from keras_pe.signal.layouts import Layout
 
 EXACT = 2.5e-7  # see test_sinusoidal_position_encoding.py

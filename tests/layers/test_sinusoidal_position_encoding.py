@@ -10,8 +10,8 @@ import pytest
 from keras import ops
 
 from keras_pe import SinusoidalPositionEncoding, timing_signal
-from keras_pe.rotations.digits import LIMIT
-from keras_pe.signal.timescales import geometric_timescales
+from keras_pe.rotations.composed import LIMIT
+from keras_pe.signal.formula import geometric_timescales
 from tests import golden
 from tests.layers.configurations import CONFIGURATIONS, EXACT, exact_signal, run
 

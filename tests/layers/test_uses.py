@@ -16,7 +16,7 @@ from keras_pe import (
     tensor2tensor,
     timing_signal,
 )
-from keras_pe.rotations.digits import LIMIT
+from keras_pe.rotations.composed import LIMIT
 from tests.layers.configurations import EXACT, none_in_lists, run
 
 BACKEND = keras.config.backend()

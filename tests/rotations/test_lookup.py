@@ -8,8 +8,7 @@ import pytest
 from keras import ops
 
 from keras_pe import SinusoidalPositionEncoding
-from keras_pe.rotations.composed import ComposedEncoding
-from keras_pe.rotations.digits import LIMIT
+from keras_pe.rotations.composed import LIMIT, ComposedEncoding
 from keras_pe.rotations.lookup import Table, guarded, rows_from, take, take_rows
 
 ROWS = np.arange(8, dtype="float32").reshape(4, 2)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_pe import timing_signal
-from keras_pe.signal.timescales import geometric_timescales
+from keras_pe.signal.formula import geometric_timescales
 from tests import golden
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.law import is_float
-from keras_pe.export.model.signature.portable_names import unique
+from keras_pe.export.model.watch.nesting import unique
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
 

@@ -16,7 +16,6 @@ from keras_pe.export.comparison.law import is_float
 from keras_pe.export.comparison.references.noise import measure_noise, measure_spread
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.errors import RuntimeRefusedError, first_line
-from keras_pe.export.graph.tracer import input_specs
 from keras_pe.export.model.rebuild import float64_allowed, half_dtypes, in_float64, with_dtype
 from keras_pe.export.model.signature.model_signature import model_signature
 from keras_pe.export.model.watch.keras_internals import all_layers
@@ -197,7 +196,7 @@ class KerasReference(Reference):
         """Returns a model as a `tf.function` of arrays, traced for all sizes at once or for each anew."""
         import tensorflow as tf
 
-        specs = {spec.name: spec for spec in input_specs(self.signature)}
+        specs = {spec.name: spec for spec in self.signature.tensor_specs()}
 
         @tf.function(input_signature=[specs] if for_all_sizes else None, autograph=False)  # type: ignore[untyped-decorator]
         def call(tensors: dict[str, Any]) -> dict[str, Any]:

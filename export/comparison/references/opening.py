@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from keras_pe.export.artifacts.artifact import Artifact
-from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.artifact import Artifact, Format
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, given_cases, in_types_of, read_case
 from keras_pe.export.comparison.inputs.input_roles import given_roles
@@ -14,11 +13,11 @@ from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.references.without_keras import ArtifactReference, StoredReference
 from keras_pe.export.comparison.seconds import Stopwatch
-from keras_pe.export.model.saved_file import is_saved_model, load_model
+from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
 from keras_pe.export.model.signature.declared import input_names
-from keras_pe.export.model.signature.portable_names import matched_paths
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.known_values import KnownValues, values_from_json
+from keras_pe.export.model.watch.recording import matched_paths
 from keras_pe.export.publishing.metadata import VALUES_KEY
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.registry import find_runtimes
@@ -45,7 +44,7 @@ def locate(source: Source) -> tuple[str, Path]:
         raise FileNotFoundError(f"No such file or folder: {path}.")
     named = None
     if path.is_file():
-        named = "keras" if is_saved_model(path) else "stored" if path.suffix == ".npz" else None
+        named = "keras" if path.suffix in KERAS_SUFFIXES else "stored" if path.suffix == ".npz" else None
     format = named or Format.detect(path) or (Format.of_suffix(path) if path.is_file() else None)
     if format is None:
         rule = (

@@ -12,19 +12,18 @@ from keras_pe.export.model.signature.declared import (
     declared_arguments,
     is_declared,
     output_names,
+    recorded_signatures,
+    remarks_on_arguments,
     spec_dtype,
     spec_shape,
 )
-from keras_pe.export.model.signature.lookups import find_vocabularies
-from keras_pe.export.model.signature.portable_names import sanitize, unique
-from keras_pe.export.model.signature.recorded import recorded_signatures, remarks_on_arguments
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimension_search import unnamed_lengths
 from keras_pe.export.model.sizes.dimensions import Kind
 from keras_pe.export.model.sizes.found_sizes import FoundSizes, find_sizes
 from keras_pe.export.model.sizes.oracle import asks_for_a_value
-from keras_pe.export.model.watch.known_values import Array, KnownValues
-from keras_pe.export.model.watch.nesting import FlatModel, Shape, leaves, map_leaves
+from keras_pe.export.model.watch.known_values import Array, KnownValues, find_vocabularies
+from keras_pe.export.model.watch.nesting import FlatModel, Shape, leaves, map_leaves, sanitize, unique
 from keras_pe.protocols import Model
 
 _AS_NUMBERS = "Python asks for a number in a tensor there: compute with keras.ops, or set it before the export."

@@ -6,8 +6,8 @@ from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.model.sizes.dimensions import Dimension, describe_dimensions, fitted, spread
-from keras_pe.export.model.watch.known_values import Array, KnownValues, StaticShape, Vocabulary
-from keras_pe.export.model.watch.nesting import align, map_leaves
+from keras_pe.export.model.watch.known_values import Array, KnownValues, Vocabulary
+from keras_pe.export.model.watch.nesting import StaticShape, align, map_leaves
 from keras_pe.shown import Shown
 
 _NOT_TOLD = "The examples of its inputs are too large to be kept in the artifact: give them to a check as `inputs`."
@@ -72,6 +72,13 @@ class Signature(Shown):
 
         flat = [keras.tree.flatten(structure) for structure in (self.arguments, self.results)]
         return [name for name in flat[0] if name is not None], [name for name in flat[1] if name is not None]
+
+    def tensor_specs(self) -> list[Any]:
+        """Returns a `tf.TensorSpec` for each input, by its name."""
+        import tensorflow as tf
+
+        shapes = [[None if isinstance(dim, str) else dim for dim in spec.shape] for spec in self.inputs]
+        return [tf.TensorSpec(shape, s.dtype, s.name) for shape, s in zip(shapes, self.inputs, strict=True)]
 
     def example(self, sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Returns arrays by name that the model takes, of the given sizes or else of those that it was called with.

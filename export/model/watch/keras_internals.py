@@ -174,22 +174,6 @@ def resizing_to_tensors() -> Iterator[None]:
         yield
 
 
-def replaced_tensorflow_resizing(resize: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
-    """Gives `tf.image.resize`, by which Keras resizes on TensorFlow, another implementation, in this thread."""
-    import tensorflow as tf
-
-    return replaced_functions([(tf.image, "resize", resize)])
-
-
-def replaced_tensorflow_functions(
-    functions: Mapping[str, Callable[..., Any]],
-) -> contextlib.AbstractContextManager[None]:
-    """Gives functions of TensorFlow's, such as `tf.matmul`, by which Keras computes, others, in this thread."""
-    import tensorflow as tf
-
-    return replaced_functions((tf, name, function) for name, function in functions.items())
-
-
 def replaced_operations(
     core: Mapping[str, Callable[..., Any]] | None = None,
     nn: Mapping[str, Callable[..., Any]] | None = None,

@@ -2,13 +2,17 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from keras_pe.export.errors import first_line
+from keras_pe.export.model.watch.nesting import FlatModel, StaticShape
+from keras_pe.export.model.watch.traceable import layers_reached
 
 Texts = npt.NDArray[np.object_]
 Numbers = npt.NDArray[np.integer]
@@ -18,11 +22,11 @@ _BETWEEN = (" ", ", ", "  ", "\t", "-", "! ")
 _LENGTHS = range(4, 13)  # words of a sentence
 
 Array = npt.NDArray[Any]
-StaticShape = tuple[int, ...]
 Specs = Mapping[str, tuple[StaticShape, str]]
 """The shape and the dtype of each input, by name."""
 
 
+_MOST_ENTRIES = 1000  # of a layer
 _MOST_TOLD = 2**20  # bytes of examples
 
 
@@ -47,6 +51,56 @@ class Vocabulary:
     def numbers(self) -> list[int]:
         """The entries that are whole numbers."""
         return [entry for entry in self.entries if isinstance(entry, int)]
+
+
+def find_vocabularies(model: FlatModel) -> tuple[list[Vocabulary | None], list[str]]:
+    """Returns the vocabulary of each input, None where there is none, and a sentence on what could not be found out.
+
+    A text that reaches no lookup layer on the way that is followed may be any word that the model knows.
+    """
+    import keras
+
+    kinds = (keras.layers.StringLookup, keras.layers.IntegerLookup, keras.layers.TextVectorization)
+    layers = [layer for layer in model.layers if isinstance(layer, kinds)]
+    if not layers or keras.backend.backend() != "tensorflow":
+        return [None] * len(model.dtypes), []
+    remarks: list[str] = []
+    try:
+        reached = layers_reached(model, kinds)
+    except Exception as error:  # a layer may raise anything where a size is not known
+        reached = {}
+        remarks = [f"Which input is looked up in which vocabulary is not known: {first_line(error)}."]
+    anything = _common(layers, is_closed=False)
+    vocabularies = [
+        _common(own, is_closed=any(map(_refuses_others, own)))
+        if (own := reached.get(i))
+        else anything
+        if dtype == "string"
+        else None
+        for i, dtype in enumerate(model.dtypes)
+    ]
+    return vocabularies, remarks
+
+
+def _common(layers: Iterable[Any], *, is_closed: bool) -> Vocabulary:
+    """Returns the entries that layers have: of closed vocabularies those that all have, else those that any has."""
+    entries = [
+        dict.fromkeys(
+            str(entry) if isinstance(entry, str) else int(entry)
+            for entry in layer.get_vocabulary(include_special_tokens=False)[:_MOST_ENTRIES]
+        )
+        for layer in layers
+        if not is_closed or _refuses_others(layer)
+    ]
+    first, *others = entries
+    if is_closed:
+        shared = tuple(entry for entry in first if all(entry in other for other in others))
+        return Vocabulary(shared, is_closed=bool(shared))
+    return Vocabulary(tuple({entry: None for each in entries for entry in each}))
+
+
+def _refuses_others(layer: Any) -> bool:
+    return getattr(layer, "num_oov_indices", 1) == 0
 
 
 def draw_texts(vocabulary: Vocabulary, shape: tuple[int, ...], rng: np.random.Generator) -> Texts:

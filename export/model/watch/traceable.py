@@ -3,14 +3,21 @@
 Keras 3.15 traces its layers' calls as they are written. A loop over as many steps as the input has, which Python runs
 eagerly, is none in a graph, unless AutoGraph has made one of it. A CenterCrop takes a size that is not known for a
 large one, and would cut too little out of a small image, which it resizes eagerly.
+
+All steps of a TimeDistributed layer are one call. Keras 3.15 traces as many steps as the batch has rows there; a fixed
+number it takes one by one. In inference a layer treats each row by itself, so that one call of all rows of all steps
+returns the same; what mixes rows is found out when the artifact is run beside Keras.
 """
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from keras_pe.export.model.watch.keras_internals import replaced_functions, resizing_to_tensors
 from keras_pe.export.model.watch.nesting import FlatModel
+from keras_pe.export.model.watch.recording import recorded_arguments, state_left_alone
 
 _Result = TypeVar("_Result")
 
@@ -52,6 +59,65 @@ def traced_flat(model: FlatModel, function: Callable[..., Any], variables: Itera
     specs += [tf.TensorSpec(variable.shape, variable.dtype) for variable in variables]
     traced = tf.function(function, input_signature=specs, autograph=False)
     return as_traceable(model.layers, traced.get_concrete_function)
+
+
+def layers_reached(model: FlatModel, kinds: tuple[type, ...]) -> dict[int, list[Any]]:
+    """Returns the lookup layers that each input reaches, by its number.
+
+    Raises:
+        Exception: Whatever the layers raise if the model cannot be traced.
+    """
+    found: dict[int, list[Any]] = {}
+
+    def flat(*inputs: Any) -> list[Any]:
+        found.clear()
+        with state_left_alone(), recorded_arguments(model.layers[0]) as calls:
+            results = model.outputs(inputs)
+        numbers = {tensor.op.name: i for i, tensor in enumerate(inputs)}
+        for layer, arguments in calls:
+            number = numbers.get(_source(arguments[0])) if isinstance(layer, kinds) and arguments else None
+            if number is not None:
+                found.setdefault(number, []).append(layer)
+        return results
+
+    traced_flat(model, flat)
+    return found
+
+
+def _source(tensor: Any) -> str | None:
+    """Returns the name of the operator whose values a tensor has, in whichever shape; None for a ragged one."""
+    operator = getattr(tensor, "op", None)
+    while operator is not None and operator.inputs and operator.inputs[0].dtype == tensor.dtype:
+        operator = operator.inputs[0].op
+    return getattr(operator, "name", None)
+
+
+def steps_as_rows(layers: Iterable[Any]) -> AbstractContextManager[None]:
+    """Lets the TimeDistributed layers be traced so, where the number of steps is dynamic."""
+    import keras
+
+    wrappers = [layer for layer in layers if isinstance(layer, keras.layers.TimeDistributed)]
+    return replaced_functions((each, "call", functools.partial(_call_on_rows, each.layer)) for each in wrappers)
+
+
+def _call_on_rows(
+    inner: Any, usual: Callable[..., Any], inputs: Any, training: bool | None = None, mask: Any = None
+) -> Any:
+    import keras
+    from keras import ops
+
+    if inputs.shape[1] is not None:
+        return usual(inputs, training=training, mask=mask)
+    batch, steps = ops.shape(inputs)[:2]
+
+    def rows(tensor: Any) -> Any:
+        return ops.reshape(tensor, (-1, *ops.shape(tensor)[2:]))
+
+    parameters = inspect.signature(inner.call).parameters
+    given = {"training": training, "mask": None if mask is None or len(mask.shape) < 2 else rows(mask)}
+    options = {name: value for name, value in given.items() if name in parameters and value is not None}
+    outputs = inner.call(rows(inputs), **options)
+    return keras.tree.map_structure(lambda y: ops.reshape(y, (batch, steps, *ops.shape(y)[1:])), outputs)
 
 
 def _crops(layers: Iterable[Any]) -> list[tuple[Any, str, Callable[..., Any]]]:

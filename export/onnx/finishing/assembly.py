@@ -7,11 +7,10 @@ from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.contents import UNFUSED_KEY
-from keras_pe.export.artifacts.layout import LAYOUTS_KEY, layouts_to_json
 from keras_pe.export.artifacts.onnx_model import all_nodes, bodies
 from keras_pe.export.graph.tracing import Trace, Weight
-from keras_pe.export.model.folding import FOLDED_KEY, foldings_to_json
 from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.stored_weights import FOLDED_KEY, LAYOUTS_KEY, foldings_to_json, layouts_to_json
 from keras_pe.export.onnx.finishing.canonical import make_canonical, order_needed
 from keras_pe.export.onnx.finishing.channels_first import compute_channels_first
 from keras_pe.export.onnx.finishing.image_forms import keep_pads, keep_sparse_windows, turn_images_first

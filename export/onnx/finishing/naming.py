@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from keras_pe.export.artifacts.onnx_model import all_nodes, bodies
-from keras_pe.export.model.signature.portable_names import UniqueNames
+from keras_pe.export.model.watch.nesting import UniqueNames
 
 # What TensorFlow puts before the names in a function's body, and tf2onnx and TensorFlow behind any name.
 _COUNTERS = re.compile(r"^\w+_(true|false|body|cond)_\d+_|__\d+|:\d+$")

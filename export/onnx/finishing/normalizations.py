@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_pe.export.artifacts.onnx_model import all_nodes
 from keras_pe.export.graph.tracing import Weight
-from keras_pe.export.model.folding import ComputedWeight, Folding, affine_map, is_foldable, is_linear, kernel_of
+from keras_pe.export.model.stored_weights import ComputedWeight, Folding, affine_map, is_foldable, is_linear, kernel_of
 from keras_pe.export.onnx.finishing.graph_edits import add_constant, count_uses, outputs_of, producers_of, read_instead
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 

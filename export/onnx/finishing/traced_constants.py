@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.layout import Layout
 from keras_pe.export.artifacts.onnx_model import all_nodes
 from keras_pe.export.graph.tracing import Weight
+from keras_pe.export.model.stored_weights import Layout
 from keras_pe.export.onnx.finishing.naming import first_result, paths_of_results
 
 

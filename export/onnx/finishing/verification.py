@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifacts.formats import Format
+from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.onnx_model import read_without_weights
 from keras_pe.export.comparison.optimization_search import guilty_optimizations
 from keras_pe.export.comparison.references.keras import KerasReference

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.layout import Layout
 from keras_pe.export.artifacts.onnx_model import all_nodes, bodies
+from keras_pe.export.model.stored_weights import Layout
 from keras_pe.export.onnx.finishing.graph_edits import add_constant, producers_of, set_nodes
 
 

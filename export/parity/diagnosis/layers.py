@@ -7,7 +7,7 @@ from keras_pe.export.comparison.law import STRICT
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.seconds import OutOfTimeError
-from keras_pe.export.model.folding import is_foldable
+from keras_pe.export.model.stored_weights import is_foldable
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_surroundings
 from keras_pe.export.parity.diagnosis.other_cases import OtherCases
 from keras_pe.export.parity.diagnosis.output_locations import OutputLocations

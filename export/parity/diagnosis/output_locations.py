@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.model.signature.portable_names import matched_paths
-from keras_pe.export.model.watch.recording import is_within
+from keras_pe.export.model.watch.recording import is_within, matched_paths
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
 from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors, in_layout

@@ -7,10 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.folding import FOLDED_KEY, Folding, foldings_from_json, is_foldable, kernel_of
-from keras_pe.export.model.recurrent_weights import OPERATORS, packed
-from keras_pe.export.model.signature.portable_names import matched_paths
-from keras_pe.export.model.watch.recording import LayerCall, layer_paths
+from keras_pe.export.model.stored_weights import (
+    FOLDED_KEY,
+    OPERATORS,
+    Folding,
+    foldings_from_json,
+    is_foldable,
+    kernel_of,
+    packed,
+)
+from keras_pe.export.model.watch.recording import LayerCall, layer_paths, matched_paths
 from keras_pe.export.parity.diagnosis.recorded_outputs import content_key
 from keras_pe.export.parity.diagnosis.relations.change import Change
 from keras_pe.export.parity.diagnosis.relations.detection import UNEXPLAINED, find_change

@@ -29,7 +29,7 @@ from keras_pe.export.errors import (
     first_line,
     sentence,
 )
-from keras_pe.export.model.saved_file import is_saved_model, load_model
+from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
 from keras_pe.export.parity.data.batching import Batch, fixed_size, in_whole_batches, whole_parts
 from keras_pe.export.parity.data.shards import count
 from keras_pe.export.parity.work.executors import Here
@@ -289,7 +289,7 @@ def _open_reference(job: Job) -> Reference:
     path = job.reference.path
     model = _here.get(job.reference.key)
     if model is None:
-        model = _load_model(path, job.reference.modules) if is_saved_model(path) else path
+        model = _load_model(path, job.reference.modules) if path.suffix in KERAS_SUFFIXES else path
     told_by = [target.path for target in job.targets]
     try:
         return open_reference(model, job.input_signature, job.timeout, told_by=told_by, compiled=True)

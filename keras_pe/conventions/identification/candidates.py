@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_pe.conventions.catalogue import CONVENTIONS
+from keras_pe.signal.formula import Float64Array
 from keras_pe.signal.layouts import Layout, column_order
-from keras_pe.signal.timescales import Float64Array
 
 USUAL = 1.0e4  # the longest timescale that nearly everybody has
 

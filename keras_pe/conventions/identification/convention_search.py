@@ -22,7 +22,7 @@ from keras_pe.conventions.identification.max_timescale import (
 )
 from keras_pe.conventions.identification.rotation import Rotation, measure, storage_rounding
 from keras_pe.conventions.identification.rows import CheckedTable, Rows
-from keras_pe.signal.timescales import Float64Array
+from keras_pe.signal.formula import Float64Array
 
 # Of how many tables one may be named by chance; the estimate is a rough one.
 _RARELY = 1e-6

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from keras_pe.conventions.identification.candidates import Candidate
 from keras_pe.conventions.identification.rotation import LARGEST_ROUNDING, Rotation
-from keras_pe.signal.timescales import Float64Array
+from keras_pe.signal.formula import Float64Array
 
 # First positions that are looked through.
 MAX_START = 2**17

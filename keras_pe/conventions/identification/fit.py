@@ -8,9 +8,8 @@ from keras_pe.conventions.identification.candidates import Candidate
 from keras_pe.conventions.identification.first_position import FORMULA_ERROR, MAX_START, RATE_ERROR, first_positions
 from keras_pe.conventions.identification.rotation import LARGEST_ROUNDING, Rotation
 from keras_pe.conventions.identification.rows import CheckedTable, Rows, block_rows
-from keras_pe.signal.formula import timing_signal
+from keras_pe.signal.formula import Float64Array, timing_signal
 from keras_pe.signal.layouts import assemble
-from keras_pe.signal.timescales import Float64Array
 
 # Root mean square difference that is taken for chance, in units of what a value may be off by. Three, because a table
 # of eight values, the least there is, knows its own noise no better than that.

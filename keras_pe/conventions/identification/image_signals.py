@@ -10,8 +10,8 @@ import numpy.typing as npt
 from keras_pe.conventions.catalogue import CONVENTIONS
 from keras_pe.conventions.definition import Convention
 from keras_pe.signal.coordinates import Coordinates
+from keras_pe.signal.formula import Float64Array
 from keras_pe.signal.layouts import column_order, join_axes
-from keras_pe.signal.timescales import Float64Array
 
 Flatten = Literal["rows", "columns"]
 

@@ -11,7 +11,7 @@ from keras_pe.conventions.identification.image_signals import Flatten, ImageSign
 from keras_pe.conventions.identification.match import Grid, Match
 from keras_pe.conventions.identification.rotation import LARGEST_ROUNDING, storage_rounding
 from keras_pe.conventions.identification.rows import CheckedTable
-from keras_pe.signal.timescales import Float64Array
+from keras_pe.signal.formula import Float64Array
 
 # What a float32 angle may be off by, of itself: its rate, its position and their product are rounded.
 _ANGLE_ERROR = 1e-6

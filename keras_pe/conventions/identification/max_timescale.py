@@ -9,8 +9,8 @@ from keras_pe.conventions.identification.candidates import USUAL, Candidate, can
 from keras_pe.conventions.identification.fit import Fit, angle_error
 from keras_pe.conventions.identification.rotation import Rotation
 from keras_pe.conventions.identification.rows import Rows
+from keras_pe.signal.formula import Float64Array
 from keras_pe.signal.layouts import assemble
-from keras_pe.signal.timescales import Float64Array
 
 # Positions tried for the first row: far from 0 the angles wind too often for an unknown timescale to be read off them.
 UNUSUAL_MAX_START = 2**11

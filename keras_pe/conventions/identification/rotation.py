@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_pe.conventions.identification.rows import Rows
-from keras_pe.signal.timescales import Float64Array
+from keras_pe.signal.formula import Float64Array
 
 # Half a unit of bfloat16 just below 1 is 2.0e-3: the coarsest storage a table is recognized in.
 LARGEST_ROUNDING = 5e-3

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.signal.timescales import Float64Array
+from keras_pe.signal.formula import Float64Array
 
 # What is looked at closely: noise averages out over so many values, and further ones tell nothing new.
 _CLOSELY = 2**18

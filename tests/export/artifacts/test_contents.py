@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from keras_pe.export import Artifact, Format, export_onnx, read_artifact
-from keras_pe.export.artifacts.multiplications import added
+from keras_pe.export.artifacts.contents import added
 
 L = keras.layers
 

@@ -7,8 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
-from keras_pe.export.artifacts.onnx_model import read_without_weights
-from keras_pe.export.artifacts.wire_format import WireFormatError, fields, header, varint
+from keras_pe.export.artifacts.onnx_model import WireFormatError, fields, header, read_without_weights, varint
 
 
 @pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 2**31, 2**63])

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from keras_pe.export.graph.loops_over_tensors import loops_over_tensors
+from keras_pe.export.graph.litert_forms import litert_forms
 
 LAYERS = {
     "last": lambda: layers.GRU(3),
@@ -34,7 +34,7 @@ def test_a_recurrent_layer_returns_what_it_does_in_keras(kind: str) -> None:
     def traced(sequences: Any, mask: Any) -> Any:
         return [layer(sequences, mask=mask), layer(sequences)]
 
-    with loops_over_tensors():
+    with litert_forms():
         graph = traced.get_concrete_function()
     assert (kind == "unrolled") or not any(op.type.startswith("TensorList") for op in graph.graph.get_operations())
     for actual, truth in zip(keras.tree.flatten(graph(sequences, mask)), keras.tree.flatten(expected), strict=True):

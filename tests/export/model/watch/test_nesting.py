@@ -4,8 +4,7 @@ from collections import namedtuple
 
 import pytest
 
-from keras_pe.export.model.signature.portable_names import path_name, sanitize, unique
-from keras_pe.export.model.watch.nesting import align, leaves, map_leaves
+from keras_pe.export.model.watch.nesting import align, leaves, map_leaves, path_name, sanitize, unique
 
 Pair = namedtuple("Pair", "left right")
 

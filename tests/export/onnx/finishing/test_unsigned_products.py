@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 from keras_pe.export import export_onnx
-from keras_pe.export.artifacts.layout import LAYOUTS_KEY, layouts_from_json
+from keras_pe.export.model.stored_weights import LAYOUTS_KEY, layouts_from_json
 
 L = keras.layers
 

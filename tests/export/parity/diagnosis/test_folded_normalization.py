@@ -12,7 +12,7 @@ from keras import layers
 from onnx import numpy_helper
 
 from keras_pe.export import check_parity, export_litert, export_onnx
-from keras_pe.export.model.folding import is_foldable, kernel_of
+from keras_pe.export.model.stored_weights import is_foldable, kernel_of
 from keras_pe.export.model.watch.recording import record_calls
 from keras_pe.export.parity.diagnosis.weights import compare_weights, foldable_pairs, folded_weights
 

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_pe.export.model.recurrent_weights import packed
+from keras_pe.export.model.stored_weights import packed
 from keras_pe.export.parity.diagnosis.weights import compare_weights, stored_weights
 
 

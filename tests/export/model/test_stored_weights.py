@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_pe.export.artifacts.layout import Layout, layouts_from_json, layouts_to_json
+from keras_pe.export.model.stored_weights import Layout, layouts_from_json, layouts_to_json
 
 DEPTHWISE = Layout((3, 5, 4, 1)).then("reshape", (3, 5, 1, 4)).then("transpose", (3, 2, 0, 1))
 
