@@ -18,7 +18,7 @@ from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.errors import TracingError, first_line
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.keras_internals import one_at_a_time, replaced_operations
-from keras_pe.export.model.watch.traceable import as_traceable, steps_as_rows
+from keras_pe.export.model.watch.traceable import as_traceable, operators_before, steps_as_rows
 
 _Result = TypeVar("_Result")
 
@@ -74,23 +74,11 @@ def with_sizes_of_values(signature: Signature, outputs: Mapping[str, Any]) -> Si
         rank = len(spec.shape)
         known = [None] * rank if tensor.shape.rank is None else tensor.shape.as_list()
         doubtful = {i for i in range(rank) if known[i] is None and isinstance(spec.shape[i], int)}
-        if doubtful and _is_sized_by_values(tensor):
+        if doubtful and any(_SIZED_BY_VALUES.fullmatch(each.type) for each in operators_before([tensor])):
             shape = tuple(f"{spec.name}_axis_{i}" if i in doubtful else dim for i, dim in enumerate(spec.shape))
             spec = dataclasses.replace(spec, shape=shape)
         specs.append(spec)
     return dataclasses.replace(signature, outputs=tuple(specs))
-
-
-def _is_sized_by_values(tensor: Any) -> bool:
-    seen, waiting = set(), [tensor.op]
-    while waiting:
-        operator = waiting.pop()
-        if _SIZED_BY_VALUES.fullmatch(operator.type):
-            return True
-        if operator.name not in seen:
-            seen.add(operator.name)
-            waiting += [each.op for each in operator.inputs]
-    return False
 
 
 class InArrays:

@@ -12,6 +12,7 @@ from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.recording import is_within, layer_paths
+from keras_pe.export.model.watch.traceable import needed_nodes
 
 _RANDOM = re.compile(
     "(Stateless)?(Random|Multinomial|TruncatedNormal|Parameterized|Shuffle)|Stateful(Standard|Uniform|Truncated|Random)|Rng"
@@ -136,19 +137,6 @@ def _layer_name(scope: str, names: Collection[str]) -> str | None:
     """
     plain = re.sub(r"_\d+$", "", scope)
     return plain if plain in names else scope if scope in names else None
-
-
-def needed_nodes(nodes: Any, results: Iterable[str]) -> set[str]:
-    """Returns the names of the nodes that the results depend on through data; a tensor is named "node:..." ."""
-    inputs = {node.name: [name for name in node.input if not name.startswith("^")] for node in nodes}
-    needed: set[str] = set()
-    waiting = list(results)
-    while waiting:
-        name = waiting.pop().partition(":")[0]
-        if name in inputs and name not in needed:
-            needed.add(name)
-            waiting += inputs[name]
-    return needed
 
 
 def refuse_state_and_randomness(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from keras_pe.export.graph.tracing import Weight
-from keras_pe.export.graph.view import needed_nodes
+from keras_pe.export.model.watch.traceable import needed_nodes
 
 
 def with_values(definition: Any, weights: Iterable[Weight], names: Iterable[str]) -> Any | None:

@@ -20,8 +20,7 @@ from keras_pe.export.model.signature.declared import (
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimension_search import unnamed_lengths
 from keras_pe.export.model.sizes.dimensions import Kind
-from keras_pe.export.model.sizes.found_sizes import FoundSizes, find_sizes
-from keras_pe.export.model.sizes.oracle import asks_for_a_value
+from keras_pe.export.model.sizes.found_sizes import FoundSizes, asks_for_a_value, find_sizes
 from keras_pe.export.model.watch.known_values import Array, KnownValues, find_vocabularies
 from keras_pe.export.model.watch.nesting import FlatModel, Shape, leaves, map_leaves, sanitize, unique
 from keras_pe.protocols import Model

@@ -1,7 +1,7 @@
 """Finds out which sizes a model takes, how its dimensions are called, and what it returns for them."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,9 +10,12 @@ import numpy as np
 from keras_pe.export.errors import UnknownSizesError, first_line
 from keras_pe.export.model.sizes.dimension_search import NamedShapes, find_dimensions
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange, spread
-from keras_pe.export.model.sizes.oracle import SizeOracle, shapes_of
+from keras_pe.export.model.sizes.shape_inference import GraphShapes, PartialShape, SymbolicShapes
 from keras_pe.export.model.watch.known_values import Filling, KnownValues
-from keras_pe.export.model.watch.nesting import FlatModel, Shape, StaticShape
+from keras_pe.export.model.watch.nesting import FlatModel, StaticShape, leaves
+from keras_pe.export.model.watch.recording import state_left_alone
+
+_LARGEST, _MOST_SIZES = 4096, 64  # of the weights: more are those of wide networks, and not asked for
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,9 @@ _STARTS = (
 _START_ALONE = _Start(1, 11)  # one matrix of zeros is inverted, and three are not: other values come first
 # Whether batches, and other dimensions, are independent of each other.
 _APART = ((True, True), (False, True), (False, False))
-_Called = tuple["NamedShapes", dict[str, int], Any]
 # Batch, length and multiple of the least length at which outputs are measured. What ends at a table is as long as the
 # table at both large lengths, and at the least length no more.
 _ROWS = ((5, 67, 3), (7, 211, 7), (2, 1, 1))
-_ROWS_OF_A_BATCH = ((2, 1, 1),)
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,10 @@ class FoundSizes:
     filling: Filling
 
 
+_Called = tuple[NamedShapes, dict[str, int], Any]
+"""What the dimensions are, sizes at which the model was called, and what it returned."""
+
+
 def find_sizes(model: FlatModel, values: KnownValues, given: Mapping[str, Sequence[int]]) -> FoundSizes:
     """Returns the names and sizes of the dynamic dimensions, and what the model returns.
 
@@ -81,175 +86,245 @@ def find_sizes(model: FlatModel, values: KnownValues, given: Mapping[str, Sequen
     Raises:
         UnknownSizesError: If the model takes no sizes that were tried; the cause is its own error.
     """
-    oracle = SizeOracle(model, values)
-    examples = [[np.shape(each[name]) for name in model.names] for each in values.examples]
-    candidates = _candidates(model.shapes, oracle, given, examples)
-    attempts: Iterator[_Called | None]
-    if examples:
-        attempts = (_called_on(oracle, named, examples) for named in candidates)
-    else:
-        fillings = values.fillings(dict(zip(model.names, zip(model.shapes, model.dtypes, strict=True), strict=True)))
-        attempts = _attempts(oracle, model.shapes, candidates, given, fillings)
+    oracle = _Oracle(model, values, given)
+    attempts = oracle.called_on_examples() if values.examples else oracle.called_on_fillings()
     for attempt in attempts:
         if attempt:
             named, sizes, results = attempt
-            outputs = _outputs(oracle, named, sizes, results)
+            outputs = oracle.outputs(named, sizes, results)
             return FoundSizes(named.shapes, named.dimensions, sizes, results, outputs, oracle.filling)
     raise UnknownSizesError(first_line(oracle.cause)) from oracle.cause
 
 
-def _attempts(
-    oracle: SizeOracle,
-    shapes: Sequence[Shape],
-    candidates: Iterator[NamedShapes],
-    given: Mapping[str, Sequence[int]],
-    fillings: Iterable[Filling],
-) -> Iterator[_Called | None]:
-    """Yields what calls of the model have come to: zeros of every size come before other values.
+def asks_for_a_value(error: BaseException | None) -> bool:
+    """Whether an error says that Python was to find a number in a tensor that has none yet, as TensorFlow words it."""
+    return "symbolic" in str(error).lower()
 
-    After one that failed, sizes may be taken by chance, and those that agree need not: dimensions are taken apart as
-    far as calls allow, and the model is called at other sizes too.
+
+class _Oracle:
+    """A model that is asked which sizes it takes, its state left alone.
+
+    Attributes:
+        filling: What its inputs held when it was last called.
+        cause: An error of its own, where it did not take something.
     """
-    zeros, *others = fillings
-    trials = [(zeros, start) for start in (_START, *_STARTS)]
-    trials += [(filling, _START) for filling in others]
-    trials += [(filling, _START_ALONE) for filling in (zeros, *others)]
-    trials += [(filling, start) for filling in others for start in _STARTS]
-    is_first = True
-    for filling, start in trials:
-        candidates, again = itertools.tee(candidates)
-        for named in again:
-            called = _called(oracle, named, given, start, filling)
-            yield called if is_first or not called else _confirmed(oracle, shapes, called, given, start, filling)
-            is_first = False
 
+    def __init__(self, model: FlatModel, values: KnownValues, given: Mapping[str, Sequence[int]]) -> None:
+        self._model, self._values, self._given = model, values, given
+        self._examples = [[np.shape(each[name]) for name in model.names] for each in values.examples]
+        self._inference: GraphShapes | SymbolicShapes | None = None
+        self._taken: dict[tuple[StaticShape, ...], bool] = {}
+        self.filling = values.filling
+        self.cause: Exception | None = None
 
-def _confirmed(
-    oracle: SizeOracle,
-    shapes: Sequence[Shape],
-    called: _Called,
-    given: Mapping[str, Sequence[int]],
-    start: _Start,
-    filling: Filling,
-) -> _Called | None:
-    """Returns sizes at which the model was called and what it returned, if it takes others next to them as well."""
-    named, sizes, _ = called
-    known = named.static(sizes)
-    beside = replace(start, batch=1 if start.batch == 1 else 5, length=1 if start.bound == "most" else start.length + 1)
-    if not _called(oracle, named, given, beside, filling):
-        return None
-    try:
-        apart = find_dimensions(
-            shapes,
-            oracle.takes,
-            given,
-            table_sizes=oracle.table_sizes,
-            runs=(known, lambda asked: oracle.runs(asked, filling)),
-        )
-    except UnknownSizesError:
-        return called
-    return _called(oracle, apart, given, start, filling) or called
+    def takes(self, shapes: Sequence[StaticShape]) -> bool:
+        """Returns whether the layers take these shapes, as far as shapes tell.
 
+        Raises:
+            UnknownSizesError: If they ask for a number in a tensor, which no size gives.
+        """
+        asked = tuple(shapes)
+        if asked not in self._taken:
+            try:
+                self._infer(shapes)
+                self._taken[asked] = True
+            except Exception as error:  # whatever the layers raise
+                self.cause = self.cause or error
+                if asks_for_a_value(error):
+                    raise UnknownSizesError from error
+                self._taken[asked] = False
+        return self._taken[asked]
 
-def _candidates(
-    shapes: Sequence[Shape],
-    oracle: SizeOracle,
-    given: Mapping[str, Sequence[int]],
-    examples: Sequence[Sequence[StaticShape]],
-) -> Iterator[NamedShapes]:
-    """Yields what the dimensions may be, the freest first: inferred shapes of a loop do not tell which must agree."""
-    dynamic = [(axis, dim) for shape in shapes for axis, dim in enumerate(shape) if not isinstance(dim, int)]
-    if not dynamic or (dynamic == [(0, None)] and not given):  # any batch will do
-        named = [tuple(Kind.BATCH.value if dim is None else dim for dim in shape) for shape in shapes]
-        batch = {name: Dimension(Kind.BATCH, name) for name in (Kind.BATCH.value,) if dynamic}
-        yield NamedShapes(named, batch)
-        return
-    last = None
-    for batches_apart, others_apart in _APART:
+    def _infer(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
+        """Returns the shapes of the outputs without running the model."""
+        if self._inference is None:
+            self._inference = self._start_inference()
+        return self._inference(shapes)
+
+    def _start_inference(self) -> GraphShapes | SymbolicShapes:
+        import keras
+
+        if keras.backend.backend() == "tensorflow":
+            try:
+                return GraphShapes(self._model)
+            except Exception as error:  # a layer may raise anything where a size is not known
+                self.cause = error
+        return SymbolicShapes(self._model)
+
+    def _table_sizes(self) -> tuple[int, ...]:
+        """Returns the sizes of the tables that the model reads, where these may end, as far as they are known."""
+        return self._inference.table_sizes if self._inference is not None else ()
+
+    def _call(self, shapes: Sequence[StaticShape], filling: Filling) -> Any:
+        """Returns what the model returns for plain values of these shapes.
+
+        Raises:
+            Exception: Whatever the kernels raise.
+        """
+        inputs = replace(self._values, filling=filling).plain(self._specs(shapes))
+        with state_left_alone():
+            results = self._model.call(list(inputs.values()))
+        self.filling = filling
+        return results
+
+    def _runs(self, shapes: Sequence[StaticShape], filling: Filling) -> bool:
         try:
-            found = find_dimensions(
-                shapes,
-                oracle.takes,
-                given,
-                batches_apart=batches_apart,
-                others_apart=others_apart,
-                table_sizes=oracle.table_sizes,
-                examples=examples,
-                weight_sizes=oracle.weight_sizes,
+            self._call(shapes, filling)
+        except Exception:  # whatever the kernels raise
+            return False
+        return True
+
+    def _specs(self, shapes: Sequence[Sequence[Any]]) -> dict[str, tuple[Any, str]]:
+        return dict(zip(self._model.names, zip(shapes, self._model.dtypes, strict=True), strict=True))
+
+    def called_on_examples(self) -> Iterator[_Called | None]:
+        """Yields the sizes of the first example and what the model returns for it; the ranges hold those of all."""
+        for named in self._candidates():
+            rows = [named.sizes(example) for example in self._examples]
+            sizes = [row for row in rows if row is not None]
+            if len(sizes) < len(rows):
+                continue
+            try:
+                results = self._call(self._examples[0], Filling())
+            except Exception as error:  # whatever the layers raise
+                self.cause = error
+                continue
+            free = _with_sizes_of(named, sizes)
+            yield free, {name: size for name, size in sizes[0].items() if name in free.dimensions}, results
+
+    def called_on_fillings(self) -> Iterator[_Called | None]:
+        """Yields what calls of the model have come to: zeros of every size come before other values.
+
+        After one that failed, sizes may be taken by chance, and those that agree need not: dimensions are taken apart
+        as far as calls allow, and the model is called at other sizes too.
+        """
+        zeros, *others = self._values.fillings(self._specs(self._model.shapes))
+        trials = [(zeros, start) for start in (_START, *_STARTS)]
+        trials += [(filling, _START) for filling in others]
+        trials += [(filling, _START_ALONE) for filling in (zeros, *others)]
+        trials += [(filling, start) for filling in others for start in _STARTS]
+        candidates = self._candidates()
+        is_first = True
+        for filling, start in trials:
+            candidates, again = itertools.tee(candidates)
+            for named in again:
+                called = self._called(named, start, filling)
+                yield called if is_first or not called else self._confirmed(called, start, filling)
+                is_first = False
+
+    def _candidates(self) -> Iterator[NamedShapes]:
+        """Yields what the dimensions may be, the freest first: shapes of a loop do not tell which must agree."""
+        shapes = self._model.shapes
+        dynamic = [(axis, dim) for shape in shapes for axis, dim in enumerate(shape) if not isinstance(dim, int)]
+        if not dynamic or (dynamic == [(0, None)] and not self._given):  # any batch will do
+            named = [tuple(Kind.BATCH.value if dim is None else dim for dim in shape) for shape in shapes]
+            batch = {name: Dimension(Kind.BATCH, name) for name in (Kind.BATCH.value,) if dynamic}
+            yield NamedShapes(named, batch)
+            return
+        sizes = {int(size) for variable in self._model.variables for size in variable.shape}
+        weight_sizes = sorted(size for size in sizes if 1 < size <= _LARGEST)[:_MOST_SIZES]
+        last = None
+        for batches_apart, others_apart in _APART:
+            try:
+                found = find_dimensions(
+                    shapes,
+                    self.takes,
+                    self._given,
+                    batches_apart=batches_apart,
+                    others_apart=others_apart,
+                    table_sizes=self._table_sizes,
+                    examples=self._examples,
+                    weight_sizes=weight_sizes,
+                )
+            except UnknownSizesError:
+                return
+            if found != last:
+                yield found
+            last = found
+
+    def _called(self, named: NamedShapes, start: _Start, filling: Filling) -> _Called | None:
+        """Returns sizes at which the model does not raise, and what it returns; the ranges end there if need be."""
+        dimensions = named.dimensions
+        lengths = {name for name, own in dimensions.items() if own.kind is not Kind.BATCH and name not in self._given}
+        is_of_one = sum(dim in lengths for shape in named.shapes for dim in shape) == 1
+        if (start.bound and not lengths) or (start.is_of_sound and not is_of_one):
+            return None
+        sizes = spread(dimensions, start.batch, start.length)
+        try:
+            results = self._call(named.static(sizes), filling)
+        except Exception as error:  # whatever the kernels raise
+            if filling == Filling():
+                self.cause = error
+            return None
+        bounded = {}
+        for name, own in dimensions.items():
+            if start.bound and name in lengths:
+                bounded[name] = replace(own, sizes=own.sizes.bounded(start.bound, sizes[name]))
+            elif start.batch == 1 and own.kind is Kind.BATCH and name not in self._given:
+                bounded[name] = replace(own, sizes=SizeRange(1, 0))
+        return replace(named, dimensions=dimensions | bounded), sizes, results
+
+    def _confirmed(self, called: _Called, start: _Start, filling: Filling) -> _Called | None:
+        """Returns what a call has come to, if the model takes other sizes next to those as well."""
+        named, sizes, _ = called
+        length = 1 if start.bound == "most" else start.length + 1
+        if not self._called(named, replace(start, batch=1 if start.batch == 1 else 5, length=length), filling):
+            return None
+        runs = named.static(sizes), lambda asked: self._runs(asked, filling)
+        try:
+            apart = find_dimensions(
+                self._model.shapes, self.takes, self._given, table_sizes=self._table_sizes, runs=runs
             )
         except UnknownSizesError:
-            return
-        if found != last:
-            yield found
-        last = found
+            return called
+        return self._called(apart, start, filling) or called
+
+    def outputs(self, named: NamedShapes, sizes: dict[str, int], results: Any) -> list[tuple[int | str, ...]]:
+        """Returns the shapes of the outputs, measured at several sizes."""
+        rows = [(sizes, _shapes_of(results))]
+        # Shapes that are inferred cost less than a call.
+        for batch, start, factor in _ROWS if self._inference else _ROWS[-1:] if named.dimensions else ():
+            more = spread(named.dimensions, batch, start, factor)
+            try:
+                rows.append((more, self._measure(named.static(more))))
+            except Exception as error:  # ranges that hold one by one need not hold together
+                self.cause = error
+        return name_outputs(rows)
+
+    def _measure(self, shapes: Sequence[StaticShape]) -> list[StaticShape]:
+        """Returns the shapes of the outputs: what cannot be inferred comes from a call.
+
+        Values differ then, so that what counts some of them is no dimension. Neither is what counts the words of a
+        text, which are more than any dimension has entries.
+        """
+        inferred = self._infer(shapes) if self._inference else [None]
+        if all(shape is not None and None not in shape for shape in inferred):
+            return inferred  # type: ignore[return-value]  # no size is None
+        words = 1 + 2 * max((size for shape in shapes for size in shape), default=0)
+        run, specs = (self._inference or SymbolicShapes(self._model)).run, self._specs(shapes)
+        values = replace(self._values, filling=self.filling)
+        try:
+            return _shapes_of(run(list(values.varied(specs, words).values())))
+        except Exception:  # whatever the layers raise where they take none but certain values
+            return _shapes_of(run(list(values.plain(specs, words).values())))
 
 
-def _called_on(oracle: SizeOracle, named: NamedShapes, examples: Sequence[Sequence[StaticShape]]) -> _Called | None:
-    """Returns the sizes of the first example and what the model returns for it; the ranges hold those of all."""
-    rows = [named.sizes(example) for example in examples]
-    if not all(row is not None for row in rows):
-        return None
-    try:
-        results = oracle.call(examples[0], Filling())
-    except Exception as error:  # whatever the layers raise
-        oracle.cause = error
-        return None
-    known = {name: sorted({row[name] for row in rows if row}) for name in named.dimensions}
+def _shapes_of(results: Any) -> list[StaticShape]:
+    return [tuple(int(dim) for dim in result.shape) for _, result in leaves(results)]
+
+
+def _with_sizes_of(named: NamedShapes, examples: Sequence[Mapping[str, int]]) -> NamedShapes:
+    """Returns the shapes with ranges that hold the sizes of all examples, and numbers where that is the only one."""
+    known = {name: sorted({row[name] for row in examples}) for name in named.dimensions}
     dimensions = {
-        name: own if all(size in own.sizes for size in known[name]) else replace(own, sizes=_sizes_of(known[name]))
+        name: own
+        if all(size in own.sizes for size in known[name])
+        else replace(own, sizes=SizeRange(known[name][0], 0, given=tuple(known[name])))
         for name, own in named.dimensions.items()
     }
-    free = _without_fixed(NamedShapes(named.shapes, dimensions))
-    return free, {name: size for name, size in (rows[0] or {}).items() if name in free.dimensions}, results
-
-
-def _without_fixed(named: NamedShapes) -> NamedShapes:
-    """Returns the shapes with numbers for the dimensions that take no other size than the examples have."""
-    fixed = {name: own.sizes.least for name, own in named.dimensions.items() if not (own.sizes.step or own.sizes.given)}
+    fixed = {name: own.sizes.least for name, own in dimensions.items() if not (own.sizes.step or own.sizes.given)}
     shapes = [tuple(fixed.get(dim, dim) if isinstance(dim, str) else dim for dim in shape) for shape in named.shapes]
-    return NamedShapes(shapes, {name: own for name, own in named.dimensions.items() if name not in fixed})
-
-
-def _sizes_of(known: Sequence[int]) -> SizeRange:
-    return SizeRange(known[0], 0, given=tuple(known))
-
-
-def _called(
-    oracle: SizeOracle, named: NamedShapes, given: Mapping[str, Sequence[int]], start: _Start, filling: Filling
-) -> _Called | None:
-    """Returns sizes at which the model does not raise, and what it returns; the ranges end there if need be."""
-    dimensions = named.dimensions
-    lengths = {name for name, own in dimensions.items() if own.kind is not Kind.BATCH and name not in given}
-    is_of_one = sum(dim in lengths for shape in named.shapes for dim in shape) == 1
-    if (start.bound and not lengths) or (start.is_of_sound and not is_of_one):
-        return None
-    sizes = spread(dimensions, start.batch, start.length)
-    try:
-        results = oracle.call(named.static(sizes), filling)
-    except Exception as error:  # whatever the kernels raise
-        if filling == Filling():
-            oracle.cause = error
-        return None
-    bounded = {}
-    for name, own in dimensions.items():
-        if start.bound and name in lengths:
-            bounded[name] = replace(own, sizes=own.sizes.bounded(start.bound, sizes[name]))
-        elif start.batch == 1 and own.kind is Kind.BATCH and name not in given:
-            bounded[name] = replace(own, sizes=SizeRange(1, 0))
-    return replace(named, dimensions=dimensions | bounded), sizes, results
-
-
-def _outputs(
-    oracle: SizeOracle, named: NamedShapes, sizes: dict[str, int], results: Any
-) -> list[tuple[int | str, ...]]:
-    rows = [(sizes, shapes_of(results))]
-    for batch, start, factor in _ROWS if oracle.infers else _ROWS_OF_A_BATCH if named.dimensions else ():
-        more = spread(named.dimensions, batch, start, factor)
-        try:
-            rows.append((more, oracle.measure(named.static(more))))
-        except Exception as error:  # ranges that hold one by one need not hold together
-            oracle.cause = error
-    return name_outputs(rows)
+    return NamedShapes(shapes, {name: own for name, own in dimensions.items() if name not in fixed})
 
 
 def name_outputs(rows: Sequence[tuple[Mapping[str, int], Sequence[StaticShape]]]) -> list[tuple[int | str, ...]]:

@@ -13,7 +13,7 @@ from typing import Any
 from keras_pe.export.model.watch.keras_internals import compute_output_spec
 from keras_pe.export.model.watch.nesting import FlatModel, StaticShape
 from keras_pe.export.model.watch.recording import state_left_alone
-from keras_pe.export.model.watch.traceable import traced_flat
+from keras_pe.export.model.watch.traceable import needed_nodes, operators_before, traced_flat
 
 # Operators that return the shape that their arguments have together, in their dtype.
 _ELEMENTWISE = """
@@ -28,7 +28,7 @@ PartialShape = tuple[int | None, ...]
 _LARGE = 5040  # a size that most numbers divide
 
 
-def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str], counting: Collection[str] = ()) -> Any:
+def shape_graph(graph: Any, inputs: Collection[str], kept: Collection[str]) -> Any:
     """Returns a `GraphDef` with all that depends on the inputs, and what those shapes follow from.
 
     Numbers that are computed of weights alone become placeholders, one of each shape: they say nothing about a size.
@@ -37,8 +37,7 @@ def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str], c
     Args:
         graph: A `tf.Graph` in which weights are placeholders.
         inputs: The names of the operators whose shapes will be set.
-        outputs: The names of the operators that must stay.
-        counting: The names of operators of whose results the numbers matter, not only the shapes.
+        kept: The names of the operators that must stay.
     """
     import tensorflow as tf
 
@@ -49,21 +48,17 @@ def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str], c
         name, sources = operator.name, {tensor.op.name for tensor in operator.inputs}
         if name in followers or not sources.isdisjoint(followers):
             followers.add(name)
-            if (
-                name not in outputs
-                and name not in counting
-                and (source := _of_the_same_shape(operator, followers, merged))
-            ):
+            if name not in kept and (source := _of_the_same_shape(operator, followers, merged)):
                 merged[name] = source
         elif operator.type == "Placeholder" or not sources.isdisjoint(weights):
             weights.add(name)
-            if name not in outputs and _is_number_of_known_shape(operator.outputs):
+            if name not in kept and _is_number_of_known_shape(operator.outputs):
                 (tensor,) = operator.outputs
                 merged[name] = shapes.setdefault((tensor.dtype, *tensor.shape), name)
     definition = graph.as_graph_def()
     constants: dict[bytes, str] = {}
     for node in definition.node:
-        if node.op == "Const" and node.name not in outputs:
+        if node.op == "Const" and node.name not in kept:
             merged[node.name] = constants.setdefault(node.attr["value"].SerializeToString(), node.name)
     kinds = {name: kind for kind, name in shapes.items()}
     for node in definition.node:
@@ -75,52 +70,20 @@ def shape_graph(graph: Any, inputs: Collection[str], outputs: Collection[str], c
         else:
             read = (source.removesuffix(":0") for source in node.input)
             node.input[:] = [merged.get(source, source) for source in read]
-    return _part(definition, [*(followers - merged.keys()), *outputs])
+    return _part(definition, [*(followers - merged.keys()), *kept])
 
 
 def _part(definition: Any, names: Iterable[str]) -> Any:
     """Returns a `GraphDef` of some operators and all that they are computed from."""
     import tensorflow as tf
 
-    needed = _needed(definition, names)
+    needed = needed_nodes(definition.node, names)
     found = tf.compat.v1.GraphDef(library=definition.library, versions=definition.versions)
     found.node.extend(node for node in definition.node if node.name in needed)
     for node in found.node:
         node.input[:] = [source for source in node.input if not source.startswith("^")]
         node.attr.pop("_class", None)  # may name an operator that goes
     return found
-
-
-def imported(definition: Any, inputs: Sequence[str], shapes: Sequence[Sequence[int]]) -> Any:
-    """Returns a `tf.Graph` with these shapes of the inputs, as far as it has them, and all others inferred.
-
-    Raises:
-        ValueError: If the shapes do not go together.
-    """
-    import tensorflow as tf
-
-    asked = dict(zip(inputs, shapes, strict=True))
-    for node in definition.node:
-        if node.name in asked:
-            node.attr["shape"].shape.CopyFrom(tf.TensorShape(asked[node.name]).as_proto())
-    with tf.Graph().as_default() as graph:
-        tf.graph_util.import_graph_def(definition, name="")
-    return graph
-
-
-def _needed(definition: Any, names: Iterable[str]) -> set[str]:
-    """Returns the names of the operators that some are computed from, themselves among them."""
-    sources = {
-        node.name: [source.partition(":")[0] for source in node.input if not source.startswith("^")]
-        for node in definition.node
-    }
-    needed, waiting = set[str](), list(names)
-    while waiting:
-        name = waiting.pop()
-        if name not in needed:
-            needed.add(name)
-            waiting += sources[name]
-    return needed
 
 
 def _of_the_same_shape(operator: Any, followers: Collection[str], merged: Mapping[str, str]) -> str | None:
@@ -160,14 +123,6 @@ def _is_number_of_known_shape(tensors: Any) -> bool:
         and bool(tensors[0].shape.rank)
         and tensors[0].shape.is_fully_defined()
     )
-
-
-class EmptyTensorError(ValueError):
-    """The sizes are so small that nothing is left of a tensor on the way."""
-
-
-class PastTheEndError(ValueError):
-    """The sizes are so large that a table, such as one of positions, ends before."""
 
 
 class SymbolicShapes:
@@ -222,10 +177,14 @@ class GraphShapes:
         self._function, self._variables = function, model.variables
         self._inputs = [tensor.op.name for tensor in function.inputs[:count]]
         self._outputs = [tensor.name for tensor in function.outputs]
-        self.table_sizes = table_sizes(graph)
-        self._excesses = add_excesses(graph)
-        kept = [name.partition(":")[0] for name in (*self._outputs, *self._excesses)]
-        self._definition = shape_graph(graph, self._inputs, kept, computed_from_sizes(graph, [*self._excesses]))
+        reads = _table_reads(graph)
+        sizes = {size for operator, _ in reads for size in operator.inputs[0].shape.as_list() if size is not None}
+        self.table_sizes = tuple(sorted(sizes))
+        self._excesses = _add_excesses(graph, reads)
+        # Of what excesses are computed from the numbers matter, not only the shapes.
+        counting = operators_before(map(graph.get_tensor_by_name, self._excesses), _SIZES)
+        kept = {name.partition(":")[0] for name in self._outputs} | {each.name for each in counting}
+        self._definition = shape_graph(graph, self._inputs, kept)
 
     def __call__(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
         """Returns the shapes of the outputs, `None` where a size or the number of dimensions is not known.
@@ -233,15 +192,27 @@ class GraphShapes:
         Raises:
             ValueError: If the shapes do not go together, leave nothing of a tensor, or ask more of a table than it has.
         """
-        graph = imported(self._definition, self._inputs, shapes)
+        graph = self._imported(shapes)
         for name, reader in self._excesses.items():
             if graph.get_tensor_by_name(name).shape.num_elements():
-                raise PastTheEndError(f"{reader!r} reads past the end of its table")
+                raise ValueError(f"{reader!r} reads past the end of its table")
         for name in _empty_tensors(graph):
             if name not in self._excesses and name not in self._always_empty:
-                raise EmptyTensorError(f"nothing is left of the tensor {name!r}")
+                raise ValueError(f"nothing is left of the tensor {name!r}")
         found = (graph.get_tensor_by_name(name).shape for name in self._outputs)
         return [None if shape.rank is None else tuple(shape.as_list()) for shape in found]
+
+    def _imported(self, shapes: Sequence[StaticShape]) -> Any:
+        """Returns the graph with these shapes of the inputs, as far as it has them, and all others inferred."""
+        import tensorflow as tf
+
+        asked = dict(zip(self._inputs, shapes, strict=True))
+        for node in self._definition.node:
+            if node.name in asked:
+                node.attr["shape"].shape.CopyFrom(tf.TensorShape(asked[node.name]).as_proto())
+        with tf.Graph().as_default() as graph:
+            tf.graph_util.import_graph_def(self._definition, name="")
+        return graph
 
     @cached_property
     def _always_empty(self) -> set[str]:
@@ -250,7 +221,7 @@ class GraphShapes:
         shapes = [tuple(_LARGE if size is None else size for size in shape) for shape in dynamic]
         known = set(_empty_tensors(self._function.graph))
         with contextlib.suppress(ValueError):  # sizes that must differ, or end
-            known |= set(_empty_tensors(imported(self._definition, self._inputs, shapes)))
+            known |= set(_empty_tensors(self._imported(shapes)))
         return known
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
@@ -274,18 +245,18 @@ _SIZES = ("Shape", "ShapeN", "Size", "Rank")  # operators whose results follow f
 _ANY = 2**31 - 1  # in the place of a size that is not known
 
 
-def table_sizes(graph: Any) -> tuple[int, ...]:
-    """Returns the sizes of what a `tf.Graph` reads or cuts where sizes say, and where it may end; least first."""
-    found = set[int]()
+def _table_reads(graph: Any) -> list[tuple[Any, Sequence[Any]]]:
+    """Returns what reads or cuts a tensor where sizes say, and the tensors that say where."""
+    found = []
     for operator in graph.get_operations():
         if operator.type in ("Slice", "StridedSlice", "GatherV2") and operator.inputs[0].shape.rank is not None:
             places = operator.inputs[2:3] if operator.type == "StridedSlice" else operator.inputs[1:]
-            if follow_from_sizes(places):
-                found.update(size for size in operator.inputs[0].shape.as_list() if size is not None)
-    return tuple(sorted(found))
+            if _follow_from_sizes(places):
+                found.append((operator, places))
+    return found
 
 
-def add_excesses(graph: Any) -> dict[str, str]:
+def _add_excesses(graph: Any, reads: Iterable[tuple[Any, Sequence[Any]]]) -> dict[str, str]:
     """Adds to a `tf.Graph` what tells how much more is read of its tables than they have.
 
     Returns:
@@ -295,18 +266,14 @@ def add_excesses(graph: Any) -> dict[str, str]:
     import tensorflow as tf
 
     excesses: dict[str, str] = {}
-    for operator in graph.get_operations():
-        if operator.type not in ("Slice", "GatherV2") or operator.inputs[0].shape.rank is None:
-            continue
-        table, *places = operator.inputs
-        sizes: list[int | None] = table.shape.as_list()
+    for operator, places in reads:
+        sizes: list[int | None] = operator.inputs[0].shape.as_list()
         if operator.type == "GatherV2":
-            indices, axis = places
-            axis = tf.get_static_value(axis)
+            indices, axis = places[0], tf.get_static_value(places[1])
             # Two dynamic sizes make a matrix of distances between positions, which is computed at some expense.
             is_row = indices.shape.rank is not None and indices.shape.as_list().count(None) < 2
-            places, sizes = [indices], [sizes[int(axis)] if is_row and axis is not None else None]
-        if all(size is None for size in sizes) or not follow_from_sizes(places):
+            sizes = [sizes[int(axis)] if is_row and axis is not None else None]
+        if operator.type == "StridedSlice" or all(size is None for size in sizes):
             continue
         with graph.as_default():
             # TensorFlow computes numbers that follow from sizes where a shape depends on them: here that of zeros.
@@ -317,28 +284,11 @@ def add_excesses(graph: Any) -> dict[str, str]:
     return excesses
 
 
-def follow_from_sizes(tensors: Sequence[Any]) -> bool:
+def _follow_from_sizes(tensors: Iterable[Any]) -> bool:
     """Whether tensors are computed from sizes, and from nothing else but constants."""
-    waiting, known = [tensor.op for tensor in tensors], set[str]()
     is_any = False
-    while waiting:
-        operator = waiting.pop()
-        if operator.type in _SIZES:
-            is_any = True
-        elif not operator.inputs and operator.type != "Const":
+    for operator in operators_before(tensors, _SIZES):
+        if not (operator.inputs or operator.type == "Const"):
             return False
-        elif operator.name not in known:
-            known.add(operator.name)
-            waiting += [tensor.op for tensor in operator.inputs]
+        is_any = is_any or operator.type in _SIZES
     return is_any
-
-
-def computed_from_sizes(graph: Any, names: Sequence[str]) -> set[str]:
-    """Returns the operators of whose results the numbers make those of some tensors, and not only the shapes."""
-    waiting, found = [graph.get_tensor_by_name(name).op for name in names], set[str]()
-    while waiting:
-        operator = waiting.pop()
-        if operator.type not in _SIZES and operator.name not in found:
-            found.add(operator.name)
-            waiting += [tensor.op for tensor in operator.inputs]
-    return found

@@ -11,7 +11,7 @@ returns the same; what mixes rows is found out when the artifact is run beside K
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -167,3 +167,28 @@ def _converted_calls(layers: Iterable[Any]) -> list[tuple[Any, str, Callable[...
 
 def _call(converted: Callable[..., Any], layer: Any, usual: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return converted(layer, *args, **kwargs)
+
+
+def needed_nodes(nodes: Any, results: Iterable[str]) -> set[str]:
+    """Returns the names of the nodes that the results depend on through data; a tensor is named "node:..." ."""
+    inputs = {node.name: [name for name in node.input if not name.startswith("^")] for node in nodes}
+    needed: set[str] = set()
+    waiting = list(results)
+    while waiting:
+        name = waiting.pop().partition(":")[0]
+        if name in inputs and name not in needed:
+            needed.add(name)
+            waiting += inputs[name]
+    return needed
+
+
+def operators_before(tensors: Iterable[Any], ends: Collection[str] = ()) -> Iterator[Any]:
+    """Yields the operators of a `tf.Graph` that tensors are computed from, none from which those of some types are."""
+    seen, waiting = set(), [tensor.op for tensor in tensors]
+    while waiting:
+        operator = waiting.pop()
+        if operator.name not in seen:
+            seen.add(operator.name)
+            yield operator
+            if operator.type not in ends:
+                waiting += [tensor.op for tensor in operator.inputs]
