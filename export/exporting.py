@@ -3,6 +3,7 @@
 A format says how a model is traced for it and how what was traced becomes a file; all else is the same.
 """
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -11,25 +12,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from keras_pe.export.artifacts.artifact import Artifact, Format
+from keras_pe.export.artifacts.artifact import NOTES_KEY, SIZES_KEY, VALUES_KEY, VERSION_KEY, Artifact, Format
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.dependencies import require
+from keras_pe.export.dependencies import installed_version, require
 from keras_pe.export.errors import DisagreementError, ExportError, TracingError
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.handover import export_elsewhere, is_elsewhere
 from keras_pe.export.model.rebuild import in_export_precision
 from keras_pe.export.model.signature.model_signature import written_signature
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.sizes.dimensions import Kind
+from keras_pe.export.model.sizes.dimensions import Kind, dimensions_to_json
+from keras_pe.export.model.watch.known_values import values_to_json
 from keras_pe.export.processes.serve import find
 from keras_pe.export.progress import telling_stages
-from keras_pe.export.publishing.metadata import draft
 from keras_pe.export.publishing.staging import check_destination, publish_file, publish_folder, staging
 from keras_pe.export.request import Request
 from keras_pe.export.results import Array, Finding
 from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.smoke_test import Checked
+from keras_pe.version import __version__
 
 _EXPLAIN = "keras_pe.export.parity.unpublished:explain"
 
@@ -149,7 +151,7 @@ def _export_here(target: TargetFormat, request: Request) -> Artifact:
             file = folder / destination.name
             traced.convert(file, process)
             request.tell("write")
-            describe = partial(draft, target.format, destination, layers, target.makers)
+            describe = partial(_described, target, destination, layers)
             companions = traced.write(file, describe(signature, notes))
             request.tell("run")
             found = _checked(traced, file, process, KerasReference(layers[0], signature))
@@ -162,6 +164,29 @@ def _export_here(target: TargetFormat, request: Request) -> Artifact:
             else:
                 publish_file(file, companions, destination)
     return read_artifact(destination)
+
+
+def _described(
+    target: TargetFormat, destination: Path, layers: Sequence[Any], signature: Signature, notes: Sequence[str]
+) -> Artifact:
+    """Returns what an artifact says of itself, before its size and the time are known.
+
+    The same model gives the same metadata, whenever and wherever it is exported.
+    """
+    ours = (layer for layer in layers if type(layer).__module__.startswith("keras_pe.layers."))
+    told = signature.values.told
+    metadata = {
+        **({VALUES_KEY: values_to_json(told)} if told.ranges or told.examples else {}),
+        "keras_pe.encodings": json.dumps({layer.name: layer.get_config() for layer in ours}, sort_keys=True),
+        "keras_pe.model": layers[0].name,
+        "keras_pe.names": json.dumps(dict(signature.renamed), sort_keys=True),
+        NOTES_KEY: json.dumps(list(notes)),
+        SIZES_KEY: dimensions_to_json(signature.dimensions),
+        VERSION_KEY: __version__,
+        **{f"version.{package}": installed_version(package) or "" for package in sorted(target.makers)},
+    }
+    shapes = signature.inputs, signature.outputs
+    return Artifact(target.format, destination, *shapes, nbytes=0, seconds=0.0, notes=tuple(notes), metadata=metadata)
 
 
 def _checked(traced: TracedModel, file: Path, process: Worker, reference: KerasReference) -> Checked:

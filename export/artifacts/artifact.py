@@ -12,6 +12,21 @@ from keras_pe.export.artifacts.contents import LayerContents, read_contents
 from keras_pe.export.artifacts.onnx_model import is_onnx
 from keras_pe.shown import Shown, shown_bytes
 
+LAYERS_KEY = "keras_pe.layers"
+"""Where a file says which of its tensors each call of a layer returns: JSON, a list of names by the call's path."""
+
+SIZES_KEY = "keras_pe.sizes"
+"""Where an artifact says what its dynamic dimensions are, and which sizes they take."""
+
+VALUES_KEY = "keras_pe.values"
+"""Where an artifact tells which values its inputs take, as far as its exporter was told, for those who check it."""
+
+NOTES_KEY = "keras_pe.notes"
+"""Where an artifact says what differs from the model: JSON, a list of sentences."""
+
+VERSION_KEY = "keras_pe.version"
+"""Where an artifact says which release of this package has made it."""
+
 _LITERT_IDENTIFIER = b"TFL3"  # of the flatbuffer, behind the four bytes of its root
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.artifact import Artifact, Format, TensorInfo, description_from_json
+from keras_pe.export.artifacts.artifact import NOTES_KEY, Artifact, Format, TensorInfo, description_from_json
 from keras_pe.export.artifacts.litert_file import SIGNATURE, read_litert
 from keras_pe.export.artifacts.onnx_model import (
     WireFormatError,
@@ -158,7 +158,7 @@ def _onnx_tensor(value: Any) -> TensorInfo:
 
 def _notes(metadata: Mapping[str, str]) -> tuple[str, ...]:
     try:
-        notes = json.loads(metadata.get("keras_pe.notes", "[]"))
+        notes = json.loads(metadata.get(NOTES_KEY, "[]"))
     except json.JSONDecodeError:  # somebody else's
         return ()
     return tuple(map(str, notes)) if isinstance(notes, list) else ()

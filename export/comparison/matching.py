@@ -7,13 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import VERSION_KEY, TensorInfo
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.law import STRICT, is_float
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.model.watch.recording import matched_paths
-from keras_pe.export.publishing.metadata import VERSION_KEY
 from keras_pe.export.results import Array, NameMatch
 from keras_pe.export.runtimes.runner import Names, Runner
 from keras_pe.export.runtimes.runtime import as_dtype

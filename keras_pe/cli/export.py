@@ -177,8 +177,8 @@ def _show(artifacts: "list[Artifact]", explain: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from keras_pe.export.artifacts.artifact import SIZES_KEY
     from keras_pe.export.model.sizes.dimensions import describe_dimensions, dimensions_from_json
-    from keras_pe.export.publishing.metadata import SIZES_KEY
 
     console = Console()
     tensors = Table("", "name", "shape", "dtype")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from keras_pe.export.artifacts.artifact import Artifact, Format
+from keras_pe.export.artifacts.artifact import VALUES_KEY, Artifact, Format
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, given_cases, in_types_of, read_case
 from keras_pe.export.comparison.inputs.input_roles import given_roles
@@ -18,7 +18,6 @@ from keras_pe.export.model.signature.declared import input_names
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.known_values import KnownValues, values_from_json
 from keras_pe.export.model.watch.recording import matched_paths
-from keras_pe.export.publishing.metadata import VALUES_KEY
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.registry import find_runtimes
 

@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import SIZES_KEY, TensorInfo
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.model.sizes.dimensions import SizeRange, all_dimensions, dimensions_from_json
-from keras_pe.export.publishing.metadata import SIZES_KEY
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec

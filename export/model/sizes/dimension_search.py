@@ -163,7 +163,7 @@ class _Search:
     def _take_any(self, groups: Sequence[Sequence[Axis]]) -> bool:
         """Whether dimensions all take any size. Asked of all at once: most do, and that is soon known."""
         largest = max(self._base[axes[0]] for axes in groups)
-        for start in (0, largest + 1, far_from(largest)):
+        for start in (0, largest + 1, largest + _FAR):
             sizes = [start + i if start else 1 for i in range(len(groups))]
             if not self._taken({axis: size for axes, size in zip(groups, sizes, strict=True) for axis in axes}):
                 return False
@@ -303,11 +303,6 @@ def find_step(takes: Callable[[int], bool], known: int) -> int:
     # Where the known size is the largest. A size of 1 tells nothing: it is broadcast to any other.
     down = (-step for step in _STEPS if step < known - 1 and takes(known - step))
     return once[0] if once else next(down, 0)
-
-
-def far_from(known: int) -> int:
-    """Returns a size so far from a known one that what is taken there is held to have no end."""
-    return known + _FAR
 
 
 def _is_range(takes: Callable[[int], bool], known: int, guess: SizeRange, has_tables: bool) -> bool:

@@ -25,7 +25,6 @@ Array = npt.NDArray[Any]
 Specs = Mapping[str, tuple[StaticShape, str]]
 """The shape and the dtype of each input, by name."""
 
-
 _MOST_ENTRIES = 1000  # of a layer
 _MOST_TOLD = 2**20  # bytes of examples
 
@@ -193,7 +192,7 @@ class KnownValues:
         if self.examples:
             example = next((each for each in self.examples if _has_shapes(each, specs)), self.examples[0])
             return {name: _tensor(_resized(example[name], shape), dtype) for name, (shape, dtype) in specs.items()}
-        return {name: self._filled(name, specs, self.filling, words) for name in specs}
+        return {name: self._filled(name, specs, words) for name in specs}
 
     def varied(self, specs: Specs, words: int = 0) -> dict[str, Any]:
         """Returns values of both signs as tensors of the backend, zeros and ones of other types, texts as `plain` does.
@@ -211,13 +210,18 @@ class KnownValues:
                 for name, (shape, _) in specs.items():
                     yield from (Filling(FillingKind.SIZES, (name, axis)) for axis in range(1, len(shape)))
 
-    def _filled(self, name: str, specs: Specs, filling: Filling, words: int) -> Any:
-        shape, dtype = specs[name]
+    def _looked_up(self, name: str, shape: StaticShape, dtype: str, words: int, most: int | None = None) -> Any:
+        """Returns the first entries of a closed vocabulary, at most so many, or texts; None where it takes numbers."""
         vocabulary = self.vocabularies.get(name)
         if vocabulary and vocabulary.is_closed:
-            return _tensor(np.full(shape, vocabulary.entries[0], object if dtype == "string" else dtype), dtype)
-        if dtype == "string":
-            return _tensor(np.full(shape, " ".join("a" * words), object), dtype)
+            entries = np.array(vocabulary.entries[:most], object if dtype == "string" else dtype)
+            return _tensor(np.resize(entries, shape), dtype)
+        return _tensor(np.full(shape, " ".join("a" * words), object), dtype) if dtype == "string" else None
+
+    def _filled(self, name: str, specs: Specs, words: int) -> Any:
+        (shape, dtype), filling = specs[name], self.filling
+        if (known := self._looked_up(name, shape, dtype, words, most=1)) is not None:
+            return known
         numbers = np.arange(math.prod(shape)).reshape(shape)
         values: Array = np.zeros(shape)
         if filling.kind is FillingKind.ONES:
@@ -235,12 +239,8 @@ class KnownValues:
         return _tensor(values if is_fair else np.full(shape, low), dtype)
 
     def _varied(self, name: str, shape: StaticShape, dtype: str, words: int) -> Any:
-        vocabulary = self.vocabularies.get(name)
-        if vocabulary and vocabulary.is_closed:
-            entries = np.array(vocabulary.entries, object if dtype == "string" else dtype)
-            return _tensor(np.resize(entries, shape), dtype)
-        if dtype == "string":
-            return self._filled(name, {name: (shape, dtype)}, Filling(), words)
+        if (known := self._looked_up(name, shape, dtype, words)) is not None:
+            return known
         numbers = np.arange(math.prod(shape)).reshape(shape)
         low, high = self.ranges.get(name, (-1.0, 1.0) if "float" in dtype else (0, 2))
         if "float" in dtype:

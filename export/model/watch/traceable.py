@@ -62,7 +62,7 @@ def traced_flat(model: FlatModel, function: Callable[..., Any], variables: Itera
 
 
 def layers_reached(model: FlatModel, kinds: tuple[type, ...]) -> dict[int, list[Any]]:
-    """Returns the lookup layers that each input reaches, by its number.
+    """Returns the layers of some kinds that each input reaches, by its number.
 
     Raises:
         Exception: Whatever the layers raise if the model cannot be traced.

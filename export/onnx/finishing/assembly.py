@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.artifacts.artifact import LAYERS_KEY, TensorInfo
 from keras_pe.export.artifacts.contents import UNFUSED_KEY
 from keras_pe.export.artifacts.onnx_model import all_nodes, bodies
 from keras_pe.export.graph.tracing import Trace, Weight
@@ -35,7 +35,6 @@ from keras_pe.export.onnx.finishing.traced_constants import name_weights
 from keras_pe.export.onnx.finishing.weight_layouts import multiply_unsigned, store_as_read
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.named_operations import Unfused
-from keras_pe.export.publishing.metadata import LAYERS_KEY
 from keras_pe.version import __version__
 
 

@@ -5,13 +5,13 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
+from keras_pe.export.artifacts.artifact import LAYERS_KEY
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.model.watch.recording import is_within, matched_paths
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
 from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors, in_layout
-from keras_pe.export.publishing.metadata import LAYERS_KEY
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays

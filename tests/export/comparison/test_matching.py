@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from keras_pe.export import check_parity, replay_bundle, write_bundle
-from keras_pe.export.publishing.metadata import VERSION_KEY
+from keras_pe.export.artifacts.artifact import VERSION_KEY
 
 MODEL = {"x": "x", "y": "y", "total": "total", "wide": "wide", "tall": "tall"}
 

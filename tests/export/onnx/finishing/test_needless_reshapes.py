@@ -11,7 +11,7 @@ import onnxruntime as ort
 import pytest
 
 from keras_pe.export import export_onnx
-from keras_pe.export.publishing.metadata import LAYERS_KEY
+from keras_pe.export.artifacts.artifact import LAYERS_KEY
 
 L = keras.layers
 
