@@ -5,6 +5,7 @@ A subclassed model says nothing of them: there it is told by the shapes that it 
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,14 @@ from keras_pe.export.model.watch.nesting import (
 from keras_pe.export.model.watch.traceable import layers_reached
 
 _NO_INPUTS = ("training", "mask", "args", "kwargs")
-_Met = tuple[tuple[int | None, ...], str | None]  # a shape, and a dtype where it is known
+
+
+@dataclass(frozen=True)
+class _Met:
+    """A shape, and the dtype where it is known."""
+
+    shape: tuple[int | None, ...]
+    dtype: str | None = None
 
 
 def declared_arguments(model: Any, input_signature: Any) -> tuple[tuple[Any, ...], list[str]]:
@@ -186,17 +194,18 @@ def recorded_signatures(model: Any, examples: Sequence[Mapping[str, Array]]) -> 
         return
 
     def with_sizes(free: Callable[[_Met], tuple[int | None, ...]]) -> list[Any]:
-        return [_mapped(argument, lambda met: keras.InputSpec(shape=free(met), dtype=met[1])) for argument in structure]
+        found: list[Any] = map_leaves(structure, lambda met: keras.InputSpec(shape=free(met), dtype=met.dtype))
+        return found
 
-    met = list(_leaves(structure))
-    lengths = {size for each in met for size, free in zip(each[0][1:], _free(each)[1:], strict=True) if free is None}
+    met = [each for _, each in leaves(structure)]
+    lengths = {size for each in met for size, free in zip(each.shape[1:], _free(each)[1:], strict=True) if free is None}
     candidates: list[Callable[[_Met], tuple[int | None, ...]]] = [
         lambda each: tuple(None if size in lengths else size for size in _free(each)),  # (2, 5) beside (2, 5, 3)
         _free,
-        lambda each: (None, *each[0][1:]),
+        lambda each: (None, *each.shape[1:]),
     ]
-    if all(None not in shape for shape, _ in met):
-        candidates.append(lambda each: each[0])
+    if all(None not in each.shape for each in met):
+        candidates.append(lambda each: each.shape)
     tried: list[list[Any]] = []
     for free in candidates:
         if (sizes := [*map(free, met)]) not in tried:
@@ -220,8 +229,8 @@ def remarks_on_arguments(model: Any, count: int) -> list[str]:
 
 def _free(met: _Met) -> tuple[int | None, ...]:
     """Returns a shape with any sizes but that of features, which is the last of numbers that are no indices."""
-    shape, dtype = met
-    are_indices = is_integer(str(dtype)) and len(shape) < 4  # images have four axes
+    shape = met.shape
+    are_indices = is_integer(str(met.dtype)) and len(shape) < 4  # images have four axes
     return (None,) * len(shape) if are_indices or len(shape) < 2 else (*(None,) * (len(shape) - 1), shape[-1])
 
 
@@ -232,7 +241,7 @@ def _given(model: Any, example: Mapping[str, Array]) -> list[Any] | None:
         array = np.asarray(array)
         by_default = {"float64": keras.config.floatx(), "int64": "int32"}  # as NumPy makes them of Python's numbers
         dtype = "string" if array.dtype.kind in "OUS" else by_default.get(array.dtype.name, array.dtype.name)
-        return array.shape, dtype
+        return _Met(array.shape, dtype)
 
     names = list(inspect.signature(model.call).parameters)
     if set(example) <= set(names) and set(required_arguments(model)) <= set(example):
@@ -248,41 +257,24 @@ def _built(model: Any) -> list[Any] | None:
     if noted is None or len(required_arguments(model)) > 1 or keras.backend.backend() != "tensorflow":
         return None
     float_dtype = str(model.input_dtype)
-    structure = _mapped(noted, lambda shape: (tuple(shape), None))
-    numbers = iter(range(len(list(_leaves(structure)))))
-    named = _mapped(structure, lambda _: f"input_{next(numbers)}")
-    shapes = [(None, *shape[1:]) for shape, _ in _leaves(structure)]
+    structure = _noted(noted)
+    met = [each for _, each in leaves(structure)]
+    numbers = iter(range(len(met)))
+    named = map_leaves(structure, lambda _: f"input_{next(numbers)}")
+    shapes = [(None, *each.shape[1:]) for each in met]
     flat = FlatModel(model, (named,), {f"input_{i}": (shape, float_dtype) for i, shape in enumerate(shapes)})
     try:
         whole = set(layers_reached(flat, (keras.layers.Embedding,)))
     except Exception:  # what is computed of integers alone refuses all others
         whole = {i for i, shape in enumerate(shapes) if len(shape) <= 2}
     dtypes = iter("int32" if i in whole else float_dtype for i in range(len(shapes)))
-    return [_mapped(structure, lambda met: (met[0], next(dtypes)))]
+    return [map_leaves(structure, lambda each: _Met(each.shape, next(dtypes)))]
 
 
-def _mapped(structure: Any, change: Callable[[Any], Any]) -> Any:
-    """Returns a structure of shapes with something else in place of each."""
+def _noted(structure: Any) -> Any:
+    """Returns what Keras has noted with its shapes as leaves."""
     if isinstance(structure, Mapping):
-        return {key: _mapped(value, change) for key, value in structure.items()}
-    if _is_leaf(structure):
-        return change(structure)
-    return type(structure)(_mapped(value, change) for value in structure)
-
-
-def _leaves(structure: Any) -> Iterator[_Met]:
-    if isinstance(structure, Mapping):
-        structure = list(structure.values())
-    if _is_leaf(structure):
-        yield structure
-    else:
-        for value in structure:
-            yield from _leaves(value)
-
-
-def _is_leaf(structure: Any) -> bool:
-    """Whether it is a shape, alone or with a dtype."""
-    is_met = len(structure) == 2 and (structure[1] is None or isinstance(structure[1], str))
-    if is_met and isinstance(structure[0], tuple):
-        return True
-    return all(dim is None or isinstance(dim, int) for dim in structure)
+        return {key: _noted(value) for key, value in structure.items()}
+    if all(dim is None or isinstance(dim, int) for dim in structure):
+        return _Met(tuple(structure))
+    return type(structure)(_noted(value) for value in structure)

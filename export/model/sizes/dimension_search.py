@@ -176,33 +176,26 @@ class _Search:
         for example in examples:
             if self._takes(list(example)):
                 return self._at(example)
-        names = {axis: name for name, axes in self._named.items() for axis in axes}
-        names |= {axis: self._kind(axis).value for axis in self._others}
-        fixed = {axis: self._given[name][0] for axis, name in names.items() if name in self._given}
-        batches = {*self._batches, *self._named.get(Kind.BATCH, [])}
-        others = [axis for axis in (*self._others, *names) if axis not in batches]
-        candidates = dict.fromkeys((*_LIKELY, *weight_sizes, *_OTHERS) if others else _LIKELY[:1])
-        for size in (size for size in candidates if size != _BATCH):
-            base = dict.fromkeys(batches, _BATCH) | dict.fromkeys(others, size) | fixed
+        for base in self._bases(weight_sizes):
             if self._takes(self._static(base)):
                 return base
-            if base.keys() == fixed.keys() | batches:
-                break
-        for found in self._multiples(dict.fromkeys(batches, _BATCH), others, fixed):
-            if self._takes(self._static(found)):
-                return found
         raise UnknownSizesError
 
-    def _multiples(
-        self, batches: dict[Axis, int], others: list[Axis], fixed: dict[Axis, int]
-    ) -> Iterator[dict[Axis, int]]:
-        """Yields sizes of which one is a multiple of all others, once such are taken; before, of one of 1 alone."""
-        equal = batches | dict.fromkeys(others, _LIKELY[0]) | fixed
-        free = [axis for axis in others if axis not in fixed]
-        for axis, multiple in itertools.product(free if len(others) > 1 else (), _MULTIPLES):
+    def _bases(self, weight_sizes: Sequence[int]) -> Iterator[dict[Axis, int]]:
+        """Yields sizes to ask for: equal ones but for batches, then one that is a multiple of the others."""
+        names = {axis: self._kind(axis).value for axis in self._others}
+        names |= {axis: name for name, axes in self._named.items() for axis in axes}
+        fixed = {axis: self._given[name][0] for axis, name in names.items() if name in self._given}
+        batches = dict.fromkeys([*self._batches, *self._named.get(Kind.BATCH, [])], _BATCH)
+        free = [axis for axis in names if axis not in batches and axis not in fixed]
+        for size in dict.fromkeys((*_LIKELY, *weight_sizes, *_OTHERS) if free else _LIKELY[:1]):
+            if size != _BATCH:
+                yield batches | dict.fromkeys(free, size) | fixed
+        equal = batches | dict.fromkeys(free, _LIKELY[0]) | fixed
+        for axis, multiple in itertools.product(free, _MULTIPLES):
             found = equal | {axis: multiple * _LIKELY[0]}
             if self._takes(self._static(found)):
-                yield from (equal | {axis: multiple, one: 1} for one in free if one != axis)
+                yield from (equal | {axis: multiple, one: 1} for one in free if one != axis)  # tell more, if taken
                 yield found
 
     def _at(self, static: Sequence[StaticShape]) -> dict[Axis, int]:
@@ -230,23 +223,21 @@ class _Search:
 
     def _parted(self, axes: Sequence[Axis]) -> Iterator[list[Axis]]:
         """Yields the smallest sets of axes that may change together while the others stay: they have one size."""
-        for size in dict.fromkeys(self._base[axis] for axis in axes):
-            yield from self._parted_at(size, [axis for axis in axes if self._base[axis] == size])
-
-    def _parted_at(self, known: int, left: list[Axis]) -> Iterator[list[Axis]]:
-        other = known
-        if len(left) > 1:
-            if known == 1:  # which is broadcast to any other size: it tells nothing
+        for known in dict.fromkeys(self._base[axis] for axis in axes):
+            left = [axis for axis in axes if self._base[axis] == known]
+            if known == 1 and len(left) > 1:  # which is broadcast to any other size: it tells nothing
                 yield left
-                return
-            other += find_step(functools.partial(self._takes_size, left), known)
-        while left:
-            first, *others = left
-            counts = range(min(len(others), _MOST_TOGETHER))
-            subsets = ([first, *more] for count in counts for more in itertools.combinations(others, count))
-            group = next((subset for subset in subsets if self._is_apart(subset, other)), left)
-            yield group
-            left = [axis for axis in left if axis not in group]
+                continue
+            other = known
+            if len(left) > 1:
+                other += find_step(functools.partial(self._takes_size, left), known)
+            while left:
+                first, *others = left
+                counts = range(min(len(others), _MOST_TOGETHER))
+                subsets = ([first, *more] for count in counts for more in itertools.combinations(others, count))
+                group = next((subset for subset in subsets if self._is_apart(subset, other)), left)
+                yield group
+                left = [axis for axis in left if axis not in group]
 
 
 def find_range(
