@@ -3,7 +3,7 @@
 The graph stays as small as the code that made it: no weight is copied until the file is written.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,7 +79,7 @@ class Trace:
         inputs: The TensorFlow tensors of the signature's inputs, by name, in its order.
         outputs: The same of its outputs.
         weights: What else the function takes.
-        updated: The paths of the variables that a call would change and an output depends on, see `is_constant`.
+        updated: The paths of the variables that a call would change and an output depends on, see `_is_constant`.
         view: The function's graph.
         layers: The TensorFlow tensors that each call of a layer returns, by its path and name; empty for one that is
             within a loop.
@@ -143,7 +143,7 @@ def trace(layers: Sequence[Any], signature: Signature) -> Trace:
         tuple(x.name for x in inputs),
         tuple(x.name for x in function.outputs),
         _weights(function, variables, arguments),
-        () if _is_constant(read, inputs, view, model, signature) else tuple(v.path for v, _ in read),
+        () if _is_constant(model, signature, read, inputs, view) else tuple(v.path for v, _ in read),
         view,
         {path: tuple(_name_in(function.graph, x) for x in returned) for path, returned in symbols.items()},
         {x.name: output.name for output in function.outputs for x in _before_identities(output)},
@@ -173,15 +173,6 @@ def _weights(function: Any, variables: Sequence[Any], arguments: Mapping[int, An
     named = [*((v.path, v) for v in variables), *captured]
     names = unique([name for name, _ in named])
     return tuple(Weight(name, arguments[id(value)].name, value) for name, (_, value) in zip(names, named, strict=True))
-
-
-def _is_constant(
-    read: Sequence[tuple[Any, Any]], inputs: Sequence[Any], view: GraphView, model: Any, signature: Signature
-) -> bool:
-    """Returns whether no call differs from another by the variables that it assigns, which come with the new values."""
-    return not view.depends([value for _, value in read], inputs) and is_constant(
-        model, signature, [variable for variable, _ in read]
-    )
 
 
 def _name_in(graph: Any, tensor: Any) -> str:
@@ -224,7 +215,9 @@ def _convolutions() -> tuple[type, ...]:
     return tuple(getattr(keras.layers, name) for name in names if hasattr(keras.layers, name))
 
 
-def is_constant(model: Any, signature: Signature, variables: Collection[Any]) -> bool:
+def _is_constant(
+    model: Any, signature: Signature, read: Sequence[tuple[Any, Any]], inputs: Sequence[Any], view: GraphView
+) -> bool:
     """Returns whether the calls of a model are alike, although they assign to variables.
 
     What is assigned must depend on variables alone. Then it stays what it is if a second call assigns it again, and the
@@ -233,14 +226,16 @@ def is_constant(model: Any, signature: Signature, variables: Collection[Any]) ->
     Args:
         model: The Keras model.
         signature: Its signature.
-        variables: What calls assign to and outputs depend on.
+        read: The variables that calls assign to and outputs depend on, with the new values in the graph.
+        inputs: The inputs in the graph.
+        view: The graph.
     """
-    if not variables:
-        return True
-    inputs = signature.varied()
+    if not read or view.depends([value for _, value in read], inputs):
+        return not read
+    arrays = signature.varied()
     calls = []
     with state_left_alone() as scope:
         for _ in range(2):
-            returned = list(signature.call(model, inputs).values())
-            calls.append([*returned, *(scope.get_current_value(variable) for variable in variables)])
+            returned = list(signature.call(model, arrays).values())
+            calls.append([*returned, *(scope.get_current_value(variable) for variable, _ in read)])
     return all(np.array_equal(first, second, equal_nan=True) for first, second in zip(*calls, strict=True))
