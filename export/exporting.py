@@ -15,10 +15,10 @@ from typing import Any, Protocol
 from keras_pe.export.artifacts.artifact import NOTES_KEY, SIZES_KEY, VALUES_KEY, VERSION_KEY, Artifact, Format
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.dependencies import installed_version, require
+from keras_pe.export.dependencies import installed_version, keras_backend, require
 from keras_pe.export.errors import DisagreementError, ExportError, TracingError
 from keras_pe.export.graph.view import GraphView
-from keras_pe.export.handover import export_elsewhere, is_elsewhere
+from keras_pe.export.handover import export_elsewhere
 from keras_pe.export.model.rebuild import in_export_precision
 from keras_pe.export.model.signature.model_signature import written_signature
 from keras_pe.export.model.signature.signature import Signature
@@ -127,7 +127,7 @@ def export(target: TargetFormat, request: Request) -> Artifact:
     with telling_stages(request.progress) as tell:
         request = replace(request, progress=tell)
         request = request.opened()
-        if is_elsewhere():
+        if keras_backend() != "tensorflow":
             artifact = export_elsewhere(partial(_export_here, target), target.format, request)
         else:
             artifact = _export_here(target, request)

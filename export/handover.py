@@ -29,13 +29,6 @@ from keras_pe.export.smoke_test import ask_keras, describe_faults, find_faults, 
 _CHILD = "the process on the TensorFlow backend"
 
 
-def is_elsewhere() -> bool:
-    """Returns whether Keras runs on another backend than TensorFlow."""
-    import keras
-
-    return bool(keras.backend.backend() != "tensorflow")
-
-
 def export_elsewhere(export_here: Callable[[Request], Artifact], format: Format, request: Request) -> Artifact:
     """Exports a model with another process, in which Keras runs on TensorFlow.
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -105,7 +105,10 @@ def _refuses_others(layer: Any) -> bool:
 def draw_texts(vocabulary: Vocabulary, shape: tuple[int, ...], rng: np.random.Generator) -> Texts:
     """Returns texts: words of a closed vocabulary; of others some words, some unknown ones, sentences of both."""
     kinds = (_strange, _word, _sentence, _sentence) if not vocabulary.is_closed else (_word,)
-    return _filled(shape, lambda: kinds[rng.integers(len(kinds))](vocabulary.words, rng))
+    texts = np.empty(shape, object)
+    for place in np.ndindex(shape):
+        texts[place] = kinds[rng.integers(len(kinds))](vocabulary.words, rng)
+    return texts
 
 
 def draw_numbers(vocabulary: Vocabulary, others: Numbers, rng: np.random.Generator) -> Numbers:
@@ -114,13 +117,6 @@ def draw_numbers(vocabulary: Vocabulary, others: Numbers, rng: np.random.Generat
         return others
     entries = rng.choice(vocabulary.numbers, others.shape)
     return entries if vocabulary.is_closed else np.where(rng.random(others.shape) < 0.5, entries, others)
-
-
-def _filled(shape: tuple[int, ...], draw: Callable[[], str]) -> Texts:
-    texts = np.empty(shape, object)
-    for place in np.ndindex(shape):
-        texts[place] = draw()
-    return texts
 
 
 def _strange(words: Sequence[str], rng: np.random.Generator) -> str:

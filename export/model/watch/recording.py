@@ -91,8 +91,7 @@ def record_calls(model: Any, run: Callable[[], Any]) -> list[LayerCall]:
     return calls
 
 
-@contextlib.contextmanager
-def replaced_output(model: Any, path: str, index: int, array: Array) -> Iterator[None]:
+def replaced_output(model: Any, path: str, index: int, array: Array) -> contextlib.AbstractContextManager[None]:
     """Lets one call of a layer in a model return another array, while this thread calls the model once.
 
     Args:
@@ -115,8 +114,7 @@ def replaced_output(model: Any, path: str, index: int, array: Array) -> Iterator
         leaves[tensors[index]] = keras.ops.convert_to_tensor(array)
         return keras.tree.pack_sequence_as(call.result, leaves)
 
-    with _watched(model, put):
-        yield
+    return _watched(model, put)
 
 
 @contextlib.contextmanager
