@@ -23,14 +23,32 @@ class WireFormatError(ValueError):
     """The bytes are no protobuf message, or a part of one is missing."""
 
 
-def fields(file: BinaryIO, end: int, start: int = 0) -> Iterator[tuple[int, int, int, int]]:
-    """Returns the number of each field of a message, and where the field, its content and the next field start.
+def fields(file: BinaryIO, end: int, start: int = 0) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yields the number and the wire type of each field of a message, and where it, its content and the next start.
 
     Raises:
         WireFormatError: If the bytes are no whole message.
     """
-    for number, _, begin, content, stop in _typed_fields(file, end, start):
-        yield number, begin, content, stop
+    while start < end:
+        file.seek(start)
+        key = _read_varint(file)
+        content = file.tell()
+        wire_type = key & 7
+        if wire_type == _VARINT:
+            _read_varint(file)
+            stop = file.tell()
+        elif wire_type == _BYTES:
+            length = _read_varint(file)
+            content = file.tell()
+            stop = content + length
+        elif wire_type in (_FIXED32, _FIXED64):
+            stop = content + (4 if wire_type == _FIXED32 else 8)
+        else:
+            raise WireFormatError(f"wire type {wire_type}")
+        if stop > end:
+            raise WireFormatError("a field ends behind its message")
+        yield key >> 3, wire_type, start, content, stop
+        start = stop
 
 
 def is_onnx(path: Path) -> bool:
@@ -38,7 +56,7 @@ def is_onnx(path: Path) -> bool:
     found = set()
     with path.open("rb") as file:
         try:
-            for number, wire_type, *_ in _typed_fields(file, os.fstat(file.fileno()).st_size):
+            for number, wire_type, *_ in fields(file, os.fstat(file.fileno()).st_size):
                 found.add(number)
                 if number not in (_MODEL_NUMBERS if wire_type == _VARINT else _MODEL_MESSAGES):
                     return False
@@ -66,29 +84,6 @@ def varint(value: int) -> bytes:
         value >>= 7
     content.append(value)
     return bytes(content)
-
-
-def _typed_fields(file: BinaryIO, end: int, start: int = 0) -> Iterator[tuple[int, int, int, int, int]]:
-    while start < end:
-        file.seek(start)
-        key = _read_varint(file)
-        content = file.tell()
-        wire_type = key & 7
-        if wire_type == _VARINT:
-            _read_varint(file)
-            stop = file.tell()
-        elif wire_type == _BYTES:
-            length = _read_varint(file)
-            content = file.tell()
-            stop = content + length
-        elif wire_type in (_FIXED32, _FIXED64):
-            stop = content + (4 if wire_type == _FIXED32 else 8)
-        else:
-            raise WireFormatError(f"wire type {wire_type}")
-        if stop > end:
-            raise WireFormatError("a field ends behind its message")
-        yield key >> 3, wire_type, start, content, stop
-        start = stop
 
 
 def _read_varint(file: BinaryIO) -> int:
@@ -119,7 +114,7 @@ def read_without_weights(path: Path) -> Any:
         end = os.fstat(file.fileno()).st_size
         try:
             model, parts = ModelProto(), bytearray()
-            for number, start, content, stop in fields(file, end):
+            for number, _, start, content, stop in fields(file, end):
                 if number == MODEL_GRAPH:
                     _read_graph(file, content, stop, path.name, model.graph)
                 else:
@@ -133,7 +128,7 @@ def read_without_weights(path: Path) -> Any:
 def _read_graph(file: BinaryIO, start: int, end: int, name: str, graph: Any) -> None:
     parts = bytearray()
     tensors = []
-    for number, begin, content, stop in fields(file, end, start):
+    for number, _, begin, content, stop in fields(file, end, start):
         if number == GRAPH_INITIALIZER:
             tensors.append((content, stop))
         else:
@@ -146,7 +141,7 @@ def _read_graph(file: BinaryIO, start: int, end: int, name: str, graph: Any) -> 
 def _read_tensor(file: BinaryIO, start: int, end: int, name: str, tensor: Any) -> None:
     parts = bytearray()
     place = None
-    for number, begin, content, stop in fields(file, end, start):
+    for number, _, begin, content, stop in fields(file, end, start):
         if number == TENSOR_RAW_DATA and stop - content >= SMALL:
             place = (content, stop - content)
         else:

@@ -195,7 +195,7 @@ def _meta_graphs(path: Path) -> list[Any]:
         with file.open("rb") as stream:
             return [
                 tf.compat.v1.MetaGraphDef.FromString(read_slice(stream, content, stop))
-                for number, _, content, stop in fields(stream, file.stat().st_size)
+                for number, _, _, content, stop in fields(stream, file.stat().st_size)
                 if number == _META_GRAPHS
             ]
     except (DecodeError, WireFormatError) as error:

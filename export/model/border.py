@@ -13,7 +13,7 @@ from keras_pe.export.model.signature.declared import (
 )
 from keras_pe.export.model.signature.model_signature import model_signature
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.watch.nesting import leaves, map_leaves, sanitize, unique
+from keras_pe.export.model.watch.nesting import leaves, map_leaves, sanitize, unique, with_leaves
 from keras_pe.protocols import Model
 
 LAYOUTS = ("channels_first", "channels_last")
@@ -76,8 +76,8 @@ class Border:
         for title in ("dtypes", "preprocessing"):
             _check_names(title, getattr(self, title), names)
         inputs = {name: self._input(name, spec) for name, spec in specs.items()}
-        remaining = iter(self._to_model(name, inputs[name], spec_dtype(spec, name)) for name, spec in specs.items())
-        results = model(*map_leaves(arguments, lambda _: next(remaining)))
+        given = (self._to_model(name, inputs[name], spec_dtype(spec, name)) for name, spec in specs.items())
+        results = model(*with_leaves(arguments, given))
         own = unique(map(sanitize, output_names(model, results)), taken=names)
         outputs = self._outputs(dict(zip(own, (y for _, y in leaves(results)), strict=True)))
         _check_names("layout", self.layout, [*names, *outputs])

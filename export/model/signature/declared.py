@@ -20,6 +20,7 @@ from keras_pe.export.model.watch.nesting import (
     map_leaves,
     path_name,
     sanitize,
+    with_leaves,
 )
 from keras_pe.export.model.watch.traceable import layers_reached
 
@@ -71,8 +72,7 @@ def declared_arguments(model: Any, input_signature: Any) -> tuple[tuple[Any, ...
         pairs = (
             align(declared, input_signature) if by_key else zip((x for _, x in leaves(declared)), given, strict=True)
         )
-        ordered = iter([_with_dtype(spec, one.dtype) for one, spec in pairs])
-        arguments = (map_leaves(declared, lambda _: next(ordered)),)
+        arguments = (with_leaves(declared, [_with_dtype(spec, one.dtype) for one, spec in pairs]),)
     else:
         raise ValueError(
             f"`input_signature` must have one entry for each input of {model.name!r}: {', '.join(names)}. "
@@ -259,16 +259,17 @@ def _built(model: Any) -> list[Any] | None:
     float_dtype = str(model.input_dtype)
     structure = _noted(noted)
     met = [each for _, each in leaves(structure)]
-    numbers = iter(range(len(met)))
-    named = map_leaves(structure, lambda _: f"input_{next(numbers)}")
+    names = [f"input_{i}" for i in range(len(met))]
     shapes = [(None, *each.shape[1:]) for each in met]
-    flat = FlatModel(model, (named,), {f"input_{i}": (shape, float_dtype) for i, shape in enumerate(shapes)})
+    flat = FlatModel(
+        model, (with_leaves(structure, names),), {name: (s, float_dtype) for name, s in zip(names, shapes, strict=True)}
+    )
     try:
         whole = set(layers_reached(flat, (keras.layers.Embedding,)))
     except Exception:  # what is computed of integers alone refuses all others
         whole = {i for i, shape in enumerate(shapes) if len(shape) <= 2}
-    dtypes = iter("int32" if i in whole else float_dtype for i in range(len(shapes)))
-    return [map_leaves(structure, lambda each: _Met(each.shape, next(dtypes)))]
+    dtypes = ("int32" if i in whole else float_dtype for i in range(len(met)))
+    return [with_leaves(structure, [_Met(each.shape, dtype) for each, dtype in zip(met, dtypes, strict=True)])]
 
 
 def _noted(structure: Any) -> Any:

@@ -22,7 +22,7 @@ from keras_pe.export.model.sizes.dimension_search import unnamed_lengths
 from keras_pe.export.model.sizes.dimensions import Kind
 from keras_pe.export.model.sizes.found_sizes import FoundSizes, asks_for_a_value, find_sizes
 from keras_pe.export.model.watch.known_values import Array, KnownValues, find_vocabularies
-from keras_pe.export.model.watch.nesting import FlatModel, Shape, leaves, map_leaves, sanitize, unique
+from keras_pe.export.model.watch.nesting import FlatModel, Shape, leaves, sanitize, unique, with_leaves
 from keras_pe.protocols import Model
 
 _AS_NUMBERS = "Python asks for a number in a tensor there: compute with keras.ops, or set it before the export."
@@ -85,8 +85,7 @@ def model_signature(
     plain = unique(map(sanitize, names))
     shapes = [spec_shape(spec, name) for spec, name in zip(specs, names, strict=True)]
     dtypes = [spec_dtype(spec, name) for spec, name in zip(specs, names, strict=True)]
-    remaining = iter(plain)
-    structure = map_leaves(arguments, lambda _: next(remaining))
+    structure = with_leaves(arguments, plain)
     flat = FlatModel(model, structure, dict(zip(plain, zip(shapes, dtypes, strict=True), strict=True)))
     vocabularies, remarks = find_vocabularies(flat)
     known = {name: each for name, each in zip(plain, vocabularies, strict=True) if each}
@@ -199,9 +198,8 @@ def _outputs(model: Any, found: FoundSizes, inputs: list[str]) -> tuple[list[str
         tuple(dim if isinstance(dim, int) or dim in found.sizes else f"{name}_{dim}" for dim in shape)
         for name, shape in zip(plain, found.outputs, strict=True)
     ]
-    remaining = iter(plain)
-    structure = map_leaves(found.results, lambda _: next(remaining))
-    return own, tuple(TensorInfo(*spec) for spec in zip(plain, shapes, dtypes, strict=True)), structure
+    tensors = tuple(TensorInfo(*spec) for spec in zip(plain, shapes, dtypes, strict=True))
+    return own, tensors, with_leaves(found.results, plain)
 
 
 def renamed(given: Mapping[str, Value], portable: Mapping[str, str]) -> dict[str, Value]:

@@ -34,6 +34,12 @@ def map_leaves(structure: Any, replace: Callable[[Any], Any]) -> Any:
     return None if structure is None else replace(structure)
 
 
+def with_leaves(structure: Any, values: Iterable[Any]) -> Any:
+    """Returns the same structure with other leaves, given in order."""
+    remaining = iter(values)
+    return map_leaves(structure, lambda _: next(remaining))
+
+
 def align(structure: Any, other: Any) -> list[tuple[Any, Any]]:
     """Returns the leaves of two structures side by side, dicts matched by key.
 

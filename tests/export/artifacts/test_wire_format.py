@@ -14,7 +14,7 @@ from keras_pe.export.artifacts.onnx_model import WireFormatError, fields, header
 def test_what_is_written_is_read(value: int) -> None:
     content = header(7, 3) + b"abc" + varint(2 << 3) + varint(value)
     found = list(fields(io.BytesIO(content), len(content)))
-    assert found == [(7, 0, 2, 5), (2, 5, 6, len(content))]
+    assert found == [(7, 2, 0, 2, 5), (2, 0, 5, 6, len(content))]
 
 
 @pytest.mark.parametrize(
