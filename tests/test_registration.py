@@ -117,7 +117,7 @@ def test_keras_pe_that_is_imported_while_a_thread_imports_keras_waits_for_it() -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", ["rotations.digits", "layers.axes"])
+@pytest.mark.parametrize("first", ["rotations.composed", "layers.axes"])
 def test_any_module_may_be_the_first_that_is_imported(first: str) -> None:
     """Importing Keras imports the layers, and with them modules that are being imported already."""
     assert run(f"import keras_pe.{first}, keras\nprint({LOOK_UP})") == "True"

@@ -22,7 +22,7 @@ _LAZY = {
     "Process": "keras_pe.export.processes.process",
     "RuntimeName": "keras_pe.export.runtimes.runtime",
     "as_dtype": "keras_pe.export.runtimes.runtime",
-    "weight_files": "keras_pe.export.artifacts.onnx_file",
+    "weight_files": "keras_pe.export.artifacts.onnx_model",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, __all__, _LAZY)
