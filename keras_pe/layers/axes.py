@@ -16,7 +16,7 @@ from keras_pe.rotations.composed import LIMIT, Columns, ComposedEncoding
 from keras_pe.rotations.concrete import count_up, is_integer, known_length
 from keras_pe.rotations.fractional import FractionalEncoding
 from keras_pe.rotations.lookup import MOST_ROWS, Table, TabulatedEncoding
-from keras_pe.signal.coordinates import Coordinates, check_coordinates
+from keras_pe.signal.coordinates import Coordinates
 from keras_pe.signal.formula import sines_and_cosines
 from keras_pe.signal.layouts import Layout, assemble
 
@@ -139,7 +139,7 @@ class GridLayer(CombiningLayer):
                 f"Received: {class_tokens=}."
             )
         self.reverse_axes = bool(reverse_axes)
-        self.coordinates = check_coordinates(coordinates)
+        self.coordinates = _check_coordinates(coordinates)
         self.grid_shape = None if grid_shape is None else tuple(int(size) for size in grid_shape)
         self.class_tokens = int(class_tokens)
         self.flatten = flatten
@@ -227,3 +227,12 @@ class GridLayer(CombiningLayer):
         signal = ops.pad(signal, [(0, 0), (self.class_tokens, 0), (0, 0)]) if self.class_tokens else signal
         # A single token would be broadcast where the number of tokens is not known.
         return ops.reshape(signal, (batch, inputs_shape[1], channels))
+
+
+def _check_coordinates(value: Coordinates | Mapping[str, Any] | None) -> Coordinates | None:
+    """Returns what a layer was configured with; a mapping is what a configuration file holds."""
+    if isinstance(value, Mapping):
+        return Coordinates(**value)
+    if value is not None and not isinstance(value, Coordinates):
+        raise TypeError(f"`coordinates` must be Coordinates or None. Received: coordinates={value!r}.")
+    return value

@@ -1,6 +1,5 @@
 """Where the places of an axis lie that is measured in parts of its size."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal, get_args
@@ -54,12 +53,3 @@ class Coordinates:
         shift, more = _SHIFTS[self.at]
         parts = (index + shift) / (xp.maximum(size + more, 1) + self.epsilon)
         return parts * (self.high - self.low) + self.low
-
-
-def check_coordinates(value: Coordinates | Mapping[str, Any] | None) -> Coordinates | None:
-    """Returns what a layer was configured with; a mapping is what a configuration file holds."""
-    if isinstance(value, Mapping):
-        return Coordinates(**value)
-    if value is not None and not isinstance(value, Coordinates):
-        raise TypeError(f"`coordinates` must be Coordinates or None. Received: coordinates={value!r}.")
-    return value
