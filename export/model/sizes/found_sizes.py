@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -51,28 +51,20 @@ _ROWS = ((5, 67, 3), (7, 211, 7), (2, 1, 1))
 
 
 @dataclass(frozen=True)
-class FoundSizes:
+class FoundSizes(NamedShapes):
     """What is known of a model's sizes, after a call at some of them.
 
     Attributes:
-        shapes: Of its inputs, a name on each dynamic dimension.
-        dimensions: The dynamic dimensions of its inputs, by name.
-        sizes: Sizes of them at which it was called.
+        sizes: Sizes of its inputs' dimensions at which it was called.
         results: What it returned then.
-        outputs: The shapes of its outputs, flat, see `name_outputs`.
         filling: What its inputs were filled with.
+        outputs: The shapes of its outputs, flat, see `name_outputs`.
     """
 
-    shapes: list[tuple[int | str, ...]]
-    dimensions: dict[str, Dimension]
     sizes: dict[str, int]
     results: Any
-    outputs: list[tuple[int | str, ...]]
     filling: Filling
-
-
-_Called = tuple[NamedShapes, dict[str, int], Any]
-"""What the dimensions are, sizes at which the model was called, and what it returned."""
+    outputs: list[tuple[int | str, ...]] = field(default_factory=list)
 
 
 def find_sizes(model: FlatModel, values: KnownValues, given: Mapping[str, Sequence[int]]) -> FoundSizes:
@@ -88,11 +80,9 @@ def find_sizes(model: FlatModel, values: KnownValues, given: Mapping[str, Sequen
     """
     oracle = _Oracle(model, values, given)
     attempts = oracle.called_on_examples() if values.examples else oracle.called_on_fillings()
-    for attempt in attempts:
-        if attempt:
-            named, sizes, results = attempt
-            outputs = oracle.outputs(named, sizes, results)
-            return FoundSizes(named.shapes, named.dimensions, sizes, results, outputs, oracle.filling)
+    for found in attempts:
+        if found:
+            return replace(found, outputs=oracle.outputs(found))
     raise UnknownSizesError(first_line(oracle.cause)) from oracle.cause
 
 
@@ -105,7 +95,6 @@ class _Oracle:
     """A model that is asked which sizes it takes, its state left alone.
 
     Attributes:
-        filling: What its inputs held when it was last called.
         cause: An error of its own, where it did not take something.
     """
 
@@ -114,7 +103,6 @@ class _Oracle:
         self._examples = [[np.shape(each[name]) for name in model.names] for each in values.examples]
         self._inference: GraphShapes | SymbolicShapes | None = None
         self._taken: dict[tuple[StaticShape, ...], bool] = {}
-        self.filling = values.filling
         self.cause: Exception | None = None
 
     def takes(self, shapes: Sequence[StaticShape]) -> bool:
@@ -163,9 +151,7 @@ class _Oracle:
         """
         inputs = replace(self._values, filling=filling).plain(self._specs(shapes))
         with state_left_alone():
-            results = self._model.call(list(inputs.values()))
-        self.filling = filling
-        return results
+            return self._model.call(list(inputs.values()))
 
     def _runs(self, shapes: Sequence[StaticShape], filling: Filling) -> bool:
         try:
@@ -177,7 +163,7 @@ class _Oracle:
     def _specs(self, shapes: Sequence[Sequence[Any]]) -> dict[str, tuple[Any, str]]:
         return dict(zip(self._model.names, zip(shapes, self._model.dtypes, strict=True), strict=True))
 
-    def called_on_examples(self) -> Iterator[_Called | None]:
+    def called_on_examples(self) -> Iterator[FoundSizes | None]:
         """Yields the sizes of the first example and what the model returns for it; the ranges hold those of all."""
         for named in self._candidates():
             rows = [named.sizes(example) for example in self._examples]
@@ -190,9 +176,10 @@ class _Oracle:
                 self.cause = error
                 continue
             free = _with_sizes_of(named, sizes)
-            yield free, {name: size for name, size in sizes[0].items() if name in free.dimensions}, results
+            first = {name: size for name, size in sizes[0].items() if name in free.dimensions}
+            yield FoundSizes(free.shapes, free.dimensions, first, results, Filling())
 
-    def called_on_fillings(self) -> Iterator[_Called | None]:
+    def called_on_fillings(self) -> Iterator[FoundSizes | None]:
         """Yields what calls of the model have come to: zeros of every size come before other values.
 
         After one that failed, sizes may be taken by chance, and those that agree need not: dimensions are taken apart
@@ -242,7 +229,7 @@ class _Oracle:
                 yield found
             last = found
 
-    def _called(self, named: NamedShapes, start: _Start, filling: Filling) -> _Called | None:
+    def _called(self, named: NamedShapes, start: _Start, filling: Filling) -> FoundSizes | None:
         """Returns sizes at which the model does not raise, and what it returns; the ranges end there if need be."""
         dimensions = named.dimensions
         lengths = {name for name, own in dimensions.items() if own.kind is not Kind.BATCH and name not in self._given}
@@ -262,15 +249,14 @@ class _Oracle:
                 bounded[name] = replace(own, sizes=own.sizes.bounded(start.bound, sizes[name]))
             elif start.batch == 1 and own.kind is Kind.BATCH and name not in self._given:
                 bounded[name] = replace(own, sizes=SizeRange(1, 0))
-        return replace(named, dimensions=dimensions | bounded), sizes, results
+        return FoundSizes(named.shapes, dimensions | bounded, sizes, results, filling)
 
-    def _confirmed(self, called: _Called, start: _Start, filling: Filling) -> _Called | None:
+    def _confirmed(self, called: FoundSizes, start: _Start, filling: Filling) -> FoundSizes | None:
         """Returns what a call has come to, if the model takes other sizes next to those as well."""
-        named, sizes, _ = called
         length = 1 if start.bound == "most" else start.length + 1
-        if not self._called(named, replace(start, batch=1 if start.batch == 1 else 5, length=length), filling):
+        if not self._called(called, replace(start, batch=1 if start.batch == 1 else 5, length=length), filling):
             return None
-        runs = named.static(sizes), lambda asked: self._runs(asked, filling)
+        runs = called.static(called.sizes), lambda asked: self._runs(asked, filling)
         try:
             apart = find_dimensions(
                 self._model.shapes, self.takes, self._given, table_sizes=self._table_sizes, runs=runs
@@ -279,19 +265,19 @@ class _Oracle:
             return called
         return self._called(apart, start, filling) or called
 
-    def outputs(self, named: NamedShapes, sizes: dict[str, int], results: Any) -> list[tuple[int | str, ...]]:
+    def outputs(self, found: FoundSizes) -> list[tuple[int | str, ...]]:
         """Returns the shapes of the outputs, measured at several sizes."""
-        rows = [(sizes, _shapes_of(results))]
+        rows = [(found.sizes, _shapes_of(found.results))]
         # Shapes that are inferred cost less than a call.
-        for batch, start, factor in _ROWS if self._inference else _ROWS[-1:] if named.dimensions else ():
-            more = spread(named.dimensions, batch, start, factor)
+        for batch, start, factor in _ROWS if self._inference else _ROWS[-1:] if found.dimensions else ():
+            more = spread(found.dimensions, batch, start, factor)
             try:
-                rows.append((more, self._measure(named.static(more))))
+                rows.append((more, self._measure(found.static(more), found.filling)))
             except Exception as error:  # ranges that hold one by one need not hold together
                 self.cause = error
         return name_outputs(rows)
 
-    def _measure(self, shapes: Sequence[StaticShape]) -> list[StaticShape]:
+    def _measure(self, shapes: Sequence[StaticShape], filling: Filling) -> list[StaticShape]:
         """Returns the shapes of the outputs: what cannot be inferred comes from a call.
 
         Values differ then, so that what counts some of them is no dimension. Neither is what counts the words of a
@@ -302,7 +288,7 @@ class _Oracle:
             return inferred  # type: ignore[return-value]  # no size is None
         words = 1 + 2 * max((size for shape in shapes for size in shape), default=0)
         run, specs = (self._inference or SymbolicShapes(self._model)).run, self._specs(shapes)
-        values = replace(self._values, filling=self.filling)
+        values = replace(self._values, filling=filling)
         try:
             return _shapes_of(run(list(values.varied(specs, words).values())))
         except Exception:  # whatever the layers raise where they take none but certain values

@@ -1,8 +1,8 @@
-"""What lets a model be traced that Keras runs eagerly: sizes that are tensors, and Python's `for` and `if` over them.
+"""What lets a model be traced that Keras runs eagerly, and what is computed from what in a graph.
 
 Keras 3.15 traces its layers' calls as they are written. A loop over as many steps as the input has, which Python runs
-eagerly, is none in a graph, unless AutoGraph has made one of it. A CenterCrop takes a size that is not known for a
-large one, and would cut too little out of a small image, which it resizes eagerly.
+eagerly, is none in a graph, unless AutoGraph has made one of its `for` and `if`. A CenterCrop takes a size that is not
+known for a large one, and would cut too little out of a small image, which it resizes eagerly.
 
 All steps of a TimeDistributed layer are one call. Keras 3.15 traces as many steps as the batch has rows there; a fixed
 number it takes one by one. In inference a layer treats each row by itself, so that one call of all rows of all steps
