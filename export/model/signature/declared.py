@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.model.watch.keras_internals import built_shapes, functional_of
-from keras_pe.export.model.watch.known_values import Array, is_integer
+from keras_pe.export.model.watch.known_values import is_integer
 from keras_pe.export.model.watch.nesting import (
     FlatModel,
     LeafPath,
@@ -23,6 +23,7 @@ from keras_pe.export.model.watch.nesting import (
     with_leaves,
 )
 from keras_pe.export.model.watch.traceable import layers_reached
+from keras_pe.export.results import Array
 
 _NO_INPUTS = ("training", "mask", "args", "kwargs")
 

@@ -21,8 +21,9 @@ from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimension_search import unnamed_lengths
 from keras_pe.export.model.sizes.dimensions import Kind
 from keras_pe.export.model.sizes.found_sizes import FoundSizes, asks_for_a_value, find_sizes
-from keras_pe.export.model.watch.known_values import Array, KnownValues, find_vocabularies
+from keras_pe.export.model.watch.known_values import KnownValues, find_vocabularies
 from keras_pe.export.model.watch.nesting import FlatModel, Shape, leaves, sanitize, unique, with_leaves
+from keras_pe.export.results import Array
 from keras_pe.protocols import Model
 
 _AS_NUMBERS = "Python asks for a number in a tensor there: compute with keras.ops, or set it before the export."

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from keras_pe.export.errors import first_line
 from keras_pe.export.model.watch.nesting import FlatModel, StaticShape
 from keras_pe.export.model.watch.traceable import layers_reached
+from keras_pe.export.results import Array
 
 Texts = npt.NDArray[np.object_]
 Numbers = npt.NDArray[np.integer]
@@ -21,7 +22,6 @@ _STRANGE = ("", "a", "The cat sat.", "\u00fc")  # most vocabularies know none of
 _BETWEEN = (" ", ", ", "  ", "\t", "-", "! ")
 _LENGTHS = range(4, 13)  # words of a sentence
 
-Array = npt.NDArray[Any]
 Specs = Mapping[str, tuple[StaticShape, str]]
 """The shape and the dtype of each input, by name."""
 

@@ -17,9 +17,12 @@ Shape = tuple[int | str | None, ...]
 """Of an input: `None` or a name where a dimension is dynamic."""
 
 
-def leaves(structure: Any) -> list[tuple[LeafPath, Any]]:
+def leaves(structure: Any, path: LeafPath = ()) -> list[tuple[LeafPath, Any]]:
     """Returns every leaf with the keys and indices that lead to it. Dicts keep their order, `None` holds nothing."""
-    return [(path, leaf) for path, leaf in _walk(structure, ()) if leaf is not None]
+    if isinstance(structure, Mapping | list | tuple):
+        parts: Iterable[tuple[Any, Any]] = structure.items() if isinstance(structure, Mapping) else enumerate(structure)
+        return [found for key, value in parts for found in leaves(value, (*path, key))]
+    return [] if structure is None else [(path, structure)]
 
 
 def map_leaves(structure: Any, replace: Callable[[Any], Any]) -> Any:
@@ -56,14 +59,6 @@ def align(structure: Any, other: Any) -> list[tuple[Any, Any]]:
             f"{', '.join('.'.join(map(str, path)) for path in found) or 'none'}."
         )
     return [(leaf, found[path]) for path, leaf in flat]
-
-
-def _walk(structure: Any, path: LeafPath) -> list[tuple[LeafPath, Any]]:
-    if isinstance(structure, Mapping):
-        return [found for key, value in structure.items() for found in _walk(value, (*path, key))]
-    if isinstance(structure, list | tuple):
-        return [found for index, value in enumerate(structure) for found in _walk(value, (*path, index))]
-    return [(path, structure)]
 
 
 def sanitize(name: str) -> str:

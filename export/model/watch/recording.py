@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from keras_pe.export.model.watch.keras_internals import parts_of, replaced_functions
-
-Array = npt.NDArray[Any]
+from keras_pe.export.results import Array
 
 _NAME = re.compile(r"(?P<base>.*?)(?:_(?P<number>\d+))?(?P<call>#\d+)?", re.DOTALL)
 
