@@ -28,7 +28,7 @@ Step = tuple[str, tuple[int, ...]]
 _SIGN = np.uint8(128)
 _Array = npt.NDArray[np.float64]
 
-OPERATORS = {"LSTMCell": "LSTM", "GRUCell": "GRU", "SimpleRNNCell": "RNN"}
+RECURRENT_OPERATORS = {"LSTMCell": "LSTM", "GRUCell": "GRU", "SimpleRNNCell": "RNN"}
 
 _GATES = {"LSTM": (0, 3, 1, 2), "GRU": (0, 1, 2), "RNN": (0,)}  # where Keras has ONNX's first, second, ...
 
@@ -214,12 +214,12 @@ def _array(variable: Any) -> _Array:
     return array
 
 
-def packed(cell: Any) -> Mapping[str, npt.NDArray[Any]]:
-    """Returns the operator's W, R and B of a cell of `OPERATORS`, by the names of the cell's weights.
+def packed_cell(cell: Any) -> Mapping[str, npt.NDArray[Any]]:
+    """Returns the operator's W, R and B of a cell of `RECURRENT_OPERATORS`, by the names of the cell's weights.
 
     Those are "kernel", "recurrent_kernel" and "bias". A bias that the cell has not is zero.
     """
-    units, gates = cell.units, _GATES[OPERATORS[type(cell).__name__]]
+    units, gates = cell.units, _GATES[RECURRENT_OPERATORS[type(cell).__name__]]
 
     def rows(columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.concatenate([columns[:, gate * units : (gate + 1) * units].T for gate in gates])

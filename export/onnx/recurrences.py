@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.model.stored_weights import OPERATORS, packed
+from keras_pe.export.model.stored_weights import RECURRENT_OPERATORS, packed_cell
 from keras_pe.export.model.watch.keras_internals import replaced_functions
 from keras_pe.export.onnx.named_operations import Unfused, call_operator
 
@@ -28,7 +28,7 @@ def traced_as_calls(layers: Iterable[Any], unfused: Unfused) -> contextlib.Abstr
 def _is_known(layer: Any) -> bool:
     import keras
 
-    cells = tuple(getattr(keras.layers, name) for name in OPERATORS)
+    cells = tuple(getattr(keras.layers, name) for name in RECURRENT_OPERATORS)
     return isinstance(layer, keras.layers.RNN) and isinstance(layer.cell, cells)
 
 
@@ -40,7 +40,9 @@ def _loop_of(layer: Any, unfused: Unfused) -> Callable[..., Any]:
 
 
 def _operator(cell: Any) -> str:
-    return next(OPERATORS[kind.__name__] for kind in type(cell).__mro__ if kind.__name__ in OPERATORS)
+    return next(
+        RECURRENT_OPERATORS[kind.__name__] for kind in type(cell).__mro__ if kind.__name__ in RECURRENT_OPERATORS
+    )
 
 
 def _obstacle(layer: Any) -> str | None:
@@ -48,7 +50,7 @@ def _obstacle(layer: Any) -> str | None:
     import keras
 
     kinds = (keras.layers.RNN, keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN)
-    cells = tuple(getattr(keras.layers, name) for name in OPERATORS)
+    cells = tuple(getattr(keras.layers, name) for name in RECURRENT_OPERATORS)
     if type(layer) not in kinds or type(layer.cell) not in cells or not layer.built:
         return "the layer or its cell is a class of its own"  # which may do anything else
     if layer.cell.compute_dtype != "float32":
@@ -87,7 +89,7 @@ class _Call:
             attributes["linear_before_reset"] = int(layer.cell.reset_after)
         self.operator, self.attributes = operator, attributes
         self.scope = f"{layer.path}/"  # the slash at the end makes it absolute
-        kernel, *others = packed(layer.cell).values()
+        kernel, *others = packed_cell(layer.cell).values()
         # Of no features ONNX Runtime's LSTM returns what was in memory, and its GRU ends the process: a zero does not.
         self.has_features = kernel.shape[-1] > 0
         kernel = kernel if self.has_features else np.zeros((*kernel.shape[:-1], 1), kernel.dtype)

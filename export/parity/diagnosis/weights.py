@@ -9,12 +9,12 @@ import numpy as np
 
 from keras_pe.export.model.stored_weights import (
     FOLDED_KEY,
-    OPERATORS,
+    RECURRENT_OPERATORS,
     Folding,
     foldings_from_json,
     is_foldable,
     kernel_of,
-    packed,
+    packed_cell,
 )
 from keras_pe.export.model.watch.recording import LayerCall, layer_paths, matched_paths
 from keras_pe.export.parity.diagnosis.recorded_outputs import content_key
@@ -232,8 +232,8 @@ def _packed(model: Any) -> Arrays:
     return {
         getattr(cell, name).path: array
         for cell in cells.values()
-        if type(cell).__name__ in OPERATORS and cell.built
-        for name, array in packed(cell).items()
+        if type(cell).__name__ in RECURRENT_OPERATORS and cell.built
+        for name, array in packed_cell(cell).items()
         if getattr(cell, name) is not None
     }
 

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_pe.export.model.stored_weights import packed
+from keras_pe.export.model.stored_weights import packed_cell
 from keras_pe.export.parity.diagnosis.weights import compare_weights, stored_weights
 
 
@@ -74,7 +74,7 @@ def test_a_weight_that_an_operator_has_packed_is_found_in_the_package(kind, weig
     model = keras.Sequential([keras.Input((None, 5)), kind(4, name="steps"), keras.layers.Dense(2, name="head")])
     layer = model.get_layer("steps")
     layer.cell.bias.assign(np.random.default_rng(1).normal(size=layer.cell.bias.shape))
-    constants = {f"packed_{name}": array.copy() for name, array in packed(layer.cell).items()}
+    constants = {f"packed_{name}": array.copy() for name, array in packed_cell(layer.cell).items()}
     constants |= {f"head_{i}": v.numpy() for i, v in enumerate(model.get_layer("head").variables)}
     compared = compare_weights(model, constants)
     assert compared.faults == []
