@@ -18,7 +18,7 @@ from keras_pe.export.graph.tracer import (
     with_sizes_of_values,
 )
 from keras_pe.export.graph.view import GraphView
-from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.signature.signature import Signature, input_specs
 from keras_pe.export.model.watch.keras_internals import held_resources
 
 
@@ -76,7 +76,7 @@ def _archived(layers: Sequence[Any], signature: Signature) -> tuple[Any, Any]:
     for resource in held_resources(layers):
         archive.track(resource)
     served = archive.add_endpoint(
-        "serve", lambda *arrays: named_results(layers[0], signature, arrays), signature.tensor_specs()
+        "serve", lambda *arrays: named_results(layers[0], signature, arrays), input_specs(signature)
     )
     return archive, served.get_concrete_function()
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from keras_pe.export.graph.tracer import convertible_control_flow, named_results, traced, with_sizes_of_values
 from keras_pe.export.graph.view import GraphView
-from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.signature.signature import Signature, input_specs
 from keras_pe.export.model.stored_weights import Layout
 from keras_pe.export.model.watch.nesting import unique
 from keras_pe.export.model.watch.recording import recorded_symbols, state_left_alone
@@ -123,7 +123,7 @@ def trace(layers: Sequence[Any], signature: Signature) -> Trace:
             assigned.extend((v, scope.get_current_value(v)) for v in scope.assigned.values())
         return list(results.values())
 
-    specs = signature.tensor_specs()
+    specs = input_specs(signature)
     names = unique((f"weight_{i}" for i in range(len(variables))), taken=[spec.name for spec in specs])
     specs += [tf.TensorSpec(v.shape, v.dtype, name) for name, v in zip(names, variables, strict=True)]
 

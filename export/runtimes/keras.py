@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.signature.signature import Signature, input_specs
 from keras_pe.export.model.watch.keras_internals import all_layers, one_at_a_time
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.model.watch.traceable import as_traceable, steps_as_rows
@@ -28,7 +28,7 @@ class KerasRuntime:
         self._state = [variable.value for variable in self._variables]
         self.inputs = signature.inputs
         self.version = f"tensorflow {tf.__version__}"
-        specs = {spec.name: spec for spec in signature.tensor_specs()}
+        specs = {spec.name: spec for spec in input_specs(signature)}
         state = [tf.TensorSpec(variable.shape, variable.dtype) for variable in self._variables]
         layers = all_layers(model)
         function = tf.function(self._trace, input_signature=[specs, state], jit_compile=jit_compile, autograph=False)

@@ -18,6 +18,7 @@ from keras_pe.export.comparison.references.reference import Expectation, Referen
 from keras_pe.export.errors import RuntimeRefusedError, first_line
 from keras_pe.export.model.rebuild import float64_allowed, half_dtypes, in_float64, with_dtype
 from keras_pe.export.model.signature.model_signature import model_signature
+from keras_pe.export.model.signature.signature import input_specs
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.results import Array
@@ -196,7 +197,7 @@ class KerasReference(Reference):
         """Returns a model as a `tf.function` of arrays, traced for all sizes at once or for each anew."""
         import tensorflow as tf
 
-        specs = {spec.name: spec for spec in self.signature.tensor_specs()}
+        specs = {spec.name: spec for spec in input_specs(self.signature)}
 
         @tf.function(input_signature=[specs] if for_all_sizes else None, autograph=False)  # type: ignore[untyped-decorator]
         def call(tensors: dict[str, Any]) -> dict[str, Any]:

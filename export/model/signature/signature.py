@@ -74,13 +74,6 @@ class Signature(Shown):
         flat = [keras.tree.flatten(structure) for structure in (self.arguments, self.results)]
         return [name for name in flat[0] if name is not None], [name for name in flat[1] if name is not None]
 
-    def tensor_specs(self) -> list[Any]:
-        """Returns a `tf.TensorSpec` for each input, by its name."""
-        import tensorflow as tf
-
-        shapes = [[None if isinstance(dim, str) else dim for dim in spec.shape] for spec in self.inputs]
-        return [tf.TensorSpec(shape, s.dtype, s.name) for shape, s in zip(shapes, self.inputs, strict=True)]
-
     def example(self, sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Returns arrays by name that the model takes, of the given sizes or else of those that it was called with.
 
@@ -156,6 +149,14 @@ class Signature(Shown):
             ValueError: If the structure is not the one the model returns.
         """
         return dict(align(self.results, structure))
+
+
+def input_specs(signature: Signature) -> list[Any]:
+    """Returns a `tf.TensorSpec` for each input, by its name."""
+    import tensorflow as tf
+
+    shapes = [[None if isinstance(dim, str) else dim for dim in spec.shape] for spec in signature.inputs]
+    return [tf.TensorSpec(shape, s.dtype, s.name) for shape, s in zip(shapes, signature.inputs, strict=True)]
 
 
 def confirmed_outputs(
