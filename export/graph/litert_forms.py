@@ -29,7 +29,7 @@ def litert_forms() -> Iterator[None]:
     """Lets a model be traced so, in this thread, its loops unless they are unrolled."""
     import tensorflow as tf
 
-    forms = {"einsum": _contraction, "matmul": _product, "roll": _roll}
+    forms: Mapping[str, Callable[..., Any]] = {"einsum": _contraction, "matmul": _product, "roll": _roll}
     with (
         convertible_control_flow(InTensors()),
         replaced_operations(core={"map": _map}, numpy={"signbit": _signbit}),

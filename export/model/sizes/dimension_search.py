@@ -48,7 +48,7 @@ class NamedShapes:
         """Returns the shapes with sizes for the names."""
         return [tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape) for shape in self.shapes]
 
-    def sizes(self, shapes: Sequence[StaticShape]) -> dict[str, int] | None:
+    def sizes_in(self, shapes: Sequence[StaticShape]) -> dict[str, int] | None:
         """Returns the size of each name in static shapes; None if one has two, or the shapes are others."""
         sizes: dict[str, int] = {}
         for own, shape in zip(self.shapes, shapes, strict=True):

@@ -166,7 +166,7 @@ class _Oracle:
     def called_on_examples(self) -> Iterator[FoundSizes | None]:
         """Yields the sizes of the first example and what the model returns for it; the ranges hold those of all."""
         for named in self._candidates():
-            rows = [named.sizes(example) for example in self._examples]
+            rows = [named.sizes_in(example) for example in self._examples]
             sizes = [row for row in rows if row is not None]
             if len(sizes) < len(rows):
                 continue
