@@ -222,9 +222,11 @@ def external_file(path: Path, location: str) -> Path:
         location: What the tensor says.
 
     Raises:
-        ValueError: If it leads out of the model's folder, which ONNX does not allow.
+        ValueError: If it leads out of the model's folder, which ONNX does not allow, or nowhere.
     """
     place = PurePosixPath(location.replace("\\", "/"))
+    if not place.parts:
+        raise ValueError(f"names no file for its weights, {location!r}.")
     if place.is_absolute() or ".." in place.parts or ":" in place.parts[0]:
         raise ValueError(f"names a file of weights outside its folder, {location!r}, which ONNX does not allow.")
     return path.parent / location

@@ -20,6 +20,7 @@ from keras_pe.export.artifacts.onnx_model import (
     fields,
     read_slice,
     read_without_weights,
+    weight_files,
 )
 from keras_pe.export.dependencies import require
 
@@ -78,7 +79,7 @@ def artifact_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
         return tuple(sorted(file for file in place.rglob("*") if file.is_file()))
     if Format.detect(place) is not Format.ONNX:
         return (place,)
-    return (place, *external_files(read_without_weights(place), place).values())
+    return (place, *weight_files(place).values())
 
 
 def hash_files(artifact: Path) -> dict[str, str]:

@@ -163,7 +163,7 @@ def told_values(artifacts: Iterable[Path], names: Sequence[str]) -> KnownValues:
             artifact = read_artifact(path)
             text = artifact.metadata.get(VALUES_KEY)
             told = KnownValues() if text is None else values_from_json(text)
-        except (ValueError, ImportError):  # the runtime that loads it says what is wrong with it
+        except (ValueError, ImportError, OSError):  # the runtime that loads it says what is wrong with it
             continue
         ours = matched_paths([spec.name for spec in artifact.inputs], names)
         ranges.update({ours.get(name, name): ends for name, ends in told.ranges.items()})

@@ -76,7 +76,15 @@ def test_weights_in_a_folder_below_the_model_are_found(tmp_path: Path) -> None:
 def test_weights_outside_the_models_folder_are_refused(tmp_path: Path, location: str) -> None:
     model = _with_external_data(tmp_path, location)
     for read in (read_artifact, artifact_files):
-        with pytest.raises(ValueError, match="names a file of weights outside its folder"):
+        with pytest.raises(ValueError, match=r"m\.onnx.* names a file of weights outside its folder"):
+            read(model)
+
+
+@pytest.mark.parametrize("location", ["", ".", "./"])
+def test_weights_in_no_file_are_refused_by_the_name_of_the_model(tmp_path: Path, location: str) -> None:
+    model = _with_external_data(tmp_path, location)
+    for read in (read_artifact, artifact_files):
+        with pytest.raises(ValueError, match=r"m\.onnx.* names no file for its weights"):
             read(model)
 
 
