@@ -226,8 +226,8 @@ class RuntimeStatistics(Shown):
         """
         try:
             plain = read_archive(io.BytesIO(content))
-        except ValueError as error:
+            plain["outputs"] = {name: OutputStatistics.from_dict(found) for name, found in plain["outputs"].items()}
+            plain["worst"] = tuple(WorstRow(**{**row, "severity": Severity(row["severity"])}) for row in plain["worst"])
+            return cls(**plain)
+        except Exception as error:  # whatever an archive of something else makes of it
             raise ValueError(f"`content` must be whole statistics. Received: {error}.") from error
-        plain["outputs"] = {name: OutputStatistics.from_dict(found) for name, found in plain["outputs"].items()}
-        plain["worst"] = tuple(WorstRow(**{**row, "severity": Severity(row["severity"])}) for row in plain["worst"])
-        return cls(**plain)

@@ -1,5 +1,7 @@
 """Hands shards to an executor, a few at a time, keeps their results on disk, and merges them."""
 
+import io
+import zipfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import closing
@@ -21,7 +23,7 @@ from keras_pe.export.publishing.staging import staging
 MAX_TRIES = 3
 """How often a task is handed out whose worker died."""
 
-_VERSION = 3  # of what a result on disk holds
+_VERSION = 4  # of what a result on disk holds
 _WRONG_DATA = (ValueError, TypeError, ImportError, OSError)  # what another worker would say, too
 
 
@@ -41,10 +43,14 @@ class Checkpoint:
         folder.mkdir(parents=True, exist_ok=True)
 
     def load(self, key: str, shard: Shard) -> RuntimeStatistics | None:
-        """Returns the result, None where there is none or where it is not whole."""
+        """Returns the result, None where there is none, or where what stands there is not whole or another."""
+        path = self._path(key, shard)
         try:
-            return RuntimeStatistics.from_bytes(self._path(key, shard).read_bytes())
-        except (FileNotFoundError, ValueError):
+            content = path.read_bytes()
+            with zipfile.ZipFile(io.BytesIO(content)) as file:
+                is_own = file.comment == path.name.encode()
+            return RuntimeStatistics.from_bytes(content) if is_own else None
+        except Exception:  # whatever a damaged file makes of its reader
             return None
 
     def save(self, key: str, shard: Shard, statistics: RuntimeStatistics) -> None:
@@ -58,6 +64,8 @@ class Checkpoint:
             with staging(path) as folder:
                 part = folder / path.name
                 part.write_bytes(statistics.to_bytes())
+                with zipfile.ZipFile(part, "a") as file:
+                    file.comment = path.name.encode()  # which tells it from another result that got its name
                 part.replace(path)
         except OSError as error:
             raise OSError(

@@ -1,5 +1,6 @@
 """A result stands there whole or not at all, under the name of what made it; a task that kills workers is given up."""
 
+import zipfile
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from keras_pe.export.parity.archive import write_archive
 from keras_pe.export.parity.data.shards import Shard
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics, Severity, WorstRow
 from keras_pe.export.parity.work.executors import WorkerDiedError
@@ -51,6 +53,27 @@ def test_half_a_result_is_none(tmp_path: Path) -> None:
     assert checkpoint.load(KEY, SHARD) == FOUND
 
 
+@pytest.mark.parametrize("kind", ["empty", "a folder", "another archive", "another result"])
+def test_what_is_no_result_of_these_rows_is_none(tmp_path: Path, kind: str) -> None:
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.save(KEY, SHARD, FOUND)
+    (path,) = tmp_path.iterdir()
+    path.unlink()
+    if kind == "empty":
+        path.touch()
+    elif kind == "a folder":
+        path.mkdir()
+    elif kind == "another archive":
+        write_archive(path, {"model": "net", "cases": {}})
+        with zipfile.ZipFile(path, "a") as file:
+            file.comment = path.name.encode()
+    else:
+        checkpoint.save(KEY, Shard(4, 400, 100, "here", None, "mark"), FOUND)
+        (other,) = tmp_path.iterdir()
+        other.rename(path)
+    assert checkpoint.load(KEY, SHARD) is None
+
+
 @pytest.mark.slow
 def test_a_result_with_any_byte_damaged_is_whole_or_none(tmp_path: Path) -> None:
     array = {"x": np.arange(3.0)}
@@ -67,7 +90,7 @@ def test_a_result_with_any_byte_damaged_is_whole_or_none(tmp_path: Path) -> None
             damaged[place] ^= flipped
             path.write_bytes(damaged)
             found = checkpoint.load(KEY, SHARD)
-            assert found is None or found.to_bytes() == content, place
+            assert found is None or found.to_bytes() == whole.to_bytes(), place
             lost += found is None
     assert lost > len(content)
 
