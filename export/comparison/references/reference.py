@@ -9,7 +9,7 @@ from typing import Any
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role
-from keras_pe.export.errors import RuntimeRefusedError
+from keras_pe.export.errors import RuntimeFailedError, RuntimeRefusedError
 from keras_pe.export.model.sizes.dimensions import Dimension
 from keras_pe.export.model.watch.known_values import KnownValues
 from keras_pe.export.processes.process import Closing
@@ -123,5 +123,5 @@ class Reference(Closing):
     def _answer(self, case: Case) -> Expectation:
         try:
             return Expectation(case, self.expect(case.inputs))
-        except RuntimeRefusedError as error:
+        except RuntimeFailedError as error:  # a process that ends, or hangs, is an answer to this case alone
             return Expectation(case, None, error=str(error))

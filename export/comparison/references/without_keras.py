@@ -52,6 +52,7 @@ class ArtifactReference(Reference):
         self, path: Path, spec: RuntimeSpec, timeout: float, sizes: Mapping[str, Sequence[int]] | None = None
     ) -> None:
         self.name = str(path)
+        self._path = path
         self._runtime = spec.name
         self._worker = Worker(spec, timeout)
         try:
@@ -81,4 +82,6 @@ class ArtifactReference(Reference):
         self._worker.close()
 
     def expect(self, inputs: Mapping[str, Array]) -> Arrays:
+        if not self._worker.is_free:  # it did not survive what it was asked before
+            self._worker.load(self._path)
         return self._worker.run(inputs)

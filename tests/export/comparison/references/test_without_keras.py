@@ -1,0 +1,27 @@
+"""An artifact as the reference: what takes its process with it is an answer to one case, and the next is asked anew."""
+
+from pathlib import Path
+
+import numpy as np
+
+from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.references.without_keras import ArtifactReference
+from tests.export.parity.work.lookup_runtime import DEADLY, UNWANTED, spec
+
+
+def test_a_case_that_it_does_not_survive_costs_no_other(tmp_path: Path) -> None:
+    (tmp_path / "nothing.onnx").touch()
+    cases = tuple(
+        Case(str(value), {"x": np.full((1, 2), value, np.float32)}, "") for value in (1.0, DEADLY, 2.0, UNWANTED, 3.0)
+    )
+    with ArtifactReference(tmp_path / "nothing.onnx", spec("Dying"), 60.0) as reference:
+        answers = reference.answer(cases)
+    assert [each.outputs and each.outputs["y"].tolist() for each in answers] == [
+        [[2.0, 2.0]],
+        None,
+        [[4.0, 4.0]],
+        None,
+        [[6.0, 6.0]],
+    ]
+    assert "signal 9" in str(answers[1].error)
+    assert "unwanted" in str(answers[3].error)
