@@ -267,7 +267,7 @@ class Child(Process):
         status = "note"
         while status == "note":
             try:
-                answer = self._answers.get(timeout=limit)
+                answer = self._answers.get(timeout=None if limit is None else min(limit, threading.TIMEOUT_MAX))
             except queue.Empty:
                 if self.has_ended:  # another process that it has started holds the pipe
                     raise ProcessDiedError(self.how_it_ended()) from None

@@ -91,6 +91,11 @@ def test_notes_come_before_the_answer() -> None:
     note("in a process that does not serve, nobody hears it")
 
 
+def test_an_answer_may_be_waited_for_without_end() -> None:
+    with Child(f"{__name__}:Held") as child:
+        assert child.ask("count", 1, limit=float("inf")) == 1
+
+
 @pytest.mark.slow
 def test_an_error_that_cannot_be_sent_arrives_in_words_and_the_child_goes_on() -> None:
     with Child(f"{__name__}:Held") as child:
