@@ -53,8 +53,8 @@ def keras_backend() -> str:
     """Returns the backend that Keras runs on, or would take as it finds it, without importing Keras."""
     if "keras" in sys.modules:
         return str(sys.modules["keras"].backend.backend())
-    if "KERAS_BACKEND" in os.environ:
-        return os.environ["KERAS_BACKEND"]
+    if named := os.environ.get("KERAS_BACKEND"):
+        return named
     folder = Path(os.environ.get("KERAS_HOME", "~/.keras")).expanduser()
     try:
         return str(json.loads((folder / "keras.json").read_text())["backend"])

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from keras_pe.cli.errors import CouldNotBeTriedError
 from keras_pe.cli.quiet import start_keras
 
 if TYPE_CHECKING:
@@ -44,17 +45,21 @@ def demo(folder: Path, fault: str | None) -> None:
     """Train, export and check a forecaster of carbon dioxide, and leave everything in FOLDER (keras-pe-demo).
 
     Exits with 0 if the runtimes agree, the forecast beats the baseline, and a fault that was asked for is named by its
-    cause; with 1 if not.
+    cause; with 1 if not, 2 if it could not be tried.
     """
     from rich.console import Console
 
-    start_keras()
-    from keras_pe.export.progress import telling
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        start_keras()
+        from keras_pe.export.progress import telling
 
-    with telling(True) as tell:
-        from keras_pe.demo.demonstration import timed_demo
+        with telling(True) as tell:
+            from keras_pe.demo.demonstration import timed_demo
 
-        found, seconds = timed_demo(folder, lambda stage, done, total: tell(done or 0, total, stage), fault)
+            found, seconds = timed_demo(folder, lambda stage, done, total: tell(done or 0, total, stage), fault)
+    except (ValueError, ImportError, OSError) as error:
+        raise CouldNotBeTriedError(str(error)) from error
     output = Console()
     output.print(_table(found))
     if found.broken is not None:

@@ -9,6 +9,7 @@ from keras_pe.export.dependencies import installed_version, keras_backend
 from keras_pe.tried_versions import TriedVersions, tried_versions
 
 _LAYERS = ("keras", "numpy")
+_BACKENDS = ("tensorflow", "jax", "torch", "numpy", "openvino")
 _EXPORT = ("tensorflow", "tf2onnx", "onnx", "onnxruntime")
 
 
@@ -33,7 +34,7 @@ def doctor() -> None:
     console.print(f"Keras is set to the backend {backend!r}.", markup=False)
     for finding in _findings(found, backend):
         console.print(finding, markup=False)
-    if any(version is None and name in needed for name, version in found.items()):
+    if backend not in _BACKENDS or any(version is None and name in needed for name, version in found.items()):
         raise SystemExit(1)
 
 
@@ -51,6 +52,8 @@ def _remark(row: TriedVersions, version: str | None, *, is_needed: bool) -> str:
 def _findings(found: dict[str, str | None], backend: str) -> list[str]:
     """Returns a sentence on each combination that is known to misbehave without this package's care."""
     findings = []
+    if backend not in _BACKENDS:
+        findings.append(f"Keras has no such backend: set KERAS_BACKEND to one of {', '.join(_BACKENDS)}.")
     if backend == "tensorflow" and not found["tensorflow"]:
         findings.append("TensorFlow is missing: set KERAS_BACKEND to another backend for the layers without an export.")
     onnx, runtime = (_numbers(found[name] or "0") for name in ("onnx", "onnxruntime"))

@@ -57,7 +57,7 @@ def prepare_keras(modules: Sequence[str], unsafe: bool) -> None:
     """
     try:
         start_keras()
-    except ImportError as error:
+    except (ImportError, ValueError) as error:  # the latter where KERAS_BACKEND names none
         raise CouldNotBeTriedError(str(error)) from error
     import keras
 

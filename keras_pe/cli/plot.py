@@ -20,8 +20,8 @@ _KINDS = ("heatmap", "similarity", "wavelengths", "error")
 @click.option(
     "--convention", "names", multiple=True, help="By name; tensor2tensor by default, several for wavelengths."
 )
-@click.option("--channels", default=96, show_default=True, help="Width of the signal.")
-@click.option("--length", default=64, show_default=True, help="Number of positions.")
+@click.option("--channels", type=click.IntRange(1), default=96, show_default=True, help="Width of the signal.")
+@click.option("--length", type=click.IntRange(1), default=64, show_default=True, help="Number of positions.")
 @click.option(
     "--table",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -44,7 +44,7 @@ def plot(kind: str, picture: Path, names: tuple[str, ...], channels: int, length
     try:
         axes = _of_table(kind, table) if table else _of_conventions(kind, names or ("tensor2tensor",), channels, length)
         axes.figure.savefig(picture, dpi=150)  # type: ignore[union-attr]  # a figure of its own, no part of another
-    except (ValueError, TypeError, ImportError, OSError) as error:
+    except (ValueError, TypeError, ImportError, OSError, MemoryError) as error:
         raise CouldNotBeTriedError(str(error)) from error
     click.echo(f"{picture} written")
 

@@ -75,6 +75,15 @@ def test_without_any_backend_said_tensorflow_is_needed_and_the_way_out_is_told(m
     assert "set KERAS_BACKEND" in result.output
 
 
+def test_a_backend_that_keras_has_not_is_told_and_none_is_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", "tensorfow")
+    result = doctor()
+    assert result.exit_code == 1
+    assert "set KERAS_BACKEND to one of tensorflow, jax, torch" in " ".join(result.output.split())
+    monkeypatch.setenv("KERAS_BACKEND", "")
+    assert "Keras is set to the backend 'tensorflow'." in doctor().output
+
+
 def test_another_version_is_called_untried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.metadata, "version", lambda package: "99.1")
     assert "not tried" in doctor().output

@@ -66,4 +66,7 @@ def test_what_cannot_be_drawn_is_exit_code_2(tmp_path: Path, table: Path) -> Non
     assert (code, "Did you mean 'paper'" in output) == (2, True)
     assert run("heatmap", picture, "--convention", "d2l", "--channels", 7)[0] == 2
     assert run("heatmap", tmp_path / "missing" / "picture.png")[0] == 2
+    assert run("heatmap", picture, "--length", 0)[0] == 2
+    code, output = run("heatmap", picture, "--length", 10**14)
+    assert (code, "Unable to allocate" in output, "Traceback" in output) == (2, True, False)
     assert not picture.exists()
