@@ -12,9 +12,9 @@ def _parse_atol(
     """Returns the tolerance of all outputs, or by the name of the output: "score=1e-3" gives {"score": 1e-3}."""
     found: dict[str, float] = {}
     for text in texts:
-        name, _, value = text.rpartition("=")
+        name, separator, value = text.rpartition("=")
         try:
-            found[name] = float(value)
+            found[name] = float(value if name or not separator else text)
         except ValueError:
             raise click.BadParameter(f"It must be VALUE or OUTPUT=VALUE. Received: {text}.") from None
     if "" not in found:

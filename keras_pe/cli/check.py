@@ -32,8 +32,8 @@ def _check_ranges(
     context: click.Context, parameter: click.Parameter, ranges: tuple[tuple[str, float, float], ...]
 ) -> tuple[tuple[str, float, float], ...]:
     for name, low, high in ranges:
-        if not low < high:
-            raise click.BadParameter(f"LOW must be below HIGH. Received: {name} {low:g} {high:g}.")
+        if not 0 < high - low < float("inf"):
+            raise click.BadParameter(f"LOW must be below HIGH, by a finite number. Received: {name} {low:g} {high:g}.")
     return ranges
 
 
@@ -146,6 +146,9 @@ def check(
 
     watch = Stopwatch()
     is_keras = model is not None and model.suffix in KERAS_SUFFIXES
+    if model is not None and not is_keras and (modules or unsafe):
+        option = "--import" if modules else "--unsafe"
+        raise click.UsageError(f"{option} is about a MODEL that Keras saved. Received: {model}.")
     if model is not None and is_keras:
         check_model_file(model)
     try:

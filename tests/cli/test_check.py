@@ -178,6 +178,7 @@ def test_sizes_of_a_dimension_can_be_given(files):
         (["--timeout", "nan"], "--timeout"),
         (["--seed", "-1"], "--seed"),
         (["--range", "tokens", "5", "1"], "--range"),
+        (["--range", "tokens", "-inf", "inf"], "--range"),
     ],
 )
 def test_a_number_that_cannot_be_is_refused_by_the_name_of_its_option(
@@ -187,6 +188,13 @@ def test_a_number_that_cannot_be_is_refused_by_the_name_of_its_option(
     result = CliRunner().invoke(main, ["check", str(tmp_path / "model.keras"), *option])
     assert result.exit_code == 2
     assert f"Invalid value for '{said}'" in result.stderr
+
+
+@pytest.mark.parametrize("option", [["--import", "layers"], ["--unsafe"]])
+def test_how_a_keras_model_is_loaded_is_refused_where_there_is_none(files, option):
+    result = CliRunner().invoke(main, ["check", *map(str, files[:2]), *option])
+    assert result.exit_code == 2
+    assert f"{option[0]} is about a MODEL that Keras saved" in " ".join(result.output.split())
 
 
 def test_what_is_accepted_is_judged_by_the_numbers_that_were_given(files):
@@ -204,6 +212,7 @@ def test_what_is_accepted_is_judged_by_the_numbers_that_were_given(files):
         (("--precision", "half"), "`precision` must be one of: float16, bfloat16, int8"),
         (("--allow-changed", "nan"), "`allow_changed` must be a share"),
         (("--atol", "y="), "It must be VALUE or OUTPUT=VALUE. Received: y=."),
+        (("--atol", "=1"), "It must be VALUE or OUTPUT=VALUE. Received: =1."),
         (("--atol", "1", "--atol", "y=1"), "one VALUE, or OUTPUT=VALUE for each"),
     ],
 )

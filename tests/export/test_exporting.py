@@ -122,7 +122,11 @@ def test_ranges_are_kept_in_what_is_drawn_and_told_to_a_check(tmp_path: Path) ->
     assert report.passed, str(report)
     assert met
     assert all((each > 2.99).all() and (each < 256).all() for each in met)  # noise is measured next to the least value
-    for ranges, said in (({"z": (0, 1)}, "of inputs: x. Received: z"), ({"x": (1, 1)}, "must hold a value")):
+    for ranges, said in (
+        ({"z": (0, 1)}, "of inputs: x. Received: z"),
+        ({"x": (1, 1)}, "must hold a value"),
+        ({"x": (0, float("inf"))}, "finite ends"),
+    ):
         with pytest.raises(ValueError, match=said):
             export_onnx(model, tmp_path / "m.onnx", ranges=ranges)
 

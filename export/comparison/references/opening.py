@@ -15,6 +15,7 @@ from keras_pe.export.comparison.references.without_keras import ArtifactReferenc
 from keras_pe.export.comparison.seconds import Stopwatch
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
 from keras_pe.export.model.signature.declared import input_names
+from keras_pe.export.model.signature.model_signature import checked_ranges
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.known_values import KnownValues, values_from_json
 from keras_pe.export.model.watch.recording import matched_paths
@@ -135,15 +136,12 @@ def study(reference: Reference, ranges: Mapping[str, tuple[float, float]], watch
         watch: Measures how long it takes.
 
     Raises:
-        ValueError: If a range is of no input.
+        ValueError: If a range is of no input, empty, or without an end.
     """
-    names = {spec.name for spec in reference.inputs}
-    if unknown := set(ranges) - names:
-        raise ValueError(
-            f"`ranges` must be of inputs: {', '.join(sorted(names))}. Received: {', '.join(sorted(unknown))}."
-        )
+    names = [spec.name for spec in reference.inputs]
+    fair = checked_ranges(ranges, names)
     told = {name: ends for name, ends in reference.told.ranges.items() if name in names}
-    reference.roles = given_roles(told | dict(ranges), reference.roles)
+    reference.roles = given_roles(told | fair, reference.roles)
     watch.stage("find what the inputs are for")
     _ = reference.float64_model, reference.float32_model
     watch.stage("rebuild the model in float64")

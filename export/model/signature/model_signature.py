@@ -212,13 +212,15 @@ def checked_ranges(ranges: Mapping[str, tuple[float, float]], names: Sequence[st
     """Returns the ranges.
 
     Raises:
-        ValueError: If one is of no input, or is empty.
+        ValueError: If one is of no input, is empty, or is so wide that nothing can be drawn from it.
     """
     if unknown := ranges.keys() - set(names):
         raise ValueError(f"`ranges` must be of inputs: {', '.join(names)}. Received: {', '.join(sorted(unknown))}.")
     for name, (low, high) in ranges.items():
         if not low < high:
             raise ValueError(f"`ranges` must hold a value. Received: {name!r} from {low!r} to less than {high!r}.")
+        if not np.isfinite(float(high) - float(low)):
+            raise ValueError(f"`ranges` must have finite ends. Received: {name!r} from {low!r} to {high!r}.")
     return dict(ranges)
 
 
