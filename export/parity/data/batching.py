@@ -43,7 +43,7 @@ class Batching:
             damaged.
 
     Raises:
-        ValueError: If `batch_size < 1`.
+        ValueError: If `batch_size` or a bucket is below 1.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -55,6 +55,9 @@ class Batching:
         """Refuses what makes no sense, and sorts the buckets."""
         if self.batch_size < 1:
             raise ValueError(f"`batch_size` must be at least 1 row. Received: batch_size={self.batch_size!r}.")
+        if min(self.length_buckets, default=1) < 1:
+            received = ", ".join(map(str, self.length_buckets))
+            raise ValueError(f"`length_buckets` must be sizes of at least 1. Received: {received}.")
         object.__setattr__(self, "length_buckets", tuple(sorted(self.length_buckets)))
 
 
@@ -76,9 +79,12 @@ class Feed:
 
         Raises:
             DataError: If an input has no column.
-            ValueError: If a column is given for what is no input.
+            ValueError: If a column or a value of the padding is given for what is no input.
         """
         matched = match_columns(inputs, columns, rule.columns, name)
+        if unknown := sorted(set(rule.pad_values) - {spec.name for spec in inputs}):
+            names = ", ".join(spec.name for spec in inputs)
+            raise ValueError(f"`pad_values` must be of inputs: {names}. Received: {', '.join(unknown)}.")
         return cls(inputs, replace(rule, columns=matched, batch_size=fixed_size(inputs) or rule.batch_size))
 
     @property

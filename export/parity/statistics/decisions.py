@@ -38,6 +38,10 @@ class Decision:
     def __str__(self) -> str:
         return {"argmax": "argmax", "top_k": f"top {self.k}", "threshold": f"> {self.threshold:g}"}[self.kind]
 
+    def decides(self, values: Array) -> bool:
+        """Whether it can come out in more than one way: the one largest of one value cannot."""
+        return self.kind == "threshold" or (values.ndim > 1 and values.shape[-1] > self.k)
+
     def decide(self, values: Array) -> Array:
         """Returns the decisions of each row: `(rows, decisions)`, or `(rows, decisions, k)` for "top_k"."""
         rows = len(values)

@@ -137,6 +137,11 @@ def _rules(
             rules[name] = OutputRule(0.0, accepted.atol_of(name), None, is_final=True)
             continue
         decision = parse_decision(decisions[name]) if name in decisions else _infer(outputs)
+        if decision is not None and not decision.decides(outputs[0]):
+            raise ValueError(
+                f"`decisions` must choose among more values than are chosen. Received: {name!r} by {decision}, where a "
+                f"row has the shape {outputs[0].shape[1:]}."
+            )
         floors = [noise_floor(each.expected[name], each.truth[name]) for each in sample if name in each.truth]
         has_floor = has_floor or bool(floors)
         moved = [float(noise[name].max()) for noise in noises if name in noise]

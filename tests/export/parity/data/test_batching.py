@@ -132,6 +132,13 @@ def test_columns_are_found_by_name_and_others_are_left_out() -> None:
     assert match_columns([TOKENS], ["anything"], {}, "data") == {"tokens": "anything"}
 
 
+def test_padding_of_what_is_no_input_and_buckets_of_no_size_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"`pad_values` must be of inputs: tokens\. Received: ids"):
+        Feed.match((TOKENS,), Batching(pad_values={"ids": 0}), ["tokens"], "data")
+    with pytest.raises(ValueError, match=r"`length_buckets` must be sizes of at least 1\. Received: 8, 0"):
+        Batching(length_buckets=(8, 0))
+
+
 def test_a_missing_column_is_told_with_the_nearest() -> None:
     with pytest.raises(DataError, match=r"a column 'tokens' .* Received: token, label\. Did you mean 'token'\?"):
         match_columns([TOKENS], ["token", "label"], {}, "data")

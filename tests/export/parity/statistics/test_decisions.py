@@ -57,6 +57,13 @@ def test_a_decision_is_given_in_one_word(given: str | float | None, expected: De
     assert parse_decision(given) == expected
 
 
+def test_what_can_come_out_in_one_way_only_decides_nothing() -> None:
+    rows = np.zeros((4, 3))
+    assert [Decision("top_k", k=k).decides(rows) for k in (2, 3, 9)] == [True, False, False]
+    assert [Decision("argmax").decides(each) for each in (rows, rows[:, :1], rows[:, 0])] == [True, False, False]
+    assert Decision("threshold").decides(rows[:, 0])
+
+
 @pytest.mark.parametrize("given", ["arg max", "top0", "nan", ""])
 def test_another_word_is_refused_with_those_that_are_known(given: str) -> None:
     with pytest.raises(ValueError, match="'argmax', 'top5', a threshold or 'none'"):
