@@ -27,6 +27,7 @@ from keras_pe.export.errors import (
 )
 from keras_pe.export.model.rebuild import half_dtypes
 from keras_pe.export.model.signature.signature import Signature, confirmed_outputs
+from keras_pe.export.model.sizes.dimensions import sizes_in_words
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.results import Array, Comparison, Problem
 from keras_pe.export.runtimes.runner import Worker
@@ -146,7 +147,7 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> Chec
         except _KerasRefusesError as refusal:
             if place < max(len(examples), 1):  # with the first sizes the model is known to run
                 raise (refusal.__cause__ or refusal) from None
-            where = ", ".join(f"{dim} {count}" for dim, count in size.items())
+            where = sizes_in_words(size)
             notes.append(f"It was not compared with Keras at {where}, which Keras refuses ({refusal}).")
             continue
         if fault is not None:
@@ -227,7 +228,7 @@ def _run_both(run: Run, expect: Run, cases: Sequence[Case]) -> tuple[Case, Array
 
 def _disagreement(format: Format, name: str, fault: _Fault) -> DisagreementError:
     inputs = fault.case.inputs
-    where = ", ".join([fault.case.name, *(f"{dim} {count}" for dim, count in fault.case.sizes.items())])
+    where = ", ".join(filter(None, (fault.case.name, sizes_in_words(fault.case.sizes))))
     return DisagreementError(format, name, fault.text, case=where, inputs=inputs)
 
 

@@ -11,7 +11,7 @@ from keras_pe.export.comparison.inputs.cases import Case, CaseKind
 from keras_pe.export.comparison.inputs.input_roles import Role, given_roles
 from keras_pe.export.comparison.law import is_float
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.sizes.dimensions import Dimension, Kind, all_dimensions, counted
+from keras_pe.export.model.sizes.dimensions import Dimension, Kind, all_dimensions, counted, sizes_in_words
 from keras_pe.export.model.watch.known_values import draw_numbers, draw_texts, is_integer
 from keras_pe.export.results import HALF, Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
@@ -51,7 +51,7 @@ def sweep(
     cases = []
     for number, (size, why) in enumerate(reversed(distinct.values())):
         rng = np.random.default_rng([seed, number])
-        name = ", ".join(f"{dim} {count}" for dim, count in size.items()) or "static shapes"
+        name = sizes_in_words(size) or "static shapes"
         cases.append(Case(name, _draw(inputs, roles, size, rng, _usual), why, CaseKind.SIZES, size))
     cases = _with_rows_dealt(cases, inputs, roles, np.random.default_rng([seed, len(_SHAPES) + 1]))
     size = sizes[0][0]

@@ -107,17 +107,19 @@ def all_dimensions(shapes: Iterable[Sequence[int | str]], known: Mapping[str, Di
     """Returns the dynamic dimensions of inputs by name, in order.
 
     Of one that is not known, as in the file of another exporter, the name may tell the kind; else the first axis of
-    several is a batch, and any other a length.
+    several is a batch, and any other a length. What is both, where a file calls every dimension "?", is a length.
 
     Args:
         shapes: Of the inputs.
         known: What is known of dimensions, by name.
     """
     found: dict[str, Dimension] = {}
+    shapes = [*shapes]
+    inner = {name for shape in shapes for name in shape[1:]}
     for shape in shapes:
-        for axis, name in enumerate(shape):
+        for name in shape:
             if isinstance(name, str) and name not in found:
-                kind = Kind.told_by(name) or (Kind.LENGTH if axis or len(shape) == 1 else Kind.BATCH)
+                kind = Kind.told_by(name) or (Kind.LENGTH if name in inner or len(shape) == 1 else Kind.BATCH)
                 found[name] = known.get(name) or Dimension(kind, name)
     return found
 
@@ -175,6 +177,12 @@ def dimensions_from_json(text: str) -> dict[str, Dimension]:
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"has sizes that cannot be read ({type(error).__name__}: {error}).") from error
     return dimensions
+
+
+def sizes_in_words(sizes: Mapping[str, int]) -> str:
+    """Returns sizes as a sentence has them: "batch 2, length 7". A name without a letter, as "-1", is quoted."""
+    names = {name: name if any(map(str.isalpha, name)) else repr(name) for name in sizes}
+    return ", ".join(f"{names[name]} {size}" for name, size in sizes.items())
 
 
 def describe_dimensions(dimensions: Mapping[str, Dimension]) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.errors import sentence
-from keras_pe.export.model.sizes.dimensions import SizeRange
+from keras_pe.export.model.sizes.dimensions import SizeRange, sizes_in_words
 from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe, distance
 from keras_pe.export.results import Array, CaseResult, CaseStatus, Cause, Finding, RunStatus
 from keras_pe.export.runtimes.runtime import Arrays
@@ -99,7 +99,7 @@ def frozen_size(probe: Probe) -> Iterator[Finding]:
     for spec in probe.reference.inputs:
         for dim, fixed in zip(spec.shape, declared.get(spec.name, ()), strict=False):
             if isinstance(dim, str) and isinstance(fixed, int):
-                yield Finding(Cause.FROZEN_LENGTH, f"Input {spec.name!r} takes {dim} {fixed} only.")
+                yield Finding(Cause.FROZEN_LENGTH, f"Input {spec.name!r} takes {sizes_in_words({dim: fixed})} only.")
                 return
     wrong = [case for case in probe.result.cases if case.error or any(c.problem for c in case.comparisons)]
     if len(wrong) < 2:
@@ -109,7 +109,7 @@ def frozen_size(probe: Probe) -> Iterator[Finding]:
             continue
         others = list(neighbors(probe, dimension, size))
         if others and not any(agrees_at(probe, dimension, other) for other in others):
-            text = f"It agrees at {dimension} {size}, and not at {' and '.join(map(str, others))}."
+            text = f"It agrees at {sizes_in_words({dimension: size})}, and not at {' and '.join(map(str, others))}."
             yield Finding(Cause.FROZEN_LENGTH, text, probe.layer)
             return
 
@@ -122,10 +122,10 @@ def clamped_size(probe: Probe) -> Iterator[Finding]:
             continue
         low, high = ends
         if probe.ask(probe.draw({**first_sizes(probe), dimension: high})) is None:
-            text = f"It agrees up to {dimension} {low} and refuses {high}."
+            text = f"It agrees up to {sizes_in_words({dimension: low})} and refuses {high}."
             yield Finding(Cause.LENGTH_LIMIT, text, probe.layer)
         elif low > 1 and not probe.faults:  # of layers that are known their rows have told
-            text = f"It agrees up to {dimension} {low}, and not from {high} on."
+            text = f"It agrees up to {sizes_in_words({dimension: low})}, and not from {high} on."
             yield Finding(Cause.CLAMPED_TABLE, text, probe.layer)
 
 

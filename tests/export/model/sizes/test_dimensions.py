@@ -12,6 +12,7 @@ from keras_pe.export.model.sizes.dimensions import (
     dimensions_from_json,
     dimensions_to_json,
     fitted,
+    sizes_in_words,
     spread,
 )
 
@@ -44,6 +45,15 @@ def test_dimensions_that_are_not_known_are_told_by_their_names_or_their_places()
         ("length", Kind.LENGTH),
     ]
     assert found["rows"] is known["rows"]
+
+
+def test_a_name_that_stands_at_the_first_axis_and_at_others_is_that_of_a_length() -> None:
+    assert all_dimensions([("?", "?", 3)], {})["?"].kind is Kind.LENGTH
+    assert all_dimensions([("N", 3), ("M", "N")], {})["N"].kind is Kind.LENGTH
+
+
+def test_a_name_that_reads_as_a_number_is_quoted_beside_its_size() -> None:
+    assert sizes_in_words({"batch": 2, "4": 7, "-1": 3}) == "batch 2, '4' 7, '-1' 3"
 
 
 def test_dimensions_are_read_as_they_were_written() -> None:
