@@ -47,6 +47,7 @@ _ONE_THREAD = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
 _here: dict[str, Any] = {}  # models of this process, by the key of the reference
 _kept: list["Session"] = []  # at most one: the one that was used last
 _turn = threading.RLock()  # a worker with several threads runs one shard at a time
+_of_parent: list["Session"] = []  # of a process that is forked: its processes and threads are not there
 
 
 @dataclass(frozen=True)
@@ -252,6 +253,17 @@ def close_session() -> None:
 
 
 atexit.register(close_session)  # the runtimes' processes end before this one
+
+
+def _forget_those_of_parent() -> None:
+    global _turn
+    _of_parent.extend(_kept)  # kept, since what is let go ends its processes
+    _kept.clear()
+    _turn = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_those_of_parent)
 
 
 @contextlib.contextmanager

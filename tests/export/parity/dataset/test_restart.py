@@ -26,6 +26,18 @@ def kill(done, total, what):
 check_dataset(model, artifact, data, workers=1, checkpoint_dir=kept, progress=kill)
 """
 
+FORK = """
+import multiprocessing, sys
+from concurrent.futures import ProcessPoolExecutor
+from keras_pe.export.parity.dataset.check import check_dataset
+
+model, artifact, data = sys.argv[1:]
+check_dataset(model, artifact, data, workers=0)
+with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as forked:
+    report = check_dataset(model, artifact, data, executor=forked)
+print(report.rows, report.results[0].statistics.failed)
+"""
+
 
 def run_and_kill(model: Path, artifact: Path, data: Path, kept: Path, rows: int) -> int:
     """Runs a check in a process that is killed after so many rows, and returns how many results it leaves."""
@@ -72,3 +84,17 @@ def test_a_run_that_was_killed_goes_on_and_comes_to_the_same_bytes(tmp_path: Pat
     assert fresh.reused_rows == 0
     assert fresh.results[0].statistics.failed == 2
     assert again.results[0].statistics.to_bytes() == fresh.results[0].statistics.to_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+def test_a_worker_that_is_forked_from_a_process_that_has_a_session_opens_its_own(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((3 * SHARD_ROWS, 4)).astype("float32")
+    x[[100, 2 * SHARD_ROWS + 1], 2] = 10.0
+    model, planted = write_model(tmp_path / "model.onnx", None), write_model(tmp_path / "planted.onnx", 9.0)
+    np.savez(tmp_path / "data.npz", x=x)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-W", "ignore", "-c", FORK, *map(str, (model, planted, tmp_path / "data.npz"))]
+    with (tmp_path / "said").open("w") as said:  # no pipe: workers that hang would hold it open
+        subprocess.run(command, env=environment, stdout=said, stderr=said, timeout=60, check=False)
+    assert (tmp_path / "said").read_text() == f"{len(x)} 2\n"
