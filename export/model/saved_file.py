@@ -1,5 +1,6 @@
 """A file that Keras saved a model to: told by its name and content, loaded, and the modules that it needs."""
 
+import contextlib
 import json
 import os
 import re
@@ -17,6 +18,11 @@ KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 
 _OLD = KERAS_SUFFIXES[1:]
 _UNKNOWN = re.compile(r"(?:Could not locate|Unknown) \w+:? '[^']*'")
+
+
+def is_in_old_format(path: Path) -> bool:
+    """Whether Keras saved a model to this path as HDF5, as it did before `.keras`. The file is not opened."""
+    return path.suffix in _OLD
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
@@ -48,7 +54,7 @@ def _reason(error: Exception, path: Path) -> str:
             f"{unknown[0]}. Import the module that defines it and registers it with Keras first, on the command line "
             "with --import MODULE."
         )
-    if path.suffix in _OLD:
+    if is_in_old_format(path):
         return (
             f"{said}. Keras cannot load all that it saves in the format .h5, such as a sum 'x + y' of two layers. Save "
             "the model as .keras where it was made."
@@ -64,7 +70,7 @@ def _holds_python_code(path: Path) -> bool:
 
 
 def registering_modules(path: Path) -> tuple[str, ...]:
-    """Returns the modules of this process that register what a `.keras` file names.
+    """Returns the modules of this process that register what a file of a model names.
 
     Only what the caller has imported is imported elsewhere: a file does not say what is run.
     """
@@ -72,11 +78,23 @@ def registering_modules(path: Path) -> tuple[str, ...]:
         return ()
     import keras
 
-    with zipfile.ZipFile(path) as file:
-        config = file.read("config.json").decode()
+    config = _configuration(path)
     registered = keras.saving.get_custom_objects().items()
     modules = {found.__module__ for name, found in registered if json.dumps(name) in config}
     return tuple(sorted(modules - {"__main__"}))
+
+
+def _configuration(path: Path) -> str:
+    """Returns the JSON of a file's model; none where the file is not whole, which whoever loads it is told."""
+    if is_in_old_format(path):
+        import h5py
+
+        with contextlib.suppress(OSError), h5py.File(path) as file:
+            return str(file.attrs.get("model_config", ""))
+    else:
+        with contextlib.suppress(KeyError), zipfile.ZipFile(path) as file:
+            return file.read("config.json").decode()
+    return ""
 
 
 def local_layer(layers: Iterable[Any]) -> Any:

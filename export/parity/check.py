@@ -62,9 +62,9 @@ def check_parity(
     The model is left as it was, its state included.
 
     Args:
-        model: The reference: a built `keras.Model`, the path of a `.keras` file, an artifact (an ONNX or LiteRT file or
-            a SavedModel folder), or an `.npz` file with inputs and the outputs expected of them. Only the first two
-            need Keras, and only a SavedModel needs TensorFlow.
+        model: The reference: a built `keras.Model`, the path of a `.keras` or `.h5` file, an artifact (an ONNX or
+            LiteRT file or a SavedModel folder), or an `.npz` file with inputs and the outputs expected of them. Only
+            the first two need Keras, and only a SavedModel needs TensorFlow.
         artifacts: What to check, as returned by an export or by path, one or several. They may be left out where a
             runtime is named that needs none: one that runs the model itself compiled, or a server.
         inputs: What to feed instead of the sweep: a mapping of names to arrays, or an `.npz` file, one or several.

@@ -66,7 +66,7 @@ def check_dataset(
     whichever executor runs them and in whatever order they come back.
 
     Args:
-        model: The reference: a built `keras.Model`, the path of a `.keras` file, or an artifact.
+        model: The reference: a built `keras.Model`, the path of a `.keras` or `.h5` file, or an artifact.
         artifacts: What to check, one or several, as returned by an export or by path.
         data: A path of an `.npz`, `.npy`, `.parquet` or `.tfrecord` file, or of a folder of one of the latter three; a
             mapping of names to arrays; a `tf.data.Dataset`, a `keras.utils.PyDataset`, or a `datasets.Dataset`; a

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from keras_pe.export.artifacts.reading import hash_files
 from keras_pe.export.comparison.references.opening import Source, is_path, locate, locate_artifacts
 from keras_pe.export.dependencies import installed_version
-from keras_pe.export.model.saved_file import registering_modules
+from keras_pe.export.errors import first_line
+from keras_pe.export.model.saved_file import is_in_old_format, registering_modules
 from keras_pe.export.parity.data.shards import fingerprint
 from keras_pe.export.parity.work.job import OpenedModel, Target
 from keras_pe.export.parity.work.session import model_of_this_process
@@ -45,11 +46,22 @@ def opened_model(model: Any, folder: Path, *, in_process: bool) -> Iterator[Open
             yield OpenedModel(Path(f"{model.name}.keras"), key)
         return
     path = folder / f"{model.name}-{key[:16]}.keras"
-    if not path.exists():
-        with staging(path) as stage:
-            model.save(stage / path.name)
-            (stage / path.name).replace(path)
+    with staging(path) as stage:  # written anew: what stands there may be damaged
+        _save(model, stage / path.name)
+        (stage / path.name).replace(path)
     yield OpenedModel(path, key, registering_modules(path))
+
+
+def _save(model: Any, path: Path) -> None:
+    try:
+        model.save(path)
+    except OSError:
+        raise
+    except Exception as error:  # whatever a layer's configuration raises
+        raise ValueError(
+            f"`model` must be one that Keras can save, for the processes that load it. Received: {model.name!r}, which "
+            f"it cannot ({first_line(error)}). Or run the check in this process: workers=0."
+        ) from error
 
 
 class OpenedArtifacts(NamedTuple):
@@ -109,10 +121,11 @@ def open_model_file(model: Source) -> OpenedModel:
     """
     format, path = locate(model)
     path = path.absolute()
-    if format == "keras" and path.suffix == ".keras":
-        return OpenedModel(path, _hash_keras_file(path), registering_modules(path))
+    if format == "keras":
+        key = _hash_artifact(path) if is_in_old_format(path) else _hash_keras_file(path)
+        return OpenedModel(path, key, registering_modules(path))
     if format == "stored":
-        raise ValueError(f"`model` must be a .keras file or an artifact. Received: {path}.")
+        raise ValueError(f"`model` must be a .keras or .h5 file, or an artifact. Received: {path}.")
     return OpenedModel(path, _hash_artifact(path))
 
 

@@ -19,6 +19,7 @@ from keras_pe.export.runtimes.runtime import RuntimeSpec
 from tests.cli.test_check_data import write_model
 from tests.export.parity.dataset.conftest import Files, draw
 from tests.export.parity.dataset.own_layer import Twice
+from tests.export.parity.work.lookup_runtime import DEADLY, spec
 
 ROWS = 20_000
 
@@ -271,8 +272,63 @@ def test_a_model_that_takes_few_values_is_opened_with_what_its_artifact_tells(tm
 
 
 @pytest.mark.slow
-def test_a_model_that_keras_saved_in_its_old_format_is_run_as_well(files: Files, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["empty", "truncated", "no model"])
+def test_a_model_that_is_damaged_where_it_waits_for_the_workers_is_written_again(
+    files: Files, tmp_path: Path, damage: str
+) -> None:
     import keras
 
-    keras.saving.load_model(files.model).save(tmp_path / "model.h5")
-    assert check_dataset(tmp_path / "model.h5", files.onnx, {"x": draw(100)}, workers=0).passed
+    model = keras.saving.load_model(files.model)
+    check = {"artifacts": files.onnx, "data": {"x": draw(20)}, "workers": 1, "checkpoint_dir": tmp_path}
+    assert check_dataset(model, **check).passed
+    (kept,) = tmp_path.glob("*.keras")
+    whole = kept.read_bytes()
+    kept.write_bytes({"empty": b"", "truncated": whole[:-99], "no model": b"PK"}[damage])
+    assert check_dataset(model, **check).reused_rows == 20
+
+
+@pytest.mark.slow
+def test_a_model_that_cannot_be_saved_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    import keras
+
+    class Held(keras.layers.Layer):
+        def __init__(self, array: object, **options: object) -> None:
+            super().__init__(**options)
+            self.array = array
+
+        def call(self, inputs: object) -> object:
+            return inputs * 2.0
+
+    inputs = keras.Input((4,), name="x")
+    model = keras.Model(inputs, Held(object())(inputs), name="net")
+    artifact = write_model(tmp_path / "model.onnx", None)
+    with pytest.raises(ValueError, match=r"must be one that Keras can save.*'net'.*workers=0"):
+        check_dataset(model, artifact, {"x": draw(5)[:, :4]}, workers=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_model_in_the_old_format_is_opened_and_its_layers_are_found(tmp_path: Path, workers: int) -> None:
+    import keras
+
+    from keras_pe.export import export_onnx
+
+    inputs = keras.Input((4,), name="x")
+    model = keras.Model(inputs, keras.layers.Dense(3, name="y")(Twice()(inputs)))
+    artifact = export_onnx(model, tmp_path / "model.onnx")
+    model.save(tmp_path / "model.h5")
+    report = check_dataset(tmp_path / "model.h5", artifact, {"x": draw(50)[:, :4]}, workers=workers)
+    assert report.passed, str(report)
+
+
+@pytest.mark.slow
+def test_a_runtime_that_dies_on_every_row_of_a_half_precision_model_is_a_result(tmp_path: Path) -> None:
+    import keras
+
+    inputs = keras.Input((2,), name="x")
+    model = keras.Model(inputs, keras.layers.Dense(2, name="y", dtype="mixed_float16")(inputs))
+    (tmp_path / "model.onnx").write_bytes(write_model(tmp_path / "other.onnx", None).read_bytes())
+    data = {"x": np.full((3, 2), DEADLY, np.float32)}
+    report = check_dataset(model, tmp_path / "model.onnx", data, runtimes=[spec("Dying")], workers=0)
+    assert not report.passed
+    assert report.results[0].statistics.unanswered == 3
