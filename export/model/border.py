@@ -75,6 +75,8 @@ class Border:
         specs = dict(zip(names, (spec for _, spec in leaves(arguments)), strict=True))
         for title in ("dtypes", "preprocessing"):
             _check_names(title, getattr(self, title), names)
+        for name, dtype in self.dtypes.items():
+            _check_dtype(name, dtype)
         inputs = {name: self._input(name, spec) for name, spec in specs.items()}
         given = (self._to_model(name, inputs[name], spec_dtype(spec, name)) for name, spec in specs.items())
         results = model(*with_leaves(arguments, given))
@@ -132,6 +134,15 @@ def _check_names(title: str, given: Any, known: Any) -> None:
         raise ValueError(f"`{title}` must be of {', '.join(known)}. Received: {', '.join(sorted(unknown))}.")
 
 
+def _check_dtype(name: str, dtype: str) -> None:
+    import keras
+
+    try:
+        keras.backend.standardize_dtype(dtype)
+    except ValueError as error:
+        raise ValueError(f"`dtypes` must be types of Keras, such as uint8. Received: {name!r}: {dtype!r}.") from error
+
+
 def _relaid(x: Any, layout: str | None) -> Any:
     """Returns a tensor of the other layout in this one."""
     from keras import ops
@@ -156,6 +167,10 @@ def _decided(name: str, y: Any, step: str | Callable[[Any], Any] | None) -> dict
     count = _count(step)
     if count is None:
         return {name: getattr(ops, step)(y)}
+    if y.shape[-1] is not None and count > y.shape[-1]:
+        raise ValueError(
+            f"`postprocessing` must choose among the values of a row. Received: {name!r}: {step!r}, of {y.shape[-1]}."
+        )
     values, indices = ops.top_k(y, count)
     return {name: indices, f"{name}_values": values}
 

@@ -54,7 +54,7 @@ def _reason(error: Exception, path: Path) -> str:
             f"{unknown[0]}. Import the module that defines it and registers it with Keras first, on the command line "
             "with --import MODULE."
         )
-    if is_in_old_format(path):
+    if is_in_old_format(path) and not isinstance(error, OSError):  # which says that the file is damaged
         return (
             f"{said}. Keras cannot load all that it saves in the format .h5, such as a sum 'x + y' of two layers. Save "
             "the model as .keras where it was made."

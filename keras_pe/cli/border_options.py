@@ -50,7 +50,7 @@ def border_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "dtypes": _pairs("--dtype", dtypes),
             "layout": _pairs("--layout", layout),
             "preprocessing": {name: Path(file) for name, file in _pairs("--preprocessing", preprocessing).items()},
-            "outputs": {new: old or new for new, _, old in (text.partition("=") for text in outputs)},
+            "outputs": _pairs("--output", (text if "=" in text else f"{text}={text}" for text in outputs)),
             "postprocessing": _pairs("--postprocessing", postprocessing),
         }
         return command(border={name: value for name, value in fields.items() if value}, **others)
@@ -64,12 +64,14 @@ def _pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
     """Returns what stands behind each name.
 
     Raises:
-        UsageError: If a text is not of the form NAME=VALUE.
+        UsageError: If a text is not of the form NAME=VALUE, or a name comes twice.
     """
     pairs = {}
     for text in texts:
         name, _, value = text.partition("=")
         if not name or not value:
             raise click.UsageError(f"{option} must be NAME=VALUE. Received: {text}.")
+        if name in pairs:
+            raise click.UsageError(f"{option} must be given once for each name. Received: {name} twice.")
         pairs[name] = value
     return pairs

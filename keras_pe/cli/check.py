@@ -182,6 +182,8 @@ def check(
                 **accepted,
                 **limits,
             )
+    except click.ClickException:
+        raise
     except (ValueError, TypeError, ImportError, OSError) as error:
         raise CouldNotBeTriedError(str(error)) from error
     except (RuntimeRefusedError, RuntimeDiedError, RuntimeHungError) as error:

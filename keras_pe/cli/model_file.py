@@ -68,5 +68,5 @@ def prepare_keras(modules: Sequence[str], unsafe: bool) -> None:
     for name in modules:
         try:
             importlib.import_module(name)
-        except Exception as error:  # whatever a module raises
+        except (Exception, SystemExit) as error:  # whatever a module raises
             raise CouldNotBeTriedError(f"--import {name} failed: {type(error).__name__}: {error}") from error

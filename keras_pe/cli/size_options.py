@@ -9,11 +9,13 @@ def parse_sizes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
     """Returns the sizes by the name of the dimension: "height=64,224" gives {"height": (64, 224)}.
 
     Raises:
-        UsageError: If a text is not of this form.
+        UsageError: If a text is not of this form, or a dimension comes twice.
     """
     sizes = {}
     for text in texts:
-        name, _, numbers = text.partition("=")
+        name, _, numbers = text.rpartition("=")  # a file of another exporter may call a dimension "n=1"
+        if name in sizes:
+            raise click.UsageError(f"--sizes must be given once for each dimension. Received: {name} twice.")
         try:
             sizes[name] = tuple(int(number) for number in numbers.split(","))
         except ValueError:

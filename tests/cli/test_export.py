@@ -72,6 +72,14 @@ def test_the_border_of_an_artifact_is_told_by_name(model: Path, tmp_path: Path) 
 def test_a_border_that_is_not_written_as_one_cannot_be_tried(model: Path, tmp_path: Path) -> None:
     result = run(model, tmp_path / "out.onnx", "--dtype", "uint8")
     assert (result.exit_code, "--dtype must be NAME=VALUE. Received: uint8." in result.stderr) == (2, True)
+    for given in ("=out", "new=", ""):
+        result = run(model, tmp_path / "out.onnx", "--output", given)
+        assert (result.exit_code, "--output must be NAME=VALUE. Received: " in result.stderr) == (2, True)
+    result = run(model, tmp_path / "out.onnx", "--output", "x=out", "--output", "x=other")
+    assert (result.exit_code, "--output must be given once for each name. Received: x twice." in result.stderr) == (
+        2,
+        True,
+    )
     result = run(model, tmp_path / "out.onnx", "--layout", "values=nchw")
     assert (result.exit_code, "Received: 'values': 'nchw'" in result.stderr) == (2, True)
 
@@ -132,6 +140,12 @@ def test_sizes_can_be_given(model: Path, tmp_path: Path) -> None:
     result = run(model, tmp_path / "out.onnx", "--sizes", "length=64,224")
     assert result.exit_code == 0, result.output
     assert "64, 224 (given)" in result.output
+
+
+def test_sizes_of_a_dimension_that_is_given_twice_are_refused(model: Path, tmp_path: Path) -> None:
+    result = run(model, tmp_path / "out.onnx", "--sizes", "length=3", "--sizes", "length=5")
+    assert result.exit_code == 2
+    assert "--sizes must be given once for each dimension. Received: length twice." in result.stderr
 
 
 @pytest.mark.parametrize("text", ["length", "length=", "=3", "length=3,x", "length=0"])

@@ -301,7 +301,8 @@ def _open_reference(job: Job) -> Reference:
     path = job.reference.path
     model = _here.get(job.reference.key)
     if model is None:
-        model = _load_model(path, job.reference.modules) if path.suffix in KERAS_SUFFIXES else path
+        is_keras = path.suffix in KERAS_SUFFIXES
+        model = _load_model(path, job.reference.modules, job.one_thread) if is_keras else path
     told_by = [target.path for target in job.targets]
     try:
         return open_reference(model, job.input_signature, job.timeout, told_by=told_by, compiled=True)
@@ -309,7 +310,7 @@ def _open_reference(job: Job) -> Reference:
         raise ValueError(sentence(f"`model` must load. Received: {path}, which does not: {error}")) from error
 
 
-def _load_model(path: Path, modules: Sequence[str]) -> Any:
+def _load_model(path: Path, modules: Sequence[str], is_worker: bool) -> Any:
     """Opens a `.keras` file, once the modules that register its layers are imported.
 
     Raises:
@@ -320,6 +321,8 @@ def _load_model(path: Path, modules: Sequence[str]) -> Any:
             importlib.import_module(module)
         return load_model(path)
     except Exception as error:  # whatever a module raises, or the file
+        if not is_worker:
+            raise
         raise ValueError(
             f"The model must load in a process of its own. Received: {path}, which does not ({first_line(error)}). "
             "Put the code of its layers into a module that can be imported and register it with Keras, or run the "

@@ -115,8 +115,10 @@ def test_what_is_not_known_is_refused(fields: dict[str, Any], message: str) -> N
         ({"outputs": ["score"]}, "`outputs` must be of features, scores. Received: score"),
         ({"postprocessing": {"label": "argmax"}}, "`postprocessing` must be of features, scores. Received: label"),
         ({"layout": {"map": "channels_first"}}, "`layout` must be of image, features, scores. Received: map"),
+        ({"dtypes": {"image": "uint9"}}, "`dtypes` must be types of Keras, such as uint8. Received: 'image': 'uint9'"),
+        ({"postprocessing": {"scores": "top99"}}, "among the values of a row. Received: 'scores': 'top99', of "),
     ],
 )
-def test_a_name_that_the_model_has_not_is_refused(fields: dict[str, Any], message: str, model: Any) -> None:
+def test_what_the_model_has_not_is_refused(fields: dict[str, Any], message: str, model: Any) -> None:
     with pytest.raises(ValueError, match=message):
         Border(**fields).around(model)
