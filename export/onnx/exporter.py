@@ -20,7 +20,8 @@ from keras_pe.export.onnx.conversion import convert
 from keras_pe.export.onnx.finishing.assembly import assemble, declare_outputs, set_metadata
 from keras_pe.export.onnx.finishing.verification import check_file, check_graph
 from keras_pe.export.onnx.handlers import opsets
-from keras_pe.export.onnx.named_operations import Unfused, named_operations
+from keras_pe.export.onnx.named_operations import named_operations
+from keras_pe.export.onnx.operator_calls import Unfused
 from keras_pe.export.onnx.recurrences import traced_as_calls
 from keras_pe.export.onnx.writing import write_model
 from keras_pe.export.request import Request

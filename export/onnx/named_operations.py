@@ -1,183 +1,20 @@
-"""What is traced as a call of one ONNX operator, attention too, and where and why a file has several for it.
+"""What is traced as a call of one ONNX operator, and where and why a file has several for it.
 
 TensorFlow traces a layer normalization as nine elementwise operators, which no runtime recognizes any more.
 """
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from keras_pe.export.model.watch.keras_internals import (
-    causal_mask,
-    drops_scores,
-    replaced_attention,
-    replaced_functions,
-    replaced_operations,
-    returns_scores,
-    without_dropout,
-)
+from keras_pe.export.model.watch.keras_internals import replaced_attention, replaced_functions, replaced_operations
+from keras_pe.export.onnx.attention import SpelledAttention, attention, attention_of_layer, masked_softmax
 from keras_pe.export.onnx.handlers import opsets
+from keras_pe.export.onnx.operator_calls import Unfused, call_operator, differentiable
 
-_OPERATOR = "Attention"
-_MASKED = -0.7 * 3.38953e38  # as Keras has it: any score below 1e31 is lost in it, so the sum is what a choice returns
-
+_HUB_ROTATION = "_apply_rotary_pos_emb"  # of keras-hub's layers of rotary positions
 _SINCE = {"LayerNormalization": 17}  # the first operator set that has it
-
-
-class Unfused:
-    """The reasons, noted while a model is traced."""
-
-    def __init__(self) -> None:
-        self._noted: list[tuple[str, str, str]] = []
-
-    def note(self, operator: str, reason: str) -> None:
-        """Notes that the layer which is traced now computes an operator in several."""
-        import tensorflow as tf
-
-        self._noted.append((f"{tf.get_current_name_scope()}/", operator, reason))
-
-    def to_json(self, path_of: Callable[[str], str]) -> str | None:
-        """Returns the metadata of a file: reasons by operator by layer; None where there are none.
-
-        Args:
-            path_of: Returns the path of the layer that a scope of TensorFlow's belongs to.
-        """
-        reasons: dict[str, dict[str, str]] = {}
-        for scope, operator, reason in self._noted:
-            reasons.setdefault(path_of(scope), {})[operator] = reason
-        return json.dumps(reasons, sort_keys=True) if reasons else None
-
-
-def attention(
-    opset: int,
-    unfused: Unfused,
-    usual: Callable[..., Any],
-    query: Any,
-    key: Any,
-    value: Any,
-    bias: Any = None,
-    mask: Any = None,
-    scale: Any = None,
-    is_causal: bool = False,
-    **others: Any,
-) -> Any:
-    """Returns what `keras.ops.dot_product_attention` does, in operators that take less time."""
-    import keras
-
-    tensors = [keras.ops.convert_to_tensor(tensor) for tensor in (query, key, value)]
-    added = [each for each in (bias, mask) if each is not None]
-    reason = _obstacle_to_attention(opset, tensors, added, scale, others)
-    if reason:
-        unfused.note(_OPERATOR, reason)
-    is_masked = mask is not None or is_causal
-    if any(tensor.dtype != "float32" or len(tensor.shape) != 4 for tensor in tensors) or (reason and not is_masked):
-        return usual(query, key, value, bias, mask, scale, is_causal, **others)
-    total = None if bias is None else keras.ops.convert_to_tensor(bias, "float32")
-    if is_masked:
-        summed = _as_sum(_with_causal(mask, tensors) if is_causal else mask)
-        total = summed if total is None else total + summed
-    if reason:
-        return usual(*tensors, total, None, scale, False, **others)
-
-    def usually(query: Any, key: Any, value: Any, total: Any = None) -> Any:
-        return usual(query, key, value, total, None, scale, False, **others)
-
-    return differentiable(partial(_call, scale), usually, *tensors, *([] if total is None else [total]))
-
-
-def _obstacle_to_attention(
-    opset: int, tensors: list[Any], added: list[Any], scale: Any, others: dict[str, Any]
-) -> str | None:
-    """Returns why no operator computes it; None where one does."""
-    if opset not in opsets.WITH_ATTENTION:
-        first, last = opsets.WITH_ATTENTION[0], opsets.WITH_ATTENTION[-1]
-        return f"it is written at the operator sets {first} to {last}, not at {opset}"
-    if any(tensor.dtype != "float32" for tensor in tensors):
-        return f"it computes in {tensors[0].dtype.name}"
-    if any(len(tensor.shape) != 4 or None in tensor.shape[2:] for tensor in tensors):
-        return "its heads or their channels are not known"
-    if any(len(each.shape) not in (2, 4) for each in added):
-        return "its mask or bias has other axes"
-    if not (scale is None or isinstance(scale, int | float)):
-        return "its scale is computed"
-    if others.get("attn_logits_soft_cap") is not None:
-        return "its scores are capped, which runtimes do before or after the mask"
-    return None
-
-
-def _call(scale: float | None, *tensors: Any) -> Any:
-    import tensorflow as tf
-
-    query, key, value, *added = tensors
-    # ONNX Runtime takes a mask of as many rows and columns as the scores, and no fewer.
-    sizes = [tf.shape(query)[1], tf.shape(key)[1]]
-    full = [tf.broadcast_to(each, tf.concat([tf.shape(each)[:-2], sizes], 0)) for each in added]
-    attributes = {} if scale is None else {"scale": float(scale)}
-    shape = (*query.shape[:3], value.shape[3])
-    return call_operator(_OPERATOR, [query, key, value, *full], [shape], attributes)[0]
-
-
-def attention_of_layer(
-    unfused: Unfused,
-    layer: Any,
-    usual: Callable[..., Any],
-    query: Any,
-    key: Any,
-    value: Any,
-    attention_mask: Any = None,
-    training: Any = None,
-    return_attention_scores: bool = False,
-    use_causal_mask: bool = False,
-) -> Any:
-    """Returns what a layer returns that drops nothing, but zeros, as one that drops does, for who may see nothing."""
-    import keras
-
-    scored = {"return_attention_scores": True} if return_attention_scores else {}
-    reason = _obstacle_of_layer(layer, query, attention_mask, return_attention_scores)
-    if reason:
-        unfused.note(_OPERATOR, reason)
-    if reason or training or not drops_scores(layer):
-        return usual(query, key, value, attention_mask, training, use_causal_mask=use_causal_mask, **scored)
-    if attention_mask is not None:
-        attention_mask = keras.ops.cast(attention_mask, "bool")
-        if use_causal_mask:
-            attention_mask = keras.ops.logical_and(attention_mask, causal_mask(layer, query, value))
-    is_causal = use_causal_mask and attention_mask is None
-    with without_dropout(layer):
-        output, scores = usual(query, key, value, attention_mask, training, use_causal_mask=is_causal)
-    if attention_mask is not None:
-        sees = keras.ops.any(attention_mask, axis=-1)[..., None, None]
-        output = keras.ops.where(sees, output, 0.0)
-    return output, scores
-
-
-def _obstacle_of_layer(layer: Any, query: Any, mask: Any, is_asked_for_scores: bool) -> str | None:
-    """Returns why a layer computes scores that others may see, or in another form; None where it does not."""
-    if is_asked_for_scores or returns_scores(layer):
-        return "its scores are returned"
-    if layer.compute_dtype != "float32":
-        return f"it computes in {layer.compute_dtype}"
-    if len(query.shape) != 4 or (mask is not None and len(mask.shape) != 3):
-        return "its queries or its mask have other axes"
-    return None
-
-
-def _with_causal(mask: Any, tensors: list[Any]) -> Any:
-    """Returns the mask without what comes later than a query."""
-    import tensorflow as tf
-
-    rows, columns = tf.shape(tensors[0])[1], tf.shape(tensors[1])[1]
-    causal = tf.range(columns)[tf.newaxis] <= tf.range(rows)[:, tf.newaxis]
-    return causal if mask is None else tf.logical_and(mask, causal)
-
-
-def _as_sum(mask: Any) -> Any:
-    """Returns what is added to the scores: nothing where a mask is true."""
-    import tensorflow as tf
-
-    return tf.where(mask, tf.constant(0.0), tf.constant(_MASKED, "float32"))
 
 
 @contextlib.contextmanager
@@ -194,15 +31,22 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
     from keras_pe.layers import rotary_position_encoding
 
     normalization = partial(_layer_normalization, opset, unfused)
+    spelled = SpelledAttention(opset, unfused)
     usual = replaced_operations(
         nn={"gelu": _gelu, "hard_silu": _hard_silu, "dot_product_attention": partial(attention, opset, unfused)},
+        numpy={"einsum": spelled.einsum},
         normalizations={"layer_normalization": normalization, "rms_normalization": _rms_normalization},
     )
-    has_rotary = opset >= opsets.ROTARY_VERSION
-    own = [(rotary_position_encoding, "turn_pairs", rotary_embedding)] if has_rotary else []
+    own: list[tuple[Any, str, Callable[..., Any]]] = []
+    if opset >= opsets.ROTARY_VERSION:
+        own += [(rotary_position_encoding, "turn_pairs", rotary_embedding)]
+        of_hub = [layer for layer in layers if type(layer).__module__.startswith("keras_hub.")]
+        own += [(layer, _HUB_ROTATION, _rotary_of_hub) for layer in of_hub if hasattr(layer, _HUB_ROTATION)]
     resized = [layer for layer in layers if type(layer).call is keras.layers.UpSampling2D.call]
     own += [(layer, "call", partial(_upsampling, layer)) for layer in resized]
-    of_layers = replaced_attention(layers, partial(attention_of_layer, unfused))
+    masking = [layer for layer in layers if type(layer).call is keras.layers.Softmax.call]
+    own += [(layer, "call", partial(masked_softmax, layer)) for layer in masking]
+    of_layers = replaced_attention(layers, partial(attention_of_layer, spelled))
     with usual, of_layers, replaced_functions(own):
         yield
 
@@ -334,39 +178,6 @@ def _axes(x: Any, axis: Any) -> list[int]:
     return sorted(each % len(x.shape) for each in ([axis] if isinstance(axis, int) else axis)) if len(x.shape) else []
 
 
-def call_operator(operator: str, inputs: Sequence[Any], shapes: Sequence[Any], attributes: dict[str, Any]) -> list[Any]:
-    """Returns the results of an operator, in float32, as a call in the traced graph which a handler turns into it.
-
-    Args:
-        operator: ONNX's name.
-        inputs: What it takes.
-        shapes: The shape of each of its results.
-        attributes: Its attributes.
-    """
-    import tensorflow as tf
-
-    token = json.dumps([operator, attributes])
-    # Of all that TensorFlow has, this takes and returns any tensors, and its optimizer leaves it as it is.
-    results = tf.raw_ops.PyFuncStateless(input=inputs, token=token, Tout=["float32"] * len(shapes))
-    return [tf.ensure_shape(result, shape) for result, shape in zip(results, shapes, strict=True)]
-
-
-def differentiable(call: Callable[..., Any], usual: Callable[..., Any], *tensors: Any) -> Any:
-    """Returns what a call returns, with the derivative of the usual function: a model may ask for it."""
-    import tensorflow as tf
-
-    def function(*values: Any) -> Any:
-        def gradient(upstream: Any) -> Any:
-            with tf.GradientTape() as tape:
-                tape.watch(values)
-                result = usual(*values)
-            return tape.gradient(result, values, upstream)
-
-        return call(*values), gradient
-
-    return tf.custom_gradient(function)(*tensors)
-
-
 def rotary_embedding(usual: Callable[..., Any], x: Any, sin: Any, cos: Any, layout: str) -> Any:
     """Returns what `turn_pairs` does; where the operator's heads or pairs are others, in the usual operators."""
     if not _has_one_form(x, sin, cos, layout):
@@ -374,6 +185,11 @@ def rotary_embedding(usual: Callable[..., Any], x: Any, sin: Any, cos: Any, layo
     return differentiable(
         lambda *tensors: _call_rotary(layout, *tensors), lambda *tensors: usual(*tensors, layout), x, sin, cos
     )
+
+
+def _rotary_of_hub(usual: Callable[..., Any], x: Any, cos: Any, sin: Any) -> Any:
+    """Returns what keras-hub's layers do, which turn halves."""
+    return rotary_embedding(lambda x, sin, cos, layout: usual(x, cos, sin), x, sin, cos, "halves")
 
 
 def _has_one_form(x: Any, sin: Any, cos: Any, layout: str) -> bool:

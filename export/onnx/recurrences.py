@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_pe.export.model.stored_weights import RECURRENT_OPERATORS, packed_cell
 from keras_pe.export.model.watch.keras_internals import replaced_functions
-from keras_pe.export.onnx.named_operations import Unfused, call_operator
+from keras_pe.export.onnx.operator_calls import Unfused, call_operator
 
 
 def traced_as_calls(layers: Iterable[Any], unfused: Unfused) -> contextlib.AbstractContextManager[None]:

@@ -34,7 +34,7 @@ from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.finishing.traced_constants import name_weights
 from keras_pe.export.onnx.finishing.weight_layouts import multiply_unsigned, store_as_read
 from keras_pe.export.onnx.handlers import opsets
-from keras_pe.export.onnx.named_operations import Unfused
+from keras_pe.export.onnx.operator_calls import Unfused
 from keras_pe.version import __version__
 
 

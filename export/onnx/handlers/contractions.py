@@ -5,7 +5,7 @@ and reads `A` and `a` in an equation as one letter.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -40,48 +40,72 @@ def _is_contraction(terms: Sequence[str]) -> bool:
 
 
 def _replace(ctx: Replacement, left: str, right: str, output: str) -> bool:
-    """Writes the MatMul, unless it would take sizes that are not known."""
+    """Writes the MatMul, unless several sizes that are not known would be merged into one axis."""
     first, second = ctx.inputs
-    sizes = _sizes(ctx, first, left) | _sizes(ctx, second, right)
     rows = [label for label in output if label not in right]
     columns = [label for label in output if label not in left]
     if output.index(columns[0]) < output.index(rows[0]):  # the operand whose labels come first in the output goes first
         first, second, left, right, rows, columns = second, first, right, left, columns, rows
-    batch = [label for label in output if label in left and label in right]
+    sizes = _Sizes(ctx, [(first, left), (second, right)])
+    shared = [label for label in output if label in left and label in right]
     inner = [label for label in left if label in right and label not in output]
-    if batch and len(rows) > 1:
-        groups_left, groups_right = [[x] for x in batch] + [rows, inner], [[x] for x in batch] + [inner, columns]
-        kept = len(batch)
-    else:  # without a batch, or with one row label, the leading dimensions stay as they are
-        groups_left = [[x] for x in (*batch, *rows)] + [inner]
-        groups_right = [[x] for x in batch] + [inner, columns]
-        kept = len(batch) + (len(rows) if not batch else 1)
-    result = [*batch, *rows, *columns]
-    split = [0] * kept + [sizes.get(label, -1) for label in result[kept:]]
-    if split.count(-1) > 1 or not (_can_merge(groups_left, sizes) and _can_merge(groups_right, sizes)):
+    if shared and sizes.product(inner) > sizes.product(
+        columns
+    ):  # the operand is larger than the result: that is turned
+        rows.sort(key=left.index)
+    batch = [[label] for label in shared]
+    merged = [rows] if shared else [[label] for label in rows]  # without a batch the leading axes stay as they are
+    operands = [(first, left, [*batch, *merged, inner]), (second, right, [*batch, inner, columns])]
+    if any(sum(len(group) > 1 and not sizes.are_known(group) for group in groups) > 1 for _, _, groups in operands):
         return False
-    product = ctx.emit(
-        "MatMul",
-        _merged(ctx, _transposed(ctx, first, left, groups_left), groups_left, sizes),
-        _merged(ctx, _transposed(ctx, second, right, groups_right), groups_right, sizes),
-    )
-    if len(split) > kept + 1:
-        product = ctx.emit("Reshape", product, ctx.integers(*split))
-    ctx.finish(_transposed(ctx, product, "".join(result), [[label] for label in output]))
+    factors = [
+        _reshaped(ctx, _transposed(ctx, tensor, labels, groups), groups, sizes, is_merged=True)
+        for tensor, labels, groups in operands
+    ]
+    product = _reshaped(ctx, ctx.emit("MatMul", *factors), [*batch, *merged, columns], sizes, is_merged=False)
+    ctx.finish(_transposed(ctx, product, "".join((*shared, *rows, *columns)), [[label] for label in output]))
     return True
 
 
-def _sizes(ctx: Replacement, tensor: str, labels: str) -> dict[str, int]:
-    shape = ctx.shape(tensor) or []
-    return {label: size for label, size in zip(labels, shape, strict=False) if size is not None and size >= 0}
+class _Sizes:
+    """The sizes that labels stand for: numbers, or read from an operand while the file runs."""
 
+    def __init__(self, ctx: Replacement, operands: Sequence[tuple[str, str]]) -> None:
+        self._ctx = ctx
+        self._places = {label: (tensor, axis) for tensor, labels in operands for axis, label in enumerate(labels)}
+        self._known = {
+            label: size
+            for tensor, labels in operands
+            for label, size in zip(labels, ctx.shape(tensor) or [], strict=False)
+            if size >= 0
+        }
 
-def _can_merge(groups: list[list[str]], sizes: dict[str, int]) -> bool:
-    """A Reshape takes one size that it finds itself, and copies those of the leading dimensions that stay."""
-    if all(len(group) == 1 for group in groups):
-        return True
-    leading = next(i for i, group in enumerate(groups) if len(group) > 1)
-    return sum(any(label not in sizes for label in group) for group in groups[leading:]) <= 1
+    def product(self, labels: Iterable[str]) -> float:
+        """Returns the number of entries along these axes, infinite where it is not known."""
+        return math.prod(self._known.get(label, math.inf) for label in labels)
+
+    def are_known(self, labels: Iterable[str]) -> bool:
+        """Whether each of the sizes is known."""
+        return self.product(labels) < math.inf
+
+    def vector(self, leading: int, groups: Sequence[Sequence[str]]) -> str:
+        """Writes the shape of a Reshape that keeps the leading axes, and then has one for each group."""
+        unknown = [group for group in groups if not self.are_known(group)]
+        found = max(unknown, key=len, default=None)  # by the Reshape itself
+        parts: list[int | str] = [0] * leading
+        for group in groups:
+            parts.append(
+                int(self.product(group)) if group not in unknown else -1 if group is found else self._asked(*group)
+            )
+        numbers = [part for part in parts if isinstance(part, int)]
+        if len(numbers) == len(parts):
+            return self._ctx.integers(*numbers)
+        vectors = [part if isinstance(part, str) else self._ctx.integers(part) for part in parts]
+        return self._ctx.emit("Concat", *vectors, axis=0)
+
+    def _asked(self, label: str) -> str:
+        tensor, axis = self._places[label]
+        return self._ctx.emit("Shape", tensor, start=axis, end=axis + 1)
 
 
 def _transposed(ctx: Replacement, tensor: str, labels: str, groups: list[list[str]]) -> str:
@@ -89,15 +113,14 @@ def _transposed(ctx: Replacement, tensor: str, labels: str, groups: list[list[st
     return tensor if order == sorted(order) else ctx.emit("Transpose", tensor, perm=order)
 
 
-def _merged(ctx: Replacement, tensor: str, groups: list[list[str]], sizes: dict[str, int]) -> str:
-    if all(len(group) == 1 for group in groups):
+def _reshaped(ctx: Replacement, tensor: str, groups: list[list[str]], sizes: _Sizes, *, is_merged: bool) -> str:
+    """Returns a tensor with one axis for each group instead of each label, or the other way round."""
+    leading = next((i for i, group in enumerate(groups) if len(group) > 1), None)
+    if leading is None:
         return tensor
-    leading = next(i for i, group in enumerate(groups) if len(group) > 1)
-    merged = [
-        math.prod(sizes[label] for label in group) if all(label in sizes for label in group) else -1
-        for group in groups[leading:]
-    ]
-    return ctx.emit("Reshape", tensor, ctx.integers(*[0] * leading, *merged))
+    rest = groups[leading:]
+    axes = rest if is_merged else [[label] for group in rest for label in group]
+    return ctx.emit("Reshape", tensor, sizes.vector(leading, axes))
 
 
 @handler("MatrixSolve")

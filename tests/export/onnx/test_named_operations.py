@@ -9,7 +9,6 @@ import pytest
 
 from keras_pe import RotaryPositionEncoding
 from keras_pe.export import check_parity, export_onnx
-from tests.export.onnx.exported import expected, exported
 
 L = keras.layers
 
@@ -118,71 +117,6 @@ def test_a_convolutional_network_is_transposed_at_its_ends_alone(activation, tmp
     assert operators["Transpose"] <= 2
     operators = _operators(_model(*block, L.GlobalAveragePooling2D(), L.Dense(2), shape=(12, 12, 3)), tmp_path)
     assert operators["Transpose"] == 1
-
-
-@pytest.mark.slow
-def test_masked_attention_adds_a_mask_that_is_made_once_and_answers_as_keras_does(tmp_path):
-    def attend(x, mask):
-        for is_causal in (False, False, True, True):
-            x = x + keras.ops.dot_product_attention(x, x, x, mask=mask, is_causal=is_causal)
-        return x
-
-    rng = np.random.default_rng(0)
-    given = [rng.normal(size=(2, 5, 2, 4)).astype("float32"), rng.random((2, 1, 5, 5)) < 0.5]
-    given[1][0, 0, 1] = False  # a query that may see nothing takes the mean of all
-    (actual,) = exported(attend, given, tmp_path)
-    # Sums of at most eight products of numbers around one, in two products a call: 2**-24 each.
-    np.testing.assert_allclose(actual, expected(attend, given)[0], rtol=0, atol=100 * 2**-24)
-    graph = onnx.load(tmp_path / "calls.onnx").graph
-    operators = collections.Counter(node.op_type for node in graph.node)
-    assert operators["Where"] == 2  # with and without what comes later
-    assert operators["And"] <= 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("opset", [18, 23, 25])
-@pytest.mark.parametrize("use_causal_mask", [False, True])
-@pytest.mark.parametrize("dropout", [0.0, 0.5])
-@pytest.mark.parametrize("kind", [L.MultiHeadAttention, L.GroupQueryAttention])
-def test_attention_is_one_operator_from_the_set_that_has_it_and_selects_no_scores(
-    kind, dropout, use_causal_mask, opset, tmp_path
-):
-    import onnxruntime
-
-    keras.utils.set_random_seed(0)
-    layer = kind(2, 4, dropout=dropout) if kind is L.MultiHeadAttention else kind(4, 4, 2, dropout=dropout)
-    x, mask = keras.Input((None, 8), name="x"), keras.Input((None, None), dtype="bool", name="mask")
-    model = keras.Model([x, mask], layer(x, x, attention_mask=mask, use_causal_mask=use_causal_mask))
-    artifact = export_onnx(model, tmp_path / "model.onnx", opset_version=opset)
-    rng = np.random.default_rng(0)
-    given = {"x": rng.normal(size=(2, 5, 8)).astype("float32"), "mask": rng.random((2, 5, 5)) < 0.5}
-    given["mask"][0, 1] = False  # with dropout it takes nothing, without the mean of all
-    session = onnxruntime.InferenceSession(artifact.path, providers=["CPUExecutionProvider"])
-    # Sums of at most eight products of numbers around one, four times over: 2**-24 each.
-    np.testing.assert_allclose(session.run(None, given)[0], model(given), rtol=0, atol=200 * 2**-24)
-    graph = onnx.load(artifact.path).graph
-    operators = collections.Counter(node.op_type for node in graph.node)
-    unfused = [reason for each in artifact.contents for name, reason in each.unfused.items() if name == "Attention"]
-    if opset == 23:
-        assert (operators["Attention"], operators["Softmax"], unfused) == (1, 0, [])
-        return
-    assert (operators["Attention"], operators["Softmax"], len(unfused)) == (0, 1, 1)
-    producers = {name: node for node in graph.node for name in node.output}
-    (softmax,) = [node for node in graph.node if node.op_type == "Softmax"]
-    assert producers[softmax.input[0]].op_type == "Add"
-    assert not any(node.op_type == "Where" and softmax.output[0] in node.input for node in graph.node)
-
-
-@pytest.mark.slow
-def test_why_attention_stays_several_operators_is_told(tmp_path):
-    x = keras.Input((4, 8), name="x")
-    output, _ = L.MultiHeadAttention(2, 4, name="scored")(x, x, return_attention_scores=True)
-    for opset, reasons in ((18, {"several"}), (24, set())):
-        model = keras.Model(x, L.MultiHeadAttention(2, 4, name="several")(output, x))
-        artifact = export_onnx(model, tmp_path / f"{opset}.onnx", opset_version=opset)
-        unfused = {each.layer: each.unfused["Attention"] for each in artifact.contents if "Attention" in each.unfused}
-        assert unfused.keys() == {"scored", *reasons}
-        assert unfused["scored"] == "its scores are returned"
 
 
 @pytest.mark.slow
