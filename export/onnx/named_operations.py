@@ -9,9 +9,10 @@ from functools import partial
 from typing import Any
 
 from keras_pe.export.model.watch.keras_internals import replaced_attention, replaced_functions, replaced_operations
-from keras_pe.export.onnx.attention import SpelledAttention, attention, attention_of_layer, masked_softmax
+from keras_pe.export.onnx.attention import attention, attention_of_layer, masked_softmax
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.operator_calls import Unfused, call_operator, differentiable
+from keras_pe.export.onnx.spelled_attention import SpelledAttention
 
 _HUB_ROTATION = "_apply_rotary_pos_emb"  # of keras-hub's layers of rotary positions
 _SINCE = {"LayerNormalization": 17}  # the first operator set that has it
@@ -46,7 +47,7 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
     own += [(layer, "call", partial(_upsampling, layer)) for layer in resized]
     masking = [layer for layer in layers if type(layer).call is keras.layers.Softmax.call]
     own += [(layer, "call", partial(masked_softmax, layer)) for layer in masking]
-    of_layers = replaced_attention(layers, partial(attention_of_layer, spelled))
+    of_layers = replaced_attention(layers, partial(attention_of_layer, spelled.kept))
     with usual, of_layers, replaced_functions(own):
         yield
 
