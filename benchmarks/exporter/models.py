@@ -1,7 +1,7 @@
 """The models that are exported, each with what it is run on: three sizes of text, of a batch of images or of sound."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -119,7 +119,23 @@ def _vit() -> keras.Model:
     )
 
 
-BUILDERS: dict[str, tuple[Callable[[], keras.Model], Callable[[int, int], Feeds]]] = {
+class Measured(NamedTuple):
+    """What is exported and run.
+
+    Attributes:
+        make: Builds the model.
+        feeds: Makes what it is run on, of a batch and a size.
+        opset: ONNX's operator set of its files.
+        architecture: Its name where PyTorch has it.
+    """
+
+    make: Callable[[], keras.Model]
+    feeds: Callable[[int, int], Feeds]
+    opset: int = 18
+    architecture: str = ""
+
+
+_BUILDERS: dict[str, tuple[Callable[[], keras.Model], Callable[[int, int], Feeds]]] = {
     "BERT": (lambda: _of_hub("Bert", num_heads=HEADS, max_sequence_length=POSITIONS), texts),
     "ViT": (_vit, images),
     "GPT-2": (lambda: _of_hub("GPT2", num_heads=HEADS, max_sequence_length=POSITIONS), texts),
@@ -134,12 +150,17 @@ BUILDERS: dict[str, tuple[Callable[[], keras.Model], Callable[[int, int], Feeds]
     "GRU": (gru, series),
     "encoder": (encoder, texts),
 }
+MEASURED = {name: Measured(*each, architecture=name) for name, each in _BUILDERS.items()} | {
+    # From the first set that has attention and rotary positions.
+    f"{name} at opset 23": Measured(*_BUILDERS[name], opset=23, architecture=name)
+    for name in ("BERT", "ViT", "GPT-2", "Gemma", "Whisper")
+}
 
 
 def trained(name: str) -> keras.Model:
     """Returns a model as if trained, the same in every process: a bias of zeros would be left out of a file."""
     keras.utils.set_random_seed(0)
-    make, feeds = BUILDERS[name]
+    make, feeds, *_ = MEASURED[name]
     model = make()
     rng = np.random.default_rng(0)
     for weight in model.weights:

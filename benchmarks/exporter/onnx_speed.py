@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.exporter.models import BUILDERS, CASES, trained
+from benchmarks.exporter.models import CASES, MEASURED, trained
 from benchmarks.measuring import Run, in_own_process, interleaved_openings, quotient, thread_counts
 
 _DTYPES = {"tensor(float)": "float32", "tensor(int32)": "int32", "tensor(int64)": "int64", "tensor(bool)": "bool"}
@@ -41,7 +41,7 @@ def measure(names: Sequence[str] = (), threads: Sequence[int] = (1,)) -> dict[st
     seconds: dict[str, list[float]] = {}
     operators: dict[str, dict[str, list[int]]] = {}
     left_out: list[str] = []
-    for name in names or BUILDERS:
+    for name in names or MEASURED:
         with tempfile.TemporaryDirectory() as folder:
             for route in ROUTES:
                 backend = "torch" if route.startswith("torch") else "tensorflow"  # it dies with both in one process
@@ -62,6 +62,7 @@ def measure(names: Sequence[str] = (), threads: Sequence[int] = (1,)) -> dict[st
 def export(name: str, route: str, folder: Path) -> None:
     """Writes the file of one route, where that has the model."""
     path = folder / f"{route}.onnx"
+    model = MEASURED[name]
     if route.startswith("torch"):
         if find_spec("transformers") is None:
             return
@@ -69,23 +70,23 @@ def export(name: str, route: str, folder: Path) -> None:
 
         source = folder / f"{_OPTIMIZED.get(route)}.onnx"
         if route in _OPTIMIZED:
-            if name in in_torch.KINDS and source.is_file():
-                in_torch.optimize(name, source, path)
-        elif name in in_torch.BUILDERS:
-            in_torch.export(name, route == "torch", path)
+            if model.architecture in in_torch.KINDS and source.is_file():
+                in_torch.optimize(model.architecture, source, path)
+        elif model.architecture in in_torch.BUILDERS:
+            in_torch.export(model.architecture, route == "torch", path, model.opset)
     elif route == "keras":
         trained(name).export(path, format="onnx", verbose=False)
     else:
         from keras_pe.export import export_onnx
 
-        export_onnx(trained(name), path)
+        export_onnx(trained(name), path, opset_version=model.opset)
 
 
 def run(name: str, folder: Path, threads: int) -> dict[str, Any]:
     """Returns the seconds of a run of each file on each case, and the numbers of its operators and transpositions."""
     from benchmarks.speed.in_onnxruntime import session
 
-    feeds = BUILDERS[name][1]
+    feeds = MEASURED[name].feeds
     files = {route: folder / f"{route}.onnx" for route in ROUTES if (folder / f"{route}.onnx").is_file()}
     contents: dict[str, bytes] = {}
     left_out = []
@@ -152,7 +153,7 @@ def main() -> None:
         name, folder, threads = sys.argv[2:]
         print(json.dumps(run(name, Path(folder), int(threads))))
         return
-    for name in sys.argv[1:] or BUILDERS:
+    for name in sys.argv[1:] or MEASURED:
         found = measure([name], thread_counts())
         cases: dict[str, dict[str, list[float]]] = {}
         for key, seconds in found["seconds"].items():
