@@ -23,8 +23,7 @@ from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run, judged, run_cases
 from keras_pe.export.comparison.seconds import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Stopwatch, check_seconds
 from keras_pe.export.parity.covered import covered, with_coverage, with_coverage_required
-from keras_pe.export.parity.diagnosis.cross_runtime import compare_runtimes, is_alike
-from keras_pe.export.parity.diagnosis.diagnose import diagnose
+from keras_pe.export.parity.diagnosis.diagnose import compare_runtimes, diagnose, is_alike
 from keras_pe.export.parity.parity_report import ParityReport, make_report, untaken
 from keras_pe.export.progress import telling
 from keras_pe.export.results import Allowance, RunStatus, RuntimeResult

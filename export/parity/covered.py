@@ -9,7 +9,7 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.errors import RuntimeFailedError
-from keras_pe.export.parity.diagnosis.weights import stored_weights, told_pairs
+from keras_pe.export.parity.diagnosis.weights import stored_weights, told_foldings
 from keras_pe.export.results import Array, Coverage, RuntimeResult, TableCoverage, TakenBranches
 from keras_pe.export.runtimes.runner import Runner
 
@@ -93,7 +93,7 @@ def _with_weights(result: RuntimeResult, runner: Runner, reference: Reference) -
     constants = runner.weights() if reference.model is not None else None
     if not constants:
         return result
-    told = told_pairs(reference.model, runner.metadata())
+    told = told_foldings(reference.model, runner.metadata())
     weights, faults = stored_weights(reference.model, constants, told)
     findings = tuple(replace(each.finding, evidence=f"{each.finding.evidence} {_UNSEEN}") for each in faults)
     return replace(result, weights=weights, passed=not faults, findings=findings or result.findings)

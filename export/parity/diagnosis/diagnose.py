@@ -1,23 +1,24 @@
-"""From a runtime that failed to where and why: the layers at fault, the proof, and the causes."""
+"""From runtimes that failed to where and why: the layers at fault, the proof, the causes, what several say together."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from keras_pe.export.comparison.inputs.input_roles import Role
+from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run
 from keras_pe.export.comparison.seconds import Budget
 from keras_pe.export.model.watch.recording import is_within
+from keras_pe.export.parity.diagnosis.cases import rank
 from keras_pe.export.parity.diagnosis.causes import behavior, inside, values
 from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime, compiled_otherwise, graph_optimization
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
-from keras_pe.export.parity.diagnosis.other_cases import rank
-from keras_pe.export.parity.diagnosis.outside import changed_layers
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.weights import WeightComparison
 from keras_pe.export.results import Cause, Finding, LayerResult, Problem, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
+from keras_pe.export.runtimes.runtime import RuntimeName, Version
 
 Detector = Callable[[Probe], Iterable[Finding]]
 
@@ -35,7 +36,7 @@ _LAST: tuple[tuple[Detector, ...], ...] = (
     (values.half_precision,),
     (changed_by_runtime,),  # before what would blame the file
     (values.changed_outputs,),
-    (changed_layers,),
+    (inside.changed_layers,),
     (behavior.frozen_state, behavior.batch_dependence),
     (behavior.clamped_size,),
     (compiled_otherwise,),
@@ -90,8 +91,7 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
             return tuple(dict.fromkeys(findings + found))
     compared = probe.attempt("the weights in the artifact", inside.compared_weights)
     weights = compared[0] if compared else WeightComparison([], frozenset())
-    faults = tuple(replace(each, sound_weights=weights.sound) for each in probe.faults)
-    probe = replace(probe, faults=faults, sound_weights=weights.sound)
+    probe = replace(probe, sound_weights=weights.sound)
     findings += probe.attempt("the weights", lambda probe: inside.weights_at_fault(probe, weights.faults))
     explained = {finding.layer for finding in findings if finding.layer}
     findings += probe.attempt("the layers", lambda probe: inside.layers_at_fault(probe, explained))
@@ -149,10 +149,67 @@ def _is_explained(fault: LayerFault, explained: set[str]) -> bool:
 def _trace(probe: Probe) -> Iterable[LayerTrace]:
     """Yields the model layer by layer in the smallest telling case that failed, if the fault can be followed."""
     failing = [row for row in probe.failing() if all(c.problem is not Problem.SHAPE for c in row[0].comparisons)]
-    if not failing or probe.reference.model is None or probe.result.status != RunStatus.COMPARED:
-        return
-    from keras_pe.export.comparison.references.keras import KerasReference
+    if failing and isinstance(probe.reference, KerasReference) and probe.run.result.status == RunStatus.COMPARED:
+        _, expectation, _ = min(failing, key=lambda row: rank(row[1]))
+        yield trace_faults(probe, probe.reference, expectation)
 
-    assert isinstance(probe.reference, KerasReference)
-    _, expectation, _ = min(failing, key=lambda row: rank(row[1]))
-    yield trace_faults(probe, probe.reference, expectation)
+
+def is_alike(one: RuntimeResult, other: RuntimeResult) -> bool:
+    """Whether two places fail in the same cases by the same amount, to a thousandth."""
+    if one.passed or (one.status, len(one.cases)) != (other.status, len(other.cases)):
+        return False
+    for mine, theirs in zip(one.cases, other.cases, strict=True):
+        if mine.status != theirs.status or len(mine.comparisons) != len(theirs.comparisons):
+            return False
+        for a, b in zip(mine.comparisons, theirs.comparisons, strict=True):
+            apart = 0.0 if a.max_abs_diff == b.max_abs_diff else abs(a.max_abs_diff - b.max_abs_diff)
+            if a.passed != b.passed or apart > a.tolerance + 1e-3 * a.max_abs_diff:
+                return False
+    return True
+
+
+def compare_runtimes(results: Sequence[RuntimeResult]) -> list[RuntimeResult]:
+    """Returns the results, with the causes that only show when places are compared with each other."""
+    return [
+        result if result.passed else _with_served_file(_with_release(result, results), results) for result in results
+    ]
+
+
+def _with_release(result: RuntimeResult, results: Sequence[RuntimeResult]) -> RuntimeResult:
+    """Adds that another release of the same runtime passes with the same file."""
+    family = RuntimeName.parse(result.runtime).family
+    for other in results:
+        is_same = (other.artifact, RuntimeName.parse(other.runtime).family) == (result.artifact, family)
+        if is_same and other.passed and _release(other) not in ("", _release(result)) and result.version:
+            evidence = (
+                f"{_release(other)} passes on the same file and inputs, where {_release(result)} does not: "
+                "what lies between the two releases changes the answer."
+            )
+            layer = next((each.layer for each in result.findings if each.layer), None)
+            return replace(result, findings=(Finding(Cause.OTHER_RELEASE, evidence, layer), *_known(result)))
+    return result
+
+
+def _with_served_file(result: RuntimeResult, results: Sequence[RuntimeResult]) -> RuntimeResult:
+    """Adds to what a server returns the place and causes of the file that returns the same here."""
+    if result.format != "served":
+        return result
+    for other in results:
+        if other.format not in ("served", "keras") and is_alike(result, other):
+            evidence = (
+                f"The server is off as {other.runtime} is with {other.artifact}, in the same cases by the same "
+                "amounts: the fault is in the file, not in the server."
+            )
+            layer = next((each.layer for each in other.findings if each.layer), None)
+            findings = (Finding(Cause.SERVED_FILE, evidence, layer), *_known(other))
+            return replace(result, findings=findings, layers=other.layers, proof=other.proof)
+    return result
+
+
+def _known(result: RuntimeResult) -> tuple[Finding, ...]:
+    return tuple(finding for finding in result.findings if finding.cause is not Cause.UNKNOWN)
+
+
+def _release(result: RuntimeResult) -> str:
+    """Returns the package, without a variant, and its version."""
+    return str(Version.parse(result.version).of_package)

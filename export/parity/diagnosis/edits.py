@@ -1,20 +1,20 @@
-"""Edits of a call as functions of it, which a site proposes in one case, and the numbers that fit them."""
+"""Edits of a call as functions of it, which a site proposes in one case; what may have become of an array in a call."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, of_arrays
 from keras_pe.export.results import Array, Cause
 
 Compute = Callable[[LayerFault], Array | None]
 """Returns what a call would return; None where that is no output of its shape."""
 
-_STEPS = 6
-_TELLING = 4  # values that must be wrong: fewer are met by chance
-_SEEN = 1e-5  # of the largest value: less of a change is rounding
-_LARGEST_STEP = 1e-2  # of a number that is too small to be seen to move by a part of itself
+_LIMITS = ((0.0, 1.0), (-1.0, 1.0), (0.0, 6.0), (0.0, np.inf))  # at which values are usually cut
 
 
 @dataclass(frozen=True)
@@ -70,64 +70,118 @@ Site = Callable[[LayerFault], Edits]
 """Where something may have been changed."""
 
 
-def factor(
-    cause: Cause, what: str, compute: Callable[[LayerFault, float], Array], *, is_output: bool = False
-) -> NumericEdit:
-    """Returns the edit that is an array times a number.
+@dataclass(frozen=True)
+class Proposal:
+    """What an array may have become, where only what is computed from it can be seen.
 
-    Args:
-        cause: What it is called.
-        what: Which array, as in "with 'mix/kernel'".
-        compute: Returns what the call returns with the array times a number.
+    Attributes:
+        cause: What that is called.
+        template: How it is said, with the array's name in braces.
+        change: Makes it of what the array should be.
+    """
+
+    cause: Cause
+    template: str
+    change: Callable[[Array], Array]
+
+
+NEUTRAL = (
+    Proposal(Cause.MISSING_VALUES, "{} at zero", np.zeros_like),
+    Proposal(Cause.MISSING_VALUES, "{} at one", np.ones_like),
+)
+"""An array that was left out: where it is added, and where it is multiplied with."""
+
+DOUBLED = Proposal(Cause.ADDED_TWICE, "{} added twice", lambda array: 2 * array)
+FIRST_ROW = Proposal(
+    Cause.REPEATED_ROW,
+    "the first row of {} in the place of every row",
+    lambda array: np.broadcast_to(array[:1], array.shape),
+)
+CLIPPED = tuple(
+    Proposal(Cause.CLIPPED_INPUT, f"{{}} cut at {low:g} and {high:g}", partial(np.clip, a_min=low, a_max=high))
+    for low, high in _LIMITS
+)
+
+
+def exchanged_axes(array: Array) -> Iterator[Proposal]:
+    """An array with two axes of one size exchanged."""
+    for one, other in itertools.combinations(range(array.ndim), 2):
+        if array.shape[one] == array.shape[other]:
+            swapped = partial(np.swapaxes, axis1=one, axis2=other)
+            yield Proposal(Cause.TRANSPOSED_AXES, f"axes {one} and {other} of {{}} exchanged", swapped)
+
+
+def backwards(array: Array, first_axis: int = 0, cause: Cause = Cause.REVERSED_VALUES) -> Iterator[Proposal]:
+    """An array that runs backwards along an axis."""
+    for axis in range(first_axis, array.ndim):
+        yield Proposal(cause, f"{{}} reversed along axis {axis}", partial(np.flip, axis=axis))
+
+
+def powers(array: Array) -> Iterator[Proposal]:
+    """A variance for a deviation, and the reverse."""
+    if (array > 0).all():
+        yield Proposal(Cause.CHANGED_VALUES, "the root of {}", np.sqrt)
+        yield Proposal(Cause.CHANGED_VALUES, "the square of {}", np.square)
+
+
+def stepped(last: int) -> Iterator[Proposal]:
+    """Integers that are counted from one more or less, up to the last that is taken."""
+    for step, said in ((1, "plus"), (-1, "minus")):
+        yield Proposal(Cause.SHIFTED_INPUT, f"{{}} {said} 1", partial(_stepped, step=step, last=last))
+
+
+def through(functions: Mapping[str, Callable[[Any], Any]], cause: Cause) -> Iterator[Proposal]:
+    """An array through each of some functions of tensors."""
+    for name, function in functions.items():
+        yield Proposal(cause, f"{{}} through {name}", of_arrays(function))
+
+
+def _stepped(array: Array, step: int, last: int) -> Array:
+    return (array.astype(np.int64) + step).clip(0, last)
+
+
+@dataclass(frozen=True)
+class Place:
+    """An array of a call.
+
+    Attributes:
+        how: How the layer has it, as in "with" or "given"; nothing for its output.
+        name: What it is called.
+        get: Returns what it should be.
+        put: Returns what the layer gives with another one there.
         is_output: As in `Edit`.
     """
-    return NumericEdit(
-        {"factor": 1.0},
-        lambda fault, numbers: compute(fault, numbers["factor"]),
-        lambda _: cause,
-        lambda numbers: f"{what} times {numbers['factor']}",
-        is_output,
-    )
+
+    how: str
+    name: str
+    get: Callable[[LayerFault], Array]
+    put: Callable[[LayerFault, Array], Array]
+    is_output: bool = False
+
+    def edits(self, proposals: Iterable[Proposal]) -> Edits:
+        """Yields the edit of each proposal."""
+        for proposal in proposals:
+            said = f"{self.how} {proposal.template.format(self.name)}".lstrip()
+            yield self.edit(proposal.cause, said, partial(self._changed, proposal))
+
+    def _changed(self, proposal: Proposal, fault: LayerFault) -> Array:
+        return proposal.change(self.get(fault))
+
+    def edit(self, cause: Cause, said: str, other: Callable[[LayerFault], Array]) -> Edit:
+        """Returns the edit that puts another array there."""
+        return Edit(cause, said, lambda fault: self.put(fault, other(fault)), self.is_output)
+
+    def scaled(self, cause: Cause) -> NumericEdit:
+        """Returns the edit that is the array times a number."""
+        return NumericEdit(
+            {"factor": 1.0},
+            lambda fault, numbers: self.put(fault, numbers["factor"] * self.get(fault)),
+            lambda _: cause,
+            lambda numbers: f"{self.how} {self.name} times {numbers['factor']}".lstrip(),
+            self.is_output,
+        )
 
 
-def fitted(
-    compute: Callable[..., Array], values: Sequence[float], expected: Array, actual: Array
-) -> tuple[float, ...] | None:
-    """Returns the numbers with which a layer comes nearest to what the artifact holds; None where they have no say.
-
-    Gauss-Newton steps on the sum of squares: one is enough where the output is linear in the numbers.
-
-    Args:
-        compute: Returns what the layer gives with some numbers.
-        values: The numbers that it has.
-        expected: What it gives with these.
-        actual: What the artifact holds.
-    """
-    if np.count_nonzero(expected != actual) < _TELLING * len(values):
-        return None
-    now, start = expected.astype(np.float64), np.abs(np.array(values, np.float64))
-    at = np.array(values, np.float64)
-    for _ in range(_STEPS):
-        sizes = np.maximum(np.abs(at), start)  # a number that nears zero still has to be seen to move
-        steps = np.where(sizes == 0, _LARGEST_STEP, 1e-2 * sizes)
-        slopes = np.stack([_slope(compute, at, i, step, now) for i, step in enumerate(steps)], -1)
-        if not np.isfinite(slopes).all() or not slopes.any():
-            return None
-        change = np.linalg.lstsq(slopes, (actual - now).ravel())[0]
-        at = at + change
-        now = compute(*at).astype(np.float64)
-        if (np.abs(change) <= 1e-4 * np.abs(at)).all():
-            break
-    return tuple(map(float, at))
-
-
-def _slope(compute: Callable[..., Array], at: Array, index: int, step: float, now: Array) -> Array:
-    """Returns what the values change by with one number, over a step that can be seen, such as that of an epsilon."""
-    seen = _SEEN * np.abs(now).max(initial=0.0)
-    while True:
-        further = at.copy()
-        further[index] += step
-        change: Array = compute(*further).astype(np.float64) - now
-        if step >= _LARGEST_STEP or np.abs(change).max(initial=0.0) > seen:
-            return change.ravel() / step
-        step = min(100 * step, _LARGEST_STEP)
+def output_called(name: str) -> Place:
+    """Returns the place of a call's output."""
+    return Place("", name, lambda fault: fault.expected, lambda _, array: array, is_output=True)

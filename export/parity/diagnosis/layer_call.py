@@ -1,21 +1,18 @@
 """A call of a layer that an artifact gets wrong, and the call made again with one thing about it changed."""
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from keras_pe.export.comparison.law import STRICT, is_float
 from keras_pe.export.model.watch.keras_internals import replaced_attributes
 from keras_pe.export.model.watch.recording import LayerCall, state_left_alone
-from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput
-from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors
+from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch
 from keras_pe.export.results import Array
 
-_MOST_BEFORE = 8
-_SLACK = 4.0  # for values of which no noise is known
+_STEPS = 2  # of a recurrence: what it keeps from one to the next shows in the second
 
 
 @dataclass(frozen=True)
@@ -28,16 +25,15 @@ class LayerFault:
         tolerance: What is allowed.
         location: The artifact's tensor that holds it, and how; None where none was found.
         actual: What that tensor held, in the shape of Keras' output; None where it has no such values.
-        folded: The same of the normalization that an exporter has folded into the layer's weights: the tensor holds its
-            output, and the layer's own is nowhere.
         held_in: The tensor that is named for the output, where that is of another size, and
         held: what it holds.
         loose: What the layer was given that the code of the layer around it has computed.
-        before: What was there before of a shape that it is given, with the layer or input that it came from.
-        reordered: What it was given, by its number, as tensors of the artifact hold it in another order.
+        before: What was there before of a shape that it is given, by the layer or input that it came from.
+        reordered: Returns what it was given, by its number, as tensors of the artifact hold it in other orders.
         unsure: Layers that it was given from, whose outputs the exporter has named no tensor for: one that holds the
             same may stand beside the way. They may be at fault in its place.
         through: The layer in whose output it shows: for one of these, or where no tensor can be its own.
+        is_folded: Whether that is a normalization which an exporter has folded into the layer's weights.
         absent: The layers before it of which the artifact has nothing: what explains this one may explain that.
         sound_weights: The paths of the weights that the artifact is known to hold as the model does.
         sizes: The dynamic dimensions of the case, by name.
@@ -49,14 +45,14 @@ class LayerFault:
     tolerance: float
     location: TensorMatch | None = None
     actual: Array | None = None
-    folded: "LayerFault | None" = None
     held_in: str | None = None
     held: Array | None = None
     loose: tuple[Array, ...] = ()
-    before: tuple[tuple[str, Array], ...] = ()
-    reordered: tuple[tuple[int, Array], ...] = ()
+    before: Mapping[str, Array] = field(default_factory=dict)
+    reordered: Callable[[int], Sequence[Array]] = lambda number: ()
     unsure: "tuple[LayerFault, ...]" = ()
     through: "LayerFault | None" = None
+    is_folded: bool = False
     absent: tuple[str, ...] = ()
     sound_weights: frozenset[str] = frozenset()
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -73,9 +69,14 @@ class LayerFault:
         return self.call.path.partition("#")[0]
 
     @property
+    def folded(self) -> "LayerFault | None":
+        """The normalization in the layer's weights."""
+        return self.through if self.is_folded else None
+
+    @property
     def layers(self) -> set[str]:
         """The path of the layer, and that of the normalization in its weights."""
-        return {self.layer} | (self.folded.layers if self.folded is not None else set())
+        return {self.layer, *([self.folded.layer] if self.folded is not None else [])}
 
     @property
     def tensor(self) -> str | None:
@@ -83,47 +84,28 @@ class LayerFault:
         return None if self.location is None else self.location.tensor
 
 
-def with_surroundings(
-    fault: LayerFault,
-    output: RecordedOutput,
-    outputs: Sequence[RecordedOutput],
-    inputs: Mapping[str, Array],
-    tensors: Tensors,
-) -> LayerFault:
-    """Returns a fault with what the layer may have been given in the place of its inputs."""
-    given = [(number, array) for number, array in enumerate(output.call.inputs) if _is_number(array)]
-    shapes = {array.shape for _, array in given}
-    nearest_first = [(each.call.path, each.array) for each in reversed(outputs[: output.number])]
-    known = [*nearest_first, *(pair for pair in inputs.items() if _is_number(pair[1]))]
-    before = (pair for pair in known if {pair[1].shape, (*pair[1].shape[:1], *pair[1].shape[2:])} & shapes)
-    reordered = (
-        (number, other)
-        for number, array in given
-        if is_float(array.dtype) and array.size > 1
-        for other in tensors.reordered(array, _SLACK * STRICT.flat_tolerance(array))
-    )
-    return replace(
-        fault,
-        loose=output.loose_inputs,
-        before=tuple(before)[:_MOST_BEFORE],
-        reordered=tuple(reordered)[:_MOST_BEFORE],
-    )
+def with_attributes(fault: LayerFault, change: Mapping[str, Any], kind: Any = None) -> Array:
+    """Returns what the layer gives with other attributes and the same weights.
 
-
-def _is_number(array: Array) -> bool:
-    return is_float(array.dtype) or array.dtype.kind in "iu"
-
-
-_STEPS = 2  # of a recurrence: what it keeps from one to the next shows in the second
-
-
-def with_attributes(fault: LayerFault, change: dict[str, Any], kind: Any = None) -> Array:
-    """Returns what the layer gives with other attributes and the same weights, as a layer of another class if asked."""
+    Args:
+        fault: The call.
+        change: Attributes by name: of the layer's configuration, or what begins with an underscore and the layer keeps
+            for itself.
+        kind: The class of the layer, where it is another one.
+    """
     layer = fault.call.layer
+    kept = {name: value for name, value in change.items() if name.startswith("_")}
+    configured = {name: value for name, value in change.items() if name not in kept}
+    with replaced_attributes(layer, kept):
+        again = _made_again(layer, configured, kind or type(layer)) if configured or kind else layer
+        return call(again, given(fault), fault)
+
+
+def _made_again(layer: Any, change: Mapping[str, Any], kind: Any) -> Any:
     config = {name: "zeros" if name.endswith("_initializer") else v for name, v in _config(layer).items()}
-    if kind is not None:
+    if kind is not type(layer):
         config = {name: value for name, value in config.items() if name in inspect.signature(kind).parameters}
-    again = (kind or type(layer)).from_config({**config, **change, "name": layer.name})
+    again = kind.from_config({**config, **change, "name": layer.name})
     if layer.built and not again.built:
         again.build_from_config(layer.get_build_config() or {})
     weights = layer.get_weights()
@@ -133,7 +115,7 @@ def with_attributes(fault: LayerFault, change: dict[str, Any], kind: Any = None)
             variable.assign(by_name.get(variable.path.rpartition("/")[2], 0.0 * variable))
     else:
         again.set_weights([_in_shape(w, v.shape) for w, v in zip(weights, again.weights, strict=True)])
-    return call(again, given(fault), fault)
+    return again
 
 
 def _in_shape(weight: Array, shape: tuple[int, ...]) -> Array:
@@ -151,17 +133,6 @@ def _config(layer: Any) -> dict[str, Any]:
     own = {name: getattr(layer, name, None) for name in layer.get_config()}
     functions = {name: v for name, v in own.items() if callable(v) and not isinstance(v, keras.Layer | type)}
     return {**layer.get_config(), **functions}
-
-
-def with_numbers(fault: LayerFault, numbers: Mapping[str, float]) -> Array:
-    """Returns what the layer gives with other numbers, of its configuration or, of one name, that it keeps for itself.
-
-    Those that it keeps for itself begin with an underscore.
-    """
-    private = {n: v for n, v in numbers.items() if n.startswith("_")}
-    public = {n: v for n, v in numbers.items() if n not in private}
-    with replaced_attributes(fault.call.layer, private):
-        return with_attributes(fault, public) if public else call(fault.call.layer, given(fault), fault)
 
 
 def with_weights(fault: LayerFault, values: Iterable[tuple[Any, Array]]) -> Array:
@@ -233,6 +204,11 @@ def as_array(tensor: Any) -> Array:
 
     array: Array = keras.ops.convert_to_numpy(tensor)
     return array
+
+
+def of_arrays(function: Callable[[Any], Any]) -> Callable[[Array], Array]:
+    """Returns a function of tensors of Keras as one of arrays."""
+    return lambda array: as_array(function(as_tensor(array)))
 
 
 def as_tensor(array: Array) -> Any:

@@ -1,22 +1,26 @@
 """Where: the layers at fault, found by putting Keras' own outputs in the place of the artifact's, one after another."""
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
-from keras_pe.export.comparison.law import STRICT
+from keras_pe.export.comparison.law import STRICT, is_float
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.seconds import OutOfTimeError
+from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.stored_weights import is_foldable
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_surroundings
-from keras_pe.export.parity.diagnosis.other_cases import OtherCases
+from keras_pe.export.parity.diagnosis.cases import RecordedCase, RecordedOutput, other_cases
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.output_locations import OutputLocations
 from keras_pe.export.parity.diagnosis.probe import Probe
-from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput, record_outputs
-from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors
+from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors, in_layout
 from keras_pe.export.results import Array, LayerResult, Proof
+from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_FAULTS = 32
+_MOST_BEFORE = 8
 _SLACK = 4.0  # for values of which no noise is known
 
 
@@ -48,21 +52,19 @@ def trace_faults(probe: Probe, reference: KerasReference, expectation: Expectati
     """
     if "intermediates" not in probe.runner.capabilities:
         return LayerTrace()
-    outputs = record_outputs(reference, expectation)
-    if not outputs:
+    case = RecordedCase(probe, reference, expectation)
+    if not case.outputs:
         return LayerTrace()
-    trace = _Walk(probe, expectation, outputs).trace()
-    return replace(trace, others=OtherCases(probe, reference, expectation, trace.faults).of)
+    trace = _Walk(case).trace()
+    cases = [_Case(probe, reference, probe.run.expectations[number]) for number in other_cases(probe, expectation)]
+    return replace(trace, others=partial(_in_other_cases, cases, trace.faults))
 
 
 class _Walk:
     """The way through the model in one case, and the faults that were met on it."""
 
-    def __init__(self, probe: Probe, expectation: Expectation, outputs: list[RecordedOutput]) -> None:
-        self._probe = probe
-        self._artifact = OutputLocations(probe, expectation, outputs)
-        self._inputs = expectation.case.inputs
-        self._outputs = outputs
+    def __init__(self, case: RecordedCase) -> None:
+        self._case, self._outputs, self._artifact = case, case.outputs, OutputLocations(case)
         self._faults: list[tuple[RecordedOutput, LayerFault]] = []
         self._merged = set[int]()
         self._absent: list[RecordedOutput] = []  # of which no fault is known yet that they follow from
@@ -82,7 +84,7 @@ class _Walk:
                     break
                 self._passed_over.add(output.number)
         except OutOfTimeError:
-            self._probe.not_reached.append(f"the layers after the first {len(self._faults)} at fault")
+            self._case.probe.not_reached.append(f"the layers after the first {len(self._faults)} at fault")
         if self._absent:
             self._add(self._absent[0], self._fault(self._absent[0]))
         blamed = {output.number: output for output, _ in self._faults}
@@ -111,13 +113,9 @@ class _Walk:
         """Returns the layer around another one that was given something wrong: what is between its parts is its own."""
         path = output.call.path.rpartition("/")[0]
         while path and not all(self._is_given(array) for array in output.loose_inputs):
-            own = next((pair for pair in output.containers if pair[0].path.partition("#")[0] == path), None)
-            outer = (each for each in self._outputs if each.call.path.partition("#")[0] == path)
-            if own is not None:
-                loose = () if own[0].depth == 1 else output.loose_inputs
-                output = replace(output, call=own[0], index=own[1], loose_inputs=loose)
-            else:
-                output = next((each for each in outer if each.number > output.number), output)
+            same = (each for each in (output.as_of(*pair) for pair in output.containers) if each.layer == path)
+            outer = (each for each in self._outputs[output.number + 1 :] if each.layer == path)
+            output = next(itertools.chain(same, outer), output)
             path = path.rpartition("/")[0]
         return output
 
@@ -130,45 +128,39 @@ class _Walk:
         A layer of which there is no tensor at all follows from what is found to be wrong after it: it may be left out.
         """
         found = self._artifact.locate(output)
-        if found is None or not found.mends_more_than([output.number]):
-            after = self._folded_after(output)
-            location = None if after is None else self._artifact.locate(after)
-            if after is not None and location is not None and location.mends_more_than([after.number]):
-                fault = self._fault(output, location.match)
-                actual = self._artifact.tensors.in_shape(location.match, after.array.shape)
-                fault = replace(fault, folded=replace(self._fault(after, location.match), actual=actual))
-                return self._put(output, fault, after.array, location.match)
-        tensors = self._artifact.tensors
-        is_known = bool(self._artifact.named(output)) or self._artifact.is_gone(output)
-        if found is None and not is_known and self._replace_next(output):
+        mends_more = found is not None and found.mends_more_than([output.number])
+        if not mends_more and self._is_foldable(output) and self._replace_next(output, is_folded=True):
             return True
-        if found is None and (name := next(iter(self._artifact.named(output)), None)) is not None:
-            self._add(output, replace(self._fault(output), held_in=name, held=tensors.arrays[name]))
-            return False
+        tensors, named = self._artifact.tensors, self._artifact.named(output)
         if found is None:
+            if not named and not self._artifact.is_gone(output) and self._replace_next(output):
+                return True
+            if named:
+                (name,) = named
+                self._add(output, replace(self._fault(output), held_in=name, held=tensors.arrays[name]))
+                return False
             self._absent.append(output)
             return True
         actual = tensors.in_shape(found.match, output.array.shape)
         fault = replace(self._fault(output, found.match), actual=actual, unsure=self._unsure(output))
-        fault = with_surroundings(fault, output, self._outputs, self._inputs, tensors)
+        fault = _with_surroundings(fault, output, self._case, tensors)
         return self._put(output, fault, output.array, found.match)
 
     def _fault(self, output: RecordedOutput, match: TensorMatch | None = None) -> LayerFault:
-        sizes = self._probe.sizes(self._inputs)
+        sizes = self._case.probe.sizes(self._case.inputs)
         calls = dict.fromkeys(each.call.path for each in self._outputs if each.call.layer is output.call.layer)
         return LayerFault(output.call, output.index, output.tolerance, match, sizes=sizes, calls=tuple(calls))
 
-    def _replace_next(self, output: RecordedOutput) -> bool:
-        """Puts Keras' output in the place of what the next layer returns, where no tensor has a layer's own size."""
+    def _replace_next(self, output: RecordedOutput, *, is_folded: bool = False) -> bool:
+        """Puts Keras' output in the place of what the next layer returns, where no tensor is a layer's own."""
         after = self._artifact.consumers(output)
         location = self._artifact.locate(after[0]) if len(after) == 1 else None
         if location is None or not location.mends_more_than([after[0].number]):
             return False
-        seen = after[0]
-        actual = self._artifact.tensors.in_shape(location.match, seen.array.shape)
-        through = replace(self._fault(seen, location.match), actual=actual)
-        fault = replace(self._fault(output), through=through)
-        return self._put(output, fault, seen.array, location.match)
+        actual = self._artifact.tensors.in_shape(location.match, after[0].array.shape)
+        through = replace(self._fault(after[0], location.match), actual=actual)
+        fault = self._fault(output, location.match if is_folded else None)
+        return self._put(output, replace(fault, through=through, is_folded=is_folded), after[0].array, location.match)
 
     def _put(self, output: RecordedOutput, fault: LayerFault, array: Array, match: TensorMatch) -> bool:
         self._add(output, fault)
@@ -176,7 +168,7 @@ class _Walk:
         return True
 
     def _add(self, output: RecordedOutput, fault: LayerFault) -> None:
-        layers = dict.fromkeys(each.call.path.partition("#")[0] for each in self._absent)
+        layers = dict.fromkeys(each.layer for each in self._absent)
         absent = tuple(layer for layer in layers if layer != fault.layer)
         self._absent.clear()
         self._faults.append((output, replace(fault, absent=absent)))
@@ -187,21 +179,19 @@ class _Walk:
         unsure = [each for each in sources if not self._artifact.named(each)]
         return tuple(map(self._fault, unsure))
 
-    def _folded_after(self, output: RecordedOutput) -> RecordedOutput | None:
-        """Returns the normalization after a layer that an exporter may have folded into its weights."""
-        after = self._artifact.consumers(output)
-        is_apart = (
-            len(after) != 1 or bool(self._artifact.named(output)) or self._artifact.matches[after[0].number] is not None
+    def _is_foldable(self, output: RecordedOutput) -> bool:
+        """Whether an exporter may have folded the normalization after a layer into its weights."""
+        after = [each for each in self._artifact.consumers(output) if self._artifact.matches[each.number] is None]
+        return not self._artifact.named(output) and any(
+            is_foldable(output.call.layer, each.call.layer) for each in after
         )
-        return None if is_apart or not is_foldable(output.call.layer, after[0].call.layer) else after[0]
 
     def _proof(self) -> Proof | None:
         if not self._artifact.replaced:
             return None
-        places = [(output.call.path, fault) for output, fault in self._faults if fault.through is None]
-        places += [(fault.through.call.path, fault.through) for _, fault in self._faults if fault.through is not None]
-        layers = tuple(dict.fromkeys(path for path, fault in places if fault.tensor is not None))
-        return Proof(layers, *self._artifact.outputs_pass())
+        shown = [fault if fault.is_folded else fault.through or fault for _, fault in self._faults]
+        layers = dict.fromkeys(fault.call.path for fault in shown if fault.tensor is not None)
+        return Proof(tuple(layers), *self._artifact.outputs_pass())
 
     def _result(
         self, output: RecordedOutput, match: TensorMatch | None, tensors: Tensors, differs: bool
@@ -220,3 +210,98 @@ class _Walk:
         held = next(iter(tensors.sized(named, expected)), None)
         tensor, difference = (None, float("inf")) if held is None else (held.tensor, held.difference)
         return LayerResult(path, tensor, difference, output.tolerance, True, originates_here=fault is not None)
+
+
+def _in_other_cases(cases: Sequence["_Case"], faults: Sequence[LayerFault], fault: LayerFault) -> Iterator[LayerFault]:
+    """Yields a fault as it is in each other case; none in which the model does not make that call."""
+    path = (fault.through or fault).call.path
+    paths = [{each.call.path, (each.through or each).call.path} for each in faults]
+    place = next((number for number, own in enumerate(paths) if path in own), 0)
+    for case in cases:
+        found = case.fault(fault, faults[:place])
+        if found is not None:
+            yield found
+
+
+class _Case(RecordedCase):
+    """What Keras and the artifact compute in one case."""
+
+    def __init__(self, probe: Probe, reference: KerasReference, expectation: Expectation) -> None:
+        super().__init__(probe, reference, expectation)
+        self._runs: dict[int, Tensors] = {}
+
+    def fault(self, fault: LayerFault, before: Sequence[LayerFault]) -> LayerFault | None:
+        output = _find(self.outputs, fault.call.path, fault.index)
+        through = None if fault.through is None else self.fault(fault.through, before)
+        if output is None or (through is None) != (fault.through is None):
+            return None
+        try:
+            tensors = self._tensors(before)
+        except RuntimeFailedError as error:
+            self.probe.note("the inside of another case", error)
+            return None
+        actual, location = None, None if fault.is_folded else fault.location
+        if location is not None:
+            actual = tensors.arrays.get(location.tensor)
+            is_sized = actual is not None and actual.size == output.array.size
+            actual = tensors.in_shape(location, output.array.shape) if is_sized else None
+        found = replace(
+            fault,
+            call=output.call,
+            tolerance=output.tolerance,
+            actual=actual,
+            held=None if fault.held_in is None else tensors.arrays.get(fault.held_in),
+            through=through,
+            unsure=(),
+            sizes=self.probe.sizes(self.inputs),
+        )
+        return _with_surroundings(found, output, self, tensors)
+
+    def _tensors(self, before: Sequence[LayerFault]) -> Tensors:
+        """Returns the artifact's tensors, with Keras' own outputs in the place of those of the layers before."""
+        if len(before) not in self._runs:
+            self._runs[len(before)] = self.run_inside(self._replaced(before) if before else {})
+        return self._runs[len(before)]
+
+    def _replaced(self, faults: Sequence[LayerFault]) -> Arrays:
+        plain, replaced = self._tensors(()), dict[str, Array]()
+        for fault in faults:
+            shown = fault.through or fault
+            output = _find(self.outputs, shown.call.path, shown.index)
+            held = None if shown.location is None else plain.arrays.get(shown.location.tensor)
+            if output is None or shown.location is None or held is None or held.size != output.array.size:
+                continue
+            replaced[shown.location.tensor] = in_layout(output.array, replace(shown.location, shape=held.shape))
+        return replaced
+
+
+def _find(outputs: Sequence[RecordedOutput], path: str, index: int) -> RecordedOutput | None:
+    """Returns an output of a call; that of an outer call that returns the very same as an inner one as its own."""
+    for output in outputs:
+        if output.call.path == path and output.index == index:
+            return output
+        for container in output.containers:
+            if (container[0].path, container[1]) == (path, index):
+                return output.as_of(*container)
+    return None
+
+
+def _with_surroundings(fault: LayerFault, output: RecordedOutput, case: RecordedCase, tensors: Tensors) -> LayerFault:
+    """Returns a fault with what the layer may have been given in the place of its inputs."""
+    shapes = {array.shape for array in output.call.inputs if _is_number(array)}
+    nearest_first = [(each.call.path, each.array) for each in reversed(case.outputs[: output.number])]
+    known = [*nearest_first, *(pair for pair in case.inputs.items() if _is_number(pair[1]))]
+    before = (pair for pair in known if {pair[1].shape, (*pair[1].shape[:1], *pair[1].shape[2:])} & shapes)
+
+    @cache
+    def reordered(number: int) -> Sequence[Array]:
+        array = output.call.inputs[number]
+        is_telling = is_float(array.dtype) and array.size > 1
+        return tensors.reordered(array, _SLACK * STRICT.flat_tolerance(array))[:_MOST_BEFORE] if is_telling else ()
+
+    nearest = dict(itertools.islice(before, _MOST_BEFORE))
+    return replace(fault, loose=output.loose_inputs, before=nearest, reordered=reordered)
+
+
+def _is_number(array: Array) -> bool:
+    return is_float(array.dtype) or array.dtype.kind in "iu"

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from keras_pe.export.artifacts.artifact import LAYERS_KEY
 from keras_pe.export.comparison.compare import compare_outputs
-from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.recording import is_within, matched_paths
-from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
-from keras_pe.export.parity.diagnosis.recorded_outputs import RecordedOutput
+from keras_pe.export.parity.diagnosis.cases import RecordedCase, RecordedOutput
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors, in_layout
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runner import Runner
@@ -53,15 +52,14 @@ class OutputLocations:
     tensors: Tensors
     differing: set[int]
 
-    def __init__(self, probe: Probe, expectation: Expectation, outputs: list[RecordedOutput]) -> None:
-        self.outputs = outputs
+    def __init__(self, case: RecordedCase) -> None:
+        self.outputs = outputs = case.outputs
         self.replaced: Arrays = {}
         self.matches: dict[int, TensorMatch | None] = {}
-        self._probe = probe
-        self._expectation = expectation
-        self._names, self._scopes = _names_of(probe.runner, outputs)
+        self._case = case
+        self._names, self._scopes = _names_of(case.probe.runner, outputs)
         self._claimed = {name for names in self._names.values() for name in names if name is not None}
-        self._layers = {name for output in outputs for name in _layers_of(output)}
+        self._layers = {name for output in outputs for name in output.layer.split("/")}
         self._consumers: dict[int, list[int]] = {}
         for output in outputs:
             for source in output.sources:
@@ -69,9 +67,7 @@ class OutputLocations:
         for output in outputs:  # what no layer is given goes into the layer around it
             whole = output.call.path.rpartition("/")[0]
             if whole and output.number not in self._consumers:
-                parents = (
-                    each.number for each in outputs[output.number + 1 :] if each.call.path.partition("#")[0] == whole
-                )
+                parents = (each.number for each in outputs[output.number + 1 :] if each.layer == whole)
                 self._consumers[output.number] = list(parents)[:1]
         self._read()
 
@@ -85,8 +81,8 @@ class OutputLocations:
         best: Location | None = None
         for match in () if self.is_gone(output) else self._candidates(output):
             try:
-                tensors = self._run({**self.replaced, match.tensor: in_layout(output.array, match)})
-            except FAILURES:
+                tensors = self._case.run_inside({**self.replaced, match.tensor: in_layout(output.array, match)})
+            except RuntimeFailedError:
                 continue
             gained = (
                 each.number
@@ -158,7 +154,7 @@ class OutputLocations:
         parts = match.tensor.split("/")
         if not self._scopes:
             around = {name for part in parts[:-1] for name in (part, _NUMBER.sub("", part))} & self._layers
-            return bool(around) and around.isdisjoint(_layers_of(output))
+            return bool(around) and around.isdisjoint(output.layer.split("/"))
         around = {"/".join(parts[:number]) for number in range(1, len(parts))}
         others = {each for each in around if any(is_within(scope, each) for scope in self._scopes.values())}
         return any(not is_within(own, each) and not each.startswith(f"{own}/") for each in others)
@@ -170,20 +166,16 @@ class OutputLocations:
     def outputs_pass(self, tensors: Tensors | None = None) -> tuple[float, float, bool]:
         """Returns the worst difference of the model's outputs, its tolerance, and whether all are within theirs."""
         tensors = tensors or self.tensors
-        expected = self._expectation.in_float32 or self._expectation.outputs or {}
+        expectation = self._case.expectation
+        expected = expectation.in_float32 or expectation.outputs or {}
         actual = {name: tensors.arrays[name] for name in expected if name in tensors.arrays}
-        comparisons = compare_outputs(expected, actual, self._expectation.truth)
+        comparisons = compare_outputs(expected, actual, expectation.truth)
         worst = max(comparisons, key=lambda c: (not c.passed, c.max_abs_diff / (c.tolerance or 1e-300)))
         return worst.max_abs_diff, worst.tolerance, all(c.passed for c in comparisons)
 
-    def _run(self, replaced: Arrays) -> Tensors:
-        self._probe.budget.check()
-        inputs = self._expectation.case.inputs
-        return Tensors({**inputs, **self._probe.runner.intermediates(inputs, replaced)})
-
     def _read(self) -> None:
         """Runs the artifact with everything replaced that is to be, and looks for each layer's output in it."""
-        self.tensors = self._run(self.replaced)
+        self.tensors = self._case.run_inside(self.replaced)
         # A tensor that held one output, and has been replaced by another's, held it all the same.
         kept = {number: m for number, m in self.matches.items() if m is not None and m.tensor in self.replaced}
         self.matches = {
@@ -206,11 +198,6 @@ class OutputLocations:
             if named or not after or any(number in differing for number in after):
                 differing.add(output.number)
         return differing
-
-
-def _layers_of(output: RecordedOutput) -> list[str]:
-    """Returns the name of the layer that returns an output, behind those of the layers around it."""
-    return output.call.path.partition("#")[0].split("/")
 
 
 def _names_of(

@@ -1,24 +1,21 @@
 """What a detector of causes may look at, and what it may ask."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
-
-import numpy as np
 
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.inputs.sweep import draw_case
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.comparison.run import Run
 from keras_pe.export.comparison.seconds import Budget, OutOfTimeError
-from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError, first_line
+from keras_pe.export.errors import RuntimeFailedError, first_line
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
-from keras_pe.export.results import Array, CaseResult, CaseStatus, RuntimeResult
+from keras_pe.export.results import Array, CaseResult, CaseStatus
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays
 
 Found = TypeVar("Found")
-FAILURES = (RuntimeRefusedError, RuntimeDiedError, RuntimeHungError)
 
 
 @dataclass(frozen=True)
@@ -26,7 +23,7 @@ class Probe:
     """One runtime that failed.
 
     Attributes:
-        run: The verdict, and what it was found from.
+        run: The verdict, what was expected and what was returned, in the order of the cases.
         runner: The runtime, still loaded.
         reference: What it is measured against.
         roles: What the inputs are for.
@@ -73,21 +70,6 @@ class Probe:
             self.refusals.append(refusal)
 
     @property
-    def result(self) -> RuntimeResult:
-        """The verdict."""
-        return self.run.result
-
-    @property
-    def expectations(self) -> Sequence[Expectation]:
-        """The cases and what was expected, in the order of `result.cases`."""
-        return self.run.expectations
-
-    @property
-    def answers(self) -> Sequence[Arrays | None]:
-        """What the runtime returned, None where it refused."""
-        return self.run.answers
-
-    @property
     def layer(self) -> str | None:
         """The first layer at fault, as far as that is known."""
         return self.faults[0].layer if self.faults else None
@@ -102,7 +84,7 @@ class Probe:
 
     def failing(self) -> list[tuple[CaseResult, Expectation, Arrays]]:
         """Returns the cases that failed with an answer on both sides."""
-        rows = zip(self.result.cases, self.expectations, self.answers, strict=False)
+        rows = zip(self.run.result.cases, self.run.expectations, self.run.answers, strict=False)
         return [
             (case, expectation, answer)
             for case, expectation, answer in rows
@@ -114,7 +96,7 @@ class Probe:
         self.budget.check()
         try:
             return self.runner.run(inputs)
-        except FAILURES as error:
+        except RuntimeFailedError as error:
             self.note("other inputs to the runtime", error)
             return None
 
@@ -122,7 +104,7 @@ class Probe:
         """Returns what the reference says to other inputs, None where it refuses."""
         try:
             return self.reference.expect(inputs)
-        except FAILURES as error:
+        except RuntimeFailedError as error:
             self.note("other inputs to the reference", error)
             return None
 
@@ -138,18 +120,3 @@ class Probe:
             for dim, size in zip(spec.shape, inputs[spec.name].shape, strict=True)
         ]
         return {dim: size for dim, size in dims if isinstance(dim, str)}
-
-
-def close(actual: Array, expected: Array, tolerance: float) -> bool:
-    """Whether two arrays have one shape and differ by no more than is allowed, NaN and infinities included."""
-    return actual.shape == expected.shape and distance(actual, expected) <= tolerance
-
-
-def distance(actual: Array, expected: Array) -> float:
-    """Returns the largest absolute difference; infinity where shapes or texts differ or a NaN meets a number."""
-    if actual.shape != expected.shape or not {actual.dtype.kind, expected.dtype.kind} <= set("fiubV"):
-        return 0.0 if np.array_equal(actual, expected) else float("inf")
-    a, b = actual.astype(np.float64), expected.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        difference = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-    return float(difference.max(initial=0.0)) if np.isfinite(difference).all() else float("inf")

@@ -3,25 +3,30 @@
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from keras_pe.export.comparison.compare import absolute_difference
 from keras_pe.export.comparison.seconds import OutOfTimeError
 from keras_pe.export.model.watch.recording import state_left_alone
-from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Site, fitted
+from keras_pe.export.parity.diagnosis.edits import Edit, NumericEdit, Site
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, first_steps, shown
-from keras_pe.export.parity.diagnosis.probe import Probe, distance
-from keras_pe.export.parity.diagnosis.sites.table import Seen, sites_seen
+from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.diagnosis.relations import distance
+from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
 from keras_pe.export.results import Array, Cause, Finding
 
-EXPLAINS = 0.02
-"""An edit explains a difference if it leaves at most this much of it."""
+_EXPLAINS = 0.02  # an edit explains a difference if it leaves at most this much of it
 _MOVED = 1e-3  # of a number: below that it has stayed what it was
-_TELLING = 4  # values that must be wrong, of all cases together: fewer are met by chance
+_TELLING = 4  # values that must be wrong, in all cases together, or for each number: fewer are met by chance
 _SPREAD = 4e-3  # of numbers that are the same: each is fitted to float32 values
 _MANY_SIZES = 3  # cases of different sizes, for a number that goes with one of them
+
+_STEPS = 6  # towards the numbers that fit
+_VISIBLE = 1e-5  # of the largest value: less of a change is rounding
+_LARGEST_STEP = 1e-2  # of a number that is too small to be seen to move by a part of itself
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ def explain(probe: Probe, fault: LayerFault, sites: Sequence[Site] | None = None
         sites: What is tried, in this order; what the layer's output shows where it is not given.
     """
     sites = sites_seen(Seen.LAYER) if sites is None else sites
-    difference = _Difference(fault)
+    difference = _Difference(replace(fault, sound_weights=probe.sound_weights))
     if not difference.apart > 0 or (difference.seen.actual is not None and difference.apart == np.inf):
         return None
     search = _Search(probe, difference)
@@ -66,7 +71,7 @@ class _Difference:
         self.actual = self.seen.held if self.seen.actual is None else self.seen.actual
         self.apart = 0.0 if self.actual is None else distance(self.actual, self.seen.expected)
         self.tolerance = self.seen.tolerance
-        self.allowed = self.tolerance if self.apart == np.inf else max(EXPLAINS * self.apart, self.tolerance)
+        self.allowed = self.tolerance if self.apart == np.inf else max(_EXPLAINS * self.apart, self.tolerance)
 
     def left_by(self, result: Array) -> float:
         """Returns how far a result is from what the artifact holds."""
@@ -80,8 +85,7 @@ class _Difference:
         """How many values are wrong; infinitely many where there are others than there should be."""
         if self.actual is None or self.actual.shape != self.seen.expected.shape:
             return np.inf
-        one, other = (array.astype(np.float64) for array in (self.actual, self.seen.expected))
-        return float(np.count_nonzero(~(np.abs(one - other) <= self.tolerance)))
+        return float(np.count_nonzero(absolute_difference(self.seen.expected, self.actual) > self.tolerance))
 
 
 class _Search:
@@ -93,16 +97,12 @@ class _Search:
         self.has_run = False
         self.refused: Exception | None = None
         found = map(_Difference, probe.others(difference.fault))
-        self._unseen, self._seen = (each for each in found if each.actual is not None), list[_Difference]()
+        self._others: Iterator[_Difference] = (each for each in found if each.actual is not None)
 
     def others(self) -> Iterator[_Difference]:
-        """Yields the same in the other cases, the smallest first, each when it is asked for: a long one takes time."""
-        for number in itertools.count():
-            if number == len(self._seen):
-                self._seen += itertools.islice(self._unseen, 1)
-            if number == len(self._seen):
-                return
-            yield self._seen[number]
+        """Returns the same in the other cases, the smallest first, each when it is asked for: a long one takes time."""
+        self._others, others = itertools.tee(self._others)
+        return others
 
     def try_all(self, site: Site) -> bool:
         """Tries the edits of a site, and returns whether one is exact."""
@@ -171,22 +171,19 @@ class _Search:
             may_stay: Whether it may change nothing, which explains what is right.
         """
         self.probe.budget.check()
-        result = self._computed(edit.compute, difference.fault)
+        try:
+            with state_left_alone(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of an attribute that is only tried
+                result = shown(difference.fault, edit.compute(difference.fault))
+        except Exception as error:  # whatever a layer raises: this change is none that it takes
+            self.refused = self.refused or error
+            return np.inf
         if result is None:
             return np.inf
         self.has_run = self.has_run or not edit.is_output
         if not may_stay and distance(result, difference.seen.expected) <= difference.tolerance:
             return np.inf
         return difference.left_by(result)
-
-    def _computed(self, compute: Callable[[LayerFault], Array | None], fault: LayerFault) -> Array | None:
-        try:
-            with state_left_alone(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of an attribute that is only tried
-                return shown(fault, compute(fault))
-        except Exception as error:  # whatever a layer raises: this change is none that it takes
-            self.refused = self.refused or error
-            return None
 
     def _fit(self, edit: NumericEdit) -> Iterator[Edit]:
         """Yields the edit with numbers that fit the first case; where these fit no other, as a size makes them."""
@@ -250,3 +247,46 @@ def _with_share(
 ) -> Array | None:
     """Returns what an edit gives with a number that is the share of one size in another."""
     return edit.compute(fault, {name: (fault.sizes[dimension] / size) ** power})
+
+
+def fitted(
+    compute: Callable[..., Array], values: Sequence[float], expected: Array, actual: Array
+) -> tuple[float, ...] | None:
+    """Returns the numbers with which a layer comes nearest to what the artifact holds; None where they have no say.
+
+    Gauss-Newton steps on the sum of squares: one is enough where the output is linear in the numbers.
+
+    Args:
+        compute: Returns what the layer gives with some numbers.
+        values: The numbers that it has.
+        expected: What it gives with these.
+        actual: What the artifact holds.
+    """
+    if np.count_nonzero(expected != actual) < _TELLING * len(values):
+        return None
+    now, start = expected.astype(np.float64), np.abs(np.array(values, np.float64))
+    at = np.array(values, np.float64)
+    for _ in range(_STEPS):
+        sizes = np.maximum(np.abs(at), start)  # a number that nears zero still has to be seen to move
+        steps = np.where(sizes == 0, _LARGEST_STEP, 1e-2 * sizes)
+        slopes = np.stack([_slope(compute, at, i, step, now) for i, step in enumerate(steps)], -1)
+        if not np.isfinite(slopes).all() or not slopes.any():
+            return None
+        change = np.linalg.lstsq(slopes, (actual - now).ravel())[0]
+        at = at + change
+        now = compute(*at).astype(np.float64)
+        if (np.abs(change) <= 1e-4 * np.abs(at)).all():
+            break
+    return tuple(map(float, at))
+
+
+def _slope(compute: Callable[..., Array], at: Array, index: int, step: float, now: Array) -> Array:
+    """Returns what the values change by with one number, over a step that can be seen, such as that of an epsilon."""
+    seen = _VISIBLE * np.abs(now).max(initial=0.0)
+    while True:
+        further = at.copy()
+        further[index] += step
+        change: Array = compute(*further).astype(np.float64) - now
+        if step >= _LARGEST_STEP or np.abs(change).max(initial=0.0) > seen:
+            return change.ravel() / step
+        step = min(100 * step, _LARGEST_STEP)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keras_pe.export.comparison.law import is_float
+from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.results import Array
 
 _PROBES = 16  # values that are compared first: most tensors are another one's
@@ -42,17 +44,17 @@ class Tensors:
         self._flat: dict[str, Array] = {}
         self._by_size: dict[int, list[str]] = {}
         for name, array in arrays.items():
-            if array.size and (array.dtype.kind == "f" or array.dtype.name == "bfloat16"):
+            if array.size and is_float(array.dtype):
                 self._by_size.setdefault(array.size, []).append(name)
         self.names = [name for names in self._by_size.values() for name in names]
 
-    def find(self, output: Array, tolerance: float, names: Container[str] | None = None) -> TensorMatch | None:
-        """Returns the nearest tensor, of the given names or of all, that holds an output within the tolerance."""
+    def find(self, output: Array, tolerance: float, names: Container[str]) -> TensorMatch | None:
+        """Returns the nearest tensor, of the given names, that holds an output within the tolerance."""
         found = [
             match
             for axes, values in _flattened(output, _layouts(output.shape))
             for name in self._by_size.get(output.size, ())
-            if names is None or name in names
+            if name in names
             if (match := self._compare(name, values, axes, tolerance)) is not None
         ]
         return min(found, key=lambda match: match.difference, default=None)
@@ -71,7 +73,7 @@ class Tensors:
         """Yields the tensors that have the same values in any order."""
         ordered = np.sort(values.astype(np.float64), axis=None)
         for name in self._by_size.get(values.size, ()):
-            if _distance(np.sort(self._values(name)), ordered) <= tolerance:
+            if distance(np.sort(self._values(name)), ordered) <= tolerance:
                 yield name
 
     def nearest(self, output: Array) -> list[TensorMatch]:
@@ -103,9 +105,9 @@ class Tensors:
     def _compare(self, name: str, values: Array, axes: tuple[int, ...], tolerance: float) -> TensorMatch | None:
         array = self._values(name)
         step = max(1, len(values) // _PROBES)
-        if np.isfinite(tolerance) and not _distance(array[::step], values[::step]) <= tolerance:
+        if np.isfinite(tolerance) and not distance(array[::step], values[::step]) <= tolerance:
             return None
-        difference = _distance(array, values)
+        difference = distance(array, values)
         if difference > tolerance:
             return None
         given = self.arrays[name]
@@ -148,14 +150,3 @@ def _flattened(output: Array, layouts: Iterable[tuple[int, ...]]) -> list[tuple[
     """Returns an output's values in each order of its axes."""
     values = output.astype(np.float64)
     return [(axes, values.transpose(axes).ravel()) for axes in layouts]
-
-
-def _distance(one: Array, other: Array) -> float:
-    """Returns the largest difference; infinity where a NaN meets a number."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        difference = np.abs(one - other)
-    if np.isfinite(difference).all():
-        return float(difference.max(initial=0.0))
-    same = (one == other) | (np.isnan(one) & np.isnan(other))
-    difference = np.where(same, 0.0, np.where(np.isfinite(difference), difference, np.inf))
-    return float(difference.max(initial=0.0))

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.relations.change import Change, is_same
+from keras_pe.export.parity.diagnosis.relations import Change, is_same
 from keras_pe.export.parity.diagnosis.relations.detection import find_change
 from keras_pe.export.parity.diagnosis.relations.quantization import stored_in_integers
 from keras_pe.export.results import Array, Cause
@@ -254,9 +254,8 @@ def forms_of(constant: Array, shape: tuple[int, ...]) -> list[Array]:
 def _likeness(one: Array, other: Array) -> float:
     """Returns the cosine between two arrays, of whatever sign."""
     products = np.zeros(3)
-    rows = max(1, _AT_ONCE * len(one) // one.size) if one.ndim else 1
-    for start in range(0, len(one) if one.ndim else 1, rows):
-        a, b = (np.atleast_1d(x)[start : start + rows].astype(np.float64).ravel() for x in (one, other))
+    for pieces in _pieces(one, other):
+        a, b = (piece.astype(np.float64).ravel() for piece in pieces)
         products += (a @ b, a @ a, b @ b)
     lengths = np.sqrt(products[1] * products[2])
     return float(abs(products[0]) / lengths) if lengths > 0 else 0.0

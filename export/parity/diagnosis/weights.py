@@ -1,5 +1,6 @@
 """The weights of the artifact beside the model's, one by one: most faults are seen there, and nothing has to run."""
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +18,8 @@ from keras_pe.export.model.stored_weights import (
     packed_cell,
 )
 from keras_pe.export.model.watch.recording import LayerCall, layer_paths, matched_paths
-from keras_pe.export.parity.diagnosis.recorded_outputs import content_key
-from keras_pe.export.parity.diagnosis.relations.change import Change
+from keras_pe.export.parity.diagnosis.cases import content_key
+from keras_pe.export.parity.diagnosis.relations import Change
 from keras_pe.export.parity.diagnosis.relations.detection import UNEXPLAINED, find_change
 from keras_pe.export.parity.diagnosis.weight_matching import (
     changes_by_content,
@@ -74,8 +75,8 @@ class WeightComparison:
 def compare_weights(
     model: Any,
     constants: Mapping[str, Array],
-    foldable: Iterable[tuple[Any, Any]] = (),
-    told: Sequence[tuple[Any, Any]] = (),
+    foldable: Iterable[Folding] = (),
+    told: Sequence[Folding] = (),
 ) -> WeightComparison:
     """Returns the weights that differ, in the model's order, and those that do not.
 
@@ -86,8 +87,8 @@ def compare_weights(
     Args:
         model: The Keras model.
         constants: The numeric constants of the artifact, by name.
-        foldable: Layers, each with the normalization that may be folded into its weights, see `foldable_pairs`.
-        told: The same of those that surely are, see `told_pairs`.
+        foldable: The normalizations that may be folded into the weights of layers, see `possible_foldings`.
+        told: Those that surely are, see `told_foldings`.
     """
     variables, layer_of = _weights(model)
     weights = _as_stored(variables, told)
@@ -102,7 +103,7 @@ def compare_weights(
     taken = set(named.values())
     free = LazyArrays.of(constants).only(name for name in constants if name not in taken)
     is_complete = len(named) == len(weights)
-    lost = [] if is_complete else [pair for pair in foldable if pair not in told and _is_lost(pair, named, free)]
+    lost = [] if is_complete else [each for each in foldable if each not in told and _is_lost(each, named, free)]
     folded = [*told, *lost]
     changed, missing = folded_weights(folded)[0], _as_stored(variables, folded, named)
     packs = _packed(model)
@@ -114,43 +115,41 @@ def compare_weights(
         is_part = stored is not None and differs_in_part(missing[path], stored, is_named=False)
         is_certain, stored = is_part or change.cause not in _UNCERTAIN, None if is_part else stored
         faults.append(WeightFault(layer_of[path], path, change, is_certain, is_folded=path in changed, stored=stored))
-    for layer, norm in folded:
-        faults = _with_scale(faults, layer, norm, layer_of)
+    for folding in folded:
+        faults = _with_scale(faults, folding, layer_of)
     return WeightComparison(faults, frozenset(sound))
 
 
-def _as_stored(
-    variables: Mapping[str, Any], folded: Iterable[tuple[Any, Any]], without: Container[str] = ()
-) -> LazyArrays:
+def _as_stored(variables: Mapping[str, Any], folded: Iterable[Folding], without: Container[str] = ()) -> LazyArrays:
     """Returns the weights as an artifact stores them in which normalizations are folded."""
     changed, gone = folded_weights(folded)
     held = [path for path in variables if path not in gone and path not in without]
     return LazyArrays(held, lambda path: changed[path] if path in changed else _numpy(variables[path]))
 
 
-def _with_scale(faults: list[WeightFault], layer: Any, norm: Any, layer_of: Mapping[str, str]) -> list[WeightFault]:
+def _with_scale(faults: list[WeightFault], folding: Folding, layer_of: Mapping[str, str]) -> list[WeightFault]:
     """Returns the faults with that of a kernel as its normalization's, if each channel has another factor: there the
     scale or the variance is another one, and what is added follows from it."""
-    own = {variable.path for variable in (*layer.variables, *norm.variables)}
-    kernel = next((each for each in faults if each.weight == kernel_of(layer).path), None)
+    own = {variable.path for variable in (*folding.layer.variables, *folding.norm.variables)}
+    kernel = next((each for each in faults if each.weight == kernel_of(folding.layer).path), None)
     if kernel is None or kernel.change.cause is not Cause.SCALED_VALUES or "axis" not in kernel.change.parameters:
         return faults
-    scale = replace(kernel, layer=layer_of[norm.moving_variance.path])
+    scale = replace(kernel, layer=layer_of[folding.norm.moving_variance.path])
     return [each for each in faults if each.weight not in own] + [scale]
 
 
-def _is_lost(pair: tuple[Any, Any], named: Container[str], free: LazyArrays) -> bool:
+def _is_lost(folding: Folding, named: Container[str], free: LazyArrays) -> bool:
     """Whether an artifact holds neither the kernel of a layer nor the scale and variance of the normalization after it
     as the model does. What is one value throughout tells nothing."""
-    layer, norm = pair
-    variables = (kernel_of(layer), norm.moving_variance, *([norm.gamma] if norm.scale else []))
+    norm = folding.norm
+    variables = (kernel_of(folding.layer), norm.moving_variance, *([norm.gamma] if norm.scale else []))
     own = {variable.path: _numpy(variable) for variable in variables}
     telling = {path: array for path, array in own.items() if np.ptp(array) > 0}
     return not any(path in named for path in own) and not matched_by_content(telling, {}, free)[0]
 
 
 def stored_weights(
-    model: Any, constants: Mapping[str, Array], told: Sequence[tuple[Any, Any]] = ()
+    model: Any, constants: Mapping[str, Array], told: Sequence[Folding] = ()
 ) -> tuple[StoredWeights, list[WeightFault]]:
     """Returns how much of a model's weights was found in an artifact whose outputs agree, and what of them differs.
 
@@ -161,7 +160,7 @@ def stored_weights(
     Args:
         model: The Keras model.
         constants: The numeric constants of the artifact, by name.
-        told: Layers, each with the normalization that is folded into its weights, see `told_pairs`.
+        told: The normalizations that are folded into the weights of layers, see `told_foldings`.
     """
     variables, layer_of = _weights(model)
     stored, weights = LazyArrays.of(constants), _as_stored(variables, told)
@@ -184,7 +183,7 @@ def stored_weights(
         found.add(path)
         if not is_stored_as(*held) and (change := find_change(*held)) is not None:
             faults.append(WeightFault(layer_of[path], path, change, is_certain=True, is_named=is_named))
-    for folding in (Folding(*pair) for pair in told):  # what is stored as one was found if that was
+    for folding in told:  # what is stored as one was found if that was
         found |= folding.gone if {kernel_of(folding.layer).path, folding.bias_owner.path} <= found else set()
     sizes = {path: int(np.prod(v.shape)) * _numpy(v).itemsize for path, v in variables.items()}
     return StoredWeights(len(sizes), len(found), sum(sizes.values()), sum(sizes[path] for path in found)), faults
@@ -195,19 +194,19 @@ def _held(forms: Sequence[Array], constants: Iterable[Array], is_named: bool) ->
     for constant in constants:
         fitting = [form for form in forms if form.size == constant.size]  # none of what is folded into another
         pairs = [(form, turned) for form in fitting for turned in forms_of(constant, form.shape)]
-        same = next((pair for pair in pairs if is_stored_as(*pair)), None)
-        if same is not None:
-            return same
-        alike = [(one, other) for one, other in pairs if one.dtype == other.dtype]
-        in_part = next((pair for pair in alike if differs_in_part(*pair, is_named)), None)
-        if in_part is not None:
-            return in_part
+        same = (pair for pair in pairs if is_stored_as(*pair))
+        in_part = (pair for pair in pairs if pair[0].dtype == pair[1].dtype and differs_in_part(*pair, is_named))
+        found = next(itertools.chain(same, in_part), None)
+        if found is not None:
+            return found
     return None
 
 
 def _weights(model: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    """Returns the weights that are of floats, and the layer that owns each, both by path."""
-    variables, owners = {v.path: v for v in model.weights if _is_float(v)}, owners_of(model)
+    """Returns the weights that are of floats, and the path of the innermost layer that owns each, both by path."""
+    variables = {v.path: v for v in model.weights if _is_float(v)}
+    # Inner layers come after those around them.
+    owners = {id(v): path for path, layer in layer_paths(model) for v in getattr(layer, "variables", ())}
     return variables, {path: owners.get(id(variable), "") for path, variable in variables.items()}
 
 
@@ -238,15 +237,6 @@ def _packed(model: Any) -> Arrays:
     }
 
 
-def owners_of(model: Any) -> dict[int, str]:
-    """Returns the path of the innermost layer that owns each variable, by the variable's id."""
-    owners: dict[int, str] = {}
-    for path, layer in layer_paths(model):  # outer layers come before what is in them
-        for variable in getattr(layer, "variables", ()):
-            owners[id(variable)] = path
-    return owners
-
-
 def _change(path: str, weights: Mapping[str, Array], actual: Array) -> Change | None:
     found = find_change(weights[path], actual)
     if found is None or found.cause not in UNEXPLAINED:
@@ -274,17 +264,17 @@ def _numpy(variable: Any) -> Array:
     return array
 
 
-def told_pairs(model: Any, metadata: Mapping[str, str]) -> list[tuple[Any, Any]]:
-    """Returns layers, each with the normalization that a file says it has folded into it."""
+def told_foldings(model: Any, metadata: Mapping[str, str]) -> list[Folding]:
+    """Returns the normalizations that a file says it has folded into the layers before them."""
     layers = dict(layer_paths(model))
     told = foldings_from_json(metadata.get(FOLDED_KEY, "{}"))
     names = {other: path for path, other in matched_paths(layers, [*told, *told.values()]).items()}
     pairs = [(layers.get(names.get(one, "")), layers.get(names.get(other, ""))) for one, other in told.items()]
-    return [pair for pair in pairs if is_foldable(*pair)]
+    return [Folding(*pair) for pair in pairs if is_foldable(*pair)]
 
 
-def foldable_pairs(calls: Sequence[LayerCall]) -> list[tuple[Any, Any]]:
-    """Returns layers, each with the normalization that alone is given what it returns.
+def possible_foldings(calls: Sequence[LayerCall]) -> list[Folding]:
+    """Returns the normalizations that an exporter may fold: each alone is given what the layer before it returns.
 
     Args:
         calls: Of the model, recorded in one run.
@@ -293,26 +283,21 @@ def foldable_pairs(calls: Sequence[LayerCall]) -> list[tuple[Any, Any]]:
     for call in calls:
         for key in {content_key(array) for array in call.inputs}:
             given.setdefault(key, []).append(call)
-    pairs = []
+    found = []
     for call in calls:
         users = given.get(content_key(call.outputs[0]), []) if call.outputs else []
         # A model within the model is given what its first layer is given.
         inner = [each for each in users if not any(other.path.startswith(f"{each.path}/") for other in users)]
         if len(inner) == 1 and is_foldable(call.layer, inner[0].layer):
-            pairs.append((call.layer, inner[0].layer))
-    return pairs
+            found.append(Folding(call.layer, inner[0].layer))
+    return found
 
 
-def folded_weights(pairs: Iterable[tuple[Any, Any]]) -> tuple[Mapping[str, Array], set[str]]:
-    """Returns the weights as they stand in an artifact, and the paths of those that do not stand there any more.
-
-    Args:
-        pairs: Layers, each with the normalization that was folded into it. They are those of `is_foldable`.
-    """
+def folded_weights(foldings: Iterable[Folding]) -> tuple[Mapping[str, Array], set[str]]:
+    """Returns the weights as they stand in an artifact, and the paths of those that do not stand there any more."""
     stored: dict[str, Callable[[], Array]] = {}
     gone: set[str] = set()
-    for folding in (Folding(*pair) for pair in pairs):
-        stored[kernel_of(folding.layer).path] = folding.kernel
-        stored[folding.bias_owner.path] = folding.bias
+    for folding in foldings:
+        stored |= {kernel_of(folding.layer).path: folding.kernel, folding.bias_owner.path: folding.bias}
         gone |= folding.gone
     return LazyArrays(stored, lambda path: stored[path]()), gone

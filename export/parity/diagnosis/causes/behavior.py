@@ -8,9 +8,10 @@ import numpy as np
 
 from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.errors import sentence
+from keras_pe.export.errors import RuntimeFailedError, sentence
 from keras_pe.export.model.sizes.dimensions import SizeRange, sizes_in_words
-from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe, distance
+from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.results import Array, CaseResult, CaseStatus, Cause, Finding, RunStatus
 from keras_pe.export.runtimes.runtime import Arrays
 
@@ -20,8 +21,8 @@ _MOST_CANDIDATES = 12
 def process_end(probe: Probe) -> Iterator[Finding]:
     """A runtime that took its process with it, did not answer, or could not open the artifact."""
     causes = {RunStatus.CRASHED: Cause.CRASH, RunStatus.HUNG: Cause.HANG, RunStatus.NOT_LOADED: Cause.NOT_LOADED}
-    if probe.result.status in causes:
-        yield Finding(causes[probe.result.status], sentence(probe.result.error))
+    if probe.run.result.status in causes:
+        yield Finding(causes[probe.run.result.status], sentence(probe.run.result.error))
 
 
 def non_determinism(probe: Probe) -> Iterator[Finding]:
@@ -46,7 +47,7 @@ def _first_that_shakes(probe: Probe, inputs: Mapping[str, Array]) -> str | None:
         return None
     try:
         one, two = (probe.runner.intermediates(inputs, {}) for _ in range(2))
-    except FAILURES as error:
+    except RuntimeFailedError as error:
         probe.note("the inside of the artifact twice", error)
         return None
     for fault in shown:
@@ -58,11 +59,11 @@ def _first_that_shakes(probe: Probe, inputs: Mapping[str, Array]) -> str | None:
 
 def frozen_state(probe: Probe) -> Iterator[Finding]:
     """A state that the model keeps from call to call, and the artifact does not."""
-    index = {each.case.name: i for i, each in enumerate(probe.expectations)}
-    for i, each in enumerate(probe.expectations[: len(probe.answers)]):
+    index = {each.case.name: i for i, each in enumerate(probe.run.expectations)}
+    for i, each in enumerate(probe.run.expectations[: len(probe.run.answers)]):
         first = index.get(each.case.repeats or "", i)
-        expected, before = each.outputs, probe.expectations[first].outputs
-        actual, earlier = probe.answers[i], probe.answers[first]
+        expected, before = each.outputs, probe.run.expectations[first].outputs
+        actual, earlier = probe.run.answers[i], probe.run.answers[first]
         if first == i or expected is None or before is None or actual is None or earlier is None:
             continue
         for name in expected:
@@ -95,43 +96,43 @@ def batch_dependence(probe: Probe) -> Iterator[Finding]:
 
 def frozen_size(probe: Probe) -> Iterator[Finding]:
     """A size that is dynamic in the model and fixed in the artifact."""
-    declared = {spec.name: spec.shape for spec in probe.runner.inputs} if probe.answers else {}
+    declared = {spec.name: spec.shape for spec in probe.runner.inputs} if probe.run.answers else {}
     for spec in probe.reference.inputs:
         for dim, fixed in zip(spec.shape, declared.get(spec.name, ()), strict=False):
             if isinstance(dim, str) and isinstance(fixed, int):
                 yield Finding(Cause.FROZEN_LENGTH, f"Input {spec.name!r} takes {sizes_in_words({dim: fixed})} only.")
                 return
-    wrong = [case for case in probe.result.cases if case.error or any(c.problem for c in case.comparisons)]
+    wrong = [case for case in probe.run.result.cases if case.error or any(c.problem for c in case.comparisons)]
     if len(wrong) < 2:
         return
-    for dimension, size in itertools.product(first_sizes(probe), frozen_candidates(probe)):
-        if sizes_taken(probe, dimension).near(size) != size or not agrees_at(probe, dimension, size):
+    for dimension, size in itertools.product(_dimensions(probe), _frozen_candidates(probe)):
+        if size not in dimension.taken or not dimension.agrees_at(size):
             continue
-        others = list(neighbors(probe, dimension, size))
-        if others and not any(agrees_at(probe, dimension, other) for other in others):
-            text = f"It agrees at {sizes_in_words({dimension: size})}, and not at {' and '.join(map(str, others))}."
+        others = dimension.neighbors(size)
+        if others and not any(map(dimension.agrees_at, others)):
+            text = f"It agrees at {dimension.said(size)}, and not at {' and '.join(map(str, others))}."
             yield Finding(Cause.FROZEN_LENGTH, text, probe.layer)
             return
 
 
 def clamped_size(probe: Probe) -> Iterator[Finding]:
     """A table that ends: right up to a size, other numbers from there on."""
-    for dimension in first_sizes(probe):
-        ends = last_agreeing(probe, dimension)
+    for dimension in _dimensions(probe):
+        ends = dimension.ends()
         if ends is None:
             continue
         low, high = ends
-        if probe.ask(probe.draw({**first_sizes(probe), dimension: high})) is None:
-            text = f"It agrees up to {sizes_in_words({dimension: low})} and refuses {high}."
+        if probe.ask(dimension.draw(high)) is None:
+            text = f"It agrees up to {dimension.said(low)} and refuses {high}."
             yield Finding(Cause.LENGTH_LIMIT, text, probe.layer)
         elif low > 1 and not probe.faults:  # of layers that are known their rows have told
-            text = f"It agrees up to {sizes_in_words({dimension: low})}, and not from {high} on."
+            text = f"It agrees up to {dimension.said(low)}, and not from {high} on."
             yield Finding(Cause.CLAMPED_TABLE, text, probe.layer)
 
 
 def _answering(probe: Probe) -> list[tuple[CaseResult, Expectation, Arrays]]:
     """Returns the failing cases of a runtime that can still be asked."""
-    return probe.failing() if probe.result.status == RunStatus.COMPARED else []
+    return probe.failing() if probe.run.result.status == RunStatus.COMPARED else []
 
 
 def _share_dynamic_rows(probe: Probe) -> bool:
@@ -146,75 +147,76 @@ def _first_row_moves(one: Arrays | None, two: Arrays | None) -> float:
     return max((distance(one[name][:1], two[name][:1]) for name in one if one[name].ndim), default=0.0)
 
 
-def agrees_at(probe: Probe, dimension: str, size: int, seed: int = 0) -> bool:
-    """Whether the artifact agrees at a size of a dimension, the others as in the first case."""
-    inputs = probe.draw({**first_sizes(probe), dimension: size}, seed)
-    actual, expected = probe.ask(inputs), probe.expect(inputs)
-    if actual is None or expected is None:
-        return False
-    # Without a float64 rebuild at hand the tolerance is flat; what is looked for is far larger.
-    return all(c.passed or c.max_abs_diff < 1e-4 for c in compare_outputs(expected, actual))
-
-
-def last_agreeing(probe: Probe, dimension: str) -> tuple[int, int] | None:
-    """Returns the last size of a dimension that agrees and the first that does not; None where they do not part so."""
-    good, bad = _split(probe, dimension)
-    if not good or not bad or max(good) > min(bad):
-        return None
-    taken = sizes_taken(probe, dimension)
-    between = [size for size in range(max(good) + 1, min(bad)) if taken.near(size) == size]
-    sizes = [max(good), *between, min(bad)]
-    low, high = 0, len(sizes) - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if agrees_at(probe, dimension, sizes[middle]) else (low, middle)
-    # It is the size, and not a value that happens to come with it, if other values part at the same place.
-    ends = sizes[low], sizes[high]
-    is_size = all(
-        agrees_at(probe, dimension, ends[0], s) and not agrees_at(probe, dimension, ends[1], s) for s in (1, 2)
-    )
-    return ends if is_size else None
-
-
-def frozen_candidates(probe: Probe) -> list[int]:
+def _frozen_candidates(probe: Probe) -> list[int]:
     """Returns sizes that may be fixed in an artifact: those in what it returns in the place of others, and those that
     the runtime's refusals name."""
     found: list[int] = []
-    for expectation, answer in zip(probe.expectations, probe.answers, strict=False):
+    for expectation, answer in zip(probe.run.expectations, probe.run.answers, strict=False):
         for name, expected in (expectation.outputs or {}).items():
             actual = (answer or {}).get(name)
             if actual is not None and actual.shape != expected.shape:
                 found += actual.shape
-    refusals = " ".join(case.error for case in probe.result.cases)
+    refusals = " ".join(case.error for case in probe.run.result.cases)
     found += map(int, re.findall(r"\b\d{1,4}\b", refusals))
     return [size for size in dict.fromkeys(found) if size > 1][:_MOST_CANDIDATES]
 
 
-def neighbors(probe: Probe, dimension: str, size: int) -> Iterator[int]:
-    """Yields the sizes before and after one, of those that the model takes."""
-    taken = sizes_taken(probe, dimension)
-    below = [other for other in range(1, size) if taken.near(other) == other][-1:]
-    above = taken.near(size + 1)
-    yield from below
-    if above > size:
-        yield above
+def _dimensions(probe: Probe) -> list["_Dimension"]:
+    return [_Dimension(probe, name) for name in probe.sizes(probe.run.expectations[0].case.inputs)]
 
 
-def sizes_taken(probe: Probe, dimension: str) -> SizeRange:
-    """Returns the sizes of a dimension that the model takes."""
-    known = probe.reference.dimensions.get(dimension)
-    return known.sizes if known else SizeRange()
+class _Dimension:
+    """A dynamic dimension: where the artifact agrees along it, all others as in the first case."""
 
+    def __init__(self, probe: Probe, name: str) -> None:
+        self._name, self._probe = name, probe
+        known = probe.reference.dimensions.get(name)
+        self.taken = known.sizes if known else SizeRange()
 
-def first_sizes(probe: Probe) -> dict[str, int]:
-    """Returns the dynamic dimensions of the first case, by name."""
-    return probe.sizes(probe.expectations[0].case.inputs)
+    def said(self, size: int) -> str:
+        """Returns a size in words."""
+        return sizes_in_words({self._name: size})
 
+    def draw(self, size: int, seed: int = 0) -> Arrays:
+        """Returns inputs of a size."""
+        first = self._probe.sizes(self._probe.run.expectations[0].case.inputs)
+        return self._probe.draw({**first, self._name: size}, seed)
 
-def _split(probe: Probe, dimension: str) -> tuple[set[int], set[int]]:
-    """Returns the sizes of a dimension at which a case agrees, and those at which none does."""
-    good, bad = set[int](), set[int]()
-    for result, expectation in zip(probe.result.cases, probe.expectations, strict=False):
-        if result.status != CaseStatus.SKIPPED:
-            (good if result.status == CaseStatus.PASSED else bad).add(probe.sizes(expectation.case.inputs)[dimension])
-    return good, bad - good
+    def agrees_at(self, size: int, seed: int = 0) -> bool:
+        """Whether the artifact agrees at a size."""
+        inputs = self.draw(size, seed)
+        actual, expected = self._probe.ask(inputs), self._probe.expect(inputs)
+        if actual is None or expected is None:
+            return False
+        # Without a float64 rebuild at hand the tolerance is flat; what is looked for is far larger.
+        return all(c.passed or c.max_abs_diff < 1e-4 for c in compare_outputs(expected, actual))
+
+    def neighbors(self, size: int) -> list[int]:
+        """Returns the sizes before and after one, of those that the model takes."""
+        below, above = (other for other in range(size - 1, 0, -1) if other in self.taken), self.taken.near(size + 1)
+        return [*itertools.islice(below, 1), *([above] if above > size else [])]
+
+    def ends(self) -> tuple[int, int] | None:
+        """Returns the last size that agrees and the first that does not; None where they do not part so."""
+        good, bad = self._split()
+        if not good or not bad or max(good) > min(bad):
+            return None
+        between = [size for size in range(max(good) + 1, min(bad)) if size in self.taken]
+        sizes = [max(good), *between, min(bad)]
+        low, high = 0, len(sizes) - 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.agrees_at(sizes[middle]) else (low, middle)
+        # It is the size, and not a value that happens to come with it, if other values part at the same place.
+        last, first = sizes[low], sizes[high]
+        is_size = all(self.agrees_at(last, seed) and not self.agrees_at(first, seed) for seed in (1, 2))
+        return (last, first) if is_size else None
+
+    def _split(self) -> tuple[set[int], set[int]]:
+        """Returns the sizes at which a case agrees, and those at which none does."""
+        good, bad = set[int](), set[int]()
+        for result, expectation in zip(self._probe.run.result.cases, self._probe.run.expectations, strict=False):
+            if result.status != CaseStatus.SKIPPED:
+                size = self._probe.sizes(expectation.case.inputs)[self._name]
+                (good if result.status == CaseStatus.PASSED else bad).add(size)
+        return good, bad - good

@@ -12,9 +12,12 @@ from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.comparison.law import STRICT
 from keras_pe.export.comparison.optimization_search import guilty_optimizations
 from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.keras_internals import one_at_a_time
-from keras_pe.export.model.watch.recording import record_calls, recorded_symbols, state_left_alone
-from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe, distance
+from keras_pe.export.model.watch.recording import recorded_symbols, state_left_alone
+from keras_pe.export.parity.diagnosis.cases import calls_of
+from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.diagnosis.relations import close, distance
 from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import Arrays, plain
@@ -36,7 +39,8 @@ def compiled_otherwise(probe: Probe) -> Iterator[Finding]:
         except Exception as error:  # whatever a layer raises where values are not known
             probe.note("the compiled model", error)
             continue
-        if all(_alike(actual[name], array) for name, array in outputs.items() if name in actual):
+        both = [(actual[name], array) for name, array in outputs.items() if name in actual]
+        if all(close(one, other, STRICT.flat_tolerance(other)) for one, other in both):
             where = _first_that_differs(probe.reference, expectation, layers)
             said = "" if where is None else f" It begins in layer {where[0]!r}: {where[1]}."
             how = f"compiled for all sizes, and others at {expectation.case.name}" if is_free else _AS_PREDICT
@@ -79,19 +83,13 @@ def _first_that_differs(
     reference: Any, expectation: Expectation, compiled: Mapping[str, list[Array]]
 ) -> tuple[str, str] | None:
     """Returns the path of the first layer that returns something else, and in which way."""
-    with state_left_alone():
-        calls = record_calls(reference.model, lambda: reference.predict(reference.model, expectation.case.inputs))
-    for call in calls:
+    for call in calls_of(reference, reference.model, expectation.case.inputs):
         for one, other in zip(call.outputs, compiled.get(call.path, ()), strict=False):
             if one.dtype != other.dtype:
                 return call.path, f"it returns {one.dtype} where it is called, and {other.dtype} compiled"
-            if not _alike(one, other):
+            if not close(one, other, STRICT.flat_tolerance(other)):
                 return call.path, f"what it returns differs by {distance(one, other):.1e}"
     return None
-
-
-def _alike(one: Array, other: Array) -> bool:
-    return one.shape == other.shape and distance(one, other) <= STRICT.flat_tolerance(other)
 
 
 def graph_optimization(probe: Probe) -> Iterator[Finding]:
@@ -99,7 +97,7 @@ def graph_optimization(probe: Probe) -> Iterator[Finding]:
     failing, spec = probe.failing(), probe.runner.spec
     if not failing or spec.family != "onnxruntime" or spec.options.get("level", "disabled") == "disabled":
         return
-    path, expectation = Path(probe.result.artifact), failing[0][1]
+    path, expectation = Path(probe.run.result.artifact), failing[0][1]
     expected = expectation.in_float32 or expectation.outputs or {}
 
     def agrees(worker: Worker) -> bool:
@@ -108,7 +106,7 @@ def graph_optimization(probe: Probe) -> Iterator[Finding]:
             worker.load(path)
             worker.names = probe.runner.names
             answer = worker.run(expectation.case.inputs)
-        except FAILURES:
+        except RuntimeFailedError:
             return False
         return all(each.passed for each in compare_outputs(expected, answer, expectation.truth))
 

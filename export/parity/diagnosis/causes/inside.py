@@ -1,55 +1,48 @@
 """Causes of the layers at fault: their weights, their attributes, or what has become of their outputs."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.keras_internals import all_layers
-from keras_pe.export.model.watch.recording import LayerCall, is_within, record_calls, state_left_alone
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault
-from keras_pe.export.parity.diagnosis.other_cases import rank
-from keras_pe.export.parity.diagnosis.outside import comes_nearer
-from keras_pe.export.parity.diagnosis.probe import FAILURES, Probe
+from keras_pe.export.model.watch.recording import is_within
+from keras_pe.export.parity.diagnosis.cases import OutsideView, calls_of, rank, telling_case
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_weights
+from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.search import explain
-from keras_pe.export.parity.diagnosis.sites.operations import other_operations
-from keras_pe.export.parity.diagnosis.sites.other_values import rounded_inside
-from keras_pe.export.parity.diagnosis.sites.table import Seen, sites_seen
+from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
+from keras_pe.export.parity.diagnosis.sites.operations import other_operations, rounded_inside
 from keras_pe.export.parity.diagnosis.weights import (
     WeightComparison,
     WeightFault,
     compare_weights,
-    foldable_pairs,
-    told_pairs,
+    possible_foldings,
+    told_foldings,
 )
-from keras_pe.export.results import HALF, Cause, Finding, RunStatus
+from keras_pe.export.results import HALF, Array, Cause, Finding, RunStatus
 
 _MANY = 3  # weights with one cause are said in one sentence
+_NEARER = 0.5  # of the difference: less of it is left by chance
 
 
 def compared_weights(probe: Probe) -> Iterator[WeightComparison]:
     """Yields the weights of the artifact beside the model's, as far as they can be read."""
-    if probe.reference.model is None or probe.result.status != RunStatus.COMPARED:
+    reference = probe.reference
+    if not isinstance(reference, KerasReference) or probe.run.result.status != RunStatus.COMPARED:
         return
     try:
         constants = probe.runner.weights()
-    except FAILURES as error:
+    except RuntimeFailedError as error:
         probe.note("the weights in the artifact", error)
         return
     if constants:
-        model = probe.reference.model
-        told = told_pairs(model, probe.runner.metadata())
-        yield compare_weights(model, constants, foldable_pairs(_calls(probe)), told)
-
-
-def _calls(probe: Probe) -> list[LayerCall]:
-    """Returns the calls of the model's layers in the smallest case that it answers."""
-    from keras_pe.export.comparison.references.keras import KerasReference
-
-    reference = probe.reference
-    assert isinstance(reference, KerasReference)
-    smallest = min((each for each in probe.expectations if each.outputs), key=rank)
-    with state_left_alone():
-        return record_calls(reference.model, lambda: reference.predict(reference.model, smallest.case.inputs))
+        smallest = min((each for each in probe.run.expectations if each.outputs), key=rank)
+        foldable = possible_foldings(calls_of(reference, reference.model, smallest.case.inputs))
+        told = told_foldings(reference.model, probe.runner.metadata())
+        yield compare_weights(reference.model, constants, foldable, told)
 
 
 def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator[Finding]:
@@ -62,9 +55,9 @@ def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator
         own = [each for each in telling if _is_in_any(each.layer, fault.layers)]
         # A constant that was only found by its content may be another's: what explains all the numbers comes first. So
         # does what tells the weights of a normalization apart: folded, they are one factor.
-        folded = fault.folded if any(fault.folded and each.layer == fault.folded.layer for each in own) else None
-        is_unsure = folded is not None or not all(each.is_named for each in own)
-        instead = explain(probe, folded or fault) if own and is_unsure else None
+        folded = fault.folded
+        unsure = [each for each in own if (each.layer == folded.layer if folded else not each.is_named)]
+        instead = explain(probe, folded or fault) if unsure else None
         if instead is not None:
             telling = [each for each in telling if each not in own]
             yield instead.finding
@@ -76,12 +69,26 @@ def _proven(probe: Probe, differing: list[WeightFault]) -> list[WeightFault]:
 
     Where nothing is seen inside, a converter may have multiplied one by what stands before or after its layer.
     """
-    from keras_pe.export.comparison.references.keras import KerasReference
-
     stored = {each.weight: each.stored for each in differing if each.stored is not None}
-    if not stored or not isinstance(probe.reference, KerasReference) or comes_nearer(probe, probe.reference, stored):
+    if not stored or not isinstance(probe.reference, KerasReference) or _comes_nearer(probe, probe.reference, stored):
         return differing
     return [each for each in differing if each.stored is None]
+
+
+def _comes_nearer(probe: Probe, reference: KerasReference, stored: Mapping[str, Array]) -> bool:
+    """Whether the model with other values of its weights, by their paths, returns what the artifact does, or half way.
+
+    It is so as well where no case tells.
+    """
+    number = telling_case(probe)
+    if number is None:
+        return True
+    fault = next(OutsideView(probe, reference, number).faults())
+    assert fault.actual is not None
+    paths = [variable.path for variable in reference.model.weights]
+    values = zip(paths, fault.call.layer.model.weights, strict=True)
+    given = with_weights(fault, [(variable, stored[path]) for path, variable in values if path in stored])
+    return distance(given, fault.actual) <= _NEARER * distance(fault.expected, fault.actual)
 
 
 def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
@@ -102,33 +109,27 @@ def _explain(fault: LayerFault, probe: Probe) -> Finding | None:
     It is the layer by itself, or one before it that is known by chance alone, then what the values say by themselves,
     then what the layer is given.
     """
-    before = [replace(each, through=fault, sound_weights=fault.sound_weights) for each in fault.unsure]
-    halves = [] if _computes_in_half(probe) else [name for name in probe.runner.float_dtypes() if name in HALF]
+    before = [replace(each, through=fault) for each in fault.unsure]
+    own = {getattr(layer, "compute_dtype", None) for layer in all_layers(probe.reference.model)}
+    halves = [name for name in probe.runner.float_dtypes() if name in HALF] if own.isdisjoint(HALF) else []
     of_layer, of_inputs = sites_seen(Seen.LAYER), sites_seen(Seen.INPUTS)
     of_values = (*([rounded_inside(halves)] if halves else ()), *sites_seen(Seen.VALUES))
-    seen, whole = fault, fault
-    if fault.folded is not None:
-        whole = fault.folded
-        seen, before = replace(fault, folded=None, through=whole), [whole, *before]
-    tries = [*((each, of_layer) for each in (seen, *before)), (whole, of_values), (seen, of_inputs)]
-    if fault.through is not None:  # what joins a branch that was left out is more telling than what the branch became
-        tries.insert(0, (fault.through, (other_operations,)))
+    joined = None if fault.is_folded else fault.through
+    whole, before = (fault, before) if fault.folded is None else (fault.folded, [fault.folded, *before])
+    tries = [*((each, of_layer) for each in (fault, *before)), (whole, of_values), (fault, of_inputs)]
+    if joined is not None:  # what joins a branch that was left out is more telling than what the branch became
+        tries.insert(0, (joined, (other_operations,)))
     nearly: Finding | None = None
     for each, sites in tries:
         found = explain(probe, each, sites)
         if found is None:
             continue
-        absent = (*fault.absent, *([fault.layer] if each is fault.through else []))
+        absent = (*fault.absent, *([fault.layer] if each is joined else []))
         finding = replace(found.finding, absent=absent)
         if found.is_exact:
             return finding
         nearly = nearly or finding
     return nearly
-
-
-def _computes_in_half(probe: Probe) -> bool:
-    model = probe.reference.model
-    return any(getattr(layer, "compute_dtype", None) in HALF for layer in all_layers(model))
 
 
 def _is_in_any(path: str, layers: Iterable[str]) -> bool:
@@ -145,3 +146,18 @@ def _as_findings(faults: list[WeightFault]) -> Iterator[Finding]:
             yield Finding(cause, f"{count} weights are {kind}, {first}", None)
         else:
             yield from (fault.finding for fault in same)
+
+
+def changed_layers(probe: Probe) -> Iterator[Finding]:
+    """A layer that became something else, or several, in an artifact of which the outputs alone tell."""
+    number = telling_case(probe)
+    if number is None or not isinstance(probe.reference, KerasReference):
+        return
+    outside = OutsideView(probe, probe.reference, number)
+    probe = replace(probe, others=outside.others)
+    for fault in outside.faults():
+        probe.budget.check()
+        found = explain(probe, fault, sites_seen(Seen.MODEL if fault.through is None else Seen.OUTPUTS))
+        if found is not None and found.is_exact:
+            yield found.finding if fault.through is not None else replace(found.finding, layer=None)
+            return

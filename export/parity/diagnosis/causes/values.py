@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_pe.export.comparison.law import largest
 from keras_pe.export.comparison.matching import described_arrays, way_out
-from keras_pe.export.parity.diagnosis.probe import Probe, close
+from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.diagnosis.relations import close
 from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNEXPLAINED, find_change, holds
 from keras_pe.export.results import HALF, Array, Cause, Finding, Problem
 from keras_pe.export.runtimes.runtime import as_dtype
@@ -22,10 +24,8 @@ def swapped_outputs(probe: Probe) -> Iterator[Finding]:
     for _, expectation, answer in probe.failing()[:1]:
         expected = expectation.outputs or {}
         for one, other in itertools.combinations([name for name in expected if name in answer], 2):
-            crossed = close(answer[one], expected[other], _slack(expected[other])) and close(
-                answer[other], expected[one], _slack(expected[one])
-            )
-            if crossed and not close(expected[one], expected[other], _slack(expected[one])):
+            crossed = _alike(answer[one], expected[other]) and _alike(answer[other], expected[one])
+            if crossed and not _alike(expected[other], expected[one]):
                 text = f"{one!r} holds what {other!r} should, and the reverse."
                 yield Finding(Cause.SWAPPED_OUTPUTS, text, output=one)
 
@@ -93,12 +93,13 @@ def _failing_outputs(probe: Probe) -> dict[str, list[tuple[Array, Array]]]:
     return pairs
 
 
+def _alike(one: Array, other: Array) -> bool:
+    return close(one, other, _slack(other))
+
+
 def _slack(array: Array) -> float:
     """Returns a difference that is small for the array: enough to recognize it, not to judge it."""
-    if array.dtype.kind != "f":
-        return 0.0
-    finite = np.abs(array[np.isfinite(array)])
-    return float(1e-5 * max(1.0, finite.max(initial=0.0)))
+    return 1e-5 * largest(array, least=1.0) if array.dtype.kind == "f" else 0.0
 
 
 def missing_and_extra(probe: Probe) -> Iterator[Finding]:
@@ -112,7 +113,7 @@ def missing_and_extra(probe: Probe) -> Iterator[Finding]:
             twin = next((other for other in extra if close(answer[other], expected[name], allowed)), None)
             if twin is None:
                 text = f"The artifact returns {described_arrays(answer)}; the model {described_arrays(expected)}."
-                text += f" {way_out(Path(probe.result.artifact))}" if extra else ""
+                text += f" {way_out(Path(probe.run.result.artifact))}" if extra else ""
                 yield Finding(Cause.MISSING_OUTPUT, text, output=name)
             else:
                 extra.remove(twin)
@@ -123,7 +124,7 @@ def missing_and_extra(probe: Probe) -> Iterator[Finding]:
 
 def other_dtype(probe: Probe) -> Iterator[Finding]:
     """An output of another type."""
-    compared = (comparison for case in reversed(probe.result.cases) for comparison in case.comparisons)
+    compared = (comparison for case in reversed(probe.run.result.cases) for comparison in case.comparisons)
     first = {each.output: each for each in compared if each.problem is Problem.DTYPE}
     for comparison in first.values():
         text = f"It has dtype {comparison.actual_dtype} instead of {comparison.dtype}."

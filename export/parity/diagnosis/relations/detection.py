@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.relations.change import ROUNDING, Change, Relation, is_same
+from keras_pe.export.parity.diagnosis.relations import ROUNDING, Change, Relation, all_but, factors, is_same
 from keras_pe.export.parity.diagnosis.relations.placement import (
     ends_at_row,
     orders,
@@ -48,11 +48,8 @@ def all_one_value(one: Array, other: Array, _: float) -> Change | None:
 
 def scaled(one: Array, other: Array, tolerance: float) -> Change | None:
     """An array times a number, such as -1."""
-    weight = float((one * one).sum())
-    if weight == 0 or np.count_nonzero(one) < 2:
-        return None
-    factor = float((one * other).sum()) / weight
-    if factor == 0 or not is_same(factor * one, other, tolerance):
+    factor = factors(one, other, all_but(None, one)).item()
+    if np.count_nonzero(one) < 2 or factor == 0 or not is_same(factor * one, other, tolerance):
         return None
     if abs(factor + 1) < 1e-6:
         return Change(Cause.FLIPPED_SIGN, "Its values have the other sign.")
@@ -71,20 +68,19 @@ def scaled_within_rows(one: Array, other: Array, tolerance: float) -> Change | N
 
 def _scaled_along(candidates: Iterable[int], one: Array, other: Array, tolerance: float) -> Change | None:
     for axis in candidates:
-        axes = tuple(i for i in range(one.ndim) if i != axis)
-        weight = (one * one).sum(axis=axes, keepdims=True)
-        factors = (one * other).sum(axis=axes, keepdims=True) / np.where(weight > 0, weight, 1.0)
-        if one.size >= _ON_ONE_FACTOR * factors.size and is_same(factors * one, other, tolerance):
+        axes = all_but(axis, one)
+        found = factors(one, other, axes)
+        if one.size >= _ON_ONE_FACTOR * found.size and is_same(found * one, other, tolerance):
             rows = np.flatnonzero(_out(one, other, tolerance).any(axis=axes))
-            own = factors.ravel()[rows]
+            own = found.ravel()[rows]
             numbers = "numbers of their own, {least:.6g} to {most:.6g}"
-            if len(rows) == factors.size:
+            if len(rows) == found.size:
                 text = f"All {{count:,}} indices of axis {{axis}} are multiplied by {numbers}."
             elif len(rows) > 1:
                 text = f"{{rows}} are multiplied by {numbers}; the others agree."
             else:
                 text = "{rows} is multiplied by {least:.6g}; the others agree."
-            facts = {"rows": said_rows(axis, rows, factors.size), "count": len(rows)}
+            facts = {"rows": said_rows(axis, rows, found.size), "count": len(rows)}
             facts |= {"least": own.min(), "most": own.max()}
             return Change(Cause.SCALED_VALUES, text, {"axis": axis}, facts)
     return None
@@ -158,7 +154,7 @@ def rows_of(out: Array) -> tuple[int, Array] | None:
     """Returns the axis at a few of whose indices alone something is out, and these; None where there is none."""
     best: tuple[int, Array] | None = None
     for axis in range(out.ndim if out.ndim > 1 else 0):
-        rows = np.flatnonzero(out.any(axis=tuple(i for i in range(out.ndim) if i != axis)))
+        rows = np.flatnonzero(out.any(axis=all_but(axis, out)))
         is_few = out.shape[axis] > 2 and 1 <= len(rows) <= max(1, _FEW_ROWS * out.shape[axis])
         if is_few and (best is None or len(rows) / out.shape[axis] < len(best[1]) / out.shape[best[0]]):
             best = axis, rows

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.relations.change import Change, is_same
+from keras_pe.export.parity.diagnosis.relations import Change, all_but, is_same
 from keras_pe.export.results import Array, Cause
 
 _REACH = 16  # rows by which rows are looked for elsewhere
@@ -85,8 +85,7 @@ def ends_at_row(one: Array, other: Array, tolerance: float) -> Change | None:
     """An array that is right up to a row of its second axis, and wrong in every one after it."""
     if one.ndim < 2 or one.shape[1] < 4:
         return None
-    axes = tuple(axis for axis in range(one.ndim) if axis != 1)
-    wrong = np.abs(one - other).max(axis=axes) > tolerance
+    wrong = np.abs(one - other).max(axis=all_but(1, one)) > tolerance
     first = int(wrong.argmax())
     if first < 2 or not wrong[first:].all():
         return None

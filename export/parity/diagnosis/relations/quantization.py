@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.relations.change import ROUNDING, Change, is_same
+from keras_pe.export.parity.diagnosis.relations import ROUNDING, Change, all_but, factors, is_same
 from keras_pe.export.results import HALF, Array, Cause
 from keras_pe.export.runtimes.runtime import as_dtype
 
@@ -60,7 +60,7 @@ def to_decimals(one: Array, other: Array, _: float) -> Change | None:
 def to_integers(one: Array, other: Array, _: float) -> Change | None:
     """An array whose values are rounded to multiples of a scale, of one for all or for each index of an axis."""
     for axis in (None, *range(one.ndim)):
-        axes = _all_but(axis, one)
+        axes = all_but(axis, one)
         steps = np.abs(other).max(axis=axes, keepdims=axis is not None)
         for levels, dtype in _LEVELS.items():
             step = np.where(steps > 0, steps, 1.0) / levels
@@ -93,11 +93,10 @@ def of_another_scale(one: Array, other: Array, _: float) -> Change | None:
 def with_scales_of_others(one: Array, other: Array, _: float) -> Change | None:
     """A weight whose integers are those that rounding gives, each line of them times the scale of another line."""
     for axis, levels in itertools.product(range(one.ndim), _LEVELS):
-        axes = _all_but(axis, one)
+        axes = all_but(axis, one)
         own = np.abs(one).max(axis=axes, keepdims=True) / levels
         integers = np.rint(one / np.where(own > 0, own, 1.0))
-        weight = (integers * integers).sum(axis=axes, keepdims=True)
-        steps = (integers * other).sum(axis=axes, keepdims=True) / np.where(weight > 0, weight, 1.0)
+        steps = factors(integers, other, axes)
         is_telling = own.size > 1 and one.size >= _ON_ONE_SCALE * own.size and (steps > 0).all()
         if not is_telling or not is_same(integers * steps, other) or is_same(own, steps):
             continue
@@ -115,7 +114,7 @@ def with_scales_of_others(one: Array, other: Array, _: float) -> Change | None:
 def _fitted_scale(one: Array, integers: Array) -> tuple[str, str, dict[str, Any]] | None:
     """Returns the scale with which integers are an array, the zero point, and the error that is left."""
     for axis in (None, *range(one.ndim)):
-        axes = _all_but(axis, one)
+        axes = all_but(axis, one)
         for scale in (_scale_of_largest(one, integers, axes), _scale_of_most(one, integers, axes)):
             if (scale <= 0).any() or one.size < _STORED_ON_ONE_SCALE * scale.size:
                 continue
@@ -137,9 +136,7 @@ def _scale_of_largest(one: Array, integers: Array, axes: tuple[int, ...]) -> Arr
 def _scale_of_most(one: Array, integers: Array, axes: tuple[int, ...]) -> Array:
     """Returns the scale that leaves the least, whatever the zero point."""
     x, y = (array - array.mean(axis=axes, keepdims=True) for array in (integers, one))
-    spread = (x * x).sum(axis=axes, keepdims=True)
-    scale: Array = (x * y).sum(axis=axes, keepdims=True) / np.where(spread > 0, spread, 1.0)
-    return scale
+    return factors(x, y, axes)
 
 
 def _step(values: Array) -> float:
@@ -153,10 +150,6 @@ def _step(values: Array) -> float:
     places = values / step
     is_grid = np.abs(places - np.rint(places)).max() < _OFF_GRID and np.ptp(places) < 2**8
     return step if is_grid else 0.0
-
-
-def _all_but(axis: int | None, array: Array) -> tuple[int, ...]:
-    return tuple(other for other in range(array.ndim) if other != axis)
 
 
 def _scale(steps: Array, axis: int | None) -> str:

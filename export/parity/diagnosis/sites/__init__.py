@@ -1,1 +1,76 @@
-"""Where a change may be: each yields edits of a recorded call, which may give the artifact's numbers."""
+"""Where a change may be: each site yields edits of a recorded call, which may give the artifact's numbers.
+
+They stand in the one order in which they are looked at: the likeliest and cheapest first.
+"""
+
+from enum import Flag, auto
+
+from keras_pe.export.parity.diagnosis.edits import Site
+from keras_pe.export.parity.diagnosis.sites.arguments import other_arguments, other_masks, other_softmax, several_layers
+from keras_pe.export.parity.diagnosis.sites.arrays import (
+    altered_inputs,
+    exchanged_inputs,
+    lost_weights,
+    other_inputs,
+    other_weights,
+    weights_together,
+)
+from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
+from keras_pe.export.parity.diagnosis.sites.operations import (
+    added_operations,
+    other_directions,
+    other_normalizations,
+    other_operations,
+    told_values,
+)
+from keras_pe.export.parity.diagnosis.sites.pixels import other_paddings, other_places
+from keras_pe.export.parity.diagnosis.sites.positions import other_buckets, other_rotations, other_schedules
+
+
+class Seen(Flag):
+    """What of an artifact shows a site."""
+
+    LAYER = auto()
+    """What it holds for the layer's output."""
+    OUTPUTS = auto()
+    """Its outputs alone, where they tell one layer from the next: what is done to a weight may be the next one's."""
+    STEPS = auto()
+    """Of a recurrence the first steps already."""
+    VALUES = auto()
+    """The values of the layer's output by themselves, where the layer explains nothing."""
+    INPUTS = auto()
+    """What the layer is given, where nothing else explains its output."""
+    MODEL = auto()
+    """Its outputs, of the model as one layer."""
+
+
+_BOTH = Seen.LAYER | Seen.OUTPUTS
+
+SITES: dict[Site, Seen] = {
+    other_operations: _BOTH,
+    other_masks: _BOTH,
+    other_arguments: _BOTH,
+    exchanged_inputs: _BOTH,
+    other_directions: _BOTH,
+    other_rotations: _BOTH,
+    other_buckets: _BOTH,
+    other_attributes: _BOTH | Seen.STEPS,
+    other_schedules: Seen.LAYER,
+    other_normalizations: _BOTH,
+    other_softmax: _BOTH,
+    other_weights: Seen.LAYER | Seen.STEPS,
+    weights_together: Seen.LAYER,
+    other_paddings: _BOTH,
+    other_places: _BOTH,
+    lost_weights: Seen.OUTPUTS,
+    other_inputs: Seen.LAYER,
+    added_operations: Seen.LAYER,
+    told_values: Seen.VALUES,
+    altered_inputs: Seen.INPUTS,
+    several_layers: Seen.MODEL,
+}
+
+
+def sites_seen(what: Seen) -> tuple[Site, ...]:
+    """Returns the sites that something of an artifact shows, in their order."""
+    return tuple(site for site, seen in SITES.items() if what in seen)

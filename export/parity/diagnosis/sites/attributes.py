@@ -1,14 +1,12 @@
-"""An attribute or argument of the layer with another value, numbers that fit, a convention that is two of them."""
+"""An attribute of the layer with another value, numbers that fit, a convention that is two of them."""
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, call, given, with_attributes, with_numbers
-from keras_pe.export.parity.diagnosis.sites.other_values import UNTRIED, other_values, sibling
-from keras_pe.export.results import Array, Cause
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_attributes
+from keras_pe.export.results import Cause
 
 _CAUSES = {
     "layout": Cause.WRONG_LAYOUT,
@@ -17,6 +15,27 @@ _CAUSES = {
     "max_timescale": Cause.OTHER_CONVENTION,
     "min_timescale": Cause.OTHER_CONVENTION,
 }
+_ACTIVATIONS = (
+    *("linear", "relu", "relu6", "leaky_relu", "elu", "selu", "gelu", "silu", "mish", "tanh", "sigmoid"),
+    *("hard_sigmoid", "hard_silu", "softplus", "softsign", "softmax", "exponential"),
+    *("log_softmax", "log_sigmoid", "hard_tanh", "tanh_shrink", "celu"),
+)
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "padding": ("valid", "same", "causal"),
+    "layout": ("concatenated", "interleaved"),
+    "combine": ("add", "replace"),
+    "interpolation": ("nearest", "bilinear", "bicubic", "lanczos3"),
+    "merge_mode": ("sum", "mul", "concat", "ave"),
+    "data_format": ("channels_last", "channels_first"),
+    "start_index": tuple(k for size in range(1, 9) for k in (size, -size)),
+    "axis": tuple(range(-1, 4)),
+    "max_value": (None, 6.0, 1.0),
+    "threshold": (0.0, 0.01, 0.1, 0.5, 1.0),
+    "max_length": (None, 1, 16, 64, 256),
+}
+_OF_EVERY_AXIS = {"strides": (1, 2, 3), "dilation_rate": (1, 2, 3, 4), "pool_size": (1, 2, 3)}
+_UNTRIED = {"name", "dtype", "trainable", "seed", "quantization_config", "autocast", "sparse"}
+_UNTRIED |= {"dropout", "rate", "recurrent_dropout", "momentum"}  # which show in training alone
 _MOST_TOGETHER = 4  # numbers of a layer that are fitted together
 
 
@@ -27,10 +46,10 @@ def other_attributes(fault: LayerFault) -> Edits:
         return
     config = layer.get_config()
     for name, value in sorted(config.items(), key=lambda item: item[0].endswith("activation")):
-        for said, other in other_values(name, value):
+        for said, other in _other_values(name, value):
             text = f"with {name}={said} instead of {_said(value)}"
             yield Edit(_cause_of([name]), text, partial(with_attributes, change={name: other}))
-    if (kind := sibling(layer)) is not None:
+    if (kind := _sibling(layer)) is not None:
         yield Edit(Cause.OTHER_OPERATION, f"as a {kind.__name__}", partial(with_attributes, change={}, kind=kind))
     yield from _conventions(config)
     yield from _numbers(fault, config)
@@ -44,7 +63,7 @@ def _within(config: Mapping[str, Any]) -> Edits:
     for name in sorted(names, key=lambda name: name.endswith("activation")):
         of_each = {key: value["config"][name] for key, value in held.items() if name in value["config"]}
         first = next(iter(of_each.values()))
-        for said, other in other_values(name, first):
+        for said, other in _other_values(name, first):
             change = {key: {**held[key], "config": {**held[key]["config"], name: other}} for key in of_each}
             text = f"holding layers of {name}={said} instead of {_said(first)}"
             yield Edit(_cause_of([name]), text, partial(with_attributes, change=change))
@@ -55,7 +74,7 @@ def _conventions(config: Mapping[str, Any]) -> Edits:
     if not {"layout", "endpoint", "start_index"} <= set(config):
         return
     endpoint = {"endpoint": not config["endpoint"]}
-    layouts = [layout for _, layout in other_values("layout", config["layout"])]
+    layouts = [layout for _, layout in _other_values("layout", config["layout"])]
     changes = [{**endpoint, "layout": layout} for layout in layouts]
     if isinstance(config["start_index"], int):
         changes += [{**endpoint, "start_index": config["start_index"] + k} for k in (1, -1, 2)]
@@ -67,13 +86,13 @@ def _conventions(config: Mapping[str, Any]) -> Edits:
 
 def _numbers(fault: LayerFault, config: Mapping[str, Any]) -> Edits:
     """Each number of the layer, those that it keeps for itself too, as it fits the artifact's numbers; then all."""
-    own = {name: v for name, v in config.items() if isinstance(v, float) and name not in UNTRIED}
+    own = {name: v for name, v in config.items() if isinstance(v, float) and name not in _UNTRIED}
     private = {n: v for n, v in vars(fault.call.layer).items() if n.startswith("_") and isinstance(v, float)}
     values = {**own, **private}
     together = [tuple(values)] if 1 < len(values) <= _MOST_TOGETHER else []
     for names in [*((name,) for name in values), *together]:
         start = {name: values[name] for name in names}
-        yield NumericEdit(start, with_numbers, _cause_of, partial(_said_of_numbers, start))
+        yield NumericEdit(start, with_attributes, _cause_of, partial(_said_of_numbers, start))
 
 
 def _said_of_numbers(start: Mapping[str, float], moved: Mapping[str, str]) -> str:
@@ -93,35 +112,72 @@ def _said(value: Any) -> str:
     return repr(value["config"]) if described else repr(value)
 
 
-def with_arguments(cause: Cause, said: str, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Edit:
-    """Returns the edit that gives a call other arguments by name, which are made of those that it has."""
-
-    def compute(fault: LayerFault) -> Array:
-        arguments = given(fault)
-        return call(fault.call.layer, {**arguments, **change(arguments)}, fault)
-
-    return Edit(cause, said, compute)
-
-
-def without(*names: str) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
-    """Returns what leaves arguments out."""
-    return lambda _: dict.fromkeys(names)
-
-
-def other_arguments(fault: LayerFault) -> Edits:
-    """Yields the layer without each argument that it may go without, and as it computes in training."""
+def activations() -> dict[str, Callable[[Any], Any]]:
+    """Returns the activations that are in use, by name, and the other forms of some."""
     import keras
 
-    parameters = inspect.signature(fault.call.layer.call).parameters
-    for name, value in given(fault).items():
-        is_optional = parameters[name].default is None and "mask" not in name
-        if is_optional and any(map(keras.ops.is_tensor, keras.tree.flatten(value))):
-            yield with_arguments(Cause.DROPPED_INPUT, f"without `{name}`", without(name))
-    if "training" in parameters:
-        said = "as in training, by the statistics of the batch," if hasattr(fault.call.layer, "moving_mean") else ""
-        yield with_arguments(Cause.TRAINING_MODE, said or "as in training", in_training)
+    functions = keras.activations
+    return {name: getattr(functions, name) for name in _ACTIVATIONS} | {
+        "gelu(approximate=True)": lambda x: functions.gelu(x, approximate=True),
+        "softmax(axis=1)": lambda x: functions.softmax(x, axis=1),
+        "softmax(axis=0)": lambda x: functions.softmax(x, axis=0),
+        "leaky_relu(0.01)": lambda x: functions.leaky_relu(x, negative_slope=0.01),
+        "leaky_relu(0.1)": lambda x: functions.leaky_relu(x, negative_slope=0.1),
+        "x * sigmoid(1.702 x)": lambda x: x * functions.sigmoid(1.702 * x),
+        "min(max(0.2 x + 0.5, 0), 1)": lambda x: keras.ops.clip(0.2 * x + 0.5, 0, 1),
+        "elu(0.5)": lambda x: functions.elu(x, alpha=0.5),
+    }
 
 
-def in_training(_: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what lets a layer compute as in training."""
-    return {"training": True}
+def _other_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the values that an attribute might have by mistake, each with how it is said."""
+    if name.endswith("activation"):
+        yield from ((repr(said), function) for said, function in activations().items() if said != value)
+        return
+    yield from ((repr(other), other) for other in _plain_values(name, value))
+
+
+def _plain_values(name: str, value: Any) -> Iterator[Any]:
+    if name in _UNTRIED or name.endswith(("_initializer", "_regularizer", "_constraint")):
+        return
+    if name == "start_index" and isinstance(value, int):
+        yield from (value + k for k in _CHOICES[name])
+    elif isinstance(value, bool):
+        yield not value
+    elif name in ("padding", "cropping") and isinstance(value, list | tuple):
+        yield from _on_other_sides(value)
+    elif name == "axis" and isinstance(value, list | tuple):
+        yield from other_axes(value)
+    elif name in _OF_EVERY_AXIS and isinstance(value, list | tuple):
+        alike = ((k,) * len(value) for k in _OF_EVERY_AXIS[name])
+        yield from (other for other in alike if other != tuple(value))
+    elif name in _CHOICES and not isinstance(value, dict | list | tuple):
+        yield from (other for other in _CHOICES[name] if other != value)
+    elif isinstance(value, int):
+        yield from dict.fromkeys((2 * value, value // 2, value + 1, value - 1, 0, -value))
+
+
+def _on_other_sides(widths: Any) -> Iterator[Any]:
+    """Yields what is added or cut on both sides of each axis, all of it on one."""
+    pairs = [tuple(pair) if isinstance(pair, list | tuple) else None for pair in widths]
+    flat = None in pairs
+    for one_sided in (lambda a, b: (0, a + b), lambda a, b: (a + b, 0), lambda a, b: (b, a)):
+        moved = one_sided(*widths) if flat else tuple(one_sided(*pair) for pair in pairs if pair is not None)
+        if moved != (tuple(widths) if flat else tuple(pairs)):
+            yield moved
+
+
+def other_axes(value: Any) -> Iterator[list[int]]:
+    """Yields the sets of axes that a layer might work over by mistake, the batch aside."""
+    own = list(value) if isinstance(value, list | tuple) else [value]
+    yield from (axes for axes in ([-1], [1], [2], [3], [1, 2], [1, 2, 3], [2, 3], [1, 3]) if axes != own)
+
+
+def _sibling(layer: Any) -> type | None:
+    """Returns the pooling that takes the maximum where a layer takes the mean, and the other way round."""
+    import keras
+
+    name = type(layer).__name__
+    other = name.replace("Average", "Max") if "Average" in name else name.replace("Max", "Average")
+    kind = getattr(keras.layers, other, None) if other != name and "Pooling" in name else None
+    return kind if isinstance(kind, type) else None

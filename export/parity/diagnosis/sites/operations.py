@@ -1,27 +1,26 @@
-"""What an operation may have become: left out, another one, one too many, in another order or direction."""
+"""What an output may have become: operations left out, added or in another order, and what its values tell."""
 
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.edits import Compute, Edit, Edits
+from keras_pe.export.parity.diagnosis.edits import FIRST_ROW, Compute, Edit, Edits, Site, output_called, through
 from keras_pe.export.parity.diagnosis.layer_call import (
     LayerFault,
     as_array,
-    as_tensor,
     call,
     given,
     with_attributes,
     with_inputs,
 )
-from keras_pe.export.parity.diagnosis.relations import proposals
-from keras_pe.export.parity.diagnosis.sites.layer_weights import exchanged
-from keras_pe.export.parity.diagnosis.sites.other_values import activations
+from keras_pe.export.parity.diagnosis.relations import Change, distance
+from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNEXPLAINED, find_change, holds
+from keras_pe.export.parity.diagnosis.sites.arrays import exchanged_weights
+from keras_pe.export.parity.diagnosis.sites.attributes import activations, other_axes
 from keras_pe.export.results import Array, Cause
 
 _MOST_JOINED = 4  # inputs, whose orders are 24 then
@@ -34,7 +33,7 @@ _OF_TWO: dict[str, Callable[[Array, Array], Array]] = {
     "the smaller": np.minimum,
     "the mean": lambda a, b: (a + b) / 2,
 }
-
+_OF_HALF = 2.0**-6  # of the largest value: what a few roundings to 16 bits leave
 _MERGED: dict[str, Callable[[Array, Array], Array]] = {
     "concat": lambda one, other: np.concatenate([one, other], -1),
     "sum": np.add,
@@ -60,17 +59,14 @@ def other_operations(fault: LayerFault) -> Edits:
 def added_operations(fault: LayerFault) -> Edits:
     """Yields an operation too many after the layer: its output through an activation, through the layer once more, or
     as that of the first row of the batch."""
-    own = getattr(fault.call.layer, "activation", None)
+    own, output = getattr(fault.call.layer, "activation", None), output_called("its output")
     functions = {**({"its own activation once more": own} if callable(own) else {}), **activations()}
-    for name, function in functions.items():
-        yield Edit(Cause.OPERATION_ADDED, f"its output through {name}", partial(_activated, function), is_output=True)
+    yield from output.edits(through(functions, Cause.OPERATION_ADDED))
     floats = [number for number, array in enumerate(fault.call.inputs) if array.dtype.kind == "f"]
     if len(floats) == 1 and fault.call.inputs[floats[0]].shape == fault.expected.shape:
         said = "given its own output once more"
         yield Edit(Cause.OPERATION_ADDED, said, lambda f: with_inputs(f, [(f.call.inputs[floats[0]], f.expected)]))
-    first_row = proposals.FIRST_ROW
-    said = first_row.template.format("its output")
-    yield Edit(first_row.cause, said, lambda fault: first_row.change(fault.expected), is_output=True)
+    yield from output.edits([FIRST_ROW])
 
 
 def _other_orders(inputs: Sequence[Array], shape: tuple[int, ...]) -> Edits:
@@ -102,10 +98,6 @@ def _joined(inputs: Sequence[Array], order: tuple[int, ...], axis: int) -> Array
     return np.concatenate([inputs[i] for i in order], axis)
 
 
-def _activated(function: Callable[[Any], Any], fault: LayerFault) -> Array:
-    return as_array(function(as_tensor(fault.expected)))
-
-
 def _as_output(array: Array, fault: LayerFault) -> Array | None:
     if array.shape == fault.expected.shape:
         return array
@@ -113,6 +105,37 @@ def _as_output(array: Array, fault: LayerFault) -> Array | None:
         return np.broadcast_to(array, fault.expected.shape)
     except ValueError:
         return None
+
+
+def other_normalizations(fault: LayerFault) -> Edits:
+    """Yields a layer normalization as another one would compute."""
+    layer = fault.call.layer
+    if not all(hasattr(layer, name) for name in ("axis", "center", "scale", "epsilon")) or hasattr(layer, "momentum"):
+        return
+    said = "without the mean taken off, as an RMSNormalization,"
+    yield Edit(Cause.OTHER_OPERATION, said, _by_mean_square)
+    for axes in other_axes(layer.get_config()["axis"]):
+        said = f"normalized over the axes {axes} instead of {layer.get_config()['axis']}"
+        yield Edit(Cause.OTHER_AXIS, said, partial(_over_axes, axes=axes))
+
+
+def _by_mean_square(fault: LayerFault) -> Array:
+    x, layer = fault.call.inputs[0].astype(np.float64), fault.call.layer
+    square = np.mean(x * x, axis=tuple(np.atleast_1d(layer.axis)), keepdims=True)
+    return _with_own_weights(fault, x / np.sqrt(square + layer.epsilon))
+
+
+def _over_axes(fault: LayerFault, axes: list[int]) -> Array:
+    return _with_own_weights(fault, with_attributes(fault, {"axis": axes, "center": False, "scale": False}))
+
+
+def _with_own_weights(fault: LayerFault, plain: Array) -> Array:
+    """Returns what a normalization makes of normalized values with its own weights, which stay on its own axes."""
+    layer, ndim = fault.call.layer, fault.expected.ndim
+    own = {axis % ndim for axis in np.atleast_1d(layer.axis)}
+    shape = [size if axis in own else 1 for axis, size in enumerate(fault.expected.shape)]
+    scaled = plain * as_array(layer.gamma.value).reshape(shape) if layer.scale else plain
+    return scaled + as_array(layer.beta.value).reshape(shape) if layer.center else scaled
 
 
 def other_directions(fault: LayerFault) -> Edits:
@@ -147,4 +170,55 @@ def other_directions(fault: LayerFault) -> Edits:
     for said, compute in changes.items():
         yield Edit(Cause.OTHER_DIRECTION, said, compute)
     pairs = list(zip(layer.forward_layer.weights, back.weights, strict=True))
-    yield exchanged(pairs, "the weights of both directions")
+    yield exchanged_weights(pairs, "the weights of both directions")
+
+
+def told_values(fault: LayerFault) -> Edits:
+    """Yields what has become of an output, where that shows in its values."""
+    if fault.actual is None:
+        return
+    change = find_change(fault.expected, fault.actual, fault.tolerance, OF_OUTPUTS)
+    if change is not None and change.cause not in UNEXPLAINED:
+        yield _same_change(change, fault)
+    yield output_called("what it should").scaled(Cause.SCALED_VALUES)
+
+
+def _same_change(change: Change, first: LayerFault) -> Edit:
+    """Returns the edit that is a change of the values, seen in one case, wherever it is seen again."""
+
+    def same(fault: LayerFault) -> Array | None:
+        if fault.actual is None or distance(fault.actual, fault.expected) <= fault.tolerance:
+            return fault.actual
+        given = fault.expected, fault.actual, fault.tolerance, OF_OUTPUTS
+        other = find_change(*given)
+        # Fewer values may not be enough to show it.
+        is_silent = fault.actual.size < first.expected.size and (other is None or other.cause in UNEXPLAINED)
+        return fault.actual if is_silent or change.agrees(other) or holds(change, *given) else None
+
+    is_start = change.cause is Cause.SHIFTED_ROWS and _is_position(first)
+    cause = Cause.START_INDEX_OFF if is_start else change.cause
+    return Edit(cause, f"other values: {str(change)[:1].lower()}{str(change)[1:-1]}", same, is_output=True)
+
+
+def rounded_inside(dtypes: Sequence[str]) -> Site:
+    """Returns the site of an artifact that computes in short floats."""
+
+    def in_short_floats(fault: LayerFault) -> Edits:
+        """Yields what it should hold, as near as short floats are."""
+        said = f"tensors of {' and '.join(dtypes)}, and is off by no more than their rounding"
+        yield Edit(Cause.HALF_PRECISION, said, _near, is_output=True)
+
+    return in_short_floats
+
+
+def _near(fault: LayerFault) -> Array | None:
+    if fault.actual is None:
+        return None
+    error, largest = distance(fault.actual, fault.expected), np.abs(fault.expected.astype(np.float64)).max(initial=0.0)
+    return fault.actual if error <= max(_OF_HALF * largest, fault.tolerance) else None
+
+
+def _is_position(fault: LayerFault) -> bool:
+    from keras_pe.layers.base import PositionLayer
+
+    return isinstance(fault.call.layer, PositionLayer)

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.edits import Compute, Edit, Edits
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_tensor, with_attributes
 from keras_pe.export.results import Array, Cause
 
@@ -42,7 +42,8 @@ def other_paddings(fault: LayerFault) -> Edits:
     if "output_padding" in config:  # a transposed convolution
         too_many = [max(r + 1 - stride, 0) for r, stride in zip(reach, config["strides"], strict=True)]
         for where, widths in _sides(too_many).items():
-            yield Edit(Cause.OTHER_PADDING, f"with what its output has too much cut off, {where},", _cut(widths))
+            said = f"with what its output has too much cut off, {where},"
+            yield Edit(Cause.OTHER_PADDING, said, partial(_cut, widths=widths))
         return
     for where, widths in _sides(reach).items():
         padded = partial(_padded, widths=widths, mode="constant")
@@ -68,15 +69,9 @@ def _padded(fault: LayerFault, widths: _Widths, mode: str) -> Array:
     return with_attributes(replace(fault, call=call), {"padding": "valid"})
 
 
-def _cut(widths: _Widths) -> Compute:
-    def compute(fault: LayerFault) -> Array:
-        whole = with_attributes(fault, {"padding": "valid"})
-        inner = (
-            slice(before, before + size) for (before, _), size in zip(widths, fault.expected.shape[1:-1], strict=True)
-        )
-        return whole[:, *inner]
-
-    return compute
+def _cut(fault: LayerFault, widths: _Widths) -> Array:
+    whole, sizes = with_attributes(fault, {"padding": "valid"}), fault.expected.shape[1:-1]
+    return whole[:, *(slice(before, before + size) for (before, _), size in zip(widths, sizes, strict=True))]
 
 
 def other_places(fault: LayerFault) -> Edits:

@@ -1,6 +1,6 @@
 """Positions told otherwise: a rotary encoding with other pairs or rates, a schedule of sines, buckets of distances."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
@@ -8,7 +8,6 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.export.model.watch.keras_internals import replaced_attributes
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
 from keras_pe.export.parity.diagnosis.layer_call import (
     LayerFault,
@@ -20,6 +19,7 @@ from keras_pe.export.parity.diagnosis.layer_call import (
     with_inputs,
 )
 from keras_pe.export.results import Array, Cause
+from keras_pe.export.runtimes.runtime import as_dtype
 from keras_pe.signal.distances import relative_buckets
 from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.rope_scalings import RopeScaling, rope_timescales
@@ -48,11 +48,12 @@ def other_rotations(fault: LayerFault) -> Edits:
     is_shown = fault.actual is not None
     for offset in [_offset(fault, 1.0 / _scaling_of(layer).timescales)] if is_shown else _NEAR:
         if offset:
-            yield Edit(Cause.START_INDEX_OFF, f"with positions offset by {offset}", partial(_moved, offset))
+            moved = partial(_elsewhere, partial(np.add, offset))
+            yield Edit(Cause.START_INDEX_OFF, f"with positions offset by {offset}", moved)
     for last in [_last_of_table(fault)] if is_shown else _lasts(fault):
         if last:
             said = f"with each position beyond {last} taken for {last}"
-            yield Edit(Cause.CLAMPED_TABLE, said, partial(_ended, last))
+            yield Edit(Cause.CLAMPED_TABLE, said, partial(_elsewhere, partial(np.minimum, last)))
 
 
 def _other_arguments(layer: Any) -> Iterator[tuple[Cause, str, dict[str, Any]]]:
@@ -74,7 +75,8 @@ def _other_arguments(layer: Any) -> Iterator[tuple[Cause, str, dict[str, Any]]]:
         said = f"without the factor {meant.attention_factor:.6g} of its scaling"
         yield Cause.MISSING_SCALING, said, {"scaling": RopeScaling(meant.timescales).parameters(layer.base)}
     for dtype in ("bfloat16", "float16"):
-        rounded = RopeScaling(1.0 / _rounded(1.0 / meant.timescales, dtype), meant.attention_factor)
+        rates = (1.0 / meant.timescales).astype(np.float32).astype(as_dtype(dtype)).astype(np.float64)
+        rounded = RopeScaling(1.0 / rates, meant.attention_factor)
         if np.isfinite(rounded.timescales).all():
             said = f"with rates rounded to {dtype}"
             yield Cause.ROUNDED_RATES, said, {"scaling": rounded.parameters(layer.base)}
@@ -93,13 +95,6 @@ def _scaling_of(layer: Any) -> RopeScaling:
     )
 
 
-def _rounded(values: npt.NDArray[np.float64], dtype: str) -> npt.NDArray[np.float64]:
-    import ml_dtypes  # noqa: F401  # gives NumPy the name bfloat16
-
-    rounded: npt.NDArray[np.float64] = values.astype("float32").astype(dtype).astype(np.float64)
-    return rounded
-
-
 def _offset(fault: LayerFault, rates: npt.NDArray[np.float64]) -> int:
     """Returns how many positions further the artifact turns, as far as all pairs agree on it best."""
     assert fault.actual is not None
@@ -116,10 +111,9 @@ def _offset(fault: LayerFault, rates: npt.NDArray[np.float64]) -> int:
 
 def _points(channels: Array, layout: RotaryLayout) -> npt.NDArray[np.complex128]:
     """Returns each pair of results as a complex number."""
-    half = channels.shape[-1] // 2
-    if layout == "interleaved":
-        return channels[..., ::2].astype(np.float64) + 1j * channels[..., 1::2].astype(np.float64)
-    return channels[..., :half].astype(np.float64) + 1j * channels[..., half:].astype(np.float64)
+    is_interleaved, half = layout == "interleaved", channels.shape[-1] // 2
+    one, other = (channels[..., ::2], channels[..., 1::2]) if is_interleaved else np.split(channels, [half], axis=-1)
+    return one.astype(np.float64) + 1j * other.astype(np.float64)
 
 
 def _last_of_table(fault: LayerFault) -> int | None:
@@ -150,17 +144,10 @@ def _array(value: Any) -> Array | None:
     return None if value is None else np.asarray(value) if isinstance(value, int) else as_array(value)
 
 
-def _ended(last: int, fault: LayerFault) -> Array:
-    return _called(fault, {"positions": as_tensor(np.minimum(_positions(fault), last).astype(np.int32))})
-
-
-def _moved(offset: int, fault: LayerFault) -> Array:
-    return _called(fault, {"positions": as_tensor((_positions(fault) + offset).astype(np.int32))})
-
-
-def _called(fault: LayerFault, positions: Mapping[str, Any]) -> Array:
-    others = {name: value for name, value in given(fault).items() if name not in ("positions", "start_index")}
-    return call(fault.call.layer, {**others, **positions}, fault)
+def _elsewhere(change: Callable[[Array], Array], fault: LayerFault) -> Array:
+    """Returns what the layer gives at other positions, which are made of its own."""
+    changed = {"positions": as_tensor(change(_positions(fault)).astype(np.int32)), "start_index": None}
+    return call(fault.call.layer, {**given(fault), **changed}, fault)
 
 
 def other_buckets(fault: LayerFault) -> Edits:
@@ -173,7 +160,6 @@ def other_buckets(fault: LayerFault) -> Edits:
     if fault.actual is None:
         yield from _neighboring_buckets(layer)
         return
-    farthest = layer.max_distance
     meant = _buckets_of(layer)
     (weights,) = layer.get_weights()
     rows = _rows_of_distances(fault, len(meant))
@@ -182,10 +168,8 @@ def other_buckets(fault: LayerFault) -> Edits:
     for row in np.unique(rows[is_off]):
         shown = fault.actual.swapaxes(1, 3).swapaxes(1, 2)[rows == row][0]
         found[row] = np.argmin(np.abs(weights - shown).max(axis=-1))
-    moved = np.flatnonzero(found != meant)
-    if 0 < len(moved) <= _MOST:
-        said = [_said(row - farthest, found[row], meant[row]) for row in moved[:_SHOWN]]
-        yield Edit(Cause.OTHER_BUCKET, f"with {', '.join(said)}", partial(_with, {"_buckets": _table(found)}))
+    if 0 < np.count_nonzero(found != meant) <= _MOST:
+        yield _with_buckets(layer, meant, found)
 
 
 def _neighboring_buckets(layer: Any) -> Edits:
@@ -196,12 +180,16 @@ def _neighboring_buckets(layer: Any) -> Edits:
             if 0 <= bucket <= meant.max():
                 found = meant.copy()
                 found[row] = bucket
-                said = f"with {_said(row - layer.max_distance, bucket, meant[row])}"
-                yield Edit(Cause.OTHER_BUCKET, said, partial(_with, {"_buckets": _table(found)}))
+                yield _with_buckets(layer, meant, found)
 
 
-def _said(distance: int, bucket: int, meant: int) -> str:
-    return f"distance {distance} in bucket {bucket} instead of {meant}"
+def _with_buckets(layer: Any, meant: npt.NDArray[np.int32], found: npt.NDArray[np.int32]) -> Edit:
+    said = [
+        f"distance {row - layer.max_distance} in bucket {found[row]} instead of {meant[row]}"
+        for row in np.flatnonzero(found != meant)[:_SHOWN]
+    ]
+    change = {"_buckets": _table(found)}
+    return Edit(Cause.OTHER_BUCKET, f"with {', '.join(said)}", partial(with_attributes, change=change))
 
 
 def _buckets_of(layer: Any) -> npt.NDArray[np.int32]:
@@ -213,19 +201,13 @@ def _rows_of_distances(fault: LayerFault, count: int) -> npt.NDArray[np.intp]:
     layer = fault.call.layer
     numbered = np.repeat(np.arange(count, dtype=np.float32)[:, np.newaxis], layer.num_heads, axis=1)
     one_each = {"_buckets": _table(np.arange(count, dtype=np.int32)), "_table": numbered}
-    return np.rint(_with(one_each, fault)[:, 0]).astype(np.intp)
+    return np.rint(with_attributes(fault, one_each)[:, 0]).astype(np.intp)
 
 
 def _table(rows: Array) -> Any:
     from keras_pe.rotations.lookup import Table  # which imports Keras: where a layer is looked at it is there
 
     return Table(rows)
-
-
-def _with(attributes: dict[str, Any], fault: LayerFault) -> Array:
-    """Returns what the layer gives with other tables of its own."""
-    with replaced_attributes(fault.call.layer, attributes):
-        return call(fault.call.layer, given(fault), fault)
 
 
 def other_schedules(fault: LayerFault) -> Edits:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_pe.export.parity.diagnosis.edits import fitted
+from keras_pe.export.parity.diagnosis.search import fitted
 
 X = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
 

@@ -12,9 +12,9 @@ from keras import layers
 from onnx import numpy_helper
 
 from keras_pe.export import check_parity, export_litert, export_onnx
-from keras_pe.export.model.stored_weights import is_foldable, kernel_of
+from keras_pe.export.model.stored_weights import Folding, is_foldable, kernel_of
 from keras_pe.export.model.watch.recording import record_calls
-from keras_pe.export.parity.diagnosis.weights import compare_weights, foldable_pairs, folded_weights
+from keras_pe.export.parity.diagnosis.weights import compare_weights, folded_weights, possible_foldings
 
 
 def _trained(model: keras.Model) -> keras.Model:
@@ -38,7 +38,7 @@ def test_the_folded_weights_do_what_both_layers_do(layer: keras.Layer) -> None:
     x = np.random.default_rng(1).normal(size=(2, *shape)).astype("float32")
     expected = keras.ops.convert_to_numpy(model(x))
     assert is_foldable(layer, norm)
-    stored, gone = folded_weights([(layer, norm)])
+    stored, gone = folded_weights([Folding(layer, norm)])
     own = kernel_of(layer).path
     bias = next(array for path, array in stored.items() if path != own)
     assert not gone & stored.keys()
@@ -97,7 +97,7 @@ def test_a_fault_in_folded_weights_is_the_layers_alone(
     model, source = folded
     file = onnx.load(source)
     norm = model.get_layer(f"norm{layer[-1]}")
-    ((_, kernel), *_) = folded_weights([(model.get_layer(layer), norm)])[0].items()
+    ((_, kernel), *_) = folded_weights([Folding(model.get_layer(layer), norm)])[0].items()
     wanted = kernel.transpose(3, 2, 0, 1)
     same = [each for each in file.graph.initializer if tuple(each.dims) == wanted.shape]
     (weight,) = (each for each in same if np.allclose(numpy_helper.to_array(each), wanted, rtol=1e-4, atol=1e-6))
@@ -115,7 +115,7 @@ def test_a_fault_in_folded_weights_is_the_layers_alone(
 def _as_in_litert(model: keras.Model) -> dict[str, np.ndarray]:
     """Returns the weights as LiteRT's converter stores them: without names, the normalizations folded."""
     calls = record_calls(model, lambda: model(np.zeros((1, 16, 16, 3), "float32")))
-    stored, gone = folded_weights(foldable_pairs(calls))
+    stored, gone = folded_weights(possible_foldings(calls))
     assert len(stored) == 6
     plain = {weight.path: keras.ops.convert_to_numpy(weight.value) for weight in model.weights}
     held = {path: array for path, array in {**plain, **stored}.items() if path not in gone}
@@ -136,7 +136,7 @@ def test_what_is_folded_is_known_where_nothing_is_seen_inside(damaged, layer):
         weight.assign(change(keras.ops.convert_to_numpy(weight.value)))
     constants, model = _as_in_litert(model), _model()
     calls = record_calls(model, lambda: model(np.zeros((1, 16, 16, 3), "float32")))
-    faults = compare_weights(model, constants, foldable_pairs(calls)).faults
+    faults = compare_weights(model, constants, possible_foldings(calls)).faults
     assert {fault.layer for fault in faults} == ({layer} if layer else set())
 
 

@@ -7,7 +7,7 @@ import pkgutil
 from keras_pe.export.parity.diagnosis import sites
 from keras_pe.export.parity.diagnosis.edits import Edits
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
-from keras_pe.export.parity.diagnosis.sites.table import SITES, Seen, sites_seen
+from keras_pe.export.parity.diagnosis.sites import SITES, Seen, sites_seen
 
 
 def test_every_site_is_a_row_of_the_table() -> None:

@@ -1,0 +1,293 @@
+"""What Keras computes in the cases of a check, layer by layer; which cases tell most; the view from outside alone."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.comparison.law import MAX_FACTOR, STRICT, is_float, noise_floor
+from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.comparison.references.reference import Expectation
+from keras_pe.export.model.rebuild import float64_allowed
+from keras_pe.export.model.watch.recording import LayerCall, record_calls, replaced_output, state_left_alone
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, as_tensor
+from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.diagnosis.tensor_search import Tensors
+from keras_pe.export.results import Array, CaseStatus
+
+_MOST_CASES = 8
+_FEW_POSITIONS = 5  # at the first all encodings are alike
+_USUAL = 1e3  # values are below it, but for those that are drawn to be large
+_TELLING = 16  # values: numbers of a layer are not fitted to fewer
+_SLACK = 2.0  # over what outputs are allowed: a layer's own noise is that of one run, and proves nothing by itself
+
+
+def rank(expectation: Expectation) -> tuple[bool, bool, bool, int, int]:
+    """Orders cases by how much they tell, the shorter first of those that tell as much.
+
+    Values are usual, there are some positions to tell conventions apart, and no axis is of size 1: where one is, its
+    place among the others shows in nothing.
+    """
+    arrays = expectation.case.inputs.values()
+    sequences = [array for array in arrays if array.ndim > 2] or [array for array in arrays if array.ndim > 1]
+    longest = max((array.shape[1] for array in arrays if array.ndim > 1), default=0)
+    is_short = any(array.shape[1] < _FEW_POSITIONS for array in sequences)
+    is_flat = any(1 in array.shape for array in sequences)
+    numbers = [array for array in arrays if array.size and array.dtype.kind == "f"]
+    is_large = any(np.abs(array).max() > _USUAL for array in numbers)
+    return is_large, is_short, is_flat, longest, sum(array.size for array in arrays)
+
+
+def telling_case(probe: Probe) -> int | None:
+    """Returns the number of the failing case of which the outputs tell most."""
+    usable = [
+        number
+        for number, case in enumerate(probe.run.result.cases)
+        if case.status == CaseStatus.FAILED and _is_answered(probe, number)
+        if all(np.isfinite(comparison.max_abs_diff) for comparison in case.comparisons)
+    ]
+    expected = [{} if each.outputs is None else each.outputs for each in probe.run.expectations]
+    values = [min(_TELLING, sum(array.size for array in outputs.values())) for outputs in expected]
+    return min(usable, key=lambda number: (-values[number], rank(probe.run.expectations[number])), default=None)
+
+
+def _is_answered(probe: Probe, number: int) -> bool:
+    """Whether the artifact's outputs stand beside the model's in a case: all of them, in their shapes."""
+    expected, answer = probe.run.expectations[number].outputs or {}, probe.run.answers[number] or {}
+    shapes = {name: array.shape for name, array in expected.items()}
+    return bool(shapes) and all(name in answer and answer[name].shape == shape for name, shape in shapes.items())
+
+
+def other_cases(probe: Probe, first: Expectation) -> list[int]:
+    """Returns the numbers of the cases that tell, but for one of them: the smallest first, and not too many."""
+    usable = [
+        number
+        for number, (result, each) in enumerate(zip(probe.run.result.cases, probe.run.expectations, strict=False))
+        if result.status != CaseStatus.SKIPPED and each is not first and not each.case.repeats and _is_finite(each)
+    ]
+    usable.sort(key=lambda number: sum(array.size for array in probe.run.expectations[number].case.inputs.values()))
+    return usable[:_MOST_CASES]
+
+
+def _is_finite(expectation: Expectation) -> bool:
+    """Whether a case has numbers that tell: infinities and NaN are equal to too much."""
+    arrays = [array for array in (expectation.outputs or {}).values() if array.dtype.kind == "f"]
+    return expectation.outputs is not None and all(np.isfinite(array).all() for array in arrays)
+
+
+@dataclass(frozen=True)
+class RecordedOutput:
+    """One output of one call of a layer.
+
+    Attributes:
+        number: Its place in the order of computation.
+        call: The call.
+        index: Which of the call's outputs it is.
+        sources: The numbers of the outputs that the layer was given.
+        tolerance: How far a runtime may be from it.
+        loose_inputs: Floating-point arrays that the layer was given and no output or input of the model is: what the
+            layer around it has computed by itself.
+        containers: Outer calls that return the very same, and which of their outputs it is.
+    """
+
+    number: int
+    call: LayerCall
+    index: int
+    sources: tuple[int, ...]
+    tolerance: float
+    loose_inputs: tuple[Array, ...] = ()
+    containers: tuple[tuple[LayerCall, int], ...] = ()
+
+    @property
+    def array(self) -> Array:
+        """What Keras returned."""
+        return self.call.outputs[self.index]
+
+    @property
+    def layer(self) -> str:
+        """The layer's path, without the number of the call."""
+        return self.call.path.partition("#")[0]
+
+    def as_of(self, call: LayerCall, index: int) -> "RecordedOutput":
+        """Returns the same as the output of a call around this one, see `containers`."""
+        return replace(self, call=call, index=index, loose_inputs=() if call.depth == 1 else self.loose_inputs)
+
+
+def calls_of(reference: KerasReference, model: Any, inputs: Mapping[str, Array]) -> list[LayerCall]:
+    """Returns the calls that a model makes of its layers in one case."""
+    with state_left_alone():
+        return record_calls(model, lambda: reference.predict(model, inputs))
+
+
+def _tolerance(output: Array, truth: LayerCall | None, index: int) -> float:
+    if truth is None or index >= len(truth.outputs) or truth.outputs[index].shape != output.shape:
+        return _SLACK * STRICT.flat_tolerance(output)
+    return _SLACK * MAX_FACTOR * noise_floor(output, truth.outputs[index])
+
+
+def content_key(array: Array) -> bytes:
+    """Returns a short stand-in for an array's values."""
+    values = np.ascontiguousarray(array)
+    return hashlib.sha256(repr((values.shape, values.dtype.name)).encode() + values.tobytes()).digest()
+
+
+class RecordedCase:
+    """What Keras computes in one case. It is found when it is first asked for.
+
+    Args:
+        probe: The runtime.
+        reference: The model.
+        expectation: The case.
+    """
+
+    def __init__(self, probe: Probe, reference: KerasReference, expectation: Expectation) -> None:
+        self.probe, self.reference, self.expectation = probe, reference, expectation
+        self.inputs = expectation.case.inputs
+        self.keras_model = reference.model if expectation.in_float32 is None else reference.float32_model
+
+    @cached_property
+    def calls(self) -> list[LayerCall]:
+        """The calls of the layers."""
+        self.probe.budget.check()
+        return calls_of(self.reference, self.keras_model, self.inputs)
+
+    @cached_property
+    def outputs(self) -> list[RecordedOutput]:
+        """The floating-point outputs of every layer, in the order of computation.
+
+        What only hands on its input (a dropout, a container whose last layer has it already) is left out. A layer's
+        inputs are recognized by their values, so nothing is lost on the way from one to the next; two layers that
+        return the same are both a source of what is given it.
+        """
+        outputs: list[RecordedOutput] = []
+        given = {content_key(array) for array in self.inputs.values()}
+        made_by: dict[bytes, list[int]] = {}
+        for call, truth in zip(self.calls, self._truths(), strict=True):
+            keys = [content_key(array) for array in call.inputs]
+            known = given | made_by.keys()
+            loose = tuple(
+                x for x, key in zip(call.inputs, keys, strict=True) if is_float(x.dtype) and x.size and key not in known
+            )
+            own = tuple(dict.fromkeys(number for key in keys for number in made_by.get(key, ())))
+            handed = given | set(keys)
+            for index, output in enumerate(call.outputs):
+                key = content_key(output)
+                inner = [n for n in made_by.get(key, ()) if outputs[n].call.path.startswith(f"{call.path}/")]
+                for number in inner:
+                    outputs[number] = replace(outputs[number], containers=(*outputs[number].containers, (call, index)))
+                if inner or key in handed or not is_float(output.dtype) or not output.size:
+                    continue
+                handed.add(key)  # a layer may return the same twice
+                made_by.setdefault(key, []).append(len(outputs))
+                tolerance = _tolerance(output, truth, index)
+                outputs.append(RecordedOutput(len(outputs), call, index, own, tolerance, loose))
+        return outputs
+
+    def run_inside(self, replaced: Mapping[str, Array]) -> Tensors:
+        """Returns the artifact's tensors, with other arrays in the place of some."""
+        self.probe.budget.check()
+        return Tensors({**self.inputs, **self.probe.runner.intermediates(self.inputs, replaced)})
+
+    def _truths(self) -> list[LayerCall | None]:
+        """Returns the float64 call of each call: the one in its place, for an operation may have got another name."""
+        if self.reference.float64_model is None:
+            return [None] * len(self.calls)
+        with float64_allowed(np.random.default_rng(0)):
+            wide = calls_of(self.reference, self.reference.float64_model, self.inputs)
+        if [type(call.layer) for call in self.calls] == [type(call.layer) for call in wide]:
+            return list(wide)
+        by_path = {call.path: call for call in wide}
+        return [by_path.get(call.path) for call in self.calls]
+
+
+@dataclass(frozen=True)
+class ModelOutputs:
+    """A model as a layer: what its outputs are, in a row, where one of its calls returns another array.
+
+    Attributes:
+        reference: What calls it.
+        model: The model.
+        inputs: What it is given.
+        place: The path of the call, and which of its outputs is another one; None where none is.
+    """
+
+    reference: KerasReference
+    model: Any
+    inputs: Mapping[str, Array]
+    place: tuple[str, int] | None = None
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return str(self.model.name)
+
+    def call(self, output: Any = None) -> Any:
+        """Returns the outputs in a row."""
+        replacing = nullcontext() if self.place is None else replaced_output(self.model, *self.place, as_array(output))
+        with replacing:
+            return as_tensor(_in_a_row(self.reference.predict(self.model, self.inputs)))
+
+
+def _in_a_row(outputs: Mapping[str, Array]) -> Array:
+    """Returns the values of all outputs of numbers with a fraction."""
+    return np.concatenate([outputs[name].ravel() for name in sorted(outputs) if is_float(outputs[name].dtype)])
+
+
+class OutsideView:
+    """The calls of a model in every case, beside the outputs of an artifact that shows nothing else.
+
+    Args:
+        probe: The runtime.
+        reference: The model.
+        number: Which case the faults are looked for in.
+    """
+
+    def __init__(self, probe: Probe, reference: KerasReference, number: int) -> None:
+        self._first = _OutsideCase(probe, reference, number)
+        others = other_cases(probe, probe.run.expectations[number])
+        self._others = [_OutsideCase(probe, reference, other) for other in others if _is_answered(probe, other)]
+
+    def faults(self) -> Iterator[LayerFault]:
+        """Yields the model as one layer, then each of its layers as if it were the one at fault."""
+        yield self._first.model
+        for output in self._first.outputs:
+            yield self._first.fault(LayerFault(output.call, output.index, output.tolerance), output.call)
+
+    def others(self, fault: LayerFault) -> Iterator[LayerFault]:
+        """Yields a fault as it is in each other case; none in which the model does not make that call."""
+        for case in self._others:
+            if fault.through is None:
+                yield case.model
+            elif (call := next((each for each in case.calls if each.path == fault.call.path), None)) is not None:
+                yield case.fault(fault, call)
+
+
+class _OutsideCase(RecordedCase):
+    """What Keras computes in one case, and what the artifact returns."""
+
+    def __init__(self, probe: Probe, reference: KerasReference, number: int) -> None:
+        super().__init__(probe, reference, probe.run.expectations[number])
+        self._answer, self._comparisons = probe.run.answers[number], probe.run.result.cases[number].comparisons
+
+    @cached_property
+    def model(self) -> LayerFault:
+        """The model as the layer at fault."""
+        assert self._answer is not None
+        layer = ModelOutputs(self.reference, self.keras_model, self.inputs)
+        with state_left_alone():
+            expected = self.reference.predict(self.keras_model, self.inputs)
+        actual = {name: self._answer[name] for name in expected}
+        call = LayerCall(layer.name, layer, (), {}, (), (_in_a_row(expected),), 0)
+        tolerance = max((each.tolerance for each in self._comparisons), default=0.0)
+        return LayerFault(call, 0, tolerance, actual=_in_a_row(actual), sizes=self.probe.sizes(self.inputs))
+
+    def fault(self, fault: LayerFault, call: LayerCall) -> LayerFault:
+        """Returns a layer as if it were the one at fault."""
+        output = call.outputs[fault.index]
+        layer = replace(self.model.call.layer, place=(call.path, fault.index))
+        whole = replace(self.model.call, layer=layer, arguments=(as_tensor(output),), inputs=(output,))
+        return replace(fault, call=call, through=replace(self.model, call=whole), sizes=self.model.sizes)

@@ -1,0 +1,206 @@
+"""Arguments of a call left out or changed, masks above all; softmaxes within a layer, and several layers at once."""
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.model.watch.keras_internals import all_layers, replaced_functions
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, as_tensor, call, given
+from keras_pe.export.results import Array, Cause
+
+_AXES = (1, 2, 3)
+_WEAK = (1.0, 10.0, 100.0, 1e3, 1e4)
+_HIDDEN: dict[str, Callable[[Any, float], Any]] = {
+    "{} added to": lambda scores, size: scores - size,
+    "{} in the place of": lambda scores, size: 0 * scores - size,
+}
+_Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""Returns other arguments by name for those that a layer is given."""
+
+
+def other_arguments(fault: LayerFault) -> Edits:
+    """Yields the layer without each argument that it may go without, and as it computes in training."""
+    parameters = inspect.signature(fault.call.layer.call).parameters
+    for name, value in given(fault).items():
+        if parameters[name].default is None and "mask" not in name and _has_tensors(value):
+            yield _with(Cause.DROPPED_INPUT, f"without `{name}`", partial(_without, name))
+    if "training" in parameters:
+        said = "as in training, by the statistics of the batch," if hasattr(fault.call.layer, "moving_mean") else ""
+        yield _with(Cause.TRAINING_MODE, said or "as in training", _in_training)
+
+
+def other_masks(fault: LayerFault) -> Edits:
+    """Yields the layer without its masks, all and then each, with others; with and without a causal one."""
+    try:
+        arguments = given(fault)
+    except TypeError:
+        return
+    names = [name for name, value in arguments.items() if "mask" in name and value is not None and _has_tensors(value)]
+    for dropped in [names, *([name] for name in names)] if len(names) > 1 else [names] if names else []:
+        said = f"without {' and '.join(f'`{name}`' for name in dropped)}"
+        yield _with(Cause.DROPPED_MASK, said, partial(_without_masks, dropped))
+    for name in names:
+        yield _with(Cause.INVERTED_MASK, f"with `{name}` inverted", partial(_inverted, name))
+    yield from _shifted(arguments, names)
+    if "use_causal_mask" in inspect.signature(fault.call.layer.call).parameters:
+        causal = not arguments.get("use_causal_mask", False)
+        cause = Cause.ADDED_CAUSAL_MASK if causal else Cause.DROPPED_CAUSAL_MASK
+        yield _with(cause, f"with use_causal_mask={causal}", lambda _: {"use_causal_mask": causal})
+
+
+def _shifted(arguments: Mapping[str, Any], names: list[str]) -> Edits:
+    """Yields masks of one step for another that let through one step less or more, the causal one too."""
+    import keras
+
+    tensors = [name for name in names if keras.ops.is_tensor(arguments[name]) and len(arguments[name].shape) > 2]
+    for name, step in itertools.product(tensors, (-1, 1)):
+        rolled = partial(_rolled, name=name, step=step)
+        yield _with(Cause.SHIFTED_MASK, f"with `{name}` shifted by {step}", rolled)
+    if arguments.get("use_causal_mask") and {"query", "value"} <= set(arguments):
+        for step in (-1, 1):
+            said = f"with a causal mask shifted by {step}"
+            yield _with(Cause.SHIFTED_MASK, said, partial(_causal, step=step))
+
+
+def _with(cause: Cause, said: str, change: _Change) -> Edit:
+    """Returns the edit that gives a call other arguments by name, which are made of those that it has."""
+
+    def compute(fault: LayerFault) -> Array:
+        arguments = given(fault)
+        return call(fault.call.layer, {**arguments, **change(arguments)}, fault)
+
+    return Edit(cause, said, compute)
+
+
+def _has_tensors(value: Any) -> bool:
+    import keras
+
+    return any(map(keras.ops.is_tensor, keras.tree.flatten(value)))
+
+
+def _without(name: str, _: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: None}
+
+
+def _in_training(_: Mapping[str, Any]) -> dict[str, Any]:
+    return {"training": True}
+
+
+def _without_masks(names: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns arguments without some masks, nor those that Keras keeps on tensors, where layers inside find them."""
+    import keras
+
+    def plain(leaf: Any) -> Any:
+        return as_tensor(as_array(leaf)) if keras.ops.is_tensor(leaf) else leaf
+
+    return {**keras.tree.map_structure(plain, dict(arguments)), **dict.fromkeys(names)}
+
+
+def _inverted(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    import keras
+
+    return {name: keras.ops.logical_not(arguments[name])}
+
+
+def _rolled(arguments: Mapping[str, Any], name: str, step: int) -> dict[str, Any]:
+    mask = np.roll(as_array(arguments[name]), step, -1)
+    mask[..., -1 if step < 0 else 0] = step > 0
+    return {name: as_tensor(mask)}
+
+
+def _causal(arguments: Mapping[str, Any], step: int) -> dict[str, Any]:
+    mask = np.tri(arguments["query"].shape[1], arguments["value"].shape[1], step, dtype=bool)[None]
+    return {"use_causal_mask": False, "attention_mask": as_tensor(mask)}
+
+
+def other_softmax(fault: LayerFault) -> Edits:
+    """Yields the layer with the softmax in it over another axis, or with masks that leave weight to what they hide."""
+    import keras
+
+    layer = fault.call.layer
+    layers = all_layers(layer) if isinstance(layer, keras.Layer) else []
+    own = [each for each in layers if isinstance(each, keras.layers.Softmax)]
+    if not own:
+        return
+    for size, (said, hidden) in itertools.product(_WEAK, _HIDDEN.items()):
+        said = f"with {said.format(f'{-size:g}')} a score that a mask hides"
+        yield _inside(Cause.WEAK_MASK, said, own, partial(_weakened, size, hidden))
+    if layer not in own:  # where it is an attribute
+        for axis in _AXES:
+            yield _inside(Cause.OTHER_AXIS, f"with its softmax over axis={axis}", own, partial(_over, axis))
+
+
+def _weakened(
+    size: float, hidden: Callable[[Any, float], Any], usual: Callable[..., Any], scores: Any, mask: Any = None
+) -> Any:
+    import keras
+
+    return usual(scores if mask is None else keras.ops.where(mask, scores, hidden(scores, size)))
+
+
+def _over(axis: int, _: Callable[..., Any], scores: Any, mask: Any = None) -> Any:
+    import keras
+
+    return keras.ops.softmax(scores if mask is None else keras.ops.where(mask, scores, -1e9), axis=axis)
+
+
+def several_layers(fault: LayerFault) -> Edits:
+    """Yields a model without its masks, and with all of its normalizations as in training."""
+    import keras
+
+    layers = all_layers(fault.call.layer.model)
+    masking = [each for each in layers if getattr(each, "mask_zero", False) or isinstance(each, keras.layers.Masking)]
+    if masking:
+        masked, said = [each for each in layers if _masks(each.call)], f"without the masks of {_named(masking)}"
+        yield _inside(Cause.DROPPED_MASK, said, masked, _called_without_masks, of="the model")
+    normalizations = [layer for layer in layers if hasattr(layer, "moving_mean")]
+    if len(normalizations) > 1:
+        said = f"with {_named(normalizations)} as in training, by the statistics of the batch,"
+        called = partial(_called, _in_training)
+        yield _inside(Cause.TRAINING_MODE, said, normalizations, called, of="the model")
+
+
+def _named(layers: Sequence[Any]) -> str:
+    return ", ".join(repr(layer.name) for layer in layers)
+
+
+def _masks(function: Callable[..., Any]) -> list[str]:
+    """Returns the names of the arguments that are masks."""
+    return [name for name in inspect.signature(function).parameters if "mask" in name]
+
+
+def _inside(
+    cause: Cause, said: str, layers: Iterable[Any], function: Callable[..., Any], of: str = "the layer"
+) -> Edit:
+    """Returns the edit that lets layers within one compute otherwise.
+
+    Args:
+        cause, said, of: As in `Edit`.
+        layers: The layers.
+        function: What stands in the place of their calls: it takes the usual one, and its arguments.
+    """
+    replaced = [(layer, "call", function) for layer in layers]
+
+    def compute(fault: LayerFault) -> Array:
+        layer, arguments = fault.call.layer, given(fault)
+        if hasattr(layer, "key_dim"):  # attention goes through its softmax where the scores are asked for
+            arguments["return_attention_scores"] = True
+        with replaced_functions(replaced):
+            return call(layer, arguments, fault)
+
+    return Edit(cause, said, compute, of=of)
+
+
+def _called(change: _Change, usual: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    bound = inspect.signature(usual).bind(*args, **keywords)
+    bound.arguments.update(change(bound.arguments))
+    return usual(*bound.args, **bound.kwargs)
+
+
+def _called_without_masks(usual: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    return _called(partial(_without_masks, _masks(usual)), usual, *args, **keywords)

@@ -1,0 +1,178 @@
+"""Arrays of a call: what the layer is given and the weights that it has, left out, altered, exchanged, or others."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.parity.diagnosis import edits
+from keras_pe.export.parity.diagnosis.edits import Edit, Edits, Place, Proposal
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, of_arrays, with_inputs, with_weights
+from keras_pe.export.parity.diagnosis.sites.attributes import activations
+from keras_pe.export.results import Array, Cause
+
+_MOST_IN_PAIRS = 8  # weights of a layer, whose pairs are 28 then
+_OF_STEPS: dict[str, Callable[[Array], Array]] = {
+    "the output": lambda output: output,
+    "the first step of the output": lambda output: output[:, 0],
+    "the last step of the output": lambda output: output[:, -1],
+    "the mean over the steps of the output": lambda output: output.mean(1),
+}
+
+
+def altered_inputs(fault: LayerFault) -> Edits:
+    """Yields what a layer is given with something done to it on the way: an artifact may hold the right one too."""
+    if fault.through is not None:
+        return
+    for number, array in enumerate(fault.call.inputs):
+        name = "its input" if len(fault.call.inputs) == 1 else f"input {number}"
+        place = _input_place(lambda fault: fault.call.inputs, number, name)
+        if array.dtype.kind == "f":
+            yield place.scaled(Cause.SCALED_INPUT)
+        yield from place.edits(_input_proposals(fault, array))
+        for which in range(len(fault.reordered(number))):
+            said, other = f"given {name} in another order", partial(_reordered, number, which)
+            yield place.edit(Cause.REORDERED_INPUT, said, other)
+        yield from _taken_instead(place, fault, array)
+
+
+def exchanged_inputs(fault: LayerFault) -> Edits:
+    """Yields the layer with two of its inputs in each other's places."""
+    for one, other in itertools.combinations(range(len(fault.call.inputs)), 2):
+        first, second = fault.call.inputs[one], fault.call.inputs[other]
+        if (first.shape, first.dtype) == (second.shape, second.dtype) and not np.array_equal(first, second):
+
+            def exchanged(fault: LayerFault, one: int = one, other: int = other) -> Array:
+                inputs = fault.call.inputs
+                return with_inputs(fault, [(inputs[one], inputs[other]), (inputs[other], inputs[one])])
+
+            yield Edit(Cause.EXCHANGED_INPUTS, f"given inputs {one} and {other} in each other's places", exchanged)
+
+
+def other_inputs(fault: LayerFault) -> Edits:
+    """Yields what the code of the layer around this one computes for it, left out, or with another activation."""
+    for number, loose in enumerate(fault.loose):
+        place = _input_place(lambda fault: fault.loose, number, "what the code around it computes")
+        for path in (path for path, output in fault.before.items() if output.shape == loose.shape):
+            said = f"the output of {path!r} in the place of {place.name},"
+            yield place.edit(Cause.OPERATION_LEFT_OUT, f"given {said}", partial(_before, path))
+            for name, function in activations().items():
+                other = partial(_before, path, part=of_arrays(function))
+                yield place.edit(Cause.OTHER_ACTIVATION, f"given {name} of {said}", other)
+
+
+def _input_place(arrays: Callable[[LayerFault], Sequence[Array]], number: int, name: str) -> Place:
+    """Returns the place of one of several arrays that the layer is given."""
+
+    def get(fault: LayerFault) -> Array:
+        return arrays(fault)[number]
+
+    return Place("given", name, get, lambda fault, array: with_inputs(fault, [(get(fault), array)]))
+
+
+def _input_proposals(fault: LayerFault, array: Array) -> Iterator[Proposal]:
+    if array.dtype.kind in "iu":
+        yield from edits.stepped(getattr(fault.call.layer, "input_dim", 2**31) - 1)
+    elif array.dtype.kind == "f":
+        yield from edits.backwards(array, first_axis=1, cause=Cause.REVERSED_INPUT)
+        yield from edits.CLIPPED
+        yield edits.FIRST_ROW
+        if not _is_recurrent(fault.call.layer):
+            yield from edits.through(activations(), Cause.OTHER_ACTIVATION)
+
+
+def _reordered(number: int, which: int, fault: LayerFault) -> Array:
+    return fault.reordered(number)[which]
+
+
+def _taken_instead(place: Place, fault: LayerFault, array: Array) -> Edits:
+    """Yields what a layer may have been given instead: what others returned, one of its steps, or their mean."""
+    for path, output in fault.before.items():
+        for said, part in _OF_STEPS.items():
+            is_whole = output.shape == array.shape
+            if is_whole == (said == "the output") and not (is_whole and np.array_equal(output, array)):
+                said = f"given {said} of {path!r} in the place of {place.name}"
+                yield place.edit(Cause.OTHER_INPUT, said, partial(_before, path, part=part))
+
+
+def _before(path: str, fault: LayerFault, part: Callable[[Array], Array] = lambda output: output) -> Array:
+    return part(fault.before[path])
+
+
+def _is_recurrent(layer: Any) -> bool:
+    """Whether a call of a layer goes step by step, and takes its time."""
+    import keras
+
+    return isinstance(layer, keras.layers.RNN | keras.layers.Bidirectional)
+
+
+def other_weights(fault: LayerFault) -> Edits:
+    """Yields the layer with each of its weights left out, moved, scaled or raised to a power."""
+    yield from _others(fault, _variables(fault))
+
+
+def lost_weights(fault: LayerFault) -> Edits:
+    """Yields the same of those that are nowhere in an artifact which holds others: they are computed into something.
+
+    Of these alone the outputs tell whose they are: what is done to a weight may be done to that of the next layer.
+    """
+    if fault.sound_weights:
+        yield from _others(fault, [each for each in _variables(fault) if each.path not in fault.sound_weights])
+
+
+def _others(fault: LayerFault, variables: Iterable[Any]) -> Edits:
+    for variable in variables:
+        place, values = _weight_place(variable), _values(variable)
+        is_sound = variable.path in fault.sound_weights  # what looks changed in it is done to what it is multiplied by
+        yield from place.edits(_weight_proposals(variable.path, values, is_sound))
+        if not is_sound:
+            yield place.scaled(Cause.SCALED_VALUES)
+
+
+def weights_together(fault: LayerFault) -> Edits:
+    """Yields the layer with two weights of one shape exchanged, or both left out."""
+    variables = _variables(fault)
+    if len(variables) <= _MOST_IN_PAIRS:
+        for one, other in itertools.combinations(variables, 2):
+            if one.shape != other.shape:
+                continue
+            names = f"{one.path!r} and {other.path!r}"
+            for first, second in itertools.product(edits.NEUTRAL, repeat=2):
+                values = [(one, first.change(_values(one))), (other, second.change(_values(other)))]
+                said = " and ".join(each.template.format(repr(v.path)) for each, v in ((first, one), (second, other)))
+                yield Edit(Cause.MISSING_VALUES, f"with {said}", partial(with_weights, values=values))
+            yield exchanged_weights([(one, other)], names)
+
+
+def exchanged_weights(pairs: Sequence[tuple[Any, Any]], names: str) -> Edit:
+    """Returns the edit that gives each weight of a pair the other one's values."""
+    values = [(here, _values(there)) for one, other in pairs for here, there in ((one, other), (other, one))]
+    return Edit(Cause.ANOTHER_WEIGHT, f"with {names} exchanged", partial(with_weights, values=values))
+
+
+def _weight_place(variable: Any) -> Place:
+    def put(fault: LayerFault, array: Array) -> Array:
+        return with_weights(fault, [(variable, array)])
+
+    return Place("with", repr(variable.path), lambda _: _values(variable), put)
+
+
+def _weight_proposals(path: str, values: Array, is_sound: bool) -> Iterator[Proposal]:
+    yield from edits.NEUTRAL
+    if path.endswith(("bias", "beta")):
+        yield edits.DOUBLED
+    if not is_sound:
+        yield from edits.exchanged_axes(values)
+        if values.ndim > 1:
+            yield from edits.backwards(values)
+    yield from edits.powers(values)
+
+
+def _variables(fault: LayerFault) -> list[Any]:
+    return [variable for variable in getattr(fault.call.layer, "variables", ()) if "float" in str(variable.dtype)]
+
+
+def _values(variable: Any) -> Array:
+    return as_array(variable.value).astype(np.float64)
