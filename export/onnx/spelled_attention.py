@@ -79,8 +79,8 @@ class SpelledAttention:
         tensors = axes.tensors()
         tensors[0], factor = _scaled(tensors[0])
         scale = factor * weights.scale
-        added = [] if weights.added is None else [axes.of_scores(weights.added)]
-        reason = obstacle_to_attention(self._opset, tensors, added, scale, {})
+        added, sees = ([] if each is None else [axes.of_scores(each)] for each in (weights.added, weights.sees))
+        reason = obstacle_to_attention(self._opset, tensors, [*added, *sees], scale, {})
         if reason:
             self._unfused.note(OPERATOR, reason)
             return None
@@ -91,8 +91,8 @@ class SpelledAttention:
             return usual("bnts,bsnh->btnh", tf.nn.softmax(sum(added, scores)), value)
 
         result = differentiable(partial(call_attention, scale), usually, *tensors, *added)
-        if weights.sees is not None:
-            result *= tf.transpose(axes.of_scores(weights.sees), [0, 2, 1, 3])
+        for rows in sees:
+            result *= tf.transpose(rows, [0, 2, 1, 3])
         return axes.as_output(result)
 
     def _weights(self, tensor: Any) -> _Weights | None:
@@ -131,20 +131,21 @@ class _Axes:
         names = dict(zip(weights, scores.output, strict=True))
         held, result = ([names.get(label, "channels") for label in labels] for labels in (values[0], output))
         for (queries, query), (keys, key) in permutations((scores.left, scores.right)):
-            if len(queries) < 4 or None in (*query.shape[2:], *key.shape[2:], *values[1].shape[2:]):
+            axes = cls(query, key, values[1])
+            if len(queries) < 4 or not axes._have_sizes():
                 continue
-            (batch, length, *heads, channels), size = [*queries], scores.output[-1]
-            shared = [*keys[2:-1]]
-            lies_so = [*scores.output] == [batch, *heads, length, size] and result == [
-                batch,
-                length,
-                *heads,
-                "channels",
-            ]
-            lies_so &= [*keys] == [batch, size, *shared, channels] and held == [batch, size, *shared, "channels"]
-            if lies_so and heads[: len(shared)] == shared:
-                return cls(query, key, values[1])
+            (batch, length, *heads, channels), shared, size = [*queries], [*keys[2:-1]], scores.output[-1]
+            found = [*scores.output], [*keys], held, result, heads[: len(shared)]
+            of_keys, of_values = ([batch, size, *shared, each] for each in (channels, "channels"))
+            wanted = [batch, *heads, length, size], of_keys, of_values, [batch, length, *heads, "channels"], shared
+            if found == wanted:
+                return axes
         return None
+
+    def _have_sizes(self) -> bool:
+        """Whether all have the same batch, and the sizes of heads are known: the operator broadcasts nothing."""
+        tensors = (self.query, self.key, self.value)
+        return len({tensor.shape[0] for tensor in tensors}) == 1 and all(None not in each.shape[2:] for each in tensors)
 
     def tensors(self) -> list[Any]:
         """Returns queries, keys and values with one axis of heads each."""
@@ -162,7 +163,8 @@ class _Axes:
         for _ in range(len(self.query.shape) - len(tensor.shape)):
             tensor = tensor[None]
         groups = [*range(2, len(tensor.shape) - 2)]
-        return tf.squeeze(tensor, groups) if groups and all(tensor.shape[axis] == 1 for axis in groups) else tensor
+        is_shared = all(tensor.shape[axis] == 1 for axis in (1, *groups))
+        return tf.squeeze(tensor, groups) if groups and is_shared else tensor
 
     def _with_one_axis(self, tensor: Any) -> Any:
         sizes = [math.prod(tensor.shape[2:-1]), tensor.shape[-1]]
@@ -214,35 +216,35 @@ def _before_shuffle(tensor: Any) -> tuple[Any, int] | None:
         found = _before_shuffle(first) if _number(second) is not None else None
         if found is not None:
             return found[0] * second, found[1]
-    for source, shape in [_operands(tensor, "Reshape")] if tensor.op.type == "Reshape" else []:
-        parts = _operands(source, "Pack")
-        found = (
-            (_whole(parts), len(parts))
-            if parts and source.op.get_attr("axis") in (-1, len(source.shape) - 1)
-            else (_before_shuffle(source))
-        )
-        if found is not None and found[0] is not None and found[0].shape[-1] == tensor.shape[-1]:
+    if tensor.op.type == "Reshape":
+        source, shape = tensor.op.inputs
+        found = _before_stack(source) if source.op.type == "Pack" else _before_shuffle(source)
+        if found is not None and found[0].shape[-1] == tensor.shape[-1]:
             return tf.reshape(found[0], shape), found[1]
     return None
 
 
-def _whole(parts: Sequence[Any]) -> Any:
-    """Returns the tensor that was split along its last axis into these parts, in this order; None where none was."""
-    split = parts[0].op
-    names = [part.name for part in parts]
-    if split.type != "Split" or names != [output.name for output in split.outputs]:
+def _before_stack(stacked: Any) -> tuple[Any, int] | None:
+    """Returns the tensor whose channels were split into parts that lie side by side now, and how many these are."""
+    parts = list(stacked.op.inputs)
+    split, last = parts[0].op, len(stacked.shape) - 1
+    if split.type != "Split" or [part.name for part in parts] != [output.name for output in split.outputs]:
         return None
     axis, whole = split.inputs
-    return whole if _number(axis) in (-1, len(whole.shape) - 1) else None
+    lies_so = stacked.op.get_attr("axis") in (-1, last) and _number(axis) in (-1, last - 1)
+    return (whole, len(parts)) if lies_so else None
 
 
 def _scaled(tensor: Any) -> tuple[Any, float]:
     """Returns what a tensor is a multiple of, and the number."""
     for first, second in permutations(_operands(tensor, "Mul"), 2):
-        number = _number(second)
-        if number is not None:
+        if (factor := _number(second)) is not None:
             source, scale = _scaled(first)
-            return source, scale * number
+            return source, scale * factor
+    for first, second in [_operands(tensor, "RealDiv")] if tensor.op.type == "RealDiv" else []:
+        if divisor := _number(second):
+            source, scale = _scaled(first)
+            return source, scale / divisor
     return tensor, 1.0
 
 

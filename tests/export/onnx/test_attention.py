@@ -82,6 +82,31 @@ def test_keys_that_stand_before_queries_are_known_too(tmp_path):
     assert _operators_of(KeysFirst(), 4, tmp_path, 23)["Attention"] == 1
 
 
+class Learned(L.Layer):
+    """Attention of queries that are the same for all examples, as a perceiver has them."""
+
+    def __init__(self):
+        super().__init__()
+        self.latents = self.add_weight(shape=(1, 5, 4, 4), initializer="random_normal")
+
+    def call(self, query, key, allowed):
+        scores = keras.ops.einsum("bqhd,bkhd->bhqk", self.latents + 0.0, key)
+        return keras.ops.einsum("bhqk,bkhd->bqhd", keras.ops.softmax(scores), key)
+
+
+def test_queries_of_another_batch_than_the_keys_stay_several_operators(tmp_path):
+    assert _operators_of(Learned(), 4, tmp_path, 23)["Softmax"] == 1
+
+
+def test_a_quotient_of_scores_is_a_scale(tmp_path):
+    class Divided(KeysFirst):
+        def call(self, query, key, allowed):
+            scores = keras.ops.einsum("bqhd,bkhd->bhqk", query, key) / 2.0
+            return keras.ops.einsum("bhqk,bkhd->bqhd", keras.ops.softmax(scores), key)
+
+    assert _operators_of(Divided(), 4, tmp_path, 23)["Attention"] == 1
+
+
 def test_scores_that_are_capped_stay_several_operators(tmp_path):
     operators = _operators_of(Grouped(cap=2.0), 2, tmp_path, 23)
     assert (operators["Attention"], operators["Softmax"], operators["Tanh"]) == (0, 1, 1)
