@@ -132,7 +132,7 @@ class _Axes:
         held, result = ([names.get(label, "channels") for label in labels] for labels in (values[0], output))
         for (queries, query), (keys, key) in permutations((scores.left, scores.right)):
             axes = cls(query, key, values[1])
-            if len(queries) < 4 or not axes._have_sizes():
+            if len(queries) < 4 or not axes.have_sizes():
                 continue
             (batch, length, *heads, channels), shared, size = [*queries], [*keys[2:-1]], scores.output[-1]
             found = [*scores.output], [*keys], held, result, heads[: len(shared)]
@@ -142,7 +142,7 @@ class _Axes:
                 return axes
         return None
 
-    def _have_sizes(self) -> bool:
+    def have_sizes(self) -> bool:
         """Whether all have the same batch, and the sizes of heads are known: the operator broadcasts nothing."""
         tensors = (self.query, self.key, self.value)
         return len({tensor.shape[0] for tensor in tensors}) == 1 and all(None not in each.shape[2:] for each in tensors)
