@@ -58,13 +58,26 @@ def _replace(ctx: Replacement, left: str, right: str, output: str) -> bool:
     operands = [(first, left, [*batch, *merged, inner]), (second, right, [*batch, inner, columns])]
     if any(sum(len(group) > 1 and not sizes.are_known(group) for group in groups) > 1 for _, _, groups in operands):
         return False
+    operator, tensors = _factors(ctx, first, second)
     factors = [
         _reshaped(ctx, _transposed(ctx, tensor, labels, groups), groups, sizes, is_merged=True)
-        for tensor, labels, groups in operands
+        for tensor, (_, labels, groups) in zip(tensors, operands, strict=True)
     ]
-    product = _reshaped(ctx, ctx.emit("MatMul", *factors), [*batch, *merged, columns], sizes, is_merged=False)
-    ctx.finish(_transposed(ctx, product, "".join((*shared, *rows, *columns)), [[label] for label in output]))
+    product = _reshaped(ctx, ctx.emit(operator, *factors), [*batch, *merged, columns], sizes, is_merged=False)
+    turned = _transposed(ctx, product, "".join((*shared, *rows, *columns)), [[label] for label in output])
+    ctx.finish(turned if operator == "MatMul" else ctx.cast_like_output(turned))
     return True
+
+
+def _factors(ctx: Replacement, first: str, second: str) -> tuple[str, list[str]]:
+    """Returns the operator of a product, and what it takes: the integers of a quantized layer and of its weight.
+
+    TensorFlow contracts them as floats. What is no weight stays floats: ONNX Runtime multiplies signed integers slowly.
+    """
+    integers = [ctx.before_cast(tensor) for tensor in (first, second)]
+    if all(ctx.numpy_dtype(tensor) == "int8" for tensor in integers) and ctx.is_given(integers[1]):
+        return "MatMulInteger", integers
+    return "MatMul", [first, second]
 
 
 class _Sizes:

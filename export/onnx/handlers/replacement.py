@@ -166,6 +166,16 @@ class Replacement:
         """Writes an int64 vector, as shapes and axes are, and returns its name."""
         return self.constant(values, "int64")
 
+    def before_cast(self, tensor: str) -> str:
+        """Returns what a tensor was cast from; the tensor where it was not."""
+        node = self._graph.get_node_by_output(tensor)
+        return str(node.input[0]) if node is not None and node.type == "Cast" else tensor
+
+    def is_given(self, tensor: str) -> bool:
+        """Whether a tensor is an input of the graph, as weights are while it is converted."""
+        node = self._graph.get_node_by_output(tensor)
+        return node is not None and bool(node.is_graph_input())
+
     def cast(self, tensor: str, dtype: Any) -> str:
         """Casts to a NumPy dtype, unless that is what the tensor has."""
         kind = utils.map_numpy_to_onnx_dtype(np.dtype(dtype))
