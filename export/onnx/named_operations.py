@@ -34,7 +34,14 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
     normalization = partial(_layer_normalization, opset, unfused)
     spelled = SpelledAttention(opset, unfused)
     usual = replaced_operations(
-        nn={"gelu": _gelu, "hard_silu": _hard_silu, "dot_product_attention": partial(attention, opset, unfused)},
+        nn={
+            "gelu": _gelu,
+            "hard_silu": _hard_silu,
+            "dot_product_attention": partial(attention, opset, unfused),
+            "conv": partial(_convolution, 1),
+            "depthwise_conv": partial(_convolution, 1),
+            "separable_conv": partial(_convolution, 2),
+        },
         numpy={"einsum": spelled.einsum},
         normalizations={"layer_normalization": normalization, "rms_normalization": _rms_normalization},
     )
@@ -57,6 +64,43 @@ def _upsampling(layer: Any, usual: Callable[..., Any], x: Any) -> Any:
         return usual(x)
     attributes = {"times": list(layer.size), "is_last": layer.data_format == "channels_last"}
     return _in_float32("Resize", usual, x, shape=layer.compute_output_shape(x.shape), **attributes)
+
+
+def _convolution(kernels: int, usual: Callable[..., Any], x: Any, *arguments: Any, **options: Any) -> Any:
+    """Returns a convolution with kernels that have gaps, padded by itself.
+
+    What it pads to keep the size is known from the kernel. TensorFlow computes it from the size, where that is not
+    known, in some fifty operators around blocks of pixels.
+
+    Args:
+        kernels: How many it takes.
+        usual: Computes it.
+        x: The images.
+        arguments: The kernels, and what follows them.
+        options: The other arguments.
+    """
+    import keras
+    import tensorflow as tf
+
+    options = (
+        dict(zip(("strides", "padding", "data_format", "dilation_rate"), arguments[kernels:], strict=False)) | options
+    )
+    kernel, *others = arguments[:kernels]
+    rank = len(kernel.shape) - 2
+    strides, gaps = (
+        (value,) * rank if isinstance(value, int) else tuple(value)
+        for value in (options.get(name, 1) for name in ("strides", "dilation_rate"))
+    )
+    is_last = (options.get("data_format") or keras.config.image_data_format()) == "channels_last"
+    image = range(1, rank + 1) if is_last else range(2, rank + 2)
+    is_known = all(x.shape[axis] is not None for axis in image)
+    if options.get("padding", "valid") != "same" or max(gaps) == 1 or max(strides) > 1 or is_known:
+        return usual(x, kernel, *others, **options)
+    paddings = [[0, 0]] * len(x.shape)
+    for axis, size, gap in zip(image, kernel.shape, gaps, strict=False):
+        added = gap * (size - 1)
+        paddings[axis] = [added // 2, added - added // 2]
+    return usual(tf.pad(x, paddings), kernel, *others, **options | {"padding": "valid"})
 
 
 def _layer_normalization(

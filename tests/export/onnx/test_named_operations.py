@@ -153,3 +153,23 @@ def test_a_rotation_is_one_operator_from_the_set_that_has_it(tmp_path, shape, ar
         found = [node.op_type for node in onnx.load(artifact.path).graph.node]
         assert found.count("RotaryEmbedding") == wanted
         assert check_parity(model, artifact, runtimes="onnxruntime[all]").passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("layer", "shape", "count"),
+    [
+        (L.Conv2D(6, (3, 4), padding="same", dilation_rate=(2, 3)), (None, None, 4), 1),
+        (L.Conv2D(6, 3, padding="same", dilation_rate=2, groups=2), (None, None, 4), 1),
+        (L.DepthwiseConv2D(3, padding="same", dilation_rate=2), (None, None, 4), 1),
+        (L.SeparableConv2D(6, 3, padding="same", dilation_rate=2), (None, None, 4), 2),
+        (L.Conv1D(6, 3, padding="same", dilation_rate=4), (None, 4), 1),
+    ],
+)
+def test_a_dilated_convolution_that_keeps_any_size_pads_what_its_kernel_takes(layer, shape, count, tmp_path):
+    model = _model(layer, shape=shape)
+    operators = _operators(model, tmp_path)
+    assert operators["Conv"] == count
+    assert set(operators) <= {"Conv", "Pad", "Transpose", "Squeeze", "Unsqueeze", "Reshape"}
+    report = check_parity(model, tmp_path / "model.onnx", runtimes="onnxruntime[all]")
+    assert report.passed, str(report)
