@@ -4,7 +4,7 @@ from collections import namedtuple
 
 import pytest
 
-from keras_pe.export.model.watch.nesting import align, leaves, map_leaves, path_name, sanitize, unique
+from keras_pe.export.model.watch.nesting import align, leaves, map_leaves, path_name, sanitize, unique, with_leaves
 
 Pair = namedtuple("Pair", "left right")
 
@@ -16,6 +16,10 @@ def test_leaves_come_in_the_order_of_the_dict_with_their_paths() -> None:
 def test_a_rebuilt_structure_has_the_same_containers() -> None:
     structure = {"z": [1, None], "a": (2, Pair(3, 4))}
     assert map_leaves(structure, lambda leaf: leaf * 10) == {"z": [10, None], "a": (20, Pair(30, 40))}
+
+
+def test_other_leaves_stand_in_the_order_in_which_they_are_given() -> None:
+    assert with_leaves({"z": [1, None], "a": Pair(3, 4)}, "xyz") == {"z": ["x", None], "a": Pair("y", "z")}
 
 
 def test_dicts_are_matched_by_key_whatever_their_order() -> None:
