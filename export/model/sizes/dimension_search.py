@@ -151,23 +151,12 @@ class _Search:
         ranges = {name: SizeRange(min(own), 0, given=tuple(own)) for name, own in self._given.items() if name in groups}
         if Kind.BATCH in groups.keys() - ranges and self._takes_size(groups[Kind.BATCH], _BATCH + 1):
             ranges[Kind.BATCH] = SizeRange()
-        left = {name: axes for name, axes in groups.items() if name not in ranges}
-        if len(left) > 1 and not tables and self._take_any(list(left.values())):
-            return ranges | dict.fromkeys(left, SizeRange())
-        guess = None
-        for name, axes in left.items():
-            takes = functools.partial(self._takes_size, axes)
-            guess = ranges[name] = find_range(takes, self._base[axes[0]], guess, tables)
+        guess = SizeRange()  # what most take
+        for name, axes in groups.items():
+            if name not in ranges:
+                takes = functools.partial(self._takes_size, axes)
+                guess = ranges[name] = find_range(takes, self._base[axes[0]], guess, tables)
         return ranges
-
-    def _take_any(self, groups: Sequence[Sequence[Axis]]) -> bool:
-        """Whether dimensions all take any size. Asked of all at once: most do, and that is soon known."""
-        largest = max(self._base[axes[0]] for axes in groups)
-        for start in (0, largest + 1, largest + _FAR):
-            sizes = [start + i if start else 1 for i in range(len(groups))]
-            if not self._taken({axis: size for axes, size in zip(groups, sizes, strict=True) for axis in axes}):
-                return False
-        return True
 
     def _first_that_works(
         self, weight_sizes: Sequence[int], examples: Sequence[Sequence[StaticShape]]
@@ -206,10 +195,7 @@ class _Search:
         return Kind.of_axis(self._shapes[axis[0]], axis[1])
 
     def _takes_size(self, axes: Sequence[Axis], size: int) -> bool:
-        return self._taken(dict.fromkeys(axes, size))
-
-    def _taken(self, changed: dict[Axis, int]) -> bool:
-        return self._takes(self._static(self._base | changed))
+        return self._takes(self._static(self._base | dict.fromkeys(axes, size)))
 
     def _static(self, sizes: Mapping[Axis, int]) -> list[StaticShape]:
         return [

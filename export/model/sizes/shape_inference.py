@@ -183,7 +183,7 @@ class GraphShapes:
         self._excesses = _add_excesses(graph, reads)
         # Of what excesses are computed from the numbers matter, not only the shapes.
         counting = operators_before(map(graph.get_tensor_by_name, self._excesses), _SIZES)
-        kept = {name.partition(":")[0] for name in self._outputs} | {each.name for each in counting}
+        kept = {name.partition(":")[0] for name in self._outputs} | {each.name for each in counting if each.inputs}
         self._definition = shape_graph(graph, self._inputs, kept)
 
     def __call__(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
