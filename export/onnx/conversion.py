@@ -15,6 +15,7 @@ from keras_pe.export.artifacts.onnx_model import all_nodes
 from keras_pe.export.errors import UnsupportedError, first_line
 from keras_pe.export.graph.tensorflow_internals import optimized, with_constants
 from keras_pe.export.graph.tracing import Trace
+from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.onnx.handlers import all_handlers, opsets
 from keras_pe.export.onnx.precomputed import with_values
 from keras_pe.export.onnx.tf2onnx_door import (
@@ -40,6 +41,7 @@ def convert(trace: Trace, opset: int, model: Any) -> Any:
 
     signature = trace.signature
     refuse_complex_arguments(signature, model)
+    _refuse_float8(model)
     inputs = [*trace.inputs, *(weight.argument for weight in trace.weights)]
     names = dict(zip(inputs, [*(s.name for s in signature.inputs), *(w.name for w in trace.weights)], strict=True))
     names |= dict(zip(trace.outputs, (spec.name for spec in signature.outputs), strict=True))
@@ -59,6 +61,17 @@ def convert(trace: Trace, opset: int, model: Any) -> Any:
         raise unsupported(error.failures, trace, model) from error
     except Exception as error:  # the libraries raise whatever comes to hand
         raise UnsupportedError(Format.ONNX, model.name, f"the conversion failed: {first_line(error)}.") from error
+
+
+def _refuse_float8(model: Any) -> None:
+    """Raises UnsupportedError where a layer computes in float8, which tf2onnx cannot write and the CPU cannot run."""
+    for layer in all_layers(model):
+        if getattr(layer, "quantization_mode", None) == "float8":
+            reason = (
+                f"layer {layer.name!r} computes in float8, of which ONNX Runtime's CPU has no products. Export the "
+                "model as it was before it was quantized, or quantize it to int8."
+            )
+            raise UnsupportedError(Format.ONNX, model.name, reason, layer=layer.name)
 
 
 def _written(write: Callable[[Any], Any], definition: Any, trace: Trace) -> Any:

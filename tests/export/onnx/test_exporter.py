@@ -229,3 +229,12 @@ def test_a_foreign_file_in_the_way_stays(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError, match="must be free or an artifact of the format 'onnx'"):
         export_onnx(sequential(keras.layers.Dense(1)), tmp_path / "m.onnx")
     assert (tmp_path / "m.onnx").read_text() == "my notes"
+
+
+def test_a_layer_that_computes_in_float8_is_refused_by_name_with_the_way_out(tmp_path: Path) -> None:
+    layer = keras.layers.Dense(16, name="narrow")
+    model = keras.Sequential([keras.Input((16,)), layer], name="net")
+    layer.quantize("float8")
+    with pytest.raises(ExportError, match=r"layer 'narrow' computes in float8.* quantize it to int8") as refused:
+        export_onnx(model, tmp_path / "m.onnx")
+    assert refused.value.layer == "narrow"
