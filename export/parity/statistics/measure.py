@@ -55,7 +55,7 @@ def measure_output(
     if is_float(expected.dtype):
         absolute, _, are_finite = differences(expected, actual, truth)[1:]
     else:
-        absolute, are_finite, allowed, decision = (expected != actual).astype(np.float64), True, 0.0, None
+        absolute, are_finite, allowed, decision = expected != actual, True, 0.0, None
     difference: Array = absolute.reshape(rows, -1)
     clash: Array = np.zeros(rows, bool)
     nonfinite: dict[str, Any] = {}
@@ -63,7 +63,7 @@ def measure_output(
         clash = np.any(np.isinf(difference), axis=1)
         difference = np.where(np.isinf(difference), 0.0, difference)
         nonfinite = _count_nonfinite("expected", expected) | _count_nonfinite("actual", actual)
-    largest = last_axis_max(difference)
+    largest = last_axis_max(difference).astype(np.float64, copy=False)
     out = clash
     if isinstance(allowed, np.ndarray):
         out = clash | (difference > allowed.reshape(rows, -1)).any(axis=1)
