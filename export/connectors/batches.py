@@ -57,7 +57,7 @@ def _names(inputs: Any) -> tuple[str, ...]:
     """Returns the names of a batch's parts; parts without names are counted."""
     if isinstance(inputs, Mapping):
         return tuple(str(name) for name in inputs)
-    return tuple(f"part {i}" for i in range(len(inputs))) if isinstance(inputs, list) else ("inputs",)
+    return tuple(f"part {i}" for i in range(len(inputs))) if isinstance(inputs, list | tuple) else ("inputs",)
 
 
 def _with_ragged_rows(tensor: Any) -> Any:

@@ -46,10 +46,11 @@ class Batches(keras.utils.PyDataset):
         (tf.data.Dataset.from_tensor_slices({"x": X}).batch(4), "x"),
         (tf.data.Dataset.from_tensor_slices(({"x": X}, X[:, 0])).batch(7), "x"),
         (tf.data.Dataset.from_tensor_slices((X, X[:, 0])).batch(25), "inputs"),
+        (tf.data.Dataset.from_tensor_slices(((X, X[:, 0]), X[:, 0])).batch(4), "part 0"),
         (Batches(), "x"),
         (datasets.Dataset.from_dict({"x": X.tolist(), "label": X[:, 0].tolist()}), "x"),
     ],
-    ids=["mapping", "with targets", "one array", "PyDataset", "Hugging Face"],
+    ids=["mapping", "with targets", "one array", "several", "PyDataset", "Hugging Face"],
 )
 def test_rows_come_in_order_in_shards_of_one_size(data: Any, column: str) -> None:
     source = open_source(data)
