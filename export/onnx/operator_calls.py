@@ -47,8 +47,14 @@ def call_operator(operator: str, inputs: Sequence[Any], shapes: Sequence[Any], a
 
 
 def differentiable(call: Callable[..., Any], usual: Callable[..., Any], *tensors: Any) -> Any:
-    """Returns what a call returns, with the derivative of the usual function: a model may ask for it."""
+    """Returns what a call returns, with the derivative of the usual function: a model may ask for it.
+
+    What is computed eagerly while a graph is traced, such as a constant, is so by the usual function.
+    """
     import tensorflow as tf
+
+    if tf.executing_eagerly():
+        return usual(*tensors)
 
     def function(*values: Any) -> Any:
         def gradient(upstream: Any) -> Any:

@@ -76,7 +76,7 @@ def _check_agreement(model: Any, recipe: Recipe, path: Path) -> None:
             )
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore:In the future `np.object`:FutureWarning")  # Keras' own
 @pytest.mark.parametrize("name", _parameters(is_refused=True))
 def test_a_refusal_says_why_and_keras_own_export_does_no_better(name: str, tmp_path: Path) -> None:
     recipe = MODELS[name]

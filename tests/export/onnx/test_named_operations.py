@@ -92,6 +92,27 @@ def test_a_derivative_is_exported_as_keras_computes_it(tmp_path):
     assert _operators(keras.Model(x, Slope()(x)), tmp_path)["Erf"] == 1
 
 
+class Prepared(L.Layer):
+    """Normalizes a constant by a layer, outside the graph that is traced, as Stable Diffusion 3 does its samples."""
+
+    def __init__(self):
+        super().__init__()
+        self.normalize = L.LayerNormalization(center=False, scale=False)
+
+    def call(self, x):
+        import tensorflow as tf
+
+        with tf.init_scope():
+            constant = self.normalize(np.arange(8.0, dtype="float32")[None])
+        return x + constant
+
+
+def test_what_is_computed_outside_the_graph_is_computed_as_usual(tmp_path):
+    inputs = keras.Input((8,), name="x")
+    model = keras.Model(inputs, Prepared()(inputs))
+    assert not _operators(model, tmp_path)["LayerNormalization"]
+
+
 @pytest.mark.slow
 def test_a_normalization_in_half_precision_is_one_operator_that_computes_in_float32(tmp_path):
     model = _model(
