@@ -1,9 +1,9 @@
 """What tf2onnx 1.17 lacks, does wrong or does slowly, put right for as long as a conversion lasts."""
 
 import contextlib
-import functools
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial, partialmethod
 from itertools import takewhile
 from typing import Any
 
@@ -20,7 +20,7 @@ def repaired(handlers: Handlers) -> Iterator[None]:
     """Puts the handlers and the repairs in place, and takes them out again."""
     repair_tf2onnx()
     with contextlib.ExitStack() as stack:
-        for owner, name, value in [*_registered(handlers), *_bfloat16(), *_repairs(), *optimizer_repairs()]:
+        for owner, name, value in [*_registered(handlers), *_bfloat16(), *_repairs()]:
             stack.enter_context(_replaced(owner, name, value))
         yield
 
@@ -30,7 +30,7 @@ def _replaced(owner: Any, name: Any, value: Any) -> Iterator[None]:
     """Replaces an item of a dictionary, or an attribute of anything else."""
     is_item, absent = isinstance(owner, dict), object()
     before = owner.get(name, absent) if is_item else getattr(owner, name)
-    write = owner.__setitem__ if is_item else functools.partial(setattr, owner)
+    write = owner.__setitem__ if is_item else partial(setattr, owner)
     write(name, value)
     try:
         yield
@@ -49,18 +49,34 @@ def _registered(handlers: Handlers) -> list[tuple[Any, Any, Any]]:
 
 
 def _repairs() -> list[tuple[Any, Any, Any]]:
+    """Returns what stands in place of what: a dictionary and its key or an object and its attribute, and the value."""
     from tf2onnx import tf_loader, tfonnx
     from tf2onnx.graph import Graph
+    from tf2onnx.optimizer import back_to_back_optimizer
+    from tf2onnx.optimizer.reshape_optimizer import ReshapeOptimizer
+    from tf2onnx.optimizer.transpose_optimizer import TransposeOptimizer
 
     def left_alone(graph: Any, nodes: Any) -> Any:
         return nodes
 
+    joining = back_to_back_optimizer._func_map
+    around = {
+        (TransposeOptimizer, "_handle_nhwc_tranpose"): _move_within_graph,
+        (TransposeOptimizer, "_add_handler"): _join_biases,
+        (TransposeOptimizer, "_reduce_latest_handler"): _reduce_as_it_stands,
+        (TransposeOptimizer, "_initialize_handlers"): _initialize_handlers,
+        (ReshapeOptimizer, "_optimize_reshape"): _squeeze_outputs,
+    }
     return [
-        (tf_loader, "tflist_to_onnx", _with_shapes_of_branches(tf_loader.tflist_to_onnx)),
+        (tf_loader, "tflist_to_onnx", partial(_read_graph, tf_loader.tflist_to_onnx)),
         (Graph, "extract_sub_graph_nodes", _nodes_behind),
         # They take a loop for a layer by its looks; `recurrences` knows them, and wants no constants.
         (tfonnx, "rewriter_lstm_tf2", left_alone),
         (tfonnx, "rewrite_gru_tf2", left_alone),
+        (joining, ("Reshape",), _join_reshapes),
+        (joining, ("Cast",), partial(_join_casts, joining["Cast",])),
+        (TransposeOptimizer, "_optimize_at_current_graph_level", _move_in_turn),
+        *((owner, name, partialmethod(method, getattr(owner, name))) for (owner, name), method in around.items()),
     ]
 
 
@@ -98,45 +114,17 @@ def _bfloat16() -> list[tuple[dict[Any, Any], Any, Any]]:
     ]
 
 
-def _with_shapes_of_branches(read: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+def _read_graph(usual: Callable[..., tuple[Any, ...]], graph: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
     """Tells the shapes of what the branches of a condition take.
 
     tf2onnx counts the condition itself among them, so that each has the shape of the one before it, or none.
     """
-
-    def read_graph(graph: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        *others, shapes = read(graph, *args, **kwargs)
-        for operator in graph.get_operations():
-            if operator.type in ("If", "StatelessIf"):
-                own = [tensor.shape for tensor in operator.inputs[1:]]
-                shapes.update({operator.get_attr(name).name: own for name in ("then_branch", "else_branch")})
-        return (*others, shapes)
-
-    return read_graph
-
-
-def optimizer_repairs() -> list[tuple[Any, Any, Any]]:
-    """Returns what stands in place of what: a dictionary and its key or an object and its attribute, and the value."""
-    from tf2onnx.optimizer import back_to_back_optimizer
-    from tf2onnx.optimizer.reshape_optimizer import ReshapeOptimizer
-    from tf2onnx.optimizer.transpose_optimizer import TransposeOptimizer
-
-    joining = back_to_back_optimizer._func_map
-    move, add = TransposeOptimizer._handle_nhwc_tranpose, TransposeOptimizer._add_handler
-    return [
-        (joining, ("Reshape",), _join_reshapes),
-        (joining, ("Cast",), _casts_without_loss(joining["Cast",])),
-        (TransposeOptimizer, "_handle_nhwc_tranpose", _moved_within_graph(move)),
-        (TransposeOptimizer, "_optimize_at_current_graph_level", _moved_in_turn),
-        (TransposeOptimizer, "_add_handler", _biases_of_channels(add)),
-        (
-            TransposeOptimizer,
-            "_reduce_latest_handler",
-            _reduced_as_it_stands(TransposeOptimizer._reduce_latest_handler),
-        ),
-        (TransposeOptimizer, "_initialize_handlers", _moved_past_activations(TransposeOptimizer._initialize_handlers)),
-        (ReshapeOptimizer, "_optimize_reshape", _squeezed_outputs(ReshapeOptimizer._optimize_reshape)),
-    ]
+    *others, shapes = usual(graph, *args, **kwargs)
+    for operator in graph.get_operations():
+        if operator.type in ("If", "StatelessIf"):
+            own = [tensor.shape for tensor in operator.inputs[1:]]
+            shapes.update({operator.get_attr(name).name: own for name in ("then_branch", "else_branch")})
+    return (*others, shapes)
 
 
 def _join_reshapes(graph: Any, node: Any, consumers: list[Any]) -> list[Any]:
@@ -155,38 +143,30 @@ def _join_reshapes(graph: Any, node: Any, consumers: list[Any]) -> list[Any]:
     return []
 
 
-def _casts_without_loss(join: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+def _join_casts(usual: Callable[..., list[Any]], graph: Any, node: Any, consumers: list[Any]) -> list[Any]:
     """Joins two Casts where the first loses nothing: tf2onnx takes any float for one that holds all others."""
+    from tf2onnx.utils import map_onnx_to_numpy_type
 
-    def join_casts(graph: Any, node: Any, consumers: list[Any]) -> list[Any]:
-        from tf2onnx.utils import map_onnx_to_numpy_type
-
-        kinds = graph.get_dtype(node.input[0]), node.get_attr_int("to")
-        if None in kinds:
-            return []
-        source, target = map(map_onnx_to_numpy_type, kinds)
-        is_exact = source is not None and target is not None and np.can_cast(source, target, "safe")
-        is_rounded = is_exact and np.dtype(source).itemsize == 8 and np.dtype(source).kind != np.dtype(target).kind
-        return join(graph, node, consumers) if is_exact and not is_rounded else []
-
-    return join_casts
+    kinds = graph.get_dtype(node.input[0]), node.get_attr_int("to")
+    if None in kinds:
+        return []
+    source, target = map(map_onnx_to_numpy_type, kinds)
+    is_exact = source is not None and target is not None and np.can_cast(source, target, "safe")
+    is_rounded = is_exact and np.dtype(source).itemsize == 8 and np.dtype(source).kind != np.dtype(target).kind
+    return usual(graph, node, consumers) if is_exact and not is_rounded else []
 
 
-def _moved_within_graph(move: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+def _move_within_graph(optimizer: Any, usual: Callable[..., bool], transposition: Any) -> bool:
     """Keeps transpositions out of branches and loop bodies.
 
     tf2onnx moves a transposition toward what reads it, and swaps it with a node of a subgraph as if both were in one
     graph. The subgraph's result is then not transposed at all, and a square input hides it.
     """
-
-    def move_within_graph(optimizer: Any, transposition: Any) -> bool:
-        readers = optimizer._g.find_output_consumers(transposition.output[0])
-        return all(reader.graph is optimizer._g for reader in readers) and move(optimizer, transposition)
-
-    return move_within_graph
+    readers = optimizer._g.find_output_consumers(transposition.output[0])
+    return all(reader.graph is optimizer._g for reader in readers) and usual(optimizer, transposition)
 
 
-def _moved_in_turn(optimizer: Any, graph: Any) -> Any:
+def _move_in_turn(optimizer: Any, graph: Any) -> Any:
     """Moves the transpositions of a graph until none can be moved.
 
     tf2onnx does the same, and starts over with the first after each: in a large graph that takes most of an export.
@@ -222,40 +202,32 @@ def _moves(optimizer: Any, graph: Any) -> bool:
     return is_any
 
 
-def _reduced_as_it_stands(move: Callable[[Any, Any, Any], bool]) -> Callable[[Any, Any, Any], bool]:
+def _reduce_as_it_stands(optimizer: Any, usual: Callable[..., bool], transposition: Any, node: Any) -> bool:
     """Takes out a transposition before a reduction that drops its axes, where those that are left stay in order.
 
     tf2onnx moves one only past a reduction that keeps its axes, and an average over an image keeps none.
     """
-
-    def reduce(optimizer: Any, transposition: Any, node: Any) -> bool:
-        keepdims = node.get_attr("keepdims")
-        if keepdims is None or keepdims.i or len(node.inputs) < 2 or not node.inputs[1].is_const():
-            return move(optimizer, transposition, node)
-        order = list(transposition.get_attr("perm").ints)
-        axes = {order[axis] for axis in node.inputs[1].get_tensor_value()}
-        left = [axis for axis in order if axis not in axes]
-        if left != sorted(left):
-            return False
-        graph = optimizer._g
-        constant = graph.make_const(f"{node.name}_axes", np.array(sorted(axes)))
-        graph.replace_inputs(node, [transposition.input[0], constant.output[0]])
-        return True
-
-    return reduce
+    keepdims = node.get_attr("keepdims")
+    if keepdims is None or keepdims.i or len(node.inputs) < 2 or not node.inputs[1].is_const():
+        return usual(optimizer, transposition, node)
+    order = list(transposition.get_attr("perm").ints)
+    axes = {order[axis] for axis in node.inputs[1].get_tensor_value()}
+    left = [axis for axis in order if axis not in axes]
+    if left != sorted(left):
+        return False
+    graph = optimizer._g
+    constant = graph.make_const(f"{node.name}_axes", np.array(sorted(axes)))
+    graph.replace_inputs(node, [transposition.input[0], constant.output[0]])
+    return True
 
 
-def _moved_past_activations(initialize: Callable[[Any], None]) -> Callable[[Any], None]:
+def _initialize_handlers(optimizer: Any, usual: Callable[..., None]) -> None:
     """Moves transpositions past the activations that tf2onnx itself never writes."""
-
-    def initialize_handlers(optimizer: Any) -> None:
-        initialize(optimizer)
-        optimizer._handler_map["HardSwish"] = optimizer._handler_map["Relu"]
-
-    return initialize_handlers
+    usual(optimizer)
+    optimizer._handler_map["HardSwish"] = optimizer._handler_map["Relu"]
 
 
-def _squeezed_outputs(optimize: Callable[[Any, Any, Any], bool]) -> Callable[[Any, Any, Any], bool]:
+def _squeeze_outputs(optimizer: Any, usual: Callable[..., bool], node: Any, graph: Any) -> bool:
     """Returns from the graph what a Reshape is squeezed to.
 
     tf2onnx writes some Reshapes with axes too many and a Squeeze behind, for those that read it. A result of the graph
@@ -263,40 +235,31 @@ def _squeezed_outputs(optimize: Callable[[Any, Any, Any], bool]) -> Callable[[An
     """
     from tf2onnx import utils
 
-    def optimize_reshape(optimizer: Any, node: Any, graph: Any) -> bool:
-        (output,) = node.output
-        before = {reader.name for reader in graph.find_output_consumers(output)}
-        is_optimized = optimize(optimizer, node, graph)
-        added = [reader for reader in graph.find_output_consumers(output) if reader.name not in before]
-        if output in graph.outputs:
-            for squeeze in added:
-                inner, squeezed = utils.make_name(node.name), squeeze.output[0]
-                shapes = graph.get_shape(output), graph.get_shape(squeezed)
-                dtype = graph.get_dtype(output)
-                node.output = [inner]
-                graph.replace_inputs(squeeze, [inner, *squeeze.input[1:]])
-                squeeze.output = [output]
-                graph.replace_all_inputs(squeezed, output)
-                for name, shape in zip((inner, output), shapes, strict=True):
-                    graph.set_shape(name, shape)
-                    graph.set_dtype(name, dtype)
-        return is_optimized
-
-    return optimize_reshape
+    (output,) = node.output
+    before = {reader.name for reader in graph.find_output_consumers(output)}
+    is_optimized = usual(optimizer, node, graph)
+    added = [reader for reader in graph.find_output_consumers(output) if reader.name not in before]
+    for squeeze in added if output in graph.outputs else ():
+        inner, squeezed = utils.make_name(node.name), squeeze.output[0]
+        shapes = graph.get_shape(output), graph.get_shape(squeezed)
+        dtype = graph.get_dtype(output)
+        node.output = [inner]
+        graph.replace_inputs(squeeze, [inner, *squeeze.input[1:]])
+        squeeze.output = [output]
+        graph.replace_all_inputs(squeezed, output)
+        for name, shape in zip((inner, output), shapes, strict=True):
+            graph.set_shape(name, shape)
+            graph.set_dtype(name, dtype)
+    return is_optimized
 
 
-def _biases_of_channels(join: Callable[[Any, Any, Any], bool]) -> Callable[[Any, Any, Any], bool]:
+def _join_biases(optimizer: Any, usual: Callable[..., bool], transposition: Any, node: Any) -> bool:
     """Joins a constant that is added with the convolution before it only where it is a bias: one number a channel.
 
     tf2onnx joins any with as many numbers as there are channels, along whichever axis, and fails at a single number.
     """
-
-    def join_biases(optimizer: Any, transposition: Any, node: Any) -> bool:
-        constant = node.inputs[1]
-        if constant.is_const():
-            value = constant.get_tensor_value(as_list=False)
-            if not value.shape or value.size != value.shape[-1]:
-                return bool(optimizer._handle_node_having_branches(transposition, node))
-        return join(optimizer, transposition, node)
-
-    return join_biases
+    constant = node.inputs[1]
+    value = constant.get_tensor_value(as_list=False) if constant.is_const() else None
+    if value is not None and (not value.shape or value.size != value.shape[-1]):
+        return bool(optimizer._handle_node_having_branches(transposition, node))
+    return usual(optimizer, transposition, node)
