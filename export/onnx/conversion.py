@@ -36,9 +36,6 @@ def convert(trace: Trace, opset: int, model: Any) -> Any:
     Raises:
         UnsupportedError: If an operator has no ONNX form.
     """
-    from keras_pe.export.onnx.handlers.complex_numbers import mark_complex  # imports tf2onnx
-    from keras_pe.export.onnx.handlers.texts import mark_texts, text_handlers
-
     signature = trace.signature
     refuse_complex_arguments(signature, model)
     _refuse_float8(model)
@@ -51,8 +48,7 @@ def convert(trace: Trace, opset: int, model: Any) -> Any:
         outputs=trace.outputs,
         opset=min(opset, opsets.WRITTEN[-1]),
         names=names,
-        handlers={**all_handlers(), **lookup_handlers(trace), **text_handlers(opset)},
-        markers=[mark_complex, mark_texts],
+        handlers={**all_handlers(opset), **lookup_handlers(trace)},
     )
     try:
         proto = _written(write, inline(trace), trace)
@@ -208,7 +204,7 @@ def _encode(ctx: Any, keys: str, known: Any, values: Any, default: Any) -> str:
     attributes[f"default_{_kind(values)}"] = _plain(default.reshape(-1))[0]
     if _kind(known) == "int64":
         keys = ctx.cast(keys, "int64")
-    return str(ctx.emit_ml("LabelEncoder", keys, **attributes))
+    return str(ctx.emit("LabelEncoder", keys, domain=opsets.ML_DOMAIN, **attributes))
 
 
 def _kind(array: Any) -> str:

@@ -15,7 +15,6 @@ from keras_pe.export.onnx.operator_calls import Unfused, call_operator, differen
 from keras_pe.export.onnx.spelled_attention import SpelledAttention
 
 _HUB_ROTATION = "_apply_rotary_pos_emb"  # of keras-hub's layers of rotary positions
-_SINCE = {"LayerNormalization": 17}  # the first operator set that has it
 
 
 @contextlib.contextmanager
@@ -114,15 +113,12 @@ def _layer_normalization(
     epsilon: float | None = None,
     rms_scaling: bool = False,
 ) -> Any:
-    operator, reason = "LayerNormalization", _obstacle(x, [gamma, beta], axis)
-    if rms_scaling:
+    reason, first = _obstacle(x, [gamma, beta], axis), opsets.LAYER_NORMALIZATION_VERSION
+    if not rms_scaling and (reason or opset < first):
+        unfused.note("LayerNormalization", reason or f"operator set {opset} has none, {first} has")
+    if rms_scaling or reason:
         return usual(x, gamma, beta, axis, epsilon, rms_scaling)
-    if reason:
-        unfused.note(operator, reason)
-        return usual(x, gamma, beta, axis, epsilon, rms_scaling)
-    if opset < _SINCE[operator]:
-        unfused.note(operator, f"operator set {opset} has none, {_SINCE[operator]} has")
-    return _normalization(operator, usual, x, [gamma, beta], axis, epsilon)
+    return _normalization("LayerNormalization", usual, x, [gamma, beta], axis, epsilon)
 
 
 def _rms_normalization(

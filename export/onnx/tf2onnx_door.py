@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,10 @@ from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.errors import UnsupportedError, first_line, joined
 from keras_pe.export.graph.tracing import Trace
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.onnx.handlers.marked_operators import OF_COMPLEX
 from keras_pe.export.onnx.tf2onnx_repairs import Handlers, repaired
 
-# Takes an operator's type and the ONNX element types of its inputs and outputs; returns the type that handlers meet.
-Marker = Callable[[str, Sequence[int], Sequence[int]], str]
+OF_COMPLEX, OF_TEXTS = " of complex numbers", " of texts"
+"""End the type of an operator that takes or returns complex numbers, and of one that compares texts."""
 
 _LOCK = threading.RLock()
 
@@ -52,7 +51,6 @@ def convert_graph(
     opset: int,
     names: Mapping[str, str],
     handlers: Handlers,
-    markers: Sequence[Marker],
 ) -> Any:
     """Returns the `onnx.ModelProto` of a TensorFlow graph.
 
@@ -63,7 +61,6 @@ def convert_graph(
         opset: The ONNX operator set.
         names: What tensors are called in the result.
         handlers: They go before tf2onnx's own.
-        markers: They are asked before the handlers, which know operators by type alone.
 
     Raises:
         FailedError: If operators were not converted.
@@ -80,7 +77,7 @@ def convert_graph(
                     graph,
                     continue_on_error=True,  # failures are collected, so that all of them are named
                     opset=opset,
-                    custom_rewriter=[_rewriter(markers)],
+                    custom_rewriter=[_mark],
                     input_names=list(inputs),
                     output_names=list(outputs),
                     tensors_to_rename=dict(names),
@@ -101,18 +98,22 @@ def repair_frozen(definition: Any) -> Any:
     return fix_freezing_errors_part2(definition)
 
 
-def _rewriter(markers: Sequence[Marker]) -> Callable[[Any, list[Any]], list[Any]]:
-    """Returns what tf2onnx calls for each graph before the handlers."""
+def _mark(graph: Any, nodes: list[Any]) -> list[Any]:
+    """Gives operators of complex numbers and of texts types of their own: handlers know operators by their type alone.
 
-    def mark(graph: Any, nodes: list[Any]) -> list[Any]:
-        for node in nodes:
-            if not node.is_const():
-                inputs, outputs = ([graph.get_dtype(name) for name in names] for names in (node.input, node.output))
-                for marker in markers:
-                    node.type = marker(node.type, inputs, outputs)
-        return nodes
+    A handler of real numbers would take the wrong axis of complex ones, and tf2onnx reads a number in every text before
+    it compares two. tf2onnx calls this for each graph before the handlers.
+    """
+    from onnx import TensorProto
 
-    return mark
+    for node in nodes:
+        if not node.is_const():
+            kinds = [graph.get_dtype(name) for name in (*node.input, *node.output)]
+            if not {TensorProto.COMPLEX64, TensorProto.COMPLEX128}.isdisjoint(kinds):
+                node.type += OF_COMPLEX
+            elif node.type in ("Equal", "NotEqual") and kinds[0] == TensorProto.STRING:
+                node.type += OF_TEXTS
+    return nodes
 
 
 def _optimized(graph: Any) -> Any:
@@ -190,7 +191,7 @@ def unsupported(failures: Sequence[Failure], trace: Trace, model: Any) -> Unsupp
         is_complex = failure.op_type.endswith(OF_COMPLEX)
         reason = failure.reason or (" for complex numbers" if is_complex else "")
         sentences.append(f"operator {op_type!r} of {trace.view.place(path)} has no ONNX form{reason}.")
-        sentences += filter(None, [workaround(op_type) or (COMPLEX if is_complex else None)])
+        sentences += filter(None, [_WAYS_OUT.get(op_type) or (COMPLEX if is_complex else None)])
     path, op_type = places[0]
     return UnsupportedError(Format.ONNX, model.name, joined(sentences), layer=trace.view.layer(path), operator=op_type)
 
@@ -208,37 +209,13 @@ _TEXT = (
     "space. Leave any other preparation of texts to the caller, and let the model take the integers."
 )
 
-_BY_OPERATOR = {
+_WAYS_OUT = {  # what to do instead, by TensorFlow's operator
     **dict.fromkeys(("FFT", "FFT2D", "IFFT", "IFFT2D", "IRFFT", "RFFT"), _LENGTH),
-    **dict.fromkeys(
-        (
-            "Cholesky",
-            "Eig",
-            "LogMatrixDeterminant",
-            "Lu",
-            "MatrixInverse",
-            "MatrixSolve",
-            "MatrixTriangularSolve",
-            "Qr",
-        ),
-        _LINEAR_ALGEBRA,
-    ),
-    **dict.fromkeys(("SelfAdjointEigV2", "Svd"), _LINEAR_ALGEBRA),
+    **dict.fromkeys(("Cholesky", "Eig", "LogMatrixDeterminant", "Lu", "MatrixInverse"), _LINEAR_ALGEBRA),
+    **dict.fromkeys(("MatrixSolve", "MatrixTriangularSolve", "Qr", "SelfAdjointEigV2", "Svd"), _LINEAR_ALGEBRA),
     **dict.fromkeys(("AdjustContrastv2", "ImageProjectiveTransformV3", "ScaleAndTranslate"), _IMAGE),
-    **dict.fromkeys(
-        (
-            "LookupTableFindV2",
-            "RaggedBincount",
-            "RaggedTensorToTensor",
-            "StaticRegexReplace",
-            "StringLower",
-            "StringNGrams",
-            "StringSplitV2",
-            "UnicodeDecode",
-            "UnicodeEncode",
-        ),
-        _TEXT,
-    ),
+    **dict.fromkeys(("LookupTableFindV2", "RaggedBincount", "RaggedTensorToTensor", "StaticRegexReplace"), _TEXT),
+    **dict.fromkeys(("StringLower", "StringNGrams", "StringSplitV2", "UnicodeDecode", "UnicodeEncode"), _TEXT),
     **dict.fromkeys(("SparseCross", "SparseCrossHashed", "StringToHashBucketFast", "StringToHashBucketStrong"), _HASH),
     "Bitcast": "Only the sign bit can be had, with keras.ops.signbit.",
     "BitwiseAnd": "Export with opset_version=18 or later.",
@@ -247,8 +224,3 @@ _BY_OPERATOR = {
     "UnsortedSegmentMax": "Export with opset_version=18 or later.",
     "UnsortedSegmentMin": "Export with opset_version=18 or later.",
 }
-
-
-def workaround(operator: str) -> str | None:
-    """Returns a sentence on what to do instead of a TensorFlow operator, None where none is known."""
-    return _BY_OPERATOR.get(operator)

@@ -8,10 +8,14 @@ import pkgutil
 from collections.abc import Callable, Mapping
 
 
-def all_handlers() -> Mapping[tuple[str, int], Callable[..., None]]:
-    """Returns the handlers of every module here, by operator and opset."""
+def all_handlers(opset: int) -> Mapping[tuple[str, int], Callable[..., None]]:
+    """Returns the handlers of every module here, by operator and the opset that tf2onnx writes.
+
+    Args:
+        opset: The one that is exported to.
+    """
     from keras_pe.export.onnx.handlers.replacement import HANDLERS
 
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
-    return HANDLERS
+    return {key: function for key, (function, least) in HANDLERS.items() if opset >= least}

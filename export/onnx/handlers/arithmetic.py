@@ -1,8 +1,10 @@
-"""Numbers one by one, where tf2onnx loses digits, NaN or signs: division, logarithms, exponentials, angles and bits."""
+"""Numbers one by one, where tf2onnx loses digits, NaN or signs, or has no form: division, logarithms, angles, bits."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.polynomial import Chebyshev
 
 from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
@@ -10,109 +12,97 @@ _SIGN_BIT = np.iinfo("int32").min
 
 
 @handler("FloorDiv")
-def floor_div(ctx: Replacement) -> None:
+def floor_div(ctx: Replacement, x: str, y: str) -> str:
     """The quotient that ONNX truncates, one less where a remainder has the other sign."""
-    x, y = ctx.inputs
     quotient = ctx.emit("Div", x, y)
     if ctx.numpy_dtype(x).kind == "f":
-        ctx.finish(ctx.emit("Floor", quotient))
-    elif ctx.numpy_dtype(x).kind == "u":
-        ctx.finish(quotient)
-    else:
-        floored = ctx.emit("Mod", x, y, fmod=0)
-        truncated = ctx.emit("Sub", x, ctx.emit("Mul", quotient, y))  # not Mod with fmod=1, which ORT takes in float64
-        rounds_down = ctx.emit("Not", ctx.emit("Equal", floored, truncated))
-        ctx.finish(ctx.emit("Sub", quotient, ctx.cast_like_output(rounds_down)))
+        return ctx.emit("Floor", quotient)
+    if ctx.numpy_dtype(x).kind == "u":
+        return quotient
+    floored = ctx.emit("Mod", x, y, fmod=0)
+    truncated = ctx.emit("Sub", x, ctx.emit("Mul", quotient, y))  # not Mod with fmod=1, which ORT takes in float64
+    rounds_down = ctx.emit("Not", ctx.emit("Equal", floored, truncated))
+    return ctx.emit("Sub", quotient, ctx.cast_like_output(rounds_down))
 
 
 @handler("FloorMod")
-def floor_mod(ctx: Replacement) -> None:
+def floor_mod(ctx: Replacement, x: str, y: str) -> str:
     """ONNX Mod, exact: of integers it has the divisor's sign, of floats the dividend's, which is then put right."""
-    x, y = ctx.inputs
     if ctx.numpy_dtype(x).kind != "f":
-        ctx.finish(ctx.emit("Mod", x, y, fmod=0))
-        return
+        return ctx.emit("Mod", x, y, fmod=0)
     remainder = ctx.emit("Mod", x, y, fmod=1)
-    zero = ctx.constant_like(0, x)
-    below = ctx.emit("Less", remainder, zero)
-    differs = ctx.emit("Xor", below, ctx.emit("Less", y, zero))
-    exact = ctx.emit("Equal", remainder, zero)
+    below = ctx.emit("Less", remainder, 0)
+    differs = ctx.emit("Xor", below, ctx.emit("Less", y, 0))
+    exact = ctx.emit("Equal", remainder, 0)
     turns = ctx.emit("And", differs, ctx.emit("Not", exact))
-    ctx.finish(ctx.emit("Where", turns, ctx.emit("Add", remainder, y), remainder))
+    return ctx.emit("Where", turns, ctx.emit("Add", remainder, y), remainder)
 
 
 @handler("Log")
-def log(ctx: Replacement) -> None:
+def log(ctx: Replacement, x: str) -> str:
     """The same operator: tf2onnx rounds a double to float32 before, and has no form for float16."""
-    ctx.finish(ctx.emit("Log", *ctx.inputs))
+    return ctx.emit("Log", x)
 
 
 @handler("Expm1")
-def expm1(ctx: Replacement) -> None:
+def expm1(ctx: Replacement, x: str) -> str:
     """exp(x) - 1 = tanh(x / 2) * (exp(x) + 1): nothing cancels, and both ends, -1 and infinity, come out."""
-    (x,) = ctx.inputs
-    half = ctx.emit("Mul", x, ctx.constant_like(0.5, x))
-    plus_one = ctx.emit("Add", ctx.emit("Exp", x), ctx.constant_like(1, x))
-    ctx.finish(ctx.emit("Mul", ctx.emit("Tanh", half), plus_one))
+    half = ctx.emit("Mul", x, 0.5)
+    plus_one = ctx.emit("Add", ctx.emit("Exp", x), 1)
+    return ctx.emit("Mul", ctx.emit("Tanh", half), plus_one)
 
 
 @handler("Log1p")
-def log1p(ctx: Replacement) -> None:
+def log1p(ctx: Replacement, x: str) -> str:
     """log(u) * x / (u - 1) with u = 1 + x: the rounding of u cancels (Higham, Accuracy and Stability, problem 1.5)."""
-    (x,) = ctx.inputs
-    one = ctx.constant_like(1, x)
-    u = ctx.emit("Add", one, x)
-    rounded = ctx.emit("Sub", u, one)
+    u = ctx.emit("Add", 1, x)
+    rounded = ctx.emit("Sub", u, 1)
     log = ctx.emit("Log", u)
     corrected = ctx.emit("Div", ctx.emit("Mul", log, x), rounded)
-    tiny = ctx.emit("Equal", rounded, ctx.constant_like(0, x))
+    tiny = ctx.emit("Equal", rounded, 0)
     exact = ctx.emit("Equal", rounded, x)  # infinity too, where the correction would be infinity / infinity
-    ctx.finish(ctx.emit("Where", tiny, x, ctx.emit("Where", exact, log, corrected)))
+    return ctx.emit("Where", tiny, x, ctx.emit("Where", exact, log, corrected))
 
 
 @handler("Erfc")
-def erfc(ctx: Replacement) -> None:
+def erfc(ctx: Replacement, x: str) -> str:
     """1 - erf(x): right to the rounding of 1, not relative to the tail, which ONNX offers nothing for."""
-    (x,) = ctx.inputs
-    ctx.finish(ctx.emit("Sub", ctx.constant_like(1, x), ctx.emit("Erf", x)))
+    return ctx.emit("Sub", 1, ctx.emit("Erf", x))
 
 
 @handler("Bitcast")
-def bitcast(ctx: Replacement) -> None:
+def bitcast(ctx: Replacement, x: str) -> str:
     """The bits of a float32, as far as only the sign bit of them is looked at: the others have no ONNX form.
 
     Keras masks that bit out, so a word with that bit right and the others zero gives every reader what it asked for.
     """
-    (x,) = ctx.inputs
     readers = ctx.readers()
     if ctx.numpy_dtype(x) != np.float32 or not readers or not all(map(_reads_the_sign, readers)):
         raise ValueError("The bits of a number have no ONNX form.")
-    ctx.finish(_sign_bit(ctx, negative(ctx, x)))
+    return _sign_bit(ctx, negative(ctx, x))
 
 
 @handler("BitwiseAnd", until=17)
-def bitwise_and(ctx: Replacement) -> None:
+def bitwise_and(ctx: Replacement, *inputs: str) -> str:
     """Opset 18 brings BitwiseAnd; before it, the mask of the sign bit can still be written."""
     if not _reads_the_sign(ctx):
         raise ValueError("BitwiseAnd needs opset 18.")
-    (x,) = (name for name in ctx.inputs if ctx.value(name) is None)
-    ctx.finish(_sign_bit(ctx, ctx.emit("Less", x, ctx.constant_like(0, x))))
+    (x,) = (name for name in inputs if ctx.value(name) is None)
+    return _sign_bit(ctx, ctx.emit("Less", x, 0))
 
 
 @handler("RightShift")
-def right_shift(ctx: Replacement) -> None:
+def right_shift(ctx: Replacement, x: str, bits: str) -> str:
     """Shifts the complement of a negative number, because ONNX shifts unsigned integers only: x >> n = ~(~x >> n)."""
-    x, bits = ctx.inputs
-    below = ctx.emit("Less", x, ctx.constant_like(0, x))
+    below = ctx.emit("Less", x, 0)
     folded = ctx.cast(ctx.emit("Where", below, _complement(ctx, x), x), "uint64")
     shifted = ctx.cast_like_output(ctx.emit("BitShift", folded, ctx.cast(bits, "uint64"), direction="RIGHT"))
-    ctx.finish(ctx.emit("Where", below, _complement(ctx, shifted), shifted))
+    return ctx.emit("Where", below, _complement(ctx, shifted), shifted)
 
 
 def negative(ctx: Replacement, x: str) -> str:
     """Writes the sign bit of a float: true for -0, false for NaN."""
-    zero = ctx.constant_like(0, x)
-    return ctx.emit("Or", ctx.emit("Less", x, zero), ctx.emit("Less", ctx.emit("Reciprocal", x), zero))
+    return ctx.emit("Or", ctx.emit("Less", x, 0), ctx.emit("Less", ctx.emit("Reciprocal", x), 0))
 
 
 def _sign_bit(ctx: Replacement, is_negative: str) -> str:
@@ -120,7 +110,7 @@ def _sign_bit(ctx: Replacement, is_negative: str) -> str:
 
 
 def _complement(ctx: Replacement, x: str) -> str:
-    return ctx.emit("Sub", ctx.constant_like(-1, x), x)
+    return ctx.emit("Sub", -1, x)
 
 
 def _reads_the_sign(reader: Replacement) -> bool:
@@ -129,18 +119,76 @@ def _reads_the_sign(reader: Replacement) -> bool:
 
 
 @handler("Atan2")
-def atan2(ctx: Replacement) -> None:
-    """The angle of a point whose height comes first."""
-    ctx.finish(angle(ctx, *ctx.inputs))
-
-
 def angle(ctx: Replacement, y: str, x: str) -> str:
-    """Writes the angle in the first quadrant, turned into place by the two signs."""
+    """The angle of a point in the first quadrant, turned into place by the two signs; its height comes first."""
     height, width = ctx.emit("Abs", y), ctx.emit("Abs", x)
-    zero = ctx.constant_like(0, x)
-    diagonal = ctx.emit("Where", ctx.emit("Equal", height, zero), zero, ctx.constant_like(math.pi / 4, x))
+    diagonal = ctx.emit("Where", ctx.emit("Equal", height, 0), ctx.constant_like(0, x), math.pi / 4)
     steep = ctx.emit("Atan", ctx.emit("Div", height, width))
     # Where both are zero or infinite the ratio is NaN.
     first = ctx.emit("Where", ctx.emit("Equal", height, width), diagonal, steep)
-    upper = ctx.emit("Where", negative(ctx, x), ctx.emit("Sub", ctx.constant_like(math.pi, x), first), first)
+    upper = ctx.emit("Where", negative(ctx, x), ctx.emit("Sub", math.pi, first), first)
     return ctx.emit("Where", negative(ctx, y), ctx.emit("Neg", upper), upper)
+
+
+# Giles, Approximating the erfinv function (GPU Computing Gems, Jade edition, 2011), table 5: polynomials in w - 2.5
+# where w < 5, and in sqrt(w) - 3 beyond, the highest power first.
+_CENTER = [2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087]
+_CENTER += [-0.00125372503, -0.00417768164, 0.246640727, 1.50140941]
+_TAIL = [-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773]
+_TAIL += [-0.0076224613, 0.00943887047, 1.00167406, 2.83297682]
+
+# Chebyshev series of what is left of I0, from NumPy's in float64, to 2e-8 of it: of exp(-x) I0(x) in x, and of
+# sqrt(x) exp(-x) I0(x) in u = 1 / x.
+_NEAR = Chebyshev.interpolate(lambda x: np.exp(-x) * np.i0(x), 17, domain=[0, 8]).coef.tolist()
+_FAR = Chebyshev.interpolate(lambda u: np.exp(-1 / u) * np.i0(1 / u) / np.sqrt(u), 6, domain=[0, 1 / 8]).coef.tolist()
+
+
+@handler("Erfinv")
+def erfinv(ctx: Replacement, x: str) -> str:
+    """The inverse of erf at 2 q - 1, where q = (x + 1) / 2 is rounded as in TensorFlow, which decides next to 1."""
+    x = _float32(ctx, x)
+    q = ctx.emit("Mul", ctx.emit("Add", x, 1), 0.5)
+    p = ctx.emit("Sub", 1, q)
+    w = ctx.emit("Neg", ctx.emit("Log", ctx.emit("Mul", ctx.emit("Mul", p, q), 4)))
+    center = polynomial(ctx, ctx.emit("Sub", w, 2.5), _CENTER)
+    tail = polynomial(ctx, ctx.emit("Sub", ctx.emit("Sqrt", w), 3), _TAIL)
+    slope = ctx.emit("Where", ctx.emit("Less", w, 5), center, tail)
+    slope = ctx.emit("Where", ctx.emit("Equal", ctx.emit("Mul", p, q), 0), np.inf, slope)
+    return ctx.cast_like_output(ctx.emit("Mul", slope, ctx.emit("Sub", ctx.emit("Add", q, q), 1)))
+
+
+@handler("BesselI0")
+def bessel_i0(ctx: Replacement, x: str) -> str:
+    """exp(x) times a series in x up to 8, and one in 1 / x over sqrt(x) beyond, as Cephes has it (i0f.c)."""
+    x = ctx.emit("Abs", _float32(ctx, x))
+    power = ctx.emit("Exp", x)
+    place = ctx.emit("Sub", ctx.emit("Mul", x, 1 / 4), 1)
+    near = ctx.emit("Mul", power, _series(ctx, place, _NEAR))
+    place = ctx.emit("Sub", ctx.emit("Div", 16, x), 1)
+    far = ctx.emit("Div", ctx.emit("Mul", power, _series(ctx, place, _FAR)), ctx.emit("Sqrt", x))
+    return ctx.cast_like_output(ctx.emit("Where", ctx.emit("Greater", x, 8), far, near))
+
+
+def _float32(ctx: Replacement, x: str) -> str:
+    if ctx.numpy_dtype(x) == np.float64:
+        raise ValueError("in float64 it has no approximation that is as good")
+    return ctx.cast(x, "float32")
+
+
+def polynomial(ctx: Replacement, x: str, coefficients: Sequence[float]) -> str:
+    """Writes a polynomial, the coefficient of the highest power first."""
+    value = ctx.constant_like(coefficients[0], x)
+    for coefficient in coefficients[1:]:
+        value = ctx.emit("Add", ctx.emit("Mul", value, x), coefficient)
+    return value
+
+
+def _series(ctx: Replacement, x: str, coefficients: Sequence[float]) -> str:
+    """Writes a Chebyshev series, the constant first, by Clenshaw's recurrence."""
+    double = ctx.emit("Add", x, x)
+    value = before = ctx.constant_like(0, x)
+    for coefficient in coefficients[:0:-1]:
+        following = ctx.emit("Sub", ctx.emit("Mul", double, value), before)
+        before, value = value, ctx.emit("Add", following, coefficient)
+    rest = ctx.emit("Sub", coefficients[0], before)
+    return ctx.emit("Add", ctx.emit("Mul", x, value), rest)

@@ -1,4 +1,4 @@
-"""Array surgery, where tf2onnx has no form or another meaning: selection, one-hot rows, crosses, reversals, updates."""
+"""Arrays, where tf2onnx has no form or another meaning: selection, one-hot rows, reversals, updates, orders."""
 
 import numpy as np
 
@@ -6,105 +6,147 @@ from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 
 @handler("BroadcastArgs")
-def broadcast_args(ctx: Replacement) -> None:
+def broadcast_args(ctx: Replacement, *inputs: str) -> str:
     """The shape of what two empty tensors of the two shapes broadcast to."""
-    first, second = (ctx.cast(shape, "int64") for shape in ctx.inputs)
+    first, second = (ctx.cast(shape, "int64") for shape in inputs)
     tensor = ctx.emit("Expand", ctx.emit("ConstantOfShape", first), second)
-    ctx.finish(ctx.cast_like_output(ctx.emit("Shape", tensor)))
+    return ctx.cast_like_output(ctx.emit("Shape", tensor))
 
 
 @handler("Cross")
-def cross(ctx: Replacement) -> None:
+def cross(ctx: Replacement, a: str, b: str) -> str:
     """The cross product along the last axis, by its definition."""
-    a, b = ctx.inputs
-    turned = [
-        [ctx.emit("Gather", x, ctx.integers(*order), axis=-1) for order in ((1, 2, 0), (2, 0, 1))] for x in (a, b)
-    ]
+    turned = [[ctx.emit("Gather", x, order, axis=-1) for order in ((1, 2, 0), (2, 0, 1))] for x in (a, b)]
     (a1, a2), (b1, b2) = turned
-    ctx.finish(ctx.emit("Sub", ctx.emit("Mul", a1, b2), ctx.emit("Mul", a2, b1)))
+    return ctx.emit("Sub", ctx.emit("Mul", a1, b2), ctx.emit("Mul", a2, b1))
 
 
 @handler("XlaDynamicUpdateSlice")
-def dynamic_update_slice(ctx: Replacement) -> None:
+def dynamic_update_slice(ctx: Replacement, x: str, update: str, start: str) -> str:
     """Pads the update, and a mask of it, to the size of what it is written into, and takes it where the mask is set."""
-    x, update, start = ctx.inputs
     size, part = ctx.emit("Shape", x), ctx.emit("Shape", update)
     room = ctx.emit("Sub", size, part)
     # XLA moves a start that does not fit; a pad that is negative would cut.
-    before = ctx.emit("Min", ctx.emit("Max", ctx.cast(start, "int64"), ctx.constant(0, "int64")), room)
+    before = ctx.emit("Min", ctx.emit("Max", ctx.cast(start, "int64"), 0), room)
     pads = ctx.emit("Concat", before, ctx.emit("Sub", room, before), axis=0)
     truth = ctx.emit("Expand", ctx.constant(1, "int32"), part)
     inside = ctx.cast(ctx.emit("Pad", truth, pads), "bool")
-    ctx.finish(ctx.emit("Where", inside, ctx.emit("Pad", update, pads), x))
+    return ctx.emit("Where", inside, ctx.emit("Pad", update, pads), x)
 
 
 @handler("ReverseV2")
-def reverse(ctx: Replacement) -> None:
+def reverse(ctx: Replacement, x: str, axis: str) -> str:
     """One slice that goes backwards, where tf2onnx takes a transposition, a ReverseSequence and eight nodes more."""
-    x, _ = ctx.inputs
-    axes = [int(axis) for axis in ctx.constant_value(ctx.inputs[1])]
+    axes = [int(each) for each in ctx.constant_value(axis)]
     if not axes:
-        ctx.finish(x)
-        return
+        return x
     ends = [np.iinfo("int64").min] * len(axes)
     bounds = ([-1] * len(axes), ends, axes, [-1] * len(axes))
-    ctx.finish(ctx.emit("Slice", x, *(ctx.integers(*each) for each in bounds)))
+    return ctx.emit("Slice", x, *bounds)
 
 
 @handler("UnravelIndex")
-def unravel_index(ctx: Replacement) -> None:
+def unravel_index(ctx: Replacement, indices: str, shape: str) -> str:
     """How often the later axes go into each index, modulo the size of the axis; the axes come first."""
-    indices, shape = ctx.inputs
     sizes = ctx.constant_value(shape).astype("int64")
     later = np.cumprod([1, *sizes[:0:-1]])[::-1]
     columns = (-1, *[1] * ctx.rank(indices))
-    rows = ctx.emit(
-        "Div", ctx.emit("Unsqueeze", indices, ctx.integers(0)), ctx.constant_like(later.reshape(columns), indices)
-    )
-    ctx.finish(ctx.emit("Mod", rows, ctx.constant_like(sizes.reshape(columns), indices)))
+    rows = ctx.emit("Div", ctx.emit("Unsqueeze", indices, [0]), ctx.constant_like(later.reshape(columns), indices))
+    return ctx.emit("Mod", rows, ctx.constant_like(sizes.reshape(columns), indices))
 
 
 @handler("ArgMax", "ArgMin")
-def arg_extreme(ctx: Replacement) -> None:
+def arg_extreme(ctx: Replacement, x: str, axis: str) -> str:
     """The first extreme along an axis, of truths too, which ONNX does not order."""
-    x, _ = ctx.inputs
-    axis = ctx.constant_value(ctx.inputs[1]).tolist()
     ordered = x if ctx.numpy_dtype(x).kind != "b" else ctx.cast(x, "int32")
-    ctx.finish(ctx.cast_like_output(ctx.emit(ctx.operator, ordered, axis=axis, keepdims=0)))
+    return ctx.cast_like_output(ctx.emit(ctx.operator, ordered, axis=ctx.constant_value(axis).tolist(), keepdims=0))
 
 
 @handler("Cumprod")
-def cumprod(ctx: Replacement) -> None:
+def cumprod(ctx: Replacement, x: str, axis: str) -> None:
     """tf2onnx's own loop, which takes an axis counted from the front only."""
-    axis = int(ctx.constant_value(ctx.inputs[1]))
-    ctx.set_input(1, ctx.constant(axis % ctx.rank(ctx.inputs[0]), "int32"))
+    ctx.set_input(1, ctx.constant(int(ctx.constant_value(axis)) % ctx.rank(x), "int32"))
     ctx.leave_to_tf2onnx()
 
 
 @handler("Select", "SelectV2")
-def select(ctx: Replacement) -> None:
+def select(ctx: Replacement, condition: str, x: str, y: str) -> str:
     """Where, through int32 for the element types that ONNX Runtime has no Where for."""
-    condition, x, y = ctx.inputs
     if ctx.operator == "Select" and ctx.rank(condition) == 1 and ctx.rank(x) > 1:
-        condition = ctx.emit("Reshape", condition, ctx.integers(-1, *[1] * (ctx.rank(x) - 1)))
+        condition = ctx.emit("Reshape", condition, [-1, *[1] * (ctx.rank(x) - 1)])
     if ctx.numpy_dtype(x) not in ("bool", "int16", "uint16"):
-        ctx.finish(ctx.emit("Where", condition, x, y))
-    else:
-        ctx.finish(ctx.cast_like_output(ctx.emit("Where", condition, ctx.cast(x, "int32"), ctx.cast(y, "int32"))))
+        return ctx.emit("Where", condition, x, y)
+    return ctx.cast_like_output(ctx.emit("Where", condition, ctx.cast(x, "int32"), ctx.cast(y, "int32")))
 
 
 @handler("OneHot")
-def one_hot(ctx: Replacement) -> None:
+def one_hot(ctx: Replacement, indices: str, depth: str, on: str, off: str) -> str:
     """Compares the indices with 0, 1, ..., depth - 1 along the new axis."""
-    indices, depth, on, off = ctx.inputs
     rank = ctx.rank(indices)
     axis = ctx.attribute("axis", -1) % (rank + 1)
     if ctx.numpy_dtype(indices) not in ("int32", "int64"):
         indices = ctx.cast(indices, "int32")
     dtype = ctx.numpy_dtype(indices)
     classes = ctx.emit("Range", ctx.constant(0, dtype), ctx.cast(depth, dtype), ctx.constant(1, dtype))
-    column = ctx.emit("Reshape", classes, ctx.integers(-1, *[1] * (rank - axis)))
-    hot = ctx.emit("Equal", ctx.emit("Unsqueeze", indices, ctx.integers(axis)), column)
+    column = ctx.emit("Reshape", classes, [-1, *[1] * (rank - axis)])
+    hot = ctx.emit("Equal", ctx.emit("Unsqueeze", indices, [axis]), column)
     if ctx.numpy_dtype(on).kind == "b":
         on, off = ctx.cast(on, "int32"), ctx.cast(off, "int32")
-    ctx.finish(ctx.cast_like_output(ctx.emit("Where", hot, on, off)))
+    return ctx.cast_like_output(ctx.emit("Where", hot, on, off))
+
+
+@handler("CTCGreedyDecoder")
+def ctc_greedy_decoder(ctx: Replacement, *inputs: str) -> None:
+    """tf2onnx takes the last class for the blank, whatever `blank_index` says."""
+    if ctx.attribute("blank_index", -1) != -1:
+        raise ValueError("CTC decoding with a blank that is not the last class has no ONNX form.")
+    ctx.leave_to_tf2onnx()
+
+
+@handler("Bucketize")
+def bucketize(ctx: Replacement, x: str) -> str:
+    """Counts the boundaries that are not above each value."""
+    # The boundaries are float32; an integer beyond 2**24 is none, and a double between two of them would become one.
+    dtype = "float64" if ctx.numpy_dtype(x) in ("float64", "int32", "int64") else "float32"
+    values = ctx.emit("Unsqueeze", ctx.cast(x, dtype), [-1])
+    boundaries = ctx.constant(ctx.attribute("boundaries"), dtype)
+    return _count(ctx, ctx.emit("GreaterOrEqual", values, boundaries))
+
+
+@handler("LowerBound", "UpperBound")
+def bound(ctx: Replacement, rows: str, values: str) -> str:
+    """Counts the entries of each sorted row that are below each value, or not above it."""
+    comparison = "Less" if ctx.operator == "LowerBound" else "LessOrEqual"
+    entries = ctx.emit("Unsqueeze", rows, [-2])
+    return _count(ctx, ctx.emit(comparison, entries, ctx.emit("Unsqueeze", values, [-1])))
+
+
+@handler("TopKV2")
+def top_k(ctx: Replacement, x: str, k: str) -> tuple[str, str]:
+    """TopK in the element type it is asked in: tf2onnx goes through float32, where integers above 2**24 merge."""
+    dtype = ctx.numpy_dtype(x)
+    wide = x if dtype.kind == "f" or dtype in ("int32", "int64") else ctx.cast(x, "int64")
+    count = ctx.emit("Reshape", ctx.cast(k, "int64"), [1])
+    values, places = ctx.emit_all("TopK", wide, count, outputs=2)
+    return ctx.cast_like_output(values), ctx.cast_like_output(places, output=1)
+
+
+@handler("InTopKV2")
+def in_top_k(ctx: Replacement, predictions: str, targets: str, k: str) -> str:
+    """Fewer than k predictions are above the target's, and nothing in the row is beyond comparison."""
+    columns = ctx.emit("Gather", ctx.emit("Shape", predictions), 1)
+    last = ctx.emit("Sub", columns, 1)
+    wanted = ctx.cast(targets, "int64")
+    within = ctx.emit("Min", ctx.emit("Max", wanted, 0), last)
+    index = ctx.emit("Unsqueeze", within, [1])
+    score = ctx.emit("GatherElements", predictions, index, axis=1)
+    above = _count(ctx, ctx.emit("Greater", predictions, score), dtype="int64")
+    finite = ctx.emit("Less", ctx.emit("Abs", predictions), np.inf)
+    comparable = ctx.emit("Equal", _count(ctx, finite, dtype="int64"), columns)
+    ranked = ctx.emit("Less", above, ctx.cast(k, "int64"))
+    return ctx.emit("And", ctx.emit("And", ranked, comparable), ctx.emit("Equal", wanted, within))
+
+
+def _count(ctx: Replacement, truths: str, dtype: str | None = None) -> str:
+    counts = ctx.emit("ReduceSum", ctx.cast(truths, "int64"), [-1], keepdims=0)
+    return ctx.cast_like_output(counts) if dtype is None else counts

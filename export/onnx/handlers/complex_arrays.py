@@ -2,73 +2,63 @@
 
 import numpy as np
 
-from keras_pe.export.onnx.handlers.complex_numbers import as_pairs, complex_handler, finish_pairs
+from keras_pe.export.onnx.handlers.complex_numbers import complex_handler
 from keras_pe.export.onnx.handlers.replacement import Replacement
 
 _END = np.iinfo(np.int64).max  # of an axis of any length
 
 
 @complex_handler("Reshape")
-def reshape(ctx: Replacement) -> None:
+def reshape(ctx: Replacement, pairs: str, shape: str) -> str:
     """The new shape, and two."""
-    x, shape = ctx.inputs
-    whole = ctx.emit("Concat", ctx.cast(shape, "int64"), ctx.integers(2), axis=0)
-    finish_pairs(ctx, ctx.emit("Reshape", as_pairs(ctx, x), whole))
+    whole = ctx.emit("Concat", ctx.cast(shape, "int64"), [2], axis=0)
+    return ctx.emit("Reshape", pairs, whole)
 
 
 @complex_handler("Transpose")
-def transpose(ctx: Replacement) -> None:
+def transpose(ctx: Replacement, pairs: str, order: str) -> str:
     """The axes in another order, the pairs' last."""
-    x, order = ctx.inputs
     axes = ctx.constant_value(order).tolist()
-    finish_pairs(ctx, ctx.emit("Transpose", as_pairs(ctx, x), perm=[*axes, len(axes)]))
+    return ctx.emit("Transpose", pairs, perm=[*axes, len(axes)])
 
 
 @complex_handler("ConcatV2")
-def concatenate(ctx: Replacement) -> None:
+def concatenate(ctx: Replacement, *inputs: str) -> str:
     """One after the other, along an axis that is counted from the beginning."""
-    *tensors, axis = ctx.inputs
-    pairs = [as_pairs(ctx, name) for name in tensors]
-    finish_pairs(ctx, ctx.emit("Concat", *pairs, axis=_from_beginning(ctx, axis, ctx.rank(ctx.outputs[0]))))
+    *pairs, axis = inputs
+    return ctx.emit("Concat", *pairs, axis=_from_beginning(ctx, axis, ctx.rank(ctx.outputs[0])))
 
 
 @complex_handler("Pack")
-def stack(ctx: Replacement) -> None:
+def stack(ctx: Replacement, *pairs: str) -> str:
     """The same along a new axis."""
     axis = ctx.attribute("axis", 0) % ctx.rank(ctx.outputs[0])
-    pairs = [ctx.emit("Unsqueeze", as_pairs(ctx, name), ctx.integers(axis)) for name in ctx.inputs]
-    finish_pairs(ctx, ctx.emit("Concat", *pairs, axis=axis))
+    return ctx.emit("Concat", *(ctx.emit("Unsqueeze", each, [axis]) for each in pairs), axis=axis)
 
 
 @complex_handler("ExpandDims")
-def expand(ctx: Replacement) -> None:
+def expand(ctx: Replacement, pairs: str, axis: str) -> str:
     """A new axis, counted from the beginning."""
-    x, axis = ctx.inputs
-    place = ctx.integers(_from_beginning(ctx, axis, ctx.rank(ctx.outputs[0])))
-    finish_pairs(ctx, ctx.emit("Unsqueeze", as_pairs(ctx, x), place))
+    return ctx.emit("Unsqueeze", pairs, [_from_beginning(ctx, axis, ctx.rank(ctx.outputs[0]))])
 
 
 @complex_handler("Squeeze")
-def squeeze(ctx: Replacement) -> None:
+def squeeze(ctx: Replacement, pairs: str) -> str:
     """Without the axes of length one, or those that are named."""
-    (x,) = ctx.inputs
-    pairs = as_pairs(ctx, x)
     rank = ctx.rank(pairs) - 1
     axes = [axis % rank for axis in ctx.attribute("squeeze_dims", [])]
     if not axes:
         if ctx.rank(ctx.outputs[0]) != rank - ctx.known_shape(pairs)[:rank].count(1):
             raise ValueError("Squeeze has an ONNX form only where its axes are named, or all sizes known.")
         axes = [axis for axis, size in enumerate(ctx.known_shape(pairs)[:rank]) if size == 1]
-    finish_pairs(ctx, ctx.emit("Squeeze", pairs, ctx.integers(*axes)))
+    return ctx.emit("Squeeze", pairs, axes)
 
 
 @complex_handler("StridedSlice")
-def strided_slice(ctx: Replacement) -> None:
+def strided_slice(ctx: Replacement, pairs: str, begin: str, end: str, strides: str) -> str:
     """A slice of some axes; the others stay whole, the pairs' among them."""
-    x, begin, end, strides = ctx.inputs
     if ctx.attribute("new_axis_mask", 0):
         raise ValueError("A slice with a new axis has no ONNX form for complex numbers.")
-    pairs = as_pairs(ctx, x)
     steps = ctx.constant_value(strides).astype("int64")
     bits = 1 << np.arange(steps.size)
     masks = [ctx.attribute(f"{name}_mask", 0) & bits > 0 for name in ("begin", "end", "shrink_axis", "ellipsis")]
@@ -77,49 +67,45 @@ def strided_slice(ctx: Replacement) -> None:
     behind = np.cumsum(masks[-1])[kept]
     axes = kept + behind * (ctx.rank(pairs) - 1 - steps.size)
     steps, first, last, single = (each[kept] for each in (steps, *masks[:-1]))
-    begin, end = (ctx.emit("Gather", ctx.cast(name, "int64"), ctx.integers(*kept)) for name in (begin, end))
+    begin, end = (ctx.emit("Gather", ctx.cast(name, "int64"), kept) for name in (begin, end))
     start = _unless(ctx, first, np.where(steps > 0, 0, _END), begin)
     stop = _unless(ctx, last, np.where(steps > 0, _END, -_END), end)
-    next_one = ctx.emit("Add", start, ctx.integers(*np.ones_like(steps)))
-    is_last = ctx.emit("Equal", start, ctx.integers(*-np.ones_like(steps)))
-    after = ctx.emit("Where", is_last, ctx.integers(*np.full_like(steps, _END)), next_one)
+    next_one = ctx.emit("Add", start, np.ones_like(steps))
+    is_last = ctx.emit("Equal", start, -np.ones_like(steps))
+    after = ctx.emit("Where", is_last, np.full_like(steps, _END), next_one)
     stop = ctx.emit("Where", ctx.constant(single, "bool"), after, stop)
-    pairs = ctx.emit("Slice", pairs, start, stop, ctx.integers(*axes), ctx.integers(*np.where(single, 1, steps)))
+    pairs = ctx.emit("Slice", pairs, start, stop, axes, np.where(single, 1, steps))
     taken = axes[single]
-    finish_pairs(ctx, ctx.emit("Squeeze", pairs, ctx.integers(*taken)) if taken.size else pairs)
+    return ctx.emit("Squeeze", pairs, taken) if taken.size else pairs
 
 
 @complex_handler("GatherV2")
-def gather(ctx: Replacement) -> None:
+def gather(ctx: Replacement, pairs: str, indices: str, axis: str) -> str:
     """Entries along an axis, counted from the beginning."""
     if ctx.attribute("batch_dims", 0):
         raise ValueError("Indices of their own for each row have no ONNX form for complex numbers.")
-    x, indices, axis = ctx.inputs
-    pairs = as_pairs(ctx, x)
     place = _from_beginning(ctx, axis, ctx.rank(pairs) - 1)
-    finish_pairs(ctx, ctx.emit("Gather", pairs, ctx.cast(indices, "int64"), axis=place))
+    return ctx.emit("Gather", pairs, ctx.cast(indices, "int64"), axis=place)
 
 
 @complex_handler("Tile", "BroadcastTo")
-def repeat(ctx: Replacement) -> None:
+def repeat(ctx: Replacement, pairs: str, sizes: str) -> str:
     """Repeated along the axes, the pairs as they are."""
-    x, sizes = ctx.inputs
     is_tile = ctx.operator.startswith("Tile")
-    whole = ctx.emit("Concat", ctx.cast(sizes, "int64"), ctx.integers(1 if is_tile else 2), axis=0)
-    finish_pairs(ctx, ctx.emit("Tile" if is_tile else "Expand", as_pairs(ctx, x), whole))
+    whole = ctx.emit("Concat", ctx.cast(sizes, "int64"), [1 if is_tile else 2], axis=0)
+    return ctx.emit("Tile" if is_tile else "Expand", pairs, whole)
 
 
 @complex_handler("SelectV2")
-def select(ctx: Replacement) -> None:
+def select(ctx: Replacement, condition: str, *both: str) -> str:
     """One or the other pair. Broadcasting aligns the last axes, so the condition has one for the pairs."""
-    condition, *both = ctx.inputs
-    last = ctx.emit("Unsqueeze", condition, ctx.integers(-1))
-    finish_pairs(ctx, ctx.emit("Where", last, *(as_pairs(ctx, name) for name in both)))
+    last = ctx.emit("Unsqueeze", condition, [-1])
+    return ctx.emit("Where", last, *both)
 
 
 def _unless(ctx: Replacement, mask: np.ndarray, value: np.ndarray, otherwise: str) -> str:
     """Writes the value where the mask holds, and what is computed elsewhere."""
-    return ctx.emit("Where", ctx.constant(mask, "bool"), ctx.integers(*value), otherwise)
+    return ctx.emit("Where", ctx.constant(mask, "bool"), value, otherwise)
 
 
 def _from_beginning(ctx: Replacement, axis: str, rank: int) -> int:

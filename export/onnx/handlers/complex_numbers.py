@@ -1,45 +1,54 @@
 """Complex tensors as pairs: a last axis of two holds the real and the imaginary part, as ONNX's own DFT takes them.
 
 TensorFlow declares such a tensor without that axis, so no handler of real tensors may meet one: it would take the wrong
-axis in silence. Before the conversion `mark_complex` therefore renames each operator that takes or returns complex
-numbers, and only those that a handler here or in `spectra` knows by the new name are converted.
+axis in silence. Before the conversion the door therefore renames each operator that takes or returns complex numbers,
+and only those that a handler here, in `complex_arrays` or in `fourier` knows by the new name are converted.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
 
 import numpy as np
 from onnx import TensorProto
 
 from keras_pe.export.onnx.handlers.arithmetic import angle
-from keras_pe.export.onnx.handlers.marked_operators import OF_COMPLEX
-from keras_pe.export.onnx.handlers.replacement import Replacement, handler
+from keras_pe.export.onnx.handlers.replacement import Handler, Replacement, handler
+from keras_pe.export.onnx.tf2onnx_door import OF_COMPLEX
 
 _PARTS: dict[int, int] = {TensorProto.COMPLEX64: TensorProto.FLOAT, TensorProto.COMPLEX128: TensorProto.DOUBLE}
 
 
-def mark_complex(operator: str, inputs: Sequence[int], outputs: Sequence[int]) -> str:
-    """Returns another type for operators of complex numbers."""
-    return operator + OF_COMPLEX if any(dtype in _PARTS for dtype in (*inputs, *outputs)) else operator
+def complex_handler(*operators: str) -> Callable[[Handler], Handler]:
+    """Registers a function as the handler of TensorFlow operators where they take or return complex numbers.
+
+    It takes and returns pairs in place of complex tensors.
+    """
+
+    def register(function: Handler) -> Handler:
+        def of_pairs(ctx: Replacement, *inputs: str) -> str | Sequence[str] | None:
+            result, (output,) = function(ctx, *(_as_pairs(ctx, name) for name in inputs)), ctx.outputs
+            if (kind := ctx.onnx_dtype(output)) in _PARTS:
+                shape = ctx.shape(output)
+                ctx.declare(output, None if shape is None else [*shape, 2], _PARTS[kind])
+            return result
+
+        handler(*(f"{operator}{OF_COMPLEX}" for operator in operators))(of_pairs)
+        return function
+
+    return register
 
 
-def complex_handler(*operators: str) -> Callable[[Callable[[Replacement], None]], Any]:
-    """Registers a function as the handler of TensorFlow operators where they take or return complex numbers."""
-    return handler(*(f"{operator}{OF_COMPLEX}" for operator in operators))
-
-
-def as_pairs(ctx: Replacement, name: str) -> str:
-    """Returns a complex input as pairs. A constant is still as TensorFlow has it."""
+def _as_pairs(ctx: Replacement, name: str) -> str:
+    """Returns an input as pairs: a complex constant is still as TensorFlow has it."""
     value = ctx.value(name)
-    if value is None:
+    if value is None or value.dtype.kind != "c":
         return name
     return ctx.constant(np.stack([value.real, value.imag], axis=-1), value.real.dtype)
 
 
 def join(ctx: Replacement, real: str, imaginary: str) -> str:
     """Writes the pairs of two real tensors."""
-    last = ctx.integers(-1)
-    return ctx.emit("Concat", ctx.emit("Unsqueeze", real, last), ctx.emit("Unsqueeze", imaginary, last), axis=-1)
+    return ctx.emit("Concat", *(ctx.emit("Unsqueeze", each, [-1]) for each in (real, imaginary)), axis=-1)
 
 
 def part(ctx: Replacement, pairs: str, index: int) -> str:
@@ -47,11 +56,23 @@ def part(ctx: Replacement, pairs: str, index: int) -> str:
     return ctx.emit("Gather", pairs, ctx.constant(index, "int64"), axis=-1)
 
 
+def parts(ctx: Replacement, pairs: str) -> tuple[str, str]:
+    """Writes the real and the imaginary part of pairs."""
+    return part(ctx, pairs, 0), part(ctx, pairs, 1)
+
+
 def times(ctx: Replacement, first: str, second: str) -> str:
     """Writes the product of pairs."""
-    (a, b), (c, d) = ((part(ctx, pairs, 0), part(ctx, pairs, 1)) for pairs in (first, second))
-    real = ctx.emit("Sub", ctx.emit("Mul", a, c), ctx.emit("Mul", b, d))
-    return join(ctx, real, ctx.emit("Add", ctx.emit("Mul", a, d), ctx.emit("Mul", b, c)))
+    return _product(ctx, parts(ctx, first), parts(ctx, second), partial(ctx.emit, "Mul"))
+
+
+def _product(
+    ctx: Replacement, first: tuple[str, str], second: tuple[str, str], multiply: Callable[[str, str], str]
+) -> str:
+    """Writes the pairs of a product of real and imaginary parts."""
+    (a, b), (c, d) = first, second
+    real = ctx.emit("Sub", multiply(a, c), multiply(b, d))
+    return join(ctx, real, ctx.emit("Add", multiply(a, d), multiply(b, c)))
 
 
 def conjugated(ctx: Replacement, pairs: str) -> str:
@@ -62,141 +83,132 @@ def conjugated(ctx: Replacement, pairs: str) -> str:
 def length(ctx: Replacement, pairs: str) -> str:
     """Writes the length of each pair, over its longer side, so that no square overflows or vanishes."""
     unit = longer_side(ctx, pairs)
-    first, second = (ctx.emit("Div", part(ctx, pairs, index), unit) for index in (0, 1))
+    first, second = (ctx.emit("Div", each, unit) for each in parts(ctx, pairs))
     squares = ctx.emit("Add", ctx.emit("Mul", first, first), ctx.emit("Mul", second, second))
     return ctx.emit("Mul", unit, ctx.emit("Sqrt", squares))
 
 
 def longer_side(ctx: Replacement, pairs: str) -> str:
     """Writes the larger number of each pair without its sign, one in place of zero and infinity."""
-    longer = ctx.emit("Max", *(ctx.emit("Abs", part(ctx, pairs, index)) for index in (0, 1)))
-    positive = ctx.emit("Greater", longer, ctx.constant_like(0, longer))
-    finite = ctx.emit("Less", longer, ctx.constant_like(np.inf, longer))
-    return ctx.emit("Where", ctx.emit("And", positive, finite), longer, ctx.constant_like(1, longer))
+    longer = ctx.emit("Max", *(ctx.emit("Abs", each) for each in parts(ctx, pairs)))
+    positive = ctx.emit("Greater", longer, 0)
+    finite = ctx.emit("Less", longer, np.inf)
+    return ctx.emit("Where", ctx.emit("And", positive, finite), longer, 1)
 
 
-def finish_pairs(ctx: Replacement, pairs: str) -> None:
-    """Puts pairs in the place of the TensorFlow node and declares them as what they are."""
-    (output,) = ctx.outputs
-    shape = ctx.shape(output)
-    ctx.declare(output, None if shape is None else [*shape, 2], _PARTS[ctx.onnx_dtype(output)])
-    ctx.finish(pairs)
+def _inverse(ctx: Replacement, pairs: str) -> str:
+    """Writes the conjugate over the square of the length, both over the longer side so that no square overflows."""
+    side = ctx.emit("Unsqueeze", longer_side(ctx, pairs), [-1])
+    pairs = ctx.emit("Div", pairs, side)
+    square = ctx.emit_reduction("ReduceSumSquare", pairs, [-1])
+    return ctx.emit("Div", ctx.emit("Div", conjugated(ctx, pairs), square), side)
+
+
+def _exponential(ctx: Replacement, pairs: str) -> str:
+    """Writes the exponential of the real part, at the angle that the imaginary part is."""
+    real, turn = parts(ctx, pairs)
+    size = ctx.emit("Exp", real)
+    return join(ctx, *(ctx.emit("Mul", size, ctx.emit(wave, turn)) for wave in ("Cos", "Sin")))
+
+
+def _angle(ctx: Replacement, pairs: str) -> str:
+    width, height = parts(ctx, pairs)
+    return angle(ctx, height, width)
+
+
+def _logarithm(ctx: Replacement, pairs: str) -> str:
+    """Writes the logarithm of the length, and the angle."""
+    return join(ctx, ctx.emit("Log", length(ctx, pairs)), _angle(ctx, pairs))
+
+
+# Broadcasting aligns the last axes, so the shapes of sums need not have one rank.
+_FORMS: dict[str, Callable[..., str]] = {
+    "Identity": lambda ctx, pairs: pairs,
+    "AddV2": lambda ctx, first, second: ctx.emit("Add", first, second),
+    "Sub": lambda ctx, first, second: ctx.emit("Sub", first, second),
+    "Mul": times,
+    "RealDiv": lambda ctx, first, second: times(ctx, first, _inverse(ctx, second)),
+    "Neg": lambda ctx, pairs: ctx.emit("Neg", pairs),
+    "Conj": conjugated,
+    "Square": lambda ctx, pairs: times(ctx, pairs, pairs),
+    "Reciprocal": _inverse,
+    "Inv": _inverse,
+    "Exp": _exponential,
+    "Log": _logarithm,
+    "Real": lambda ctx, pairs: part(ctx, pairs, 0),
+    "Imag": lambda ctx, pairs: part(ctx, pairs, 1),
+    "ComplexAbs": length,
+    "Angle": _angle,
+}
+for _operator, _form in _FORMS.items():
+    complex_handler(_operator)(_form)
 
 
 @complex_handler("Complex")
-def complex_of_parts(ctx: Replacement) -> None:
+def complex_of_parts(ctx: Replacement, real: str, imaginary: str) -> str:
     """Two real tensors of one shape: TensorFlow would broadcast them, Keras does not ask it to."""
-    real, imaginary = ctx.inputs
     shapes = zip(ctx.known_shape(real), ctx.known_shape(imaginary), strict=True)
     if any(size != other and 1 in (size, other) for size, other in shapes):
         raise ValueError("A real and an imaginary part of unlike shapes have no ONNX form.")
-    finish_pairs(ctx, join(ctx, real, imaginary))
+    return join(ctx, real, imaginary)
 
 
 @complex_handler("Cast")
-def cast(ctx: Replacement) -> None:
+def cast(ctx: Replacement, x: str) -> str:
     """A real tensor as a complex one, or the real part of a complex one."""
-    (x,), (output,) = ctx.inputs, ctx.outputs
+    (output,) = ctx.outputs
     if ctx.onnx_dtype(output) not in _PARTS:
-        ctx.finish(ctx.cast_like_output(part(ctx, as_pairs(ctx, x), 0)))
-        return
+        return ctx.cast_like_output(part(ctx, x, 0))
     if ctx.rank(x) != ctx.rank(output):  # it has the last axis of pairs
         raise ValueError("Only a real tensor can be cast to a complex one.")
     real = ctx.emit("Cast", x, to=_PARTS[ctx.onnx_dtype(output)])
-    finish_pairs(ctx, join(ctx, real, ctx.emit("Expand", ctx.constant_like(0, real), ctx.emit("Shape", real))))
-
-
-@complex_handler("Real")
-def real_part(ctx: Replacement) -> None:
-    """The first of each pair."""
-    ctx.finish(part(ctx, as_pairs(ctx, ctx.inputs[0]), 0))
-
-
-@complex_handler("Imag")
-def imaginary_part(ctx: Replacement) -> None:
-    """The second of each pair."""
-    ctx.finish(part(ctx, as_pairs(ctx, ctx.inputs[0]), 1))
-
-
-@complex_handler("ComplexAbs")
-def absolute(ctx: Replacement) -> None:
-    """The length of each pair."""
-    ctx.finish(length(ctx, as_pairs(ctx, ctx.inputs[0])))
-
-
-@complex_handler("Angle")
-def argument(ctx: Replacement) -> None:
-    """The angle of each pair."""
-    pairs = as_pairs(ctx, ctx.inputs[0])
-    ctx.finish(angle(ctx, part(ctx, pairs, 1), part(ctx, pairs, 0)))
-
-
-@complex_handler("Conj")
-def conjugate(ctx: Replacement) -> None:
-    """The second of each pair with the other sign."""
-    finish_pairs(ctx, conjugated(ctx, as_pairs(ctx, ctx.inputs[0])))
-
-
-@complex_handler("AddV2")
-def add(ctx: Replacement) -> None:
-    """Sums of pairs. Broadcasting aligns the last axes, so the shapes need not have one rank."""
-    first, second = (as_pairs(ctx, name) for name in ctx.inputs)
-    finish_pairs(ctx, ctx.emit("Add", first, second))
-
-
-@complex_handler("Sub")
-def subtract(ctx: Replacement) -> None:
-    """Differences of pairs."""
-    first, second = (as_pairs(ctx, name) for name in ctx.inputs)
-    finish_pairs(ctx, ctx.emit("Sub", first, second))
-
-
-@complex_handler("Neg")
-def negate(ctx: Replacement) -> None:
-    """Both of each pair with the other sign."""
-    finish_pairs(ctx, ctx.emit("Neg", as_pairs(ctx, ctx.inputs[0])))
+    return join(ctx, real, ctx.emit("Expand", ctx.constant_like(0, real), ctx.emit("Shape", real)))
 
 
 @complex_handler("Sum", "Mean")
-def reduce(ctx: Replacement) -> None:
+def reduce(ctx: Replacement, pairs: str, axes: str) -> str:
     """The sum or mean of the first of each pair, and of the second."""
-    x, axes = ctx.inputs
-    pairs, kept = as_pairs(ctx, x), ctx.attribute("keep_dims", 0)
-    rank = ctx.rank(pairs) - 1
-    places = ctx.integers(*(int(axis) % rank for axis in ctx.constant_value(axes).reshape(-1)))
-    operator = ctx.operator.removesuffix(OF_COMPLEX)
-    # From opset 18 on the axes of a mean are an input, those of a sum are one in all that are exported to.
-    if operator == "Mean" and ctx.opset < 18:
-        reduced = ctx.emit("ReduceMean", pairs, axes=ctx.constant_value(places).tolist(), keepdims=kept)
-    else:
-        reduced = ctx.emit(f"Reduce{operator}", pairs, places, keepdims=kept)
-    finish_pairs(ctx, reduced)
-
-
-@complex_handler("Mul")
-def multiply(ctx: Replacement) -> None:
-    """Products of pairs."""
-    first, second = (as_pairs(ctx, name) for name in ctx.inputs)
-    finish_pairs(ctx, times(ctx, first, second))
-
-
-@complex_handler("Identity")
-def identity(ctx: Replacement) -> None:
-    """The same pairs."""
-    finish_pairs(ctx, as_pairs(ctx, ctx.inputs[0]))
+    rank, kept = ctx.rank(pairs) - 1, ctx.attribute("keep_dims", 0)
+    places = [int(axis) % rank for axis in ctx.constant_value(axes).reshape(-1)]
+    return ctx.emit_reduction(f"Reduce{ctx.operator.removesuffix(OF_COMPLEX)}", pairs, places, kept)
 
 
 @complex_handler("Shape")
-def shape(ctx: Replacement) -> None:
+def shape(ctx: Replacement, pairs: str) -> str:
     """The shape without the axis of the pairs."""
-    whole = ctx.emit("Shape", as_pairs(ctx, ctx.inputs[0]))
-    ctx.finish(ctx.cast_like_output(ctx.emit("Slice", whole, ctx.integers(0), ctx.integers(-1))))
+    return ctx.cast_like_output(ctx.emit("Slice", ctx.emit("Shape", pairs), [0], [-1]))
 
 
 @complex_handler("Pad")
-def pad(ctx: Replacement) -> None:
+def pad(ctx: Replacement, pairs: str, paddings: str) -> str:
     """Zeros around, and none beside a pair."""
-    x, paddings = ctx.inputs
     by_axis = ctx.emit("Concat", ctx.cast(paddings, "int64"), ctx.constant([[0, 0]], "int64"), axis=0)
-    befores_then_afters = ctx.emit("Reshape", ctx.emit("Transpose", by_axis, perm=[1, 0]), ctx.integers(-1))
-    finish_pairs(ctx, ctx.emit("Pad", as_pairs(ctx, x), befores_then_afters))
+    befores_then_afters = ctx.emit("Reshape", ctx.emit("Transpose", by_axis, perm=[1, 0]), [-1])
+    return ctx.emit("Pad", pairs, befores_then_afters)
+
+
+@complex_handler("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
+def matrix_product(ctx: Replacement, first: str, second: str) -> str:
+    """Four products of real matrices."""
+    left, right = _matrices(ctx, first, "adj_x", "transpose_a"), _matrices(ctx, second, "adj_y", "transpose_b")
+    return _product(ctx, left, right, partial(ctx.emit, "MatMul"))
+
+
+@complex_handler("Einsum")
+def contract(ctx: Replacement, *operands: str) -> str:
+    """Four contractions of real tensors."""
+    if len(operands) != 2:
+        raise ValueError("Einsum of complex numbers has an ONNX form for two operands only.")
+    multiply = partial(ctx.emit, "Einsum", equation=ctx.attribute("equation"))
+    first, second = (parts(ctx, pairs) for pairs in operands)
+    return _product(ctx, first, second, multiply)
+
+
+def _matrices(ctx: Replacement, pairs: str, adjoint: str, transposed: str) -> tuple[str, str]:
+    """Writes the real and the imaginary matrices of an operand, transposed as these attributes say."""
+    is_adjoint = ctx.attribute(adjoint, 0)
+    real, imaginary = parts(ctx, conjugated(ctx, pairs) if is_adjoint else pairs)
+    if is_adjoint or ctx.attribute(transposed, 0):
+        *outer, rows, columns = range(ctx.rank(pairs) - 1)
+        real, imaginary = (ctx.emit("Transpose", each, perm=[*outer, columns, rows]) for each in (real, imaginary))
+    return real, imaginary

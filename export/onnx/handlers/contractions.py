@@ -13,12 +13,14 @@ from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 
 @handler("Einsum")
-def contraction(ctx: Replacement) -> None:
+def contraction(ctx: Replacement, *operands: str) -> str | None:
     """A MatMul where there are two operands, each with labels of its own; else what tf2onnx writes."""
     terms = _terms(ctx.attribute("equation"))
     ctx.set_attribute("equation", f"{','.join(terms[:-1])}->{terms[-1]}")
-    if not _is_contraction(terms) or not _replace(ctx, *terms):
+    product = _product(ctx, operands, terms) if _is_contraction(terms) else None
+    if product is None:
         ctx.leave_to_tf2onnx()
+    return product
 
 
 def _terms(equation: str) -> list[str]:
@@ -39,9 +41,9 @@ def _is_contraction(terms: Sequence[str]) -> bool:
     return bool(left - right and right - left and (left & right) - output) and left ^ right <= output
 
 
-def _replace(ctx: Replacement, left: str, right: str, output: str) -> bool:
+def _product(ctx: Replacement, tensors: Sequence[str], terms: Sequence[str]) -> str | None:
     """Writes the MatMul, unless several sizes that are not known would be merged into one axis."""
-    first, second = ctx.inputs
+    (first, second), (left, right, output) = tensors, terms
     rows = [label for label in output if label not in right]
     columns = [label for label in output if label not in left]
     if output.index(columns[0]) < output.index(rows[0]):  # the operand whose labels come first in the output goes first
@@ -49,24 +51,21 @@ def _replace(ctx: Replacement, left: str, right: str, output: str) -> bool:
     sizes = _Sizes(ctx, [(first, left), (second, right)])
     shared = [label for label in output if label in left and label in right]
     inner = [label for label in left if label in right and label not in output]
-    if shared and sizes.product(inner) > sizes.product(
-        columns
-    ):  # the operand is larger than the result: that is turned
-        rows.sort(key=left.index)
+    if shared and sizes.product(inner) > sizes.product(columns):
+        rows.sort(key=left.index)  # the operand is larger than the result: that is turned
     batch = [[label] for label in shared]
     merged = [rows] if shared else [[label] for label in rows]  # without a batch the leading axes stay as they are
     operands = [(first, left, [*batch, *merged, inner]), (second, right, [*batch, inner, columns])]
     if any(sum(len(group) > 1 and not sizes.are_known(group) for group in groups) > 1 for _, _, groups in operands):
-        return False
-    operator, tensors = _factors(ctx, first, second)
+        return None
+    operator, factored = _factors(ctx, first, second)
     factors = [
         _reshaped(ctx, _transposed(ctx, tensor, labels, groups), groups, sizes, is_merged=True)
-        for tensor, (_, labels, groups) in zip(tensors, operands, strict=True)
+        for tensor, (_, labels, groups) in zip(factored, operands, strict=True)
     ]
     product = _reshaped(ctx, ctx.emit(operator, *factors), [*batch, *merged, columns], sizes, is_merged=False)
     turned = _transposed(ctx, product, "".join((*shared, *rows, *columns)), [[label] for label in output])
-    ctx.finish(turned if operator == "MatMul" else ctx.cast_like_output(turned))
-    return True
+    return turned if operator == "MatMul" else ctx.cast_like_output(turned)
 
 
 def _factors(ctx: Replacement, first: str, second: str) -> tuple[str, list[str]]:
@@ -101,7 +100,7 @@ class _Sizes:
         """Whether each of the sizes is known."""
         return self.product(labels) < math.inf
 
-    def vector(self, leading: int, groups: Sequence[Sequence[str]]) -> str:
+    def vector(self, leading: int, groups: Sequence[Sequence[str]]) -> str | list[int]:
         """Writes the shape of a Reshape that keeps the leading axes, and then has one for each group."""
         unknown = [group for group in groups if not self.are_known(group)]
         found = max(unknown, key=len, default=None)  # by the Reshape itself
@@ -112,9 +111,8 @@ class _Sizes:
             )
         numbers = [part for part in parts if isinstance(part, int)]
         if len(numbers) == len(parts):
-            return self._ctx.integers(*numbers)
-        vectors = [part if isinstance(part, str) else self._ctx.integers(part) for part in parts]
-        return self._ctx.emit("Concat", *vectors, axis=0)
+            return numbers
+        return self._ctx.emit("Concat", *(part if isinstance(part, str) else [part] for part in parts), axis=0)
 
     def _asked(self, label: str) -> str:
         tensor, axis = self._places[label]
@@ -137,22 +135,21 @@ def _reshaped(ctx: Replacement, tensor: str, groups: list[list[str]], sizes: _Si
 
 
 @handler("MatrixSolve")
-def solve(ctx: Replacement) -> None:
+def solve(ctx: Replacement, matrix: str, right: str) -> str:
     """The product with the inverse."""
-    _multiply(ctx, ctx.constant_value(ctx.inputs[0]))
+    return _solution(ctx, ctx.constant_value(matrix), right)
 
 
 @handler("MatrixTriangularSolve")
-def solve_triangular(ctx: Replacement) -> None:
+def solve_triangular(ctx: Replacement, matrix: str, right: str) -> str:
     """The same; what stands on the other side of the diagonal is not read."""
-    matrix = ctx.constant_value(ctx.inputs[0])
-    _multiply(ctx, np.tril(matrix) if ctx.attribute("lower", 1) else np.triu(matrix))
+    triangle = np.tril if ctx.attribute("lower", 1) else np.triu
+    return _solution(ctx, triangle(ctx.constant_value(matrix)), right)
 
 
-def _multiply(ctx: Replacement, matrix: np.ndarray) -> None:
+def _solution(ctx: Replacement, matrix: np.ndarray, right: str) -> str:
     """Writes the solution. The inverse is rounded once, as the solution is that a solver returns."""
     inverse = np.linalg.inv(matrix.astype("float64"))
     if ctx.attribute("adjoint", 0):
         inverse = np.swapaxes(inverse, -1, -2)
-    right = ctx.inputs[1]
-    ctx.finish(ctx.emit("MatMul", ctx.constant_like(inverse, right), right))
+    return ctx.emit("MatMul", ctx.constant_like(inverse, right), right)

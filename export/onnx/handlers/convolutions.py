@@ -26,9 +26,8 @@ class _Axis:
 
 
 @handler("Conv2DBackpropInput", "Conv3DBackpropInputV2")
-def transposed_convolution(ctx: Replacement) -> None:
+def transposed_convolution(ctx: Replacement, sizes: str, kernel: str, images: str, *bias: str) -> str:
     """The kernels' sum, cut to size or filled up with zeros."""
-    sizes, kernel, images, *bias = ctx.inputs  # the bias of a BiasAdd that followed
     rank = ctx.rank(images) - 2
     is_last = ctx.attribute("data_format").endswith("C")
     first = 1 if is_last else 2  # axis of the image
@@ -48,11 +47,11 @@ def transposed_convolution(ctx: Replacement) -> None:
         attributes |= _attributes(axes, [int(size) for size in known[first : first + rank]], is_same)
         result = ctx.emit("ConvTranspose", images, kernel, *bias, **attributes)
     else:
-        wanted = ctx.emit("Slice", ctx.cast(sizes, "int64"), ctx.integers(first), ctx.integers(first + rank))
+        wanted = ctx.emit("Slice", ctx.cast(sizes, "int64"), [first], [first + rank])
         result = _cut(ctx, ctx.emit("ConvTranspose", images, kernel, **attributes), wanted, axes, is_same)
         for each in bias:  # of the zeros too
-            result = ctx.emit("Add", result, ctx.emit("Unsqueeze", each, ctx.integers(*range(1, rank + 1))))
-    ctx.finish(ctx.emit("Transpose", result, perm=[0, *range(2, rank + 2), 1]) if is_last else result)
+            result = ctx.emit("Add", result, ctx.emit("Unsqueeze", each, range(1, rank + 1)))
+    return ctx.emit("Transpose", result, perm=[0, *range(2, rank + 2), 1]) if is_last else result
 
 
 def _attributes(axes: list[_Axis], sizes: list[int], is_same: bool) -> dict[str, Any]:
@@ -63,15 +62,14 @@ def _attributes(axes: list[_Axis], sizes: list[int], is_same: bool) -> dict[str,
 
 def _cut(ctx: Replacement, whole: str, sizes: str, axes: list[_Axis], is_same: bool) -> str:
     """Writes the same where the sizes are not known."""
-    image, zero = [2 + axis for axis in range(len(axes))], ctx.integers(0)
-    found = ctx.emit("Slice", ctx.emit("Shape", whole), ctx.integers(2), ctx.integers(2 + len(axes)))
+    found = ctx.emit("Slice", ctx.emit("Shape", whole), [2], [2 + len(axes)])
     excess = ctx.emit("Sub", found, sizes)
     result = whole
     if is_same:
-        before = ctx.emit("Div", ctx.emit("Max", excess, zero), ctx.integers(2))
-        result = ctx.emit("Slice", whole, before, ctx.emit("Add", before, sizes), ctx.integers(*image))
+        before = ctx.emit("Div", ctx.emit("Max", excess, [0]), [2])
+        result = ctx.emit("Slice", whole, before, ctx.emit("Add", before, sizes), range(2, 2 + len(axes)))
     if any(axis.stride > (axis.reach if is_same else 1) for axis in axes):
-        added = ctx.emit("Max", ctx.emit("Neg", excess), zero)
+        added = ctx.emit("Max", ctx.emit("Neg", excess), [0])
         none = [0] * (2 + len(axes))  # before every axis, and after the batch and the channels
-        result = ctx.emit("Pad", result, ctx.emit("Concat", ctx.integers(*none, 0, 0), added, axis=0))
+        result = ctx.emit("Pad", result, ctx.emit("Concat", [*none, 0, 0], added, axis=0))
     return result

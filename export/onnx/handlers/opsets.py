@@ -9,6 +9,7 @@ ML_VERSION = 2  # of this domain: the first whose LabelEncoder takes and returns
 
 # Operators later than what tf2onnx writes stand in a domain of their own until the opset is the last one's.
 LATER_DOMAIN = "later"
-TEXTS_VERSION = 20  # of ONNX's own domain: the first that splits and joins texts
+LAYER_NORMALIZATION_VERSION = 17  # of ONNX's own domain: the first that has it
+TEXTS_VERSION = 20  # the first that splits and joins texts
 ROTARY_VERSION = 23  # the first that rotates pairs of channels
 WITH_ATTENTION = range(23, 25)  # of the one of 25 ONNX Runtime 1.32 has no kernel, and takes twice the time

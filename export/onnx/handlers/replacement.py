@@ -1,7 +1,8 @@
 """What every handler is made of: its registration, and a pen for the ONNX nodes in the place of a TensorFlow node."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from onnx import TensorProto
@@ -16,7 +17,11 @@ _OWN = {"CTCGreedyDecoder": CTCGreedyDecoder.version_11, "Cumprod": CumProd.vers
 
 _AXES_ARE_INPUTS = 18  # since this opset, those of every reduction but ReduceSum
 
-HANDLERS: dict[tuple[str, int], Callable[..., None]] = {}  # by operator and opset, as `tf2onnx_door` takes them
+# By operator and the opset that tf2onnx writes: the function, and the least opset that is exported to.
+HANDLERS: dict[tuple[str, int], tuple[Callable[..., None], int]] = {}
+
+Operand = str | float | Sequence[int] | np.ndarray[Any, Any]
+"""What a node takes: a tensor, a number of the type of the tensor beside it, or an int64 vector of sizes or axes."""
 
 
 class Replacement:
@@ -94,31 +99,27 @@ class Replacement:
         """Returns the element type of a tensor as ONNX counts them."""
         return int(self._graph.get_dtype(tensor))
 
-    def emit(self, operator: str, *inputs: str, **attributes: Any) -> str:
+    def emit(self, operator: str, *inputs: Operand, **attributes: Any) -> str:
         """Writes one ONNX node and returns the name of its first output."""
-        return self.emit_all(operator, *inputs, outputs=1, **attributes)[0]
+        return self.emit_all(operator, *inputs, **attributes)[0]
 
-    def emit_all(self, operator: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
+    def emit_all(
+        self, operator: str, *inputs: Operand, outputs: int = 1, domain: str = "", **attributes: Any
+    ) -> list[str]:
         """Writes one ONNX node and returns the names of its outputs."""
-        options = {"attr": attributes, "output_count": outputs, "name": self._name(operator)}
-        return self._make(operator, list(inputs), **options)
+        names = [self._named(operand, inputs) for operand in inputs]
+        options = {"attr": attributes, "output_count": outputs, "domain": domain, "name": self._name(operator)}
+        return self._make(operator, names, **options)
 
-    def emit_reduction(self, operator: str, tensor: str, axes: Iterable[int]) -> str:
-        """Writes a reduction that keeps its axes, which became an input in opset 18, and returns its result's name."""
-        if self.opset >= _AXES_ARE_INPUTS:
-            return self.emit(operator, tensor, self.integers(*axes), keepdims=1)
-        return self.emit(operator, tensor, axes=list(axes), keepdims=1)
+    def emit_reduction(self, operator: str, tensor: str, axes: Iterable[int], keepdims: int = 1) -> str:
+        """Writes a reduction, whose axes are an attribute or an input, and returns its result's name."""
+        if self.opset >= _AXES_ARE_INPUTS or operator == "ReduceSum":
+            return self.emit(operator, tensor, list(axes), keepdims=keepdims)
+        return self.emit(operator, tensor, axes=list(axes), keepdims=keepdims)
 
-    def emit_ml(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """Writes one node of ONNX's second domain, whose operators take texts, and returns the name of its output."""
-        options = {"attr": attributes, "domain": opsets.ML_DOMAIN, "name": self._name(operator)}
-        return self._make(operator, list(inputs), **options)[0]
-
-    def emit_later(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> list[str]:
+    def emit_later(self, operator: str, *inputs: Operand, outputs: int = 1, **attributes: Any) -> list[str]:
         """Writes one node of an opset later than tf2onnx knows, and returns what it returns."""
-        options = {"attr": attributes, "output_count": outputs, "domain": opsets.LATER_DOMAIN}
-        options["name"] = self._name(operator)
-        return self._make(operator, list(inputs), **options)
+        return self.emit_all(operator, *inputs, outputs=outputs, domain=opsets.LATER_DOMAIN, **attributes)
 
     def emit_joined(self, start: str, parts: str, rank: int) -> str:
         """Writes a loop over the last axis of texts, which joins them to the start, and returns its result's name.
@@ -140,9 +141,17 @@ class Replacement:
         joined = body.make_node("StringConcat", [state, part], domain=opsets.LATER_DOMAIN).output[0]
         body.add_graph_output(body.make_node("Identity", [go_on]).output[0], TensorProto.BOOL, [])
         body.add_graph_output(joined, TensorProto.STRING, [-1] * rank)
-        count = self.emit("Gather", self.emit("Shape", parts), self.constant(-1, "int64"))
+        count = self.emit("Gather", self.emit("Shape", parts), -1)
         inputs = [count, self.constant(True, "bool"), start]
         return self._make("Loop", inputs, branches={"body": body})[0]
+
+    def _named(self, operand: Operand, beside: Sequence[Operand]) -> str:
+        """Returns the name of a tensor, or of a constant that is written."""
+        if isinstance(operand, str):
+            return operand
+        if isinstance(operand, int | float):
+            return self.constant_like(operand, [each for each in beside if isinstance(each, str) and each][-1])
+        return self.integers(*operand)
 
     def _make(self, operator: str, inputs: list[str], **options: Any) -> list[str]:
         outputs = list(self._graph.make_node(operator, inputs, **options).output)
@@ -222,19 +231,44 @@ class Replacement:
             self.declare(output, shape, dtype)
 
 
+Handler = TypeVar("Handler", bound=Callable[..., str | Sequence[str] | None])
+
+
 def handler(
-    *operators: str, since: int = opsets.WRITTEN[0], until: int = opsets.WRITTEN[-1]
-) -> Callable[[Callable[[Replacement], None]], Any]:
+    *operators: str,
+    since: int = opsets.WRITTEN[0],
+    until: int = opsets.WRITTEN[-1],
+    is_refused_before: bool = False,
+    exported_since: int = opsets.EXPORTED[0],
+) -> Callable[[Handler], Handler]:
     """Registers a function as the handler of TensorFlow operators, from one opset up to another, both included.
 
-    It is registered at each by itself, because tf2onnx lets its own handler of a higher opset win otherwise.
+    It takes the operator's inputs and returns what stands for its outputs, nothing if it leaves that to tf2onnx. It is
+    registered at each opset by itself, because tf2onnx lets its own handler of a higher one win otherwise.
+
+    Args:
+        operators: TensorFlow's.
+        since: The first opset that it is valid for.
+        until: The last.
+        is_refused_before: Whether tf2onnx' own handler of earlier opsets is wrong.
+        exported_since: The least opset to export to, where it writes operators that tf2onnx does not know.
     """
 
-    def register(function: Callable[[Replacement], None]) -> Callable[[Replacement], None]:
+    def register(function: Handler) -> Handler:
         def convert(graph: Any, node: Any, **_: Any) -> None:
-            function(Replacement(graph, node))
+            ctx = Replacement(graph, node)
+            results = function(ctx, *ctx.inputs)
+            if results is not None:
+                ctx.finish(*([results] if isinstance(results, str) else results))
 
-        HANDLERS.update({(operator, opset): convert for operator in operators for opset in range(since, until + 1)})
+        places = {(operator, opset) for operator in operators for opset in range(since, until + 1)}
+        HANDLERS.update(dict.fromkeys(places, (convert, exported_since)))
         return function
 
+    if is_refused_before:
+        handler(*operators, until=since - 1)(partial(_refuse, since))
     return register
+
+
+def _refuse(since: int, ctx: Replacement, *inputs: str) -> None:
+    raise ValueError(f"{ctx.operator} needs opset {since}.")
