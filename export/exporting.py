@@ -5,12 +5,13 @@ A format says how a model is traced for it and how what was traced becomes a fil
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from keras_pe.export.artifacts.artifact import NOTES_KEY, SIZES_KEY, VALUES_KEY, VERSION_KEY, Artifact, Format
 from keras_pe.export.artifacts.reading import read_artifact
@@ -36,82 +37,61 @@ from keras_pe.version import __version__
 _EXPLAIN = "keras_pe.export.parity.unpublished:explain"
 
 
-class TracedModel(Protocol):
+class TracedModel(ABC):
     """A model that was traced for a format, on its way to the file.
 
     Attributes:
         signature: The model's, with what the trace has told of its sizes.
-        notes: Sentences on what the format makes of the model.
         view: The traced graph.
+        notes: Sentences on what the format makes of the model.
     """
 
-    @property
-    def signature(self) -> Signature: ...
+    def __init__(self, signature: Signature, view: GraphView, notes: Sequence[str] = ()) -> None:
+        self.signature, self.view, self.notes = signature, view, notes
 
-    @property
-    def notes(self) -> Sequence[str]: ...
-
-    @property
-    def view(self) -> GraphView: ...
-
+    @abstractmethod
     def convert(self, file: Path, process: Worker) -> None:
         """Makes of the graph what the format is written from, in a folder that is empty.
 
         Raises:
             ExportError: If there is no form of it.
         """
-        ...
 
+    @abstractmethod
     def write(self, file: Path, artifact: Artifact) -> list[Path]:
         """Writes the file, or folder, with what it says about itself. It may be called again with something else.
 
         Returns:
             The files beside it that belong to it.
         """
-        ...
 
+    @abstractmethod
     def check(self, file: Path, process: Worker, reference: KerasReference) -> Checked:
         """Runs what was written beside the model, see `check_artifact`."""
-        ...
 
 
-class TargetFormat(Protocol):
+@dataclass(frozen=True)
+class TargetFormat:
     """A format, with what was asked of it alone.
 
     Attributes:
         exporter: The exporter's name, for errors.
         format: Its format.
-        precision: The type that models of half precision are made again in, None where they stay as they are.
         extras: What installs each package that it needs, by the package's name.
         makers: The packages whose versions an artifact names.
+        process: Lends the process that converts and runs.
+        trace: Traces a model, which comes before every layer in it. It raises an ExportError if the model cannot be
+            traced, or may not leave Keras in this format.
+        precision: The type that models of half precision are made again in, None where they stay as they are.
     """
 
-    @property
-    def exporter(self) -> str: ...
-
-    @property
-    def format(self) -> Format: ...
-
-    @property
-    def precision(self) -> str | None: ...
-
-    @property
-    def extras(self) -> dict[str, str]: ...
-
-    @property
-    def makers(self) -> Sequence[str]: ...
-
-    def process(self) -> AbstractContextManager[Worker]:
-        """Lends the process that converts and runs."""
-        ...
-
-    def trace(self, layers: Sequence[Any], signature: Signature) -> TracedModel:
-        """Traces a model: itself, then every layer in it.
-
-        Raises:
-            ExportError: If it cannot be traced, or may not leave Keras in this format.
-        """
-        ...
+    exporter: str
+    format: Format
+    extras: Mapping[str, str]
+    makers: Sequence[str]
+    process: Callable[[], AbstractContextManager[Worker]]
+    trace: Callable[[Sequence[Any], Signature], TracedModel]
+    precision: str | None = None
 
 
 def export(target: TargetFormat, request: Request) -> Artifact:

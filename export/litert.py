@@ -3,8 +3,6 @@
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,9 @@ from keras_pe.export.artifacts.litert_file import METADATA
 from keras_pe.export.comparison.inputs.cases import GivenInputs
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeFailedError, UnsupportedError, joined
-from keras_pe.export.exporting import export
+from keras_pe.export.exporting import TargetFormat, TracedModel, export
 from keras_pe.export.graph.endpoint import Endpoint
-from keras_pe.export.graph.view import GraphView, refuse_state_and_randomness
+from keras_pe.export.graph.view import refuse_state_and_randomness
 from keras_pe.export.model.border import Border
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.request import Request
@@ -35,12 +33,10 @@ _PRODUCTS_OF_INTEGERS = (
 # How the converter names an operator that it cannot write: its type, and its path in the graph.
 _CULPRIT = re.compile(r'error: loc\((?:callsite\()?fused\["(\w+):", "([^"@]+)')
 
-_WAYS_AROUND = {
-    **dict.fromkeys(
-        ("TensorListReserve", "TensorListFromTensor", "TensorListStack", "While"),
-        "Collect the rows of a loop with keras.ops.scan or keras.ops.map, or fix the batch in `input_signature`.",
-    ),
-}
+_WAYS_AROUND = dict.fromkeys(
+    ("TensorListReserve", "TensorListFromTensor", "TensorListStack", "While"),
+    "Collect the rows of a loop with keras.ops.scan or keras.ops.map, or fix the batch in `input_signature`.",
+)
 
 
 def export_litert(
@@ -84,46 +80,41 @@ def export_litert(
         FileExistsError: If something that is not a LiteRT file stands at `filepath`.
         ImportError: If a package is missing.
     """
-    return export(_LiteRT(), Request(model, filepath, input_signature, sizes, inputs, ranges, border, progress))
+    packages = ("keras", "tensorflow")
+    extras = {**dict.fromkeys(packages, "export"), "ai_edge_litert": "export,litert"}
+    target = TargetFormat("export_litert", Format.LITERT, extras, packages, tensorflow_process, _Traced, "float32")
+    return export(target, Request(model, filepath, input_signature, sizes, inputs, ranges, border, progress))
 
 
-@dataclass(frozen=True)
-class _LiteRT:
-    """The format, see `TargetFormat`."""
+class _Traced(TracedModel):
+    """A model on its way to the file."""
 
-    precision: str | None = "float32"
-    exporter: str = "export_litert"
-    format: Format = Format.LITERT
-    extras: dict[str, str] = field(
-        default_factory=lambda: {**dict.fromkeys(("keras", "tensorflow"), "export"), "ai_edge_litert": "export,litert"}
-    )
-    makers: tuple[str, ...] = ("keras", "tensorflow")
-
-    def process(self) -> AbstractContextManager[Worker]:
-        return tensorflow_process()
-
-    def trace(self, layers: Sequence[Any], signature: Signature) -> "_Traced":
-        endpoint = Endpoint(layers, signature, Format.LITERT)
-        name = layers[0].name
-        refuse_state_and_randomness(endpoint.view, endpoint.signature, endpoint.outputs, name, Format.LITERT)
-        return _Traced(endpoint, layers)
-
-
-class _Traced:
-    """A model on its way to the file, see `TracedModel`."""
-
-    def __init__(self, endpoint: Endpoint, layers: Sequence[Any]) -> None:
-        self._endpoint, self._name = endpoint, layers[0].name
+    def __init__(self, layers: Sequence[Any], signature: Signature) -> None:
+        endpoint, self._name = Endpoint(layers, signature, Format.LITERT), layers[0].name
+        refuse_state_and_randomness(endpoint.view, endpoint.signature, endpoint.outputs, self._name, Format.LITERT)
         has_integers = any(getattr(layer, "quantization_mode", None) == "int8" for layer in layers)
-        self.notes = (_PRODUCTS_OF_INTEGERS,) if has_integers else ()
-        self.signature, self.view = endpoint.signature, endpoint.view
-        self._converted = b""
+        super().__init__(endpoint.signature, endpoint.view, (_PRODUCTS_OF_INTEGERS,) if has_integers else ())
+        self._endpoint, self._converted = endpoint, b""
 
     def convert(self, file: Path, process: Worker) -> None:
         folder = file.with_name(f"{file.name}.saved_model")
         self._endpoint.write(folder)
-        convert(process, folder, file, self._name, self._endpoint.view)
+        factory = f"{__name__}:Converter"
+        spec = RuntimeSpec("converter", "tf_saved_model", factory, "tensorflow", "-", {"target": str(file)})
+        try:
+            process.load(folder, spec)
+        except RuntimeFailedError as error:  # there is no form, or the converter does not survive the attempt
+            raise self._unsupported(str(error)) from error
         self._converted = file.read_bytes()
+
+    def _unsupported(self, said: str) -> UnsupportedError:
+        """Returns the error that names the operators on which the converter stopped."""
+        found = list(dict.fromkeys(_CULPRIT.findall(said)))
+        sentences = [f"operator {kind!r} of {self.view.place(path)} has no LiteRT form." for kind, path in found]
+        sentences += dict.fromkeys(_WAYS_AROUND[kind] for kind, _ in found if kind in _WAYS_AROUND)
+        reason = joined(sentences or [f"the conversion failed: {said.strip().splitlines()[0]}."])
+        path, kind = found[0] if found else ("", None)
+        return UnsupportedError(Format.LITERT, self._name, reason, layer=self.view.layer(path), operator=kind)
 
     def write(self, file: Path, artifact: Artifact) -> list[Path]:
         file.write_bytes(_described(self._converted, description_to_json(artifact)))
@@ -147,32 +138,6 @@ def _described(content: bytes, text: str) -> bytes:
     builder = flatbuffers.Builder(len(content) + len(text))
     builder.Finish(model.Pack(builder), content[4:8])
     return bytes(builder.Output())
-
-
-def convert(process: Worker, saved_model: Path, file: Path, name: str, view: GraphView) -> None:
-    """Writes the LiteRT file of a SavedModel.
-
-    Args:
-        process: One with TensorFlow.
-        saved_model: The folder.
-        file: What to write.
-        name: The model's name, for the error.
-        view: The model's graph, for the error.
-
-    Raises:
-        UnsupportedError: If there is no form of built-in operators, or the converter does not survive the attempt.
-    """
-    factory = f"{__name__}:Converter"
-    spec = RuntimeSpec("converter", "tf_saved_model", factory, "tensorflow", "-", {"target": str(file)})
-    try:
-        process.load(saved_model, spec)
-    except RuntimeFailedError as error:
-        found = list(dict.fromkeys(_CULPRIT.findall(str(error))))
-        sentences = [f"operator {kind!r} of {view.place(path)} has no LiteRT form." for kind, path in found]
-        sentences += dict.fromkeys(_WAYS_AROUND[kind] for kind, _ in found if kind in _WAYS_AROUND)
-        reason = joined(sentences or [f"the conversion failed: {str(error).strip().splitlines()[0]}."])
-        path, kind = found[0] if found else ("", None)
-        raise UnsupportedError(Format.LITERT, name, reason, layer=view.layer(path), operator=kind) from error
 
 
 class Converter:

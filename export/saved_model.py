@@ -2,8 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from keras_pe.export.artifacts.artifact import Artifact, Format, description_to_
 from keras_pe.export.artifacts.reading import SIDECAR
 from keras_pe.export.comparison.inputs.cases import GivenInputs
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.exporting import export
+from keras_pe.export.exporting import TargetFormat, TracedModel, export
 from keras_pe.export.graph.endpoint import Endpoint
 from keras_pe.export.graph.tensorflow_internals import op_libraries
 from keras_pe.export.graph.view import GraphView
@@ -67,32 +66,18 @@ def export_saved_model(
         FileExistsError: If something that is not a SavedModel stands at `filepath`.
         ImportError: If a package is missing.
     """
-    return export(_SavedModel(), Request(model, filepath, input_signature, sizes, inputs, ranges, border, progress))
+    packages = ("keras", "tensorflow")
+    extras = dict.fromkeys(packages, "export")
+    target = TargetFormat("export_saved_model", Format.SAVED_MODEL, extras, packages, tensorflow_process, _Traced)
+    return export(target, Request(model, filepath, input_signature, sizes, inputs, ranges, border, progress))
 
 
-@dataclass(frozen=True)
-class _SavedModel:
-    """The format, see `TargetFormat`."""
+class _Traced(TracedModel):
+    """A model on its way to the folder."""
 
-    precision: str | None = None
-    exporter: str = "export_saved_model"
-    format: Format = Format.SAVED_MODEL
-    extras: dict[str, str] = field(default_factory=lambda: {"keras": "export", "tensorflow": "export"})
-    makers: tuple[str, ...] = ("keras", "tensorflow")
-
-    def process(self) -> AbstractContextManager[Worker]:
-        return tensorflow_process()
-
-    def trace(self, layers: Sequence[Any], signature: Signature) -> "_Traced":
-        return _Traced(Endpoint(layers, signature, Format.SAVED_MODEL))
-
-
-class _Traced:
-    """A model on its way to the folder, see `TracedModel`."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint, self.signature, self.view = endpoint, endpoint.signature, endpoint.view
-        self.notes = _state(endpoint.view)
+    def __init__(self, layers: Sequence[Any], signature: Signature) -> None:
+        self._endpoint = Endpoint(layers, signature, Format.SAVED_MODEL)
+        super().__init__(self._endpoint.signature, self._endpoint.view, _state(self._endpoint.view))
 
     def convert(self, file: Path, process: Worker) -> None:
         self._endpoint.write(file)

@@ -11,16 +11,18 @@ from keras_pe.export.artifacts.onnx_model import all_nodes, bodies
 from keras_pe.export.graph.tracing import Trace, Weight
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.stored_weights import FOLDED_KEY, LAYOUTS_KEY, foldings_to_json, layouts_to_json
-from keras_pe.export.onnx.finishing.canonical import make_canonical, order_needed
-from keras_pe.export.onnx.finishing.channels_first import compute_channels_first
-from keras_pe.export.onnx.finishing.image_forms import keep_pads, keep_sparse_windows, turn_images_first
-from keras_pe.export.onnx.finishing.naming import name_after_layers
+from keras_pe.export.onnx.finishing.canonical import make_canonical, name_after_layers
+from keras_pe.export.onnx.finishing.graph_edits import order_needed
+from keras_pe.export.onnx.finishing.image_axes import compute_channels_first, keep_rows
 from keras_pe.export.onnx.finishing.normalizations import fold_normalizations, name_normalizations
 from keras_pe.export.onnx.finishing.operator_forms import (
     add_biases_before_splits,
+    keep_pads,
+    keep_sparse_windows,
     leave_negative_indices,
     name_global_averages,
     spell_root_mean_squares,
+    turn_images_first,
 )
 from keras_pe.export.onnx.finishing.reshapes import (
     ask_for_single_sizes,
@@ -29,10 +31,8 @@ from keras_pe.export.onnx.finishing.reshapes import (
     share_sizes,
     take_zero_sizes,
 )
-from keras_pe.export.onnx.finishing.rows_of_pixels import keep_rows
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
-from keras_pe.export.onnx.finishing.traced_constants import name_weights
-from keras_pe.export.onnx.finishing.weight_layouts import multiply_unsigned, store_as_read
+from keras_pe.export.onnx.finishing.weights import multiply_unsigned, name_weights, store_as_read
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.operator_calls import Unfused
 from keras_pe.version import __version__

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.onnx_model import all_nodes
 from keras_pe.export.graph.tracing import Weight
 from keras_pe.export.model.stored_weights import ComputedWeight, Folding, affine_map, is_foldable, is_linear, kernel_of
-from keras_pe.export.onnx.finishing.graph_edits import add_constant, count_uses, outputs_of, producers_of, read_instead
+from keras_pe.export.onnx.finishing.graph_edits import GraphEditor, become, make_node
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
@@ -75,16 +74,15 @@ def fold_normalizations(
     """
     of_kernels = {id(kernel_of(layer)): path for path, layer in layers.items() if is_linear(layer)}
     outputs = {value.name for value in graph.output}
-    constants = _Constants(graph, weights)
-    folded = Folded()
-    for each in reversed(list(_affine_maps(graph, constants))):  # first what is longest
+    editor, folded = _Known(graph, weights), Folded()
+    for each in reversed(list(_affine_maps(editor))):  # first what is longest
         kernel, end = each.nodes[0].input[1], each.nodes[-1].output[0]
         path, after = of_kernels.get(id(weights[kernel].value), ""), path_of(end)
         if path in folded.layers or not is_foldable(layers.get(path), layers.get(after)):
             continue
         folding = Folding(layers[path], layers[after])
         bias = folding.bias_owner.path
-        is_free = bias not in folded.weights and constants.are_read_alone(bias, each.nodes)
+        is_free = bias not in folded.weights and editor.are_read_alone(bias, each.nodes)
         if not is_free or not each.is_of(folding.norm, folding.own_bias):
             continue
         result = end if end in outputs else f"folded_{len(folded.paths)}"
@@ -93,13 +91,14 @@ def fold_normalizations(
         folded.weights[bias] = Weight(bias, "", ComputedWeight(tuple(folding.norm.moving_mean.shape), folding.bias))
         folded.layers[path], folded.paths[result], folded.results[end] = after, path, result
         folded.paths[f"{result}_product"] = path
-        _become_one(graph, each.nodes, bias, result)
-    for each in list(_affine_maps(graph, constants)):
+        _become_one(editor, each.nodes, bias, result)
+    editor = _Known(graph, weights)
+    for each in list(_affine_maps(editor)):
         first, second, *others = each.nodes
         is_bias = second.op_type == "Add" and np.size(each.shift) == weights[first.input[1]].shape[0]
         if is_bias and not others and first.op_type == "Conv" and len(first.input) == 2:
-            bias = add_constant(graph, f"{second.output[0]}/bias", np.asarray(each.shift, np.float32))
-            _become_one(graph, each.nodes, bias, second.output[0])
+            bias = editor.add_constant(f"{second.output[0]}/bias", np.asarray(each.shift, np.float32))
+            _become_one(editor, each.nodes, bias, second.output[0])
     return folded
 
 
@@ -126,10 +125,9 @@ def name_normalizations(
         What the operators read, by name.
     """
     import keras
-    from onnx import helper
 
-    named: dict[str, Weight] = {}
-    for image, each in list(_maps_of_images(graph, sizes, _Constants(graph, weights))):
+    editor, named = _Known(graph, weights), dict[str, Weight]()
+    for image, each in list(_maps_of_images(editor, sizes)):
         product, last = each.nodes
         norm = layers.get(path_of(last.output[0]))
         if not isinstance(norm, keras.layers.BatchNormalization) or not each.is_of(norm):
@@ -140,73 +138,60 @@ def name_normalizations(
             continue
         result = last.output[0]
         ones, zeros = np.ones(len(each.scale), np.float32), np.zeros(len(each.scale), np.float32)
-        gamma = norm.gamma.path if norm.scale else add_constant(graph, f"{result}/gamma", ones)
-        beta = norm.beta.path if norm.center else add_constant(graph, f"{result}/beta", zeros)
+        gamma = norm.gamma.path if norm.scale else editor.add_constant(f"{result}/gamma", ones)
+        beta = norm.beta.path if norm.center else editor.add_constant(f"{result}/beta", zeros)
         read = [image, gamma, beta, norm.moving_mean.path, norm.moving_variance.path]
-        last.CopyFrom(helper.make_node("BatchNormalization", read, [result], epsilon=norm.epsilon))
+        last.CopyFrom(make_node("BatchNormalization", read, result, epsilon=norm.epsilon))
         graph.node.remove(product)
         named |= own
     return named
 
 
-class _Constants:
-    """What is certain in a graph without its inputs: constants, weights, and what is made of those of a vector."""
+class _Known(GraphEditor):
+    """A graph and the numbers in it that are certain: constants, weights that are vectors, and what is made of them."""
 
     def __init__(self, graph: Any, weights: Mapping[str, Weight]) -> None:
+        super().__init__(graph)
         self.ranks = {name: len(weight.shape) for name, weight in weights.items() if weight.dtype == np.float32}
         self._weights = weights
-        self._tensors = {tensor.name: tensor for tensor in graph.initializer}
-        self._producers = producers_of(graph)
-        self._readers: dict[str, list[Any]] = {}
-        for node in all_nodes(graph):
-            for name in node.input:
-                self._readers.setdefault(name, []).append(node)
-        self._outputs = outputs_of(graph)
 
-    def value(self, name: str) -> Any | None:
-        """Returns the numbers of a tensor; None where they are not certain."""
-        from onnx import numpy_helper
-
-        if name in self._tensors:
-            return numpy_helper.to_array(self._tensors[name]).astype(np.float64)
+    def number(self, name: str) -> Any | None:
+        """Returns the numbers of a tensor in float64; None where they are not certain."""
+        if name in self.constants:
+            return np.asarray(self.value(name), np.float64)
         if self.ranks.get(name) == 1:
             return np.asarray(self._weights[name].value, np.float64)
-        node = self._producers.get(name)
-        if node is None or node.op_type not in _COMPUTED:
+        node = self.producer(name, *_COMPUTED)
+        if node is None:
             return None
-        values = [self.value(each) for each in node.input]
-        return None if any(value is None for value in values) else _COMPUTED[node.op_type](*values)
+        numbers = [self.number(each) for each in node.input]
+        return None if any(number is None for number in numbers) else _COMPUTED[node.op_type](*numbers)
 
     def are_read_alone(self, name: str, nodes: Sequence[Any]) -> bool:
         """Whether nobody but these nodes reads a tensor, or what is made of it and constants."""
-        if name in self._outputs:
+        if name in self.outputs:
             return False
         return all(
             any(reader is node for node in nodes)
-            or (self.value(reader.output[0]) is not None and self.are_read_alone(reader.output[0], nodes))
-            for reader in self._readers.get(name, ())
+            or (self.number(reader.output[0]) is not None and self.are_read_alone(reader.output[0], nodes))
+            for reader in self.readers.get(name, ())
         )
 
 
-def _affine_maps(graph: Any, constants: _Constants) -> Iterator[_AffineMap]:
+def _affine_maps(editor: _Known) -> Iterator[_AffineMap]:
     """Yields each linear operator with the node after it, and with those after it, as far as each alone reads the one
     before and only adds a constant to each channel or multiplies it by one."""
-    uses = count_uses(graph)
-    readers = {name: node for node in graph.node for name in node.input}
-    for first in [node for node in graph.node if node.op_type in (*_CONVOLUTIONS, "MatMul")]:
+    for first in editor.nodes(*_CONVOLUTIONS, "MatMul"):
         nodes = [first]
         scale: Any = np.float64(1.0)
         shift: Any = np.float64(0.0)
-        axes = constants.ranks.get(first.input[1], 0) - 2  # those of the image
+        axes = editor.ranks.get(first.input[1], 0) - 2  # those of the image
         if len(first.input) > 2:
-            shift = _of_channels(first.input[2:], constants, 0)
-        if uses[first.input[1]] != 1 or axes < 0 or (axes > 0) != (first.op_type in _CONVOLUTIONS):
+            shift = _of_channels(first.input[2:], editor, 0)
+        if editor.uses(first.input[1]) != 1 or axes < 0 or (axes > 0) != (first.op_type in _CONVOLUTIONS):
             continue
-        while shift is not None and uses[nodes[-1].output[0]] == 1:
-            reader = readers.get(nodes[-1].output[0])
-            if reader is None or reader.op_type not in ("Add", "Mul"):
-                break
-            number = _of_channels([name for name in reader.input if name != nodes[-1].output[0]], constants, axes)
+        while shift is not None and (reader := editor.only_reader(nodes[-1].output[0], "Add", "Mul")) is not None:
+            number = _of_channels([name for name in reader.input if name != nodes[-1].output[0]], editor, axes)
             if number is None:
                 break
             scale, shift = (scale, shift + number) if reader.op_type == "Add" else (scale * number, shift * number)
@@ -214,18 +199,16 @@ def _affine_maps(graph: Any, constants: _Constants) -> Iterator[_AffineMap]:
             yield _AffineMap(tuple(nodes), scale, shift)
 
 
-def _maps_of_images(graph: Any, sizes: KnownSizes, constants: _Constants) -> Iterator[tuple[str, _AffineMap]]:
+def _maps_of_images(editor: _Known, sizes: KnownSizes) -> Iterator[tuple[str, _AffineMap]]:
     """Yields images and volumes, channels first, with the product with a number for each channel, and the sum, that
     alone reads the product."""
-    uses = count_uses(graph)
-    readers = {name: node for node in graph.node for name in node.input}
-    for product in [node for node in graph.node if node.op_type == "Mul" and uses[node.output[0]] == 1]:
-        last = readers.get(product.output[0])
-        if last is None or last.op_type != "Add":
+    for product in editor.nodes("Mul"):
+        last = editor.only_reader(product.output[0], "Add")
+        if last is None:
             continue
         for image, factor in (product.input, product.input[::-1]):
             (number,) = (name for name in last.input if name != product.output[0])
-            scale, shift = constants.value(factor), constants.value(number)
+            scale, shift = editor.number(factor), editor.number(number)
             if scale is None or shift is None or scale.shape != shift.shape:
                 continue
             rank = len(sizes.shape(image) or scale.shape)  # Keras' numbers have as many axes as its images
@@ -233,15 +216,15 @@ def _maps_of_images(graph: Any, sizes: KnownSizes, constants: _Constants) -> Ite
                 yield image, _AffineMap((product, last), scale.ravel(), shift.ravel())
 
 
-def _of_channels(names: Sequence[str], constants: _Constants, axes: int) -> Any | None:
+def _of_channels(names: Sequence[str], editor: _Known, axes: int) -> Any | None:
     """Returns the constant that has a number for each channel, and so many axes of the image behind; None without."""
-    values = (constants.value(name) for name in names)
+    values = (editor.number(name) for name in names)
     shaped = (x for x in values if x is not None and x.shape[-1 - axes :] == (x.size, *[1] * axes))
     value = next(shaped, None)
     return None if value is None else value.ravel()
 
 
-def _become_one(graph: Any, nodes: Sequence[Any], bias: str, result: str) -> None:
+def _become_one(editor: GraphEditor, nodes: Sequence[Any], bias: str, result: str) -> None:
     """Lets a convolution return what the last node returned, with another bias, or a product and a sum of that."""
     first, second, *others = nodes
     old = nodes[-1].output[0]
@@ -251,9 +234,7 @@ def _become_one(graph: Any, nodes: Sequence[Any], bias: str, result: str) -> Non
         others = [second, *others]
     else:
         first.output[0] = f"{result}_product"  # it is not what the layer returned
-        second.op_type = "Add"
-        second.input[:] = [first.output[0], bias]
-        second.output[0] = result
+        become(second, "Add", [first.output[0], bias], result)
     for node in others:
-        graph.node.remove(node)
-    read_instead(graph, {old: result})
+        editor.graph.node.remove(node)
+    editor.read_instead({old: result})

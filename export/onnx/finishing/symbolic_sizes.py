@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.onnx.finishing.graph_edits import attributes_of
+
 Size = int | str | tuple[Any, ...]
 """A number, the name of a dimension, `("least", size, number)`, `("product", *sizes)`, or the tensor and axis that have
 it first."""
@@ -90,14 +92,14 @@ class KnownSizes:
 
     def with_axes_kept(self, reduction: Any) -> Sizes | None:
         """Returns the sizes of what a reduction returns if it keeps its axes; None where they cannot be told."""
-        attributes = {each.name: each for each in reduction.attribute if each.name != "keepdims"}
+        attributes = {**attributes_of(reduction), "keepdims": 1}
         with contextlib.suppress(IndexError, KeyError, TypeError):
             return tuple(_reduction([self.shape(reduction.input[0])], [*map(self.vector, reduction.input)], attributes))
         return None
 
     def _follow(self, node: Any) -> None:
         shapes, vectors = [[known.get(name) for name in node.input] for known in (self._shapes, self._vectors)]
-        attributes = {each.name: each for each in node.attribute}
+        attributes = attributes_of(node)
         shape, vector = None, None
         with contextlib.suppress(IndexError, KeyError, TypeError, ValueError):  # of a size that is not known
             shape = _RULES[node.op_type](shapes, vectors, attributes)
@@ -132,7 +134,7 @@ def _vector(node: Any, shapes: Any, vectors: Any, attributes: Any) -> Sizes | No
         return None
     first: Sizes = vectors[0]
     if kind == "Cast":
-        is_kept = attributes["to"].i in _COUNTING and (attributes["to"].i != _BOOL or set(first) <= {0, 1})
+        is_kept = attributes["to"] in _COUNTING and (attributes["to"] != _BOOL or set(first) <= {0, 1})
         return first if is_kept else None
     if kind in ("Identity", "Squeeze", "Unsqueeze"):
         return first
@@ -209,7 +211,7 @@ def _matmul(shapes: Any, vectors: Any, attributes: Any) -> Any:
 def _attention(shapes: Any, vectors: Any, attributes: Any) -> Any:
     if len(shapes[0]) != 3:  # the heads have an axis of their own
         return [*shapes[0][:3], shapes[2][3]]
-    return [*shapes[0][:2], attributes["q_num_heads"].i * (shapes[2][2] // attributes["kv_num_heads"].i)]
+    return [*shapes[0][:2], attributes["q_num_heads"] * (shapes[2][2] // attributes["kv_num_heads"])]
 
 
 def _reshape(shapes: Any, vectors: Any, attributes: Any) -> Any:
@@ -261,47 +263,43 @@ def _cut(start: Size, end: Size, size: Size) -> Size | None:
     return ("least", end, size) if isinstance(size, int) and not isinstance(end, int) else None
 
 
-def _axes(vectors: Any, attributes: Any) -> Any:
-    return list(attributes["axes"].ints) if "axes" in attributes else vectors[1]
-
-
 def _unsqueeze(shapes: Any, vectors: Any, attributes: Any) -> Any:
-    axes = _axes(vectors, attributes)
+    axes = attributes.get("axes") or vectors[1]
     rank = len(shapes[0]) + len(axes)
     added, rest = {axis % rank for axis in axes}, iter(shapes[0])
     return [1 if axis in added else next(rest) for axis in range(rank)]
 
 
 def _squeeze(shapes: Any, vectors: Any, attributes: Any) -> Any:
-    dropped = {axis % len(shapes[0]) for axis in _axes(vectors, attributes)}
+    dropped = {axis % len(shapes[0]) for axis in attributes.get("axes") or vectors[1]}
     return [size for axis, size in enumerate(shapes[0]) if axis not in dropped]
 
 
 def _reduction(shapes: Any, vectors: Any, attributes: Any) -> Any:
-    axes = {axis % len(shapes[0]) for axis in _axes(vectors, attributes)}
-    keeps = "keepdims" not in attributes or attributes["keepdims"].i
+    axes = {axis % len(shapes[0]) for axis in attributes.get("axes") or vectors[1]}
+    keeps = attributes.get("keepdims", 1)
     return [1 if axis in axes else size for axis, size in enumerate(shapes[0]) if keeps or axis not in axes]
 
 
 def _gather(shapes: Any, vectors: Any, attributes: Any) -> Any:
-    axis = attributes["axis"].i if "axis" in attributes else 0
+    axis = attributes.get("axis", 0)
     return [*shapes[0][:axis], *shapes[1], *shapes[0][axis:][1:]]
 
 
 def _concat(shapes: Any, vectors: Any, attributes: Any) -> Any:
-    result: list[Size | None] = _broadcast(shapes)
-    sizes = [shape[attributes["axis"].i] for shape in shapes]
-    result[attributes["axis"].i] = sum(sizes) if all(isinstance(size, int) for size in sizes) else None
+    result, axis = _broadcast(shapes), attributes["axis"]
+    sizes = [shape[axis] for shape in shapes]
+    result[axis] = sum(sizes) if all(isinstance(size, int) for size in sizes) else None
     return result
 
 
 def _split(shapes: Any, vectors: Any, attributes: Any) -> Any:
-    axis = (attributes["axis"].i if "axis" in attributes else 0) % len(shapes[0])
+    axis = attributes.get("axis", 0) % len(shapes[0])
     return [None if place == axis else size for place, size in enumerate(shapes[0])]
 
 
 def _einsum(shapes: Any, vectors: Any, attributes: Any) -> Any:
-    operands, _, result = attributes["equation"].s.decode().replace(" ", "").partition("->")
+    operands, _, result = attributes["equation"].decode().replace(" ", "").partition("->")
     terms = zip(operands.split(","), shapes, strict=True)
     sizes = {label: size for term, shape in terms for label, size in zip(term, shape, strict=True)}
     return [sizes[label] for label in result]
@@ -330,6 +328,6 @@ _RULES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "Slice": _slice,
     "Split": _split,
     "Squeeze": _squeeze,
-    "Transpose": lambda shapes, vectors, attributes: [shapes[0][axis] for axis in attributes["perm"].ints],
+    "Transpose": lambda shapes, vectors, attributes: [shapes[0][axis] for axis in attributes["perm"]],
     "Unsqueeze": _unsqueeze,
 }

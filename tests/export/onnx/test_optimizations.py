@@ -12,7 +12,7 @@ from onnx import numpy_helper
 from keras_pe.export import DisagreementError, export_onnx, model_signature
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.keras_internals import all_layers
-from keras_pe.export.onnx.finishing import verification
+from keras_pe.export.onnx import exporter
 from keras_pe.export.runtimes.runner import Worker
 from tests.export.runtimes.misoptimizing import FUSION, RULE, misoptimizing
 from tests.export.runtimes.optimized_model import optimized_model
@@ -42,9 +42,9 @@ def test_a_pad_before_a_max_pooling_survives_the_optimizations(tmp_path: Path, o
 def test_the_optimization_at_fault_is_named(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, path = optimized_model(tmp_path)
     spec = misoptimizing(fault)
-    monkeypatch.setattr(verification, "mapped_session", lambda: spec)
+    monkeypatch.setattr(exporter, "mapped_session", lambda: spec)
     with Worker(spec, 60) as worker, pytest.raises(DisagreementError) as caught:
-        verification.check_file(path, worker, all_layers(model), KerasReference(model, model_signature(model)))
+        exporter.check_file(path, worker, all_layers(model), KerasReference(model, model_signature(model)))
     reason = caught.value.reason
     assert "differs from Keras' by 1," in reason
     assert f"an optimization of onnxruntime {ort.__version__} is at fault: without {fault!r} it returns" in reason

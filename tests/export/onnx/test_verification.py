@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from keras_pe.export import ExportError, UnsupportedError, export_onnx, model_signature
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.model.watch.keras_internals import all_layers
-from keras_pe.export.onnx.finishing.verification import check_file
+from keras_pe.export.onnx.exporter import check_file
 from keras_pe.export.runtimes.lending import onnxruntime_process
 
 

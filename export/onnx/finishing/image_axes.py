@@ -1,8 +1,10 @@
-"""Lets what lies between convolutions compute in their order of axes, channels first, where fewer turns are left then.
+"""The axes of images between convolutions: one row for a line, and channels first.
 
-tf2onnx moves a transposition past an operator only if whatever else that reads is turned as well. But a scale for each
-channel is turned by a Reshape, and a constant or a weight before it is stored: attention to channels and to pixels,
-gates, and activations with weights need no turn in any run.
+TensorFlow gives a line an axis before each convolution and takes it away behind: the bias, a normalization and an
+activation stand between the two, where no runtime can join them with the convolution. And tf2onnx moves a transposition
+past an operator only if whatever else that reads is turned as well. But a scale for each channel is turned by a
+Reshape, and a constant or a weight before it is stored: attention to channels and to pixels, gates, and activations
+with weights need no turn in any run.
 """
 
 from collections.abc import Mapping
@@ -10,20 +12,118 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.onnx_model import all_nodes, needed_names
-from keras_pe.export.onnx.finishing.canonical import order_needed
-from keras_pe.export.onnx.finishing.graph_edits import add_constant, outputs_of, producers_of
-from keras_pe.export.onnx.finishing.rows_of_pixels import ELEMENTWISE
+from keras_pe.export.artifacts.onnx_model import needed_names
+from keras_pe.export.onnx.finishing.graph_edits import (
+    GraphEditor,
+    attribute,
+    make_node,
+    order_needed,
+    read_instead,
+    refill,
+)
 from keras_pe.export.onnx.finishing.symbolic_sizes import REDUCTIONS, KnownSizes, Sizes
+
+_ELEMENTWISE = (
+    *("Abs", "Add", "Cast", "Clip", "Div", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log"),
+    *("Max", "Min", "Mul", "Neg", "Pow", "Reciprocal", "Relu", "Selu", "Sigmoid", "Softplus", "Sqrt", "Sub", "Tanh"),
+)
+_OF_IMAGES = ("AveragePool", "Conv", "ConvTranspose", "MaxPool")
+_Squeezed = tuple[str, tuple[Any, ...]]
+
+
+def keep_rows(graph: Any, sizes: KnownSizes) -> dict[str, str]:
+    """Lets what lies between two convolutions of a line compute on images of one row, as the convolutions do.
+
+    A Squeeze comes after what is done to each element, a Pad, a Concat or a Transpose, and an Unsqueeze that undoes it
+    goes. Nodes that nothing needs any more are left behind.
+
+    Args:
+        graph: An `onnx.GraphProto` whose nodes stand in the order in which they are computed; changed in place.
+        sizes: Those of its tensors.
+
+    Returns:
+        What stands for each tensor that may be needed no more: it, or the images of one row that it is made of.
+    """
+    editor, nodes = GraphEditor(graph), []
+    images = {name for node in editor.nodes(*_OF_IMAGES) for name in node.output}
+    squeezed: dict[str, _Squeezed] = {}  # what is squeezed, and along which axes
+    same: dict[str, str] = {}
+    for node in graph.node:
+        read_instead(node, same)
+        nodes.append(node)
+        if (axes := _axes(node, sizes)) is not None:
+            source, dropped = squeezed.get(node.input[0], ("", ()))
+            if node.op_type == "Squeeze" and node.input[0] in images:
+                squeezed[node.output[0]] = node.input[0], axes
+            elif node.op_type == "Unsqueeze" and dropped == axes and node.output[0] not in editor.outputs:
+                same[node.output[0]] = source
+        elif axes := _widened(editor, node, squeezed, sizes):
+            narrow, wide = node.output[0], f"{node.output[0]}/wide"
+            node.output[0] = wide
+            squeezed[narrow] = wide, axes
+            nodes.append(make_node("Squeeze", [wide, editor.add_sizes(f"{narrow}/axes", axes)], narrow))
+    refill(graph.node, nodes)
+    editor.read_instead(same)
+    return same | {narrow: wide for narrow, (wide, _) in squeezed.items()}
+
+
+def _axes(node: Any, sizes: KnownSizes) -> tuple[Any, ...] | None:
+    """Returns the axes that a Squeeze drops or an Unsqueeze adds, counted from the first; None of other nodes."""
+    if node.op_type not in ("Squeeze", "Unsqueeze") or len(node.input) != 2:
+        return None
+    axes, shape = sizes.vector(node.input[1]), sizes.shape(node.output[0])
+    if axes is None or shape is None:
+        return None
+    rank = len(shape) + (len(axes) if node.op_type == "Squeeze" else 0)
+    return tuple(sorted(axis % rank for axis in axes if isinstance(axis, int)))
+
+
+def _widened(editor: GraphEditor, node: Any, squeezed: Mapping[str, _Squeezed], sizes: KnownSizes) -> tuple[Any, ...]:
+    """Lets a node read what is squeezed, if all that it reads is, but for constants.
+
+    Returns:
+        Along which axes what it returns is to be squeezed now; none where the node is left as it was.
+    """
+    if node.op_type not in (*_ELEMENTWISE, "Concat", "Pad", "Transpose") or len(node.input) > 3:
+        return ()
+    constants = {name: value for name in node.input if (value := editor.value(name)) is not None}
+    tensors = [name for name in node.input if name and name not in constants]
+    found = {squeezed.get(name, ("", ()))[1] for name in tensors}
+    ranks = {len(sizes.shape(name) or ()) for name in (*tensors, node.output[0])}
+    if len(found) != 1 or len(ranks) != 1:
+        return ()
+    (axes,), (rank,) = found, ranks
+    kept = [axis for axis in range(rank + len(axes)) if axis not in axes]
+    if not axes or len(kept) != rank or (node.op_type == "Transpose" and not node.attribute):
+        return ()
+    wide = {name: squeezed[name][0] for name in tensors}
+    if node.op_type == "Concat":
+        node.attribute[0].i = kept[node.attribute[0].i]
+    if node.op_type == "Transpose":  # behind the batch, where TensorFlow puts the axis of a line
+        first, *order = (kept[axis] for axis in node.attribute[0].ints)
+        node.attribute[0].ints[:] = [first, *axes, *order]
+        axes = tuple(range(1, 1 + len(axes)))
+    for name, value in constants.items():
+        if node.op_type == "Pad" and name == node.input[1]:
+            ends = np.zeros((2, rank + len(axes)), np.int64)
+            ends[:, kept] = value.reshape(2, rank)
+            wide[name] = editor.add_constant(f"{node.output[0]}/{name}/wide", ends.reshape(-1))
+        elif value.size > 1:
+            shape = np.ones(rank + len(axes), np.int64)
+            shape[kept] = (1,) * (rank - value.ndim) + value.shape
+            wide[name] = editor.add_constant(f"{node.output[0]}/{name}/wide", value.reshape(shape))
+    read_instead(node, wide)
+    return axes
+
 
 _RANKS = (4, 5)  # of a batch of images, and of volumes
 
 
 def compute_channels_first(graph: Any, sizes: KnownSizes, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
-    """Rewrites an `onnx.GraphProto` in place.
+    """Lets what lies between convolutions compute in their order of axes, where fewer turns are left then.
 
     Args:
-        graph: The graph, whose weights are no initializers yet.
+        graph: An `onnx.GraphProto` whose weights are no initializers yet; changed in place.
         sizes: Those of its tensors; is told of what is turned.
         shapes: The shape of each weight, by its name.
 
@@ -64,25 +164,27 @@ def _around(node: Any, images: "_Images", are_joined: bool) -> dict[str, Any]:
             shared = [x for x in read if are_joined and _is_turn(images.producers[x], images.to_last)]
             waiting += [images.producers[x] for x in read]
             for result in (*shared, *filter(images.is_one, each.output)):
-                waiting += images.readers.get(result, ())
+                waiting += images.needing.get(result, ())
     return nodes
 
 
-class _Images:
-    """What is known of a graph, and of its tensors with a certain number of axes."""
+class _Images(GraphEditor):
+    """What is known of a graph, and of its tensors with a certain number of axes.
+
+    Attributes:
+        needing: The nodes of the graph that need each tensor, for those within them too.
+    """
 
     def __init__(self, graph: Any, sizes: KnownSizes, shapes: Mapping[str, tuple[int, ...]], rank: int) -> None:
-        self.graph, self.sizes, self.rank = graph, sizes, rank
+        super().__init__(graph)
+        self.sizes, self.rank = sizes, rank
         self.to_first, self.to_last = [0, rank - 1, *range(1, rank - 1)], [0, *range(2, rank), 1]
-        self.constants = {tensor.name: tensor for tensor in graph.initializer}
-        self.outputs = outputs_of(graph)
-        self.producers = producers_of(graph)
-        self.readers: dict[str, list[Any]] = {}
+        self.needing: dict[str, list[Any]] = {}
         for node in graph.node:
             for name in dict.fromkeys(needed_names(node)):
-                self.readers.setdefault(name, []).append(node)
-        self._alone = {name for name in shapes if len(self.readers.get(name, ())) == 1 and name not in self.outputs}
-        negated = [node for node in graph.node if node.op_type == "Neg" and node.input[0] in self._alone]
+                self.needing.setdefault(name, []).append(node)
+        self._alone = {name for name in shapes if len(self.needing.get(name, ())) == 1 and name not in self.outputs}
+        negated = [node for node in self.nodes("Neg") if node.input[0] in self._alone]
         self._alone |= {node.output[0] for node in negated if node.output[0] not in self.outputs}
 
     def is_one(self, name: str) -> bool:
@@ -109,44 +211,37 @@ class _Images:
             axes = self.reduced(node)
             left = [axis for axis in self.to_first if axis not in axes]
             return bool(axes) and (self.is_one(node.output[0]) or left == sorted(left))
-        return node.op_type in ("Concat", *ELEMENTWISE) and self.is_one(node.output[0])
+        return node.op_type in ("Concat", *_ELEMENTWISE) and self.is_one(node.output[0])
 
     def reduced(self, node: Any) -> list[int]:
         """Returns the axes of an image that a reduction is over; none where they are not told."""
-        axes = [each for attribute in node.attribute if attribute.name == "axes" for each in attribute.ints]
+        axes = [*attribute(node, "axes", ())]
         axes += (self.sizes.vector(node.input[1]) or ()) if len(node.input) > 1 else ()
         return [axis % self.rank for axis in axes] if self.is_one(node.input[0]) else []
 
     def turn(self, name: str, order: list[int], result: str) -> str:
         """Returns the name of what a tensor is in another order of axes: that of the result, if it has to be made."""
-        from onnx import numpy_helper
-
+        if name in self.constants:
+            return self.add_turned(result, name, order)
         shape = self.shape(name) or ()
         full = (*[1] * (self.rank - len(shape)), *shape)
         turned = [full[axis] for axis in order]
-        if name in self.constants:
-            value = numpy_helper.to_array(self.constants[name])
-            wide = value.reshape((1,) * (self.rank - value.ndim) + value.shape)
-            return name if value.size == 1 else add_constant(self.graph, result, wide.transpose(order))
         if name in self._alone and name in self.producers:
             weight = self.turn(self.producers[name].input[0], order, f"{result}/weight")
             self._add("Neg", [weight], result)
         elif (told := _told(shape, order)) is not None:
             if turned == list(shape) or set(turned) == {1}:
                 return name
-            self._add("Reshape", [name, add_constant(self.graph, f"{result}/sizes", np.array(told, np.int64))], result)
+            self._add("Reshape", [name, self.add_sizes(f"{result}/sizes", told)], result)
         else:
             if len(shape) < self.rank:
-                sizes = add_constant(self.graph, f"{result}/sizes", np.array(full, np.int64))
-                name = self._add("Reshape", [name, sizes], f"{result}/full")
+                name = self._add("Reshape", [name, self.add_sizes(f"{result}/sizes", full)], f"{result}/full")
             self._add("Transpose", [name], result, perm=order)
         self.sizes.tell(result, turned)
         return result
 
     def _add(self, operator: str, inputs: list[str], result: str, **attributes: Any) -> str:
-        from onnx import helper
-
-        self.graph.node.append(helper.make_node(operator, inputs, [result], f"{result}/{operator}", **attributes))
+        self.graph.node.append(make_node(operator, inputs, result, **attributes))
         return result
 
 
@@ -174,7 +269,7 @@ class _Region:
         self._turned: dict[str, str] = {}  # by what it is then
         self._wanted: list[str] = []  # as it is
         for result in self._results:
-            others = [node for node in images.readers.get(result, ()) if node.output[0] not in nodes]
+            others = [node for node in images.needing.get(result, ()) if node.output[0] not in nodes]
             turns = [x for x in others if _is_turn(x, images.to_first) and x.output[0] not in images.outputs]
             self._turned |= {node.output[0]: result for node in turns}
             if len(turns) < len(others) or result in images.outputs:
@@ -184,7 +279,7 @@ class _Region:
     def gain(self) -> int:
         """How many transpositions fewer there are if it is turned."""
         images, nodes = self._images, self._nodes
-        alone = [x for x in self._undone if all(reader.output[0] in nodes for reader in images.readers[x])]
+        alone = [x for x in self._undone if all(reader.output[0] in nodes for reader in images.needing[x])]
         costly = [x for x in self._wanted if not images.is_free(x)]
         return len({*alone} - images.outputs) + len(self._turned) - len(self._given) - len(costly)
 
@@ -207,8 +302,7 @@ class _Region:
             if result in self._wanted:
                 images.turn(names[result], images.to_last, result)
         same = {turned: names[result] for turned, result in self._turned.items()}
-        for node in all_nodes(images.graph):
-            node.input[:] = [same.get(name, name) for name in node.input]
+        images.read_instead(same)
         return same | self._undone
 
 
@@ -222,8 +316,8 @@ def _name_axes(node: Any, images: _Images) -> None:
         node.attribute[0].i = images.to_first.index(node.attribute[0].i % images.rank)
     if node.op_type in REDUCTIONS:
         axes = sorted(images.to_first.index(axis) for axis in images.reduced(node))
-        for attribute in node.attribute:
-            if attribute.name == "axes":
-                attribute.ints[:] = axes
+        for each in node.attribute:
+            if each.name == "axes":
+                each.ints[:] = axes
         if len(node.input) > 1:
-            node.input[1] = add_constant(images.graph, f"{node.output[0]}/axes", np.array(axes, np.int64))
+            node.input[1] = images.add_sizes(f"{node.output[0]}/axes", axes)
