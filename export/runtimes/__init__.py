@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from keras_pe.export.artifacts.onnx_model import weight_files
     from keras_pe.export.processes.process import Process
     from keras_pe.export.runtimes.intermediates import InspectedModel
-    from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeName, as_dtype
+    from keras_pe.export.runtimes.runtime import Array, Arrays, RuntimeName, as_dtype, tensor_info
 
-__all__ = ["Array", "Arrays", "InspectedModel", "Process", "RuntimeName", "as_dtype", "weight_files"]
+__all__ = ["Array", "Arrays", "InspectedModel", "Process", "RuntimeName", "as_dtype", "tensor_info", "weight_files"]
 
 _LAZY = {
     "Array": "keras_pe.export.runtimes.runtime",
@@ -22,6 +22,7 @@ _LAZY = {
     "Process": "keras_pe.export.processes.process",
     "RuntimeName": "keras_pe.export.runtimes.runtime",
     "as_dtype": "keras_pe.export.runtimes.runtime",
+    "tensor_info": "keras_pe.export.runtimes.runtime",
     "weight_files": "keras_pe.export.artifacts.onnx_model",
 }
 

@@ -12,7 +12,7 @@ from ai_edge_litert.interpreter import Interpreter
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.litert_file import conditions, constants
 from keras_pe.export.runtimes.runner import in_order
-from keras_pe.export.runtimes.runtime import Array, Arrays
+from keras_pe.export.runtimes.runtime import Array, Arrays, tensor_info
 
 
 class LiteRTRuntime:
@@ -58,5 +58,4 @@ class LiteRTRuntime:
 
 
 def _spec(name: str, detail: Mapping[str, Array]) -> TensorInfo:
-    shape = tuple(f"{name}_{i}" if dim < 0 else int(dim) for i, dim in enumerate(detail["shape_signature"]))
-    return TensorInfo(name, shape, np.dtype(detail["dtype"]).name)
+    return tensor_info(name, detail["shape_signature"], np.dtype(detail["dtype"]).name)

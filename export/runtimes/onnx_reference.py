@@ -6,7 +6,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.runtimes.runtime import Array, Arrays
+from keras_pe.export.runtimes.runtime import Array, Arrays, tensor_info
 
 
 class OnnxReferenceRuntime:
@@ -25,8 +25,5 @@ class OnnxReferenceRuntime:
 
 def _spec(value: onnx.ValueInfoProto) -> TensorInfo:
     tensor = value.type.tensor_type
-    shape = tuple(
-        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"{value.name}_{i}"
-        for i, dim in enumerate(tensor.shape.dim)
-    )
-    return TensorInfo(value.name, shape, onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name)
+    shape = (dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in tensor.shape.dim)
+    return tensor_info(value.name, shape, onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name)

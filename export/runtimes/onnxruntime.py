@@ -12,7 +12,7 @@ os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")  # a GPU may multiply float32
 import onnxruntime
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.runtimes.runtime import Array, Arrays
+from keras_pe.export.runtimes.runtime import Array, Arrays, tensor_info
 
 if TYPE_CHECKING:
     from keras_pe.export.runtimes.intermediates import InspectedModel
@@ -131,6 +131,4 @@ def session_options(level: str) -> onnxruntime.SessionOptions:
 
 def _spec(argument: onnxruntime.NodeArg) -> TensorInfo:
     name = argument.type.removeprefix("tensor(").removesuffix(")")
-    # A dimension without a name is a dynamic one like any other: it gets a name of its own.
-    shape = tuple(f"{argument.name}_{i}" if dim is None else dim for i, dim in enumerate(argument.shape))
-    return TensorInfo(argument.name, shape, _DTYPES.get(name, name))
+    return tensor_info(argument.name, argument.shape, _DTYPES.get(name, name))

@@ -9,7 +9,7 @@ sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 import openvino  # noqa: E402
 
 from keras_pe.export.artifacts.artifact import TensorInfo  # noqa: E402
-from keras_pe.export.runtimes.runtime import Array, Arrays  # noqa: E402
+from keras_pe.export.runtimes.runtime import Array, Arrays, tensor_info  # noqa: E402
 
 
 class OpenVINORuntime:
@@ -28,8 +28,5 @@ class OpenVINORuntime:
 
 
 def _spec(port: openvino.ConstOutput) -> TensorInfo:
-    name = port.get_any_name()
-    shape = tuple(
-        f"{name}_{i}" if dim.is_dynamic else int(dim.get_length()) for i, dim in enumerate(port.get_partial_shape())
-    )
-    return TensorInfo(name, shape, port.get_element_type().to_dtype().name)
+    shape = (None if dim.is_dynamic else dim.get_length() for dim in port.get_partial_shape())
+    return tensor_info(port.get_any_name(), shape, port.get_element_type().to_dtype().name)

@@ -202,6 +202,19 @@ class RuntimeSpec:
         return self.missing is None
 
 
+def tensor_info(name: str, shape: Iterable[Any], dtype: str) -> TensorInfo:
+    """Returns what a runtime says of an input.
+
+    Args:
+        name: The input's name.
+        shape: Its dimensions. A dynamic one is a name, or None, -1 or an empty text: then it gets a name of its own.
+        dtype: By NumPy's name.
+    """
+    dims = [(dim or -1) if isinstance(dim, str) else -1 if dim is None else int(dim) for dim in shape]
+    named = (dim if isinstance(dim, str) or dim >= 0 else f"{name}_{i}" for i, dim in enumerate(dims))
+    return TensorInfo(name, tuple(named), dtype)
+
+
 def as_dtype(name: str) -> np.dtype[Any]:
     """Returns the NumPy type of a name, bfloat16 among them."""
     if name == "bfloat16":

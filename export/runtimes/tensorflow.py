@@ -12,10 +12,9 @@ os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 
 import tensorflow as tf
 
-from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.graph.tensorflow_internals import with_constants
 from keras_pe.export.runtimes.runner import in_order
-from keras_pe.export.runtimes.runtime import Array, Arrays, plain
+from keras_pe.export.runtimes.runtime import Array, Arrays, plain, tensor_info
 
 _CONDITIONS = ("If", "StatelessIf")
 
@@ -37,7 +36,7 @@ class TensorFlowRuntime:
         self._module = tf.saved_model.load(path)  # the signature holds its variables weakly
         self._serve = self._module.signatures["serving_default"]
         specs = self._serve.structured_input_signature[1]
-        self.inputs = tuple(_spec(name, specs[name]) for name in in_order(specs))
+        self.inputs = tuple(tensor_info(name, specs[name].shape, specs[name].dtype.name) for name in in_order(specs))
         self.version = f"tensorflow {tf.__version__}"
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
@@ -103,8 +102,3 @@ class TensorFlowRuntime:
 def _readable(op: Any, tensor: Any) -> bool:
     """Whether a tensor holds computed numbers, not a constant, a resource or a text."""
     return op.type not in ("Const", "Placeholder") and (tensor.dtype.is_floating or tensor.dtype.is_integer)
-
-
-def _spec(name: str, spec: Any) -> TensorInfo:
-    shape = tuple(f"{name}_{i}" if dim is None else int(dim) for i, dim in enumerate(spec.shape))
-    return TensorInfo(name, shape, spec.dtype.name)

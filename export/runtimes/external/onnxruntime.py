@@ -6,8 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_pe.export import RuntimeRefusedError, TensorInfo
-from keras_pe.export.runtimes import Array, Arrays, weight_files
+from keras_pe.export import RuntimeRefusedError
+from keras_pe.export.runtimes import Array, Arrays, tensor_info, weight_files
 from keras_pe.export.runtimes.external import hosts
 from keras_pe.export.runtimes.external.bridge import Bridge
 
@@ -54,7 +54,7 @@ class ExternalOnnxRuntime:
         self._sessions: dict[str, tuple[Path | bytes, str]] = {}
         about = self._start()
         opened = self._open(_MODEL, self._path, level)
-        self.inputs = tuple(_spec(*argument) for argument in opened["inputs"])
+        self.inputs = tuple(tensor_info(name, shape, dtype) for name, dtype, shape in opened["inputs"])
         self.providers: dict[str, int] = opened.get("placed") or self._host.placed()
         device = f" on {opened['device']}" if opened["device"] else ""
         self.version = f"{package}{variant and f'[{variant}]'} {about['version']} in {about['host']}{device}"
@@ -133,9 +133,3 @@ class ExternalOnnxRuntime:
 def _end(host: hosts.Host, bridge: Bridge) -> None:
     host.close()
     bridge.close()
-
-
-def _spec(name: str, dtype: str, shape: list[int | str | None]) -> TensorInfo:
-    # A dimension without a name is a dynamic one like any other: it gets a name of its own.
-    dims = (dim if isinstance(dim, str | int) and dim not in ("", -1) else f"{name}_{i}" for i, dim in enumerate(shape))
-    return TensorInfo(name, tuple(dims), dtype)
