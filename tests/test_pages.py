@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from keras_pe.export import assert_parity
-from keras_pe.export.runtimes.external.requirements import find_package
+from keras_pe.export.runtimes.external.hosts import find_package
 from tests.export.runtimes.external.present import need
 from tests.page_commands import run_command, run_line
 from tests.pages import PAGES, blocks, needs, words

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from keras_pe.export.runtimes.external.requirements import find_chromium, find_package
+from keras_pe.export.runtimes.external.hosts import find_chromium, find_package
 from tests.export.parity.presentation.samples import ALL
 from tests.export.runtimes.external.present import leave_out
 from tests.source_tree import ROOT

@@ -1,18 +1,25 @@
-"""Starts what holds the sessions: Node, a headless Chromium, or another Python."""
+"""What holds the sessions: Node, a headless Chromium, or another Python. Where each is, and how it is started.
+
+`KERAS_PE_NODE` and `KERAS_PE_CHROMIUM` name the programs, `KERAS_PE_NODE_MODULES` the folder `node_modules`. Without
+them the programs are looked for on the PATH, and the folder in the working directory and those above it, as Node does.
+"""
 
 import os
 import re
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from keras_pe.export.runtimes import Process
-from keras_pe.export.runtimes.external.requirements import find_chromium, find_node, find_package
 
 HERE = Path(__file__).parent
 _CHATTER = re.compile(r"\[[VI]:onnxruntime|:(INFO|WARNING|ERROR):|^\s*$")
 _PLACED = re.compile(r"placed on \[(\w+)\]\. Number of nodes: (\d+)")
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_BROWSER_PLACES = ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",)
 
 # A page of its own that asks nobody for anything, with WebGPU on any machine.
 _CHROMIUM = (
@@ -27,6 +34,39 @@ _CHROMIUM = (
     "--enable-unsafe-webgpu",
     "--enable-features=Vulkan",
 )
+
+
+def find_node() -> str | None:
+    """Returns Node's program, None if it is not there."""
+    return _program("KERAS_PE_NODE", ("node", "nodejs"))
+
+
+def find_chromium() -> str | None:
+    """Returns the program of Chromium or Chrome, None if it is not there."""
+    return _program("KERAS_PE_CHROMIUM", (*_BROWSERS, *_BROWSER_PLACES))
+
+
+def find_package(name: str) -> Path | None:
+    """Returns the folder of an npm package, None if it is not there."""
+    named = os.environ.get("KERAS_PE_NODE_MODULES")
+    here = Path.cwd()
+    places = [Path(named)] if named else [folder / "node_modules" for folder in (here, *here.parents)]
+    return next((place / name for place in places if (place / name / "package.json").is_file()), None)
+
+
+def missing_in(host: str, package: str) -> str | None:
+    """Says what is missing to run an npm package in a host, "node" or "chromium", and what brings it."""
+    if host == "node" and find_node() is None:
+        return "Node. Install it with: apt-get install nodejs npm (KERAS_PE_NODE names the program)"
+    if host == "chromium" and find_chromium() is None:
+        return "Chromium or Chrome. Install it with: apt-get install chromium (KERAS_PE_CHROMIUM names the program)"
+    if find_package(package) is not None:
+        return None
+    # onnxruntime-node's own installation step fetches CUDA, which is not used here.
+    return (
+        f"the npm package {package!r}. Install it with: npm install --ignore-scripts {package} "
+        "(KERAS_PE_NODE_MODULES names the folder node_modules, if it is not in this directory or above)"
+    )
 
 
 class Host(Process):
@@ -85,6 +125,11 @@ def package_folder(name: str) -> Path:
         FileNotFoundError: If it is not there.
     """
     return Path(_found(find_package(name), name))
+
+
+def _program(variable: str, names: tuple[str, ...]) -> str | None:
+    named = os.environ.get(variable)
+    return next(filter(None, map(shutil.which, [named] if named else names)), None)
 
 
 def _found(place: str | Path | None, what: str) -> str:

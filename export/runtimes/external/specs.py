@@ -6,7 +6,7 @@ import subprocess
 
 from keras_pe.export import RuntimeSpec
 from keras_pe.export.runtimes import RuntimeName
-from keras_pe.export.runtimes.external.requirements import missing_in_chromium, missing_in_node
+from keras_pe.export.runtimes.external.hosts import missing_in
 
 _FACTORY = "keras_pe.export.runtimes.external.onnxruntime:ExternalOnnxRuntime"
 _LEVELS = ("disabled", "basic", "extended", "all")  # "layout" is unknown to older releases
@@ -14,11 +14,10 @@ _PATIENCE = 60.0  # seconds for another Python to import ONNX Runtime
 
 
 def _in_javascript(name: str, host: str, package: str, provider: str, module: str = "") -> RuntimeSpec:
-    missing = missing_in_node if host == "node" else missing_in_chromium
     variant = RuntimeName.parse(name).variant
     options = {"host": host, "package": package, "module": module, "variant": variant, "provider": provider}
     install = f"npm install --ignore-scripts {package}"
-    find_missing = functools.partial(missing, package)
+    find_missing = functools.partial(missing_in, host, package)
     return RuntimeSpec(name, "onnx", _FACTORY, package, install, options, by_default=False, find_missing=find_missing)
 
 

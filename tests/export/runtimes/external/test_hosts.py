@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_pe.export.runtimes.external import requirements
+from keras_pe.export.runtimes.external import hosts
 from keras_pe.export.runtimes.registry import find_runtimes
 
 
@@ -13,7 +13,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine without Node, Chromium and packages."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(requirements, "_BROWSER_PLACES", ())
+    monkeypatch.setattr(hosts, "_BROWSER_PLACES", ())
     for name in ("KERAS_PE_NODE", "KERAS_PE_CHROMIUM", "KERAS_PE_NODE_MODULES"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
@@ -46,21 +46,21 @@ def test_packages_are_found_in_the_working_directory_above_it_or_where_the_varia
     above = package(bare / "node_modules", "onnxruntime-web")
     (bare / "deep" / "inside").mkdir(parents=True)
     monkeypatch.chdir(bare / "deep" / "inside")
-    assert requirements.find_package("onnxruntime-web") == above
+    assert hosts.find_package("onnxruntime-web") == above
     monkeypatch.setenv("KERAS_PE_NODE_MODULES", str(bare / "elsewhere"))
-    assert requirements.find_package("onnxruntime-web") is None
+    assert hosts.find_package("onnxruntime-web") is None
     there = package(bare / "elsewhere", "onnxruntime-web")
-    assert requirements.find_package("onnxruntime-web") == there
+    assert hosts.find_package("onnxruntime-web") == there
 
 
 def test_a_program_is_the_one_that_the_variable_names(bare, monkeypatch):
     program(bare / "chromium")
     mine = program(bare / "my-browser")
-    assert requirements.find_chromium() == str(bare / "chromium")
+    assert hosts.find_chromium() == str(bare / "chromium")
     monkeypatch.setenv("KERAS_PE_CHROMIUM", mine)
-    assert requirements.find_chromium() == mine
+    assert hosts.find_chromium() == mine
     monkeypatch.setenv("KERAS_PE_CHROMIUM", str(bare / "absent"))
-    assert requirements.find_chromium() is None
+    assert hosts.find_chromium() is None
 
 
 def test_another_installation_is_named_with_what_it_lacks(tmp_path):
