@@ -5,7 +5,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from keras_pe.export.errors import RuntimeFailedError
@@ -13,20 +13,6 @@ from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import Worker
 
 _KEPT = 60.0  # seconds for which a process that nobody borrows is kept: TensorFlow's holds half a GiB
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """What is lent: a runtime's name, the seconds that one answer may take, and variables for its process."""
-
-    runtime: str
-    timeout: float
-    environment: tuple[tuple[str, str], ...] = ()
-
-
-# A conversion of 2 GiB of weights takes minutes. A GPU may multiply float32 with ten bits, and its memory is not ours.
-_TENSORFLOW = _Kind("tensorflow", 3600.0, (("CUDA_VISIBLE_DEVICES", "-1"),))
-_ONNXRUNTIME = _Kind("onnxruntime[all]", 600.0)
 
 
 @dataclass(frozen=True)
@@ -38,75 +24,76 @@ class _Kept:
     timer: threading.Timer
 
 
-_lock = threading.Lock()
-# By the process that may borrow it: one that is forked from this one has its own.
-_kept: dict[tuple[int, _Kind], _Kept] = {}
+class Lender:
+    """Lends, when it is called, a process that has imported a runtime or is about to; it runs what its `load` is given.
 
-
-def tensorflow_process() -> contextlib.AbstractContextManager[Worker]:
-    """Lends a process that has imported TensorFlow or is about to, without a GPU; it runs what its `load` is given.
-
-    Afterwards it is kept for a minute, or until this process ends.
+    Afterwards the process is kept for a minute, or until this process ends.
     """
-    return _lent(_TENSORFLOW)
+
+    def __init__(self, runtime: str, timeout: float, environment: Mapping[str, str] | None = None) -> None:
+        """Starts nothing yet.
+
+        Args:
+            runtime: Its name.
+            timeout: Seconds that one answer may take.
+            environment: Variables for the process.
+        """
+        self._runtime, self._timeout, self._environment = runtime, timeout, environment
+        self._lock = threading.Lock()
+        # By the process that may borrow it: one that is forked from this one has its own.
+        self._kept: dict[int, _Kept] = {}
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[Worker]:
+        worker = self._take()
+        try:
+            yield worker
+        finally:
+            self._give_back(worker)
+
+    def end(self) -> None:
+        """Ends the process that is kept, if there is one."""
+        kept = self._pop()
+        if kept is not None:
+            kept.worker.close()
+
+    def _pop(self) -> _Kept | None:
+        with self._lock:
+            kept = self._kept.pop(os.getpid(), None)
+        if kept is not None:
+            kept.timer.cancel()
+        return kept
+
+    def _take(self) -> Worker:
+        kept = self._pop()
+        if kept is not None:
+            if kept.worker.is_free and kept.paths == tuple(sys.path):
+                return kept.worker
+            kept.worker.close()
+        return Worker(find_runtimes(self._runtime)[0], self._timeout, self._environment)
+
+    def _give_back(self, worker: Worker) -> None:
+        """Keeps the process, unless it cannot be lent again or another one is kept already."""
+        with contextlib.suppress(RuntimeFailedError):
+            if worker.is_free:
+                worker.unload()
+        with self._lock:
+            if worker.is_free and os.getpid() not in self._kept:
+                timer = threading.Timer(_KEPT, self.end)
+                timer.daemon = True
+                timer.start()
+                self._kept[os.getpid()] = _Kept(worker, tuple(sys.path), timer)
+                return
+        worker.close()
 
 
-def onnxruntime_process() -> contextlib.AbstractContextManager[Worker]:
-    """Lends a process that has imported ONNX Runtime or is about to, in the same way."""
-    return _lent(_ONNXRUNTIME)
+# A conversion of 2 GiB of weights takes minutes. A GPU may multiply float32 with ten bits, and its memory is not ours.
+tensorflow_process = Lender("tensorflow", 3600.0, {"CUDA_VISIBLE_DEVICES": "-1"})
+onnxruntime_process = Lender("onnxruntime[all]", 600.0)
 
 
 @atexit.register
 def end() -> None:
     """Ends the processes that are kept."""
-    for kind in (_TENSORFLOW, _ONNXRUNTIME):
-        _end(kind)
-
-
-@contextlib.contextmanager
-def _lent(kind: _Kind) -> Iterator[Worker]:
-    worker = _take(kind)
-    try:
-        yield worker
-    finally:
-        _give_back(kind, worker)
-
-
-def _end(kind: _Kind) -> None:
-    kept = _pop(kind)
-    if kept is not None:
-        kept.worker.close()
-
-
-def _pop(kind: _Kind) -> _Kept | None:
-    with _lock:
-        kept = _kept.pop((os.getpid(), kind), None)
-    if kept is not None:
-        kept.timer.cancel()
-    return kept
-
-
-def _take(kind: _Kind) -> Worker:
-    kept = _pop(kind)
-    if kept is not None:
-        if kept.worker.is_free and kept.paths == tuple(sys.path):
-            return kept.worker
-        kept.worker.close()
-    return Worker(find_runtimes([kind.runtime])[0], kind.timeout, dict(kind.environment))
-
-
-def _give_back(kind: _Kind, worker: Worker) -> None:
-    """Keeps the process, unless it cannot be lent again or another one is kept already."""
-    try:
-        if worker.is_free:
-            worker.unload()
-    except RuntimeFailedError:
-        pass
-    with _lock:
-        if worker.is_free and (os.getpid(), kind) not in _kept:
-            timer = threading.Timer(_KEPT, _end, [kind])
-            timer.daemon = True
-            timer.start()
-            _kept[os.getpid(), kind] = _Kept(worker, tuple(sys.path), timer)
-            return
-    worker.close()
+    tensorflow_process.end()
+    onnxruntime_process.end()
