@@ -17,53 +17,41 @@ _HOME = "keras_pe.export.runtimes"
 _ELSEWHERE = (
     EntryPoint("in_javascript", f"{_HOME}.external.specs:IN_JAVASCRIPT", ENTRY_POINTS),
     EntryPoint("in_other_installation", f"{_HOME}.external.specs:in_other_installation", ENTRY_POINTS),
-    EntryPoint("served", f"{_HOME}.served.addresses:at_address", ENTRY_POINTS),
+    EntryPoint("served", f"{_HOME}.served:at_address", ENTRY_POINTS),
 )
-_EXPORT = "pip install 'keras-pe[export]'"
-
 _LEVELS = ("disabled", "basic", "extended", "layout", "all")
 
-_ON_TENSORFLOW = functools.partial(
-    RuntimeSpec,
-    format="keras",
-    factory=f"{_HOME}.keras:KerasRuntime",
-    package="tensorflow",
-    install=_EXPORT,
-    backend="tensorflow",
+
+def _own(name: str, format: str, factory: str, package: str, *, extra: str = "export", **others: Any) -> RuntimeSpec:
+    """Returns a runtime of this package, which one of its extras installs."""
+    return RuntimeSpec(name, format, f"{_HOME}.{factory}", package, f"pip install 'keras-pe[{extra}]'", **others)
+
+
+_onnxruntime = functools.partial(_own, format="onnx", factory="onnxruntime:OnnxRuntime", package="onnxruntime")
+_keras = functools.partial(
+    _own, format="keras", factory="keras:KerasRuntime", package="tensorflow", backend="tensorflow"
 )
 
 _FIXED = (
-    _ON_TENSORFLOW("keras[graph]"),
+    *(_onnxruntime(f"onnxruntime[{level}]", options={"level": level}) for level in _LEVELS),
+    _keras("keras[graph]"),
     # XLA compiles each shape anew, which takes longer than everything else together.
-    _ON_TENSORFLOW("keras[xla]", options={"jit_compile": True}, by_default=False),
-    RuntimeSpec(
-        "keras[jit]", "keras", f"{_HOME}.keras_jit:JittedKeras", "jax", "pip install 'keras-pe[jax]'", backend="jax"
-    ),
-    RuntimeSpec("tensorflow", "tf_saved_model", f"{_HOME}.tensorflow:TensorFlowRuntime", "tensorflow", _EXPORT),
+    _keras("keras[xla]", options={"jit_compile": True}, by_default=False),
+    _own("keras[jit]", "keras", "keras:JittedKeras", "jax", extra="jax", backend="jax"),
+    _own("tensorflow", "tf_saved_model", "tensorflow:TensorFlowRuntime", "tensorflow"),
     # A second opinion, not a place where models run: a recurrent layer takes it a hundred times as long, and onnx 1.23
     # drops an axis of a GRU's last state.
-    RuntimeSpec(
-        "onnx_reference", "onnx", f"{_HOME}.onnx_reference:OnnxReferenceRuntime", "onnx", _EXPORT, by_default=False
-    ),
+    _own("onnx_reference", "onnx", "onnx_reference:OnnxReferenceRuntime", "onnx", by_default=False),
     # A runtime that few ship to: its faults should not fail the check of those who only have it installed.
-    RuntimeSpec(
-        "openvino",
-        "onnx",
-        f"{_HOME}.openvino:OpenVINORuntime",
-        "openvino",
-        "pip install 'keras-pe[openvino]'",
-        by_default=False,
-    ),
-    RuntimeSpec(
-        "litert", "litert", f"{_HOME}.litert:LiteRTRuntime", "ai_edge_litert", "pip install 'keras-pe[litert]'"
-    ),
+    _own("openvino", "onnx", "openvino:OpenVINORuntime", "openvino", extra="openvino", by_default=False),
+    _own("litert", "litert", "litert:LiteRTRuntime", "ai_edge_litert", extra="litert"),
 )
 
 
 @functools.cache
 def known_runtimes() -> tuple[RuntimeSpec, ...]:
     """Returns every runtime, installed or not: ONNX Runtime once for each optimization level and execution provider."""
-    return _levels() + _providers() + _FIXED + tuple(each for each in _registered() if isinstance(each, RuntimeSpec))
+    return _FIXED + _providers() + tuple(each for each in _registered() if isinstance(each, RuntimeSpec))
 
 
 def default_runtimes() -> tuple[RuntimeSpec, ...]:
@@ -138,15 +126,6 @@ def _unusable(name: str, package: str, reason: str) -> RuntimeSpec:
     )
 
 
-def _levels() -> tuple[RuntimeSpec, ...]:
-    """Returns ONNX Runtime once for each level of graph optimization."""
-    factory = f"{_HOME}.onnxruntime:OnnxRuntime"
-    return tuple(
-        RuntimeSpec(f"onnxruntime[{level}]", "onnx", factory, "onnxruntime", _EXPORT, {"level": level})
-        for level in _LEVELS
-    )
-
-
 def _providers() -> tuple[RuntimeSpec, ...]:
     """Returns ONNX Runtime once for each execution provider that is compiled in, the CPU's aside.
 
@@ -159,14 +138,8 @@ def _providers() -> tuple[RuntimeSpec, ...]:
     # The Azure provider is part of every build, runs no operator here and needs a remote endpoint.
     aside = {"CPUExecutionProvider", "AzureExecutionProvider"}
     return tuple(
-        RuntimeSpec(
-            f"onnxruntime[{name.removesuffix('ExecutionProvider')}]",
-            "onnx",
-            f"{_HOME}.onnxruntime:OnnxRuntime",
-            "onnxruntime",
-            _EXPORT,
-            {"provider": name},
-            by_default=False,
+        _onnxruntime(
+            f"onnxruntime[{name.removesuffix('ExecutionProvider')}]", options={"provider": name}, by_default=False
         )
         for name in onnxruntime.get_available_providers()
         if name not in aside

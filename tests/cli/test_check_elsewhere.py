@@ -17,7 +17,7 @@ from keras_pe.cli import main
 from keras_pe.demo.forecaster import build_forecaster
 from keras_pe.export import export_onnx
 from tests.export.runtimes.external.present import mlserver_python, need, older_python
-from tests.export.runtimes.served.servers import mlserver
+from tests.export.runtimes.servers import mlserver
 
 PLACES = ("onnxruntime_web[wasm]", "onnxruntime_web[webgpu]", "onnxruntime_node")
 FAULTY = "narrow_0"

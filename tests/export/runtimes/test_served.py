@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.served.addresses import exchange
-from tests.export.runtimes.served.servers import free_port
+from keras_pe.export.runtimes.served import exchange
+from tests.export.runtimes.servers import free_port
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -50,7 +50,7 @@ def test_another_answer_is_an_error_that_quotes_it(server, path, said):
 
 
 def test_an_answer_beyond_the_limit_is_not_read(server, monkeypatch):
-    monkeypatch.setattr("keras_pe.export.runtimes.served.addresses.ANSWER_LIMIT", 12)
+    monkeypatch.setattr("keras_pe.export.runtimes.served.ANSWER_LIMIT", 12)
     with pytest.raises(ValueError, match="more than 12 bytes"):
         exchange(f"{server}/json")
 

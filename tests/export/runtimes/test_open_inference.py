@@ -13,7 +13,7 @@ from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import Worker
 from tests.export.runtimes.external.present import mlserver_python
-from tests.export.runtimes.served.servers import mlserver
+from tests.export.runtimes.servers import mlserver
 
 KERNEL = np.random.default_rng(0).standard_normal((8, 3)).astype(np.float32)
 

@@ -1,1 +1,0 @@
-"""Models behind an address: the Open Inference Protocol, and TensorFlow Serving's."""
