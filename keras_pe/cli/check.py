@@ -1,16 +1,16 @@
 """`keras-pe check`: does the artifact say what the model says?"""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_pe.cli.allowance_options import allowance_options
 from keras_pe.cli.check_data import check_data_usage, data_options, run_check_data
-from keras_pe.cli.errors import CouldNotBeTriedError
-from keras_pe.cli.model_file import check_model_file, model_options, prepare_keras
-from keras_pe.cli.size_options import parse_sizes
+from keras_pe.cli.errors import CouldNotBeTriedError, tried
+from keras_pe.cli.options import allowance_options, json_option, model_options, sizes_option
+from keras_pe.cli.starting import check_model_file, prepare_keras
 
 if TYPE_CHECKING:
     from keras_pe.export.comparison.seconds import Stopwatch
@@ -56,12 +56,7 @@ def _check_bundle(context: click.Context, parameter: click.Parameter, bundle: Pa
     callback=_check_ranges,
     help="NAME LOW HIGH: an input's fair values, below HIGH.",
 )
-@click.option(
-    "--sizes",
-    multiple=True,
-    metavar="NAME=SIZE,SIZE",
-    help="Sizes that a dynamic dimension takes, such as height=64,224, where they are not to be found.",
-)
+@sizes_option
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the sweep.")
 @click.option(
     "--require-coverage", is_flag=True, help="Fail unless every weight was found in each artifact, and is the same."
@@ -98,7 +93,7 @@ def _check_bundle(context: click.Context, parameter: click.Parameter, bundle: Pa
     callback=_check_bundle,
     help="Run the failures of a bundle again. Needs no MODEL.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, and nothing else.")
+@json_option("the report")
 @click.option("--profile", is_flag=True, help="Say where the time went, on the standard error.")
 @click.pass_context
 def check(
@@ -109,7 +104,7 @@ def check(
     runtimes: tuple[str, ...],
     inputs: tuple[Path, ...],
     ranges: tuple[tuple[str, float, float], ...],
-    sizes: tuple[str, ...],
+    sizes: Mapping[str, tuple[int, ...]],
     seed: int,
     require_coverage: bool,
     rtol: float,
@@ -134,10 +129,8 @@ def check(
     not, 2 if the check could not be tried.
     """
     _check_usage(context)
-    check_data_usage(context)
-    given_sizes = parse_sizes(sizes)
+    check_data_usage(context, data_set)
     from keras_pe.export.comparison.seconds import Stopwatch
-    from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
     from keras_pe.export.model.saved_file import KERAS_SUFFIXES
     from keras_pe.export.parity.bundle import check_bundle_path
     from keras_pe.export.parity.check import check_parity
@@ -151,7 +144,7 @@ def check(
         raise click.UsageError(f"{option} is about a MODEL that Keras saved. Received: {model}.")
     if model is not None and is_keras:
         check_model_file(model)
-    try:
+    with _checked(model or replay):
         for path in reports:
             check_report_path(path)
         if bundle is not None:
@@ -174,7 +167,7 @@ def check(
                 artifacts,
                 inputs=inputs or None,
                 ranges={name: (low, high) for name, low, high in ranges},
-                sizes=given_sizes,
+                sizes=sizes,
                 runtimes=runtimes or None,
                 seed=seed,
                 require_coverage=require_coverage,
@@ -182,16 +175,6 @@ def check(
                 **accepted,
                 **limits,
             )
-    except click.ClickException:
-        raise
-    except (ValueError, TypeError, ImportError, OSError) as error:
-        raise CouldNotBeTriedError(str(error)) from error
-    except (RuntimeRefusedError, RuntimeDiedError, RuntimeHungError) as error:
-        raise CouldNotBeTriedError(f"{model or replay} could not be opened: {error}") from error
-    except Exception as error:  # whatever a broken file or a foreign layer raises
-        raise CouldNotBeTriedError(
-            f"{model or replay} could not be checked: {type(error).__name__}: {error}"
-        ) from error
     _show(report, as_json)
     if profile:
         _show_times(report, watch)
@@ -209,6 +192,22 @@ def _check_usage(context: click.Context) -> None:
         given = context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
         if given and name not in ("replay", "runtimes", "timeout", "diagnosis_seconds", "reports", "as_json"):
             raise click.UsageError(f"--replay takes everything from the bundle. Received also: {parameter.opts[0]}.")
+
+
+@contextlib.contextmanager
+def _checked(what: Path | None) -> Iterator[None]:
+    """Ends the command with 2 where a check raises: what a broken file or a foreign layer raises is no verdict."""
+    from keras_pe.export.errors import RuntimeFailedError
+
+    try:
+        with tried():
+            yield
+    except click.ClickException:
+        raise
+    except RuntimeFailedError as error:
+        raise CouldNotBeTriedError(f"{what} could not be opened: {error}") from error
+    except Exception as error:
+        raise CouldNotBeTriedError(f"{what} could not be checked: {type(error).__name__}: {error}") from error
 
 
 def _write(report: "ParityReport | DatasetReport", reports: tuple[Path, ...], bundle: Path | None) -> None:

@@ -1,6 +1,6 @@
 """The options of `keras-pe check` for a data set, and what they do."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_pe.cli.errors import CouldNotBeTriedError
+from keras_pe.cli.options import with_options
 
 if TYPE_CHECKING:
     from keras_pe.export.parity.dataset.report import DatasetReport
 
-_OPTIONS = (
+data_options = with_options(
     click.option(
         "--data",
         type=click.Path(path_type=Path),
@@ -41,39 +42,24 @@ _OPTIONS = (
         help="Keep results here: the same call goes on where it was stopped.",
     ),
 )
-NAMES = (
-    "data",
-    "columns",
-    "decisions",
-    "stop_after",
-    "batch_size",
-    "length_buckets",
-    "pad_values",
-    "workers",
-    "cluster",
-    "checkpoint_dir",
-)
-
 _PAIRS = ("columns", "decisions", "pad_values")
 _OF_THE_SWEEP = ("inputs", "ranges", "sizes", "seed", "require_coverage", "profile")
 
 
-def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command the options of a data set."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+def check_data_usage(context: click.Context, names: Iterable[str]) -> None:
+    """Refuses options that would be passed over in silence: the sweep's with data, and the data's without.
 
-
-def check_data_usage(context: click.Context) -> None:
-    """Refuses options that would be passed over in silence: the sweep's with data, and the data's without."""
+    Args:
+        context: Of the command.
+        names: Those of `data_options`.
+    """
     has_data = context.params["data"] is not None
     for parameter in context.command.params:
         name = parameter.name or ""
         given = context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
         if given and has_data and name in _OF_THE_SWEEP:
             raise click.UsageError(f"--data takes the place of the sweep. Received also: {parameter.opts[0]}.")
-        if given and not has_data and name in NAMES:
+        if given and not has_data and name in names:
             raise click.UsageError(f"{parameter.opts[0]} is about --data, which is missing.")
     if has_data and not context.params["artifacts"]:
         raise click.UsageError("Missing argument 'ARTIFACTS'. Give what was made from the model.")

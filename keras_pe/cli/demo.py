@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from keras_pe.cli.errors import CouldNotBeTriedError
-from keras_pe.cli.quiet import start_keras
+from keras_pe.cli.starting import start_keras
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -1,6 +1,8 @@
 """The error of what could not be tried, and the exit codes of an interruption and of a fault that nobody foresaw."""
 
+import contextlib
 import traceback
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -12,6 +14,20 @@ class CouldNotBeTriedError(click.ClickException):
     """What could not be tried, in a sentence: the exit code says so, too."""
 
     exit_code = 2
+
+
+@contextlib.contextmanager
+def tried(*others: type[Exception], what: str = "") -> Iterator[None]:
+    """Runs a public function for a command: what it raises of an argument, a file or a package ends with code 2.
+
+    Args:
+        others: What else it may raise for such a reason.
+        what: What the sentence is about, where the function cannot know it.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, ImportError, OSError, *others) as error:
+        raise CouldNotBeTriedError(f"{what}: {error}" if what else str(error)) from error
 
 
 class CommandGroup(click.Group):

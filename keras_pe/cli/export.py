@@ -1,18 +1,17 @@
 """`keras-pe export`: a saved Keras model to the formats it is served in."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_pe.cli.border_options import border_options
 from keras_pe.cli.contents_table import contents_table
-from keras_pe.cli.errors import CouldNotBeTriedError
-from keras_pe.cli.model_file import check_model_file, model_options, prepare_keras
-from keras_pe.cli.size_options import parse_sizes
+from keras_pe.cli.errors import tried
+from keras_pe.cli.options import border_options, json_option, model_options, sizes_option
+from keras_pe.cli.starting import check_model_file, prepare_keras
 from keras_pe.shown import shown_bytes
 
 if TYPE_CHECKING:
@@ -34,28 +33,23 @@ _FORMATS = ("onnx", "tf_saved_model", "litert")
 )
 @click.option("--opset", type=click.IntRange(15, 25), help="The ONNX operator set. Default: 18.")
 @click.option("--external-data", is_flag=True, help="Write the weights of the ONNX model to a file beside it.")
-@click.option(
-    "--sizes",
-    multiple=True,
-    metavar="NAME=SIZE,SIZE",
-    help="Sizes that a dynamic dimension takes, such as height=64,224, where they are not to be found.",
-)
+@sizes_option
 @border_options
 @model_options
 @click.option("--explain", is_flag=True, help="Tell what the ONNX file is made of, by layer.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON, and nothing else.")
+@json_option("what was written")
 def export(
     model: Path,
     out: Path,
     formats: tuple[str, ...],
     opset: int | None,
     external_data: bool,
-    sizes: tuple[str, ...],
-    border: dict[str, Any],
+    sizes: Mapping[str, tuple[int, ...]],
     modules: tuple[str, ...],
     unsafe: bool,
     explain: bool,
     as_json: bool,
+    **border: Any,
 ) -> None:
     """Export MODEL, a .keras or .h5 file, to OUT.
 
@@ -67,7 +61,6 @@ def export(
     from keras_pe.export import Format
     from keras_pe.export.progress import telling_stages
 
-    given = parse_sizes(sizes)
     chosen = [Format(key) for key in dict.fromkeys(formats)] or [_format_of(out)]
     options = {"--opset": opset is not None, "--external-data": external_data, "--explain": explain}
     if Format.ONNX not in chosen and any(options.values()):
@@ -79,10 +72,10 @@ def export(
     with telling_stages(not as_json) as stage:
         stage("load")
         loaded = _load(model)
-        wanted = _border(border)
+        given = {"sizes": sizes, "border": _border(border)}
         for format, place in places.items():
             try:
-                artifacts.append(_export(format, loaded, place, opset, external_data, given, wanted, stage))
+                artifacts.append(_export(format, loaded, place, opset, external_data, stage, given))
             except click.ClickException as error:
                 errors.append(error)
     if as_json:
@@ -115,22 +108,18 @@ def _format_of(out: Path) -> "Format":
 def _load(path: Path) -> Any:
     from keras_pe.export.model.saved_file import load_model
 
-    try:
+    with tried():
         return load_model(path)
-    except ValueError as error:
-        raise CouldNotBeTriedError(str(error)) from error
 
 
 def _border(fields: dict[str, Any]) -> "Border | None":
     from keras_pe.export import Border
 
-    if not fields:
-        return None
-    steps = {name: _load(file) for name, file in fields.get("preprocessing", {}).items()}
-    try:
-        return Border(**{**fields, **({"preprocessing": steps} if steps else {})})
-    except ValueError as error:
-        raise CouldNotBeTriedError(str(error)) from error
+    given = {name: value for name, value in fields.items() if value}
+    if "preprocessing" in given:
+        given["preprocessing"] = {name: _load(file) for name, file in given["preprocessing"].items()}
+    with tried():
+        return Border(**given) if given else None
 
 
 def _export(
@@ -139,9 +128,8 @@ def _export(
     place: Path,
     opset: int | None,
     external_data: bool,
-    sizes: dict[str, tuple[int, ...]],
-    border: "Border | None",
     stage: Callable[[str], None],
+    given: Mapping[str, Any],
 ) -> "Artifact":
     """Exports to one format.
 
@@ -155,16 +143,15 @@ def _export(
         "tf_saved_model": export.export_saved_model,
         "litert": export.export_litert,
     }
-    options: dict[str, Any] = {"sizes": sizes, "border": border, "progress": lambda name: stage(f"{format}: {name}")}
+    options = dict[str, Any]()
     if format == "onnx":
         options |= {"opset_version": opset} if opset is not None else {}
         options |= {"external_data_threshold": 0} if external_data else {}
     try:
-        return exporters[format](model, place, **options)
+        with tried():
+            return exporters[format](model, place, progress=lambda name: stage(f"{format}: {name}"), **given, **options)
     except export.ExportError as error:
         raise click.ClickException(str(error)) from error
-    except (ValueError, TypeError, ImportError, OSError) as error:
-        raise CouldNotBeTriedError(str(error)) from error
 
 
 def _as_json(artifact: "Artifact", explain: bool) -> dict[str, Any]:

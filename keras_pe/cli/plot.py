@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from keras_pe.cli.errors import CouldNotBeTriedError
-from keras_pe.cli.table_file import read_table
+from keras_pe.cli.errors import tried
+from keras_pe.cli.tables_in_file import read_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,11 +41,9 @@ def plot(kind: str, picture: Path, names: tuple[str, ...], channels: int, length
         raise click.UsageError("--table goes with heatmap, similarity and error, and without --convention.")
     if table is None and kind == "error":
         raise click.UsageError("error needs a --table to compare with the exact signal.")
-    try:
+    with tried(MemoryError):
         axes = _of_table(kind, table) if table else _of_conventions(kind, names or ("tensor2tensor",), channels, length)
         axes.figure.savefig(picture, dpi=150)  # type: ignore[union-attr]  # a figure of its own, no part of another
-    except (ValueError, TypeError, ImportError, OSError, MemoryError) as error:
-        raise CouldNotBeTriedError(str(error)) from error
     click.echo(f"{picture} written")
 
 

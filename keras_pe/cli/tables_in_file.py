@@ -1,4 +1,4 @@
-"""Finds what can be a table of positions in a file: the weights of a model, or the arrays of an archive."""
+"""Reads tables of positions from files: an .npy file, the weights of a model, or the arrays of an archive."""
 
 import io
 import json
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.cli.errors import CouldNotBeTriedError
-from keras_pe.cli.table_file import read_table
 
 Named = Iterator[tuple[str, Any]]
 
@@ -17,6 +16,20 @@ _LEAST_ROWS, _LEAST_CHANNELS = 4, 2  # what `identify` takes
 _OPTIMIZER = re.compile("optimizer(_weights)?/")  # its moments have the shapes of weights, and are none
 # Those of the format whose bits are a type of NumPy's; bfloat16 is widened by hand.
 _SAFETENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+
+
+def read_table(path: Path) -> Any:
+    """Returns the array of an .npy file, without running anything that is pickled in it."""
+    import numpy as np
+
+    try:
+        table = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise CouldNotBeTriedError(f"{path} is no .npy file of numbers, or not a whole one.") from error
+    if isinstance(table, np.ndarray):
+        return table
+    with table:
+        raise CouldNotBeTriedError(f"{path} holds several arrays ({', '.join(table)}): save the one as an .npy file.")
 
 
 def tables_in(path: Path) -> dict[str, Any]:

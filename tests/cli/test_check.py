@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,14 @@ def test_an_unreadable_file_exits_with_2(tmp_path, files):
     result = CliRunner().invoke(main, ["check", str(broken), str(files[0])])
     assert result.exit_code == 2
     assert "could not be opened" in result.output
+
+
+def test_a_module_that_is_not_there_is_told_as_an_export_tells_it(tmp_path, files):
+    with zipfile.ZipFile(tmp_path / "model.keras", "w"):
+        pass
+    result = CliRunner().invoke(main, ["check", str(tmp_path / "model.keras"), str(files[0]), "--import", "layerz"])
+    assert result.exit_code == 2
+    assert result.stderr == "Error: --import layerz failed: ModuleNotFoundError: No module named 'layerz'\n"
 
 
 @pytest.mark.slow

@@ -1,17 +1,57 @@
 """Starts Keras for a command: fast, without a word, and so that memory which is not needed goes back to the system.
 
-What TensorFlow logs when it starts reaches the terminal only if the start fails.
+What TensorFlow logs when it starts reaches the terminal only if the start fails. What a model may be made of is
+imported then, and a file that can hold no model is told before.
 """
 
 import contextlib
+import importlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from keras_pe.cli.errors import CouldNotBeTriedError, tried
 from keras_pe.export.dependencies import lasting_imports
 
 _UNUSED = ("IPython", "matplotlib", "pandas")  # Keras imports them if they are there: a fifth of its import
+
+
+def check_model_file(path: Path) -> None:
+    """Raises unless a file can be one that Keras saved a model to, without starting Keras, which takes seconds."""
+    from keras_pe.export.model.saved_file import KERAS_SUFFIXES
+
+    if path.suffix not in KERAS_SUFFIXES:
+        raise CouldNotBeTriedError(f"MODEL must be a {', '.join(KERAS_SUFFIXES)} file. Received: {path}.")
+    if path.suffix == ".keras" and not zipfile.is_zipfile(path):
+        raise CouldNotBeTriedError(f"{path} could not be loaded: it is no .keras file, or not a whole one.")
+
+
+def prepare_keras(modules: Sequence[str], unsafe: bool) -> None:
+    """Starts Keras and has it know what a model may be made of.
+
+    Args:
+        modules: What to import; from the current folder as well.
+        unsafe: Whether Python code in a file may be loaded.
+
+    Raises:
+        CouldNotBeTriedError: If Keras does not start, or a module cannot be imported.
+    """
+    with tried():
+        start_keras()
+    import keras
+
+    if unsafe:
+        keras.config.enable_unsafe_deserialization()
+    if modules:
+        sys.path.insert(0, str(Path.cwd()))
+    for name in modules:
+        try:
+            importlib.import_module(name)
+        except (Exception, SystemExit) as error:  # whatever a module raises
+            raise CouldNotBeTriedError(f"--import {name} failed: {type(error).__name__}: {error}") from error
 
 
 def start_keras() -> None:

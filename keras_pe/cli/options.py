@@ -1,0 +1,161 @@
+"""The options that commands share, or that belong together, and what is made of their texts."""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+Command = Callable[..., Any]
+
+
+def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Returns what gives a command some options, in this order."""
+    return lambda command: functools.reduce(lambda given, option: option(given), reversed(options), command)
+
+
+def json_option(what: str) -> Callable[[Command], Command]:
+    """Returns the option of a command that prints one thing as JSON."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON, and nothing else.")
+
+
+def _sizes(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """Returns the sizes by the name of the dimension: "height=64,224" gives {"height": (64, 224)}."""
+    sizes = {}
+    for text in texts:
+        name, _, numbers = text.rpartition("=")  # a file of another exporter may call a dimension "n=1"
+        if name in sizes:
+            raise click.UsageError(f"--sizes must be given once for each dimension. Received: {name} twice.")
+        try:
+            sizes[name] = tuple(int(number) for number in numbers.split(","))
+        except ValueError:
+            sizes[name] = ()
+        if not name or not sizes[name] or min(sizes[name]) < 1:
+            raise click.UsageError(f"--sizes must be NAME=SIZE,SIZE with whole numbers from 1. Received: {text}.")
+    return sizes
+
+
+sizes_option = click.option(
+    "--sizes",
+    multiple=True,
+    callback=_sizes,
+    metavar="NAME=SIZE,SIZE",
+    help="Sizes that a dynamic dimension takes, such as height=64,224, where they are not to be found.",
+)
+
+model_options = with_options(
+    click.option(
+        "--import",
+        "modules",
+        multiple=True,
+        metavar="MODULE",
+        help="Import this before the model is loaded: it registers layers of your own. Looked for in this folder too.",
+    ),
+    click.option(
+        "--unsafe",
+        is_flag=True,
+        help="Load Python code that the file holds, as that of a Lambda layer. Only for files of those you trust.",
+    ),
+)
+
+
+def _atol(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> float | Mapping[str, float]:
+    """Returns the tolerance of all outputs, or by the name of the output: "score=1e-3" gives {"score": 1e-3}."""
+    found: dict[str, float] = {}
+    for text in texts:
+        name, separator, value = text.rpartition("=")
+        try:
+            found[name] = float(value if name or not separator else text)
+        except ValueError:
+            raise click.BadParameter(f"It must be VALUE or OUTPUT=VALUE. Received: {text}.") from None
+    if "" not in found:
+        return found or 0.0
+    if len(found) > 1:
+        raise click.BadParameter(f"It must be one VALUE, or OUTPUT=VALUE for each. Received: {' '.join(texts)}.")
+    return found[""]
+
+
+# The fields of an `Allowance`.
+allowance_options = with_options(
+    click.option("--rtol", type=float, default=0.0, help="Accept a difference of this share of the value."),
+    click.option(
+        "--atol",
+        multiple=True,
+        callback=_atol,
+        metavar="[OUTPUT=]VALUE",
+        help="Accept this absolute difference, in every output or in one.",
+    ),
+    click.option("--precision", help="Accept what rounding to it does: float16, bfloat16 or int8."),
+    click.option(
+        "--allow-changed",
+        type=float,
+        default=0.0,
+        show_default=True,
+        help="Share of the decisions, or of the rows of --data, that may change.",
+    ),
+)
+
+
+def _pairs(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> dict[str, str]:
+    """Returns what stands behind each name."""
+    pairs = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if not name or not value:
+            raise click.UsageError(f"{parameter.opts[0]} must be NAME=VALUE. Received: {text}.")
+        if name in pairs:
+            raise click.UsageError(f"{parameter.opts[0]} must be given once for each name. Received: {name} twice.")
+        pairs[name] = value
+    return pairs
+
+
+def _files(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> dict[str, Path]:
+    return {name: Path(file) for name, file in _pairs(context, parameter, texts).items()}
+
+
+def _outputs(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> dict[str, str]:
+    return _pairs(context, parameter, (text if "=" in text else f"{text}={text}" for text in texts))
+
+
+# The fields of a `Border`.
+border_options = with_options(
+    click.option("--batch", type=click.IntRange(min=1), help="The one size of the batch. Default: what the model has."),
+    click.option(
+        "--dtype",
+        "dtypes",
+        multiple=True,
+        callback=_pairs,
+        metavar="NAME=DTYPE",
+        help="An input's type, as image=uint8.",
+    ),
+    click.option(
+        "--layout",
+        multiple=True,
+        callback=_pairs,
+        metavar="NAME=LAYOUT",
+        help="channels_first or channels_last, for an input or output that has the other one in the model.",
+    ),
+    click.option(
+        "--preprocessing",
+        multiple=True,
+        callback=_files,
+        metavar="NAME=MODEL",
+        help="A .keras file of the model that an input goes through before this one.",
+    ),
+    click.option(
+        "--output",
+        "outputs",
+        multiple=True,
+        callback=_outputs,
+        metavar="[NEW=]NAME",
+        help="An output to keep. Default: all.",
+    ),
+    click.option(
+        "--postprocessing",
+        multiple=True,
+        callback=_pairs,
+        metavar="NAME=STEP",
+        help="argmax, softmax, sigmoid, or top5 and the like, of the last axis of an output.",
+    ),
+)
