@@ -18,8 +18,7 @@ from keras_pe.export.comparison.matching import (
     match_outputs,
 )
 from keras_pe.export.comparison.profile import profile_longest
-from keras_pe.export.comparison.references.reference import Expectation, Reference
-from keras_pe.export.comparison.references.without_keras import StoredReference
+from keras_pe.export.comparison.references.reference import Expectation, Reference, StoredReference
 from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.results import (
     HALF,

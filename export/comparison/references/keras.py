@@ -13,7 +13,7 @@ import numpy as np
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role, find_roles
 from keras_pe.export.comparison.law import is_float
-from keras_pe.export.comparison.references.noise import measure_noise, measure_spread
+from keras_pe.export.comparison.references.noise import measure_noise
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.errors import RuntimeRefusedError, first_line
 from keras_pe.export.model.rebuild import float64_allowed, half_dtypes, in_float64, with_dtype
@@ -154,15 +154,14 @@ class KerasReference(Reference):
 
     def _measured_noise(self, cases: Sequence[Case], precision: str | None) -> list[dict[str, Array]]:
         """Returns the noise floors: of what has none in float64, and in another precision, how far it moves."""
-        narrow, found = self.float32_model or self.model, [dict[str, Array]() for _ in cases]
-        if precision is not None:
-            return measure_spread(narrow, cases, self.predict, precision)
-        if self.float64_model is not None:
-            found = measure_noise(narrow, self.float64_model, cases, self.predict)
+        narrow = self.float32_model or self.model
+        if precision is not None or self.float64_model is None:
+            return measure_noise(narrow, None, cases, self.predict, precision)
+        found = measure_noise(narrow, self.float64_model, cases, self.predict)
         floats = {spec.name for spec in self.signature.outputs if is_float(as_dtype(spec.dtype))}
         if all(floats <= each.keys() for each in found):
             return found
-        moved = measure_spread(narrow, cases, self.predict)
+        moved = measure_noise(narrow, None, cases, self.predict)
         return [far | near for far, near in zip(moved, found, strict=True)]
 
     def predict(self, model: Any, inputs: Mapping[str, Any]) -> Arrays:

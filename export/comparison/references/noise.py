@@ -18,67 +18,55 @@ _MOST = 2**27  # weights that are nudged: twice more of a large model do not fit
 
 
 def measure_noise(
-    model: Any, float64_model: Any, cases: Sequence[Case], predict: Callable[[Any, Mapping[str, Array]], Arrays]
-) -> list[dict[str, Array]]:
-    """Returns the noise floors of each case, by output, as the law has them.
-
-    Args:
-        model: The model as it computes. It is left as it is.
-        float64_model: Its rebuild, whose weights have their own values again afterwards.
-        cases: What the inputs are near.
-        predict: Returns the outputs of one of both.
-    """
-    floors: list[dict[str, Array]] = [{} for _ in cases]
-    pairs = _nudgeable(zip(model.trainable_variables, float64_model.trainable_variables, strict=True))
-    own, wider = [one for one, _ in pairs], [other for _, other in pairs]
-    try:
-        for seed in range(_SAMPLES):
-            rng = np.random.default_rng(seed)
-            inputs, weights = _nudged_together(cases, own, rng)
-            with state_left_alone(zip(own, weights, strict=True)):
-                narrow = [predict(model, each) for each in inputs]
-            _assign(wider, weights)  # the rebuild is nobody's: there is no room for its weights twice
-            weights.clear()
-            with float64_allowed(rng), state_left_alone():
-                wide = [predict(float64_model, each) for each in inputs]
-            for floor, answer, truth in zip(floors, narrow, wide, strict=True):
-                for name, array in truth.items():
-                    if array.dtype == "float64":
-                        floor[name] = np.maximum(floor.get(name, 0.0), noise_floors(answer[name], array))
-    finally:
-        _assign(wider, (variable.value for variable in own))
-    return floors
-
-
-def measure_spread(
     model: Any,
+    float64_model: Any,
     cases: Sequence[Case],
     predict: Callable[[Any, Mapping[str, Array]], Arrays],
     precision: str | None = None,
 ) -> list[dict[str, Array]]:
-    """Returns how far a model moves where it is nudged, in each case, by output.
+    """Returns the noise floors of each case, by output, as the law has them.
+
+    They are the errors of a model near the case, or of a model without a rebuild how far it moves there.
 
     Args:
         model: The model as it computes. It is left as it is.
+        float64_model: Its rebuild, whose weights have their own values again afterwards; None where there is none.
         cases: What the inputs are near.
-        predict: Returns its outputs.
-        precision: That of the steps by which it is nudged; float32 where none is given.
+        predict: Returns the outputs of a model.
+        precision: That of the steps by which inputs and weights are nudged, where there is no rebuild; by default
+            float32.
     """
     floors: list[dict[str, Array]] = [{} for _ in cases]
-    chosen = model.trainable_variables if precision is None else _rounded(model, precision)
-    own = [variable for variable, _ in _nudgeable((variable, variable) for variable in chosen)]
-    with state_left_alone():
-        plain = [predict(model, case.inputs) for case in cases]
-    for seed in range(_SAMPLES):
-        rng = np.random.default_rng(seed)
-        inputs, weights = _nudged_together(cases, own, rng, precision)
-        with state_left_alone(zip(own, weights, strict=True)):
-            moved = [predict(model, each) for each in inputs]
-        for floor, answer, other in zip(floors, plain, moved, strict=True):
-            for name, array in answer.items():
-                if is_float(array.dtype):
-                    floor[name] = np.maximum(floor.get(name, 0.0), noise_floors(other[name], array.astype(np.float64)))
+    variables = model.trainable_variables if precision is None else _rounded(model, precision)
+    others = variables if float64_model is None else float64_model.trainable_variables
+    pairs = _nudgeable(zip(variables, others, strict=True))
+    own, wider = [one for one, _ in pairs], [other for _, other in pairs]
+    if float64_model is None:
+        with state_left_alone():
+            truths = [_in_float64(predict(model, case.inputs)) for case in cases]
+    try:
+        for seed in range(_SAMPLES):
+            rng = np.random.default_rng(seed)
+            inputs, weights = _nudged_together(cases, own, rng, precision)
+            with state_left_alone(zip(own, weights, strict=True)):
+                answers = [predict(model, each) for each in inputs]
+            if float64_model is not None:
+                _assign(wider, weights)  # the rebuild is nobody's: there is no room for its weights twice
+                weights.clear()
+                with float64_allowed(rng), state_left_alone():
+                    truths = [predict(float64_model, each) for each in inputs]
+            for floor, answer, truth in zip(floors, answers, truths, strict=True):
+                for name, array in truth.items():
+                    if array.dtype == "float64":
+                        floor[name] = np.maximum(floor.get(name, 0.0), noise_floors(answer[name], array))
+    finally:
+        if float64_model is not None:
+            _assign(wider, (variable.value for variable in own))
     return floors
+
+
+def _in_float64(outputs: Mapping[str, Array]) -> Arrays:
+    return {name: array.astype(np.float64) for name, array in outputs.items() if is_float(array.dtype)}
 
 
 def _rounded(model: Any, precision: str) -> list[Any]:
@@ -99,7 +87,7 @@ def _nudgeable(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 
 
 def _nudged_together(
-    cases: Sequence[Case], variables: Iterable[Any], rng: np.random.Generator, precision: str | None = None
+    cases: Sequence[Case], variables: Iterable[Any], rng: np.random.Generator, precision: str | None
 ) -> tuple[list[Arrays], list[Any]]:
     """Returns inputs near each case, and values near those of the weights."""
     inputs = [{name: _nudged(array, rng, precision) for name, array in case.inputs.items()} for case in cases]

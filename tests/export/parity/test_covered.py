@@ -7,7 +7,7 @@ import pytest
 
 from keras_pe.export import Cause, Finding, RuntimeResult, RuntimeSpec, StoredWeights
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.references.without_keras import StoredReference
+from keras_pe.export.comparison.references.reference import StoredReference
 from keras_pe.export.parity.covered import with_coverage
 from keras_pe.export.results import RunStatus
 from keras_pe.export.runtimes.runner import InProcessRunner

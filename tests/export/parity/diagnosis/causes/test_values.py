@@ -5,8 +5,7 @@ import pytest
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.references.without_keras import StoredReference
+from keras_pe.export.comparison.references.reference import Expectation, StoredReference
 from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.parity.diagnosis.diagnose import find_causes
 from keras_pe.export.parity.diagnosis.probe import Probe

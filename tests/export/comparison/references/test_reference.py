@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.references.without_keras import ArtifactReference
+from keras_pe.export.comparison.references.reference import ArtifactReference
 from tests.export.parity.work.lookup_runtime import DEADLY, UNWANTED, spec
 
 
