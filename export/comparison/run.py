@@ -19,14 +19,13 @@ from keras_pe.export.comparison.matching import (
 )
 from keras_pe.export.comparison.profile import profile_longest
 from keras_pe.export.comparison.references.reference import Expectation, Reference, StoredReference
-from keras_pe.export.errors import RuntimeDiedError, RuntimeHungError, RuntimeRefusedError
+from keras_pe.export.errors import RuntimeDiedError, RuntimeFailedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.results import (
     HALF,
     Array,
     CaseResult,
     CaseStatus,
     Comparison,
-    NameMatch,
     Recording,
     RunStatus,
     RuntimeResult,
@@ -70,28 +69,25 @@ def run_cases(
     """
     failed = RuntimeResult(str(path or ""), spec.format, spec.name, passed=False, status=RunStatus.COMPARED)
     try:
-        names = _load(runner, spec, path, reference)
+        runner.load(path, spec)
+        names = match_inputs(reference, runner.inputs, path)
+        runner.names = as_names(names)
         expectations = _in_its_precision(runner, expectations)
         expectations = [_in_its_types(runner, reference, each, precision) for each in expectations]
-    except RuntimeRefusedError as error:
-        failed = replace(failed, status=RunStatus.NOT_LOADED, error=str(error))
-        return Run(replace(failed, recording=_record(failed, expectations, [])), expectations, [])
-    except (RuntimeDiedError, RuntimeHungError) as error:
-        failed = replace(failed, status=_how(error), error=f"while it loaded: {error}")
+    except RuntimeFailedError as error:
+        failed = _ended(failed, error, "while it loaded")
         return Run(replace(failed, recording=_record(failed, expectations, [])), expectations, [])
     cases: list[CaseResult] = []
     answers: list[Arrays | None] = []
     answer: Arrays | None
     is_named = False
-    ended: RuntimeDiedError | RuntimeHungError | None = None
     for number, expectation in enumerate(expectations):
         try:
             answer, refusal = runner.run(expectation.case.inputs), None
         except RuntimeRefusedError as error:
             answer, refusal = None, str(error)
         except (RuntimeDiedError, RuntimeHungError) as error:
-            ended = error
-            failed = replace(failed, status=_how(error), error=f"{expectation.case.name}: {error}")
+            failed = _ended(failed, error, expectation.case.name)
             break
         if answer and expectation.outputs and not is_named:
             names += match_outputs(reference, expectation.outputs, answer, path)
@@ -100,22 +96,27 @@ def run_cases(
         answers.append(answer)
         expectations[number] = _in_types_of(answer or {}, reference, expectation)
         cases.append(_compare(reference, expectations[number], answer or {}, refusal))
-    judged = _with_noise(reference, expectations, answers, cases)
-    compared = any(comparison.count for case in judged for comparison in case.comparisons)
-    passed = ended is None and compared and all(case.status != CaseStatus.FAILED for case in judged)
-    result = replace(failed, passed=passed, cases=judged, version=runner.version, seconds=runner.seconds)
+    measured = _with_noise(reference, expectations, answers, cases)
+    passed = failed.status is RunStatus.COMPARED and _have_passed(measured)
+    result = replace(failed, passed=passed, cases=measured, version=runner.version, seconds=runner.seconds)
     result = replace(result, names=names, providers=dict(runner.providers))
     result = replace(result, profile=profile_longest(result, expectations, answers))
     recording = None if passed else _record(result, expectations, answers)
     return Run(replace(result, recording=recording), expectations, answers)
 
 
-def _load(runner: Runner, spec: RuntimeSpec, path: Path | None, reference: Reference) -> tuple[NameMatch, ...]:
-    """Loads the artifact, and returns its inputs that have other names than the model's: the runner knows them."""
-    runner.load(path, spec)
-    names = match_inputs(reference, runner.inputs, path)
-    runner.names = as_names(names)
-    return names
+def _ended(result: RuntimeResult, error: RuntimeFailedError, when: str) -> RuntimeResult:
+    """Returns the result of a runtime that does not load the artifact, or did not survive a case."""
+    if isinstance(error, RuntimeRefusedError):
+        return replace(result, status=RunStatus.NOT_LOADED, error=str(error))
+    status = RunStatus.CRASHED if isinstance(error, RuntimeDiedError) else RunStatus.HUNG
+    return replace(result, status=status, error=f"{when}: {error}")
+
+
+def _have_passed(cases: Sequence[CaseResult]) -> bool:
+    """Whether something was compared, and no case has failed."""
+    is_compared = any(comparison.count for case in cases for comparison in case.comparisons)
+    return is_compared and all(case.status is not CaseStatus.FAILED for case in cases)
 
 
 def _in_its_precision(runner: Runner, expectations: Sequence[Expectation]) -> Sequence[Expectation]:
@@ -149,10 +150,6 @@ def _in_types_of(answer: Arrays, reference: Reference, expectation: Expectation)
         return expectation
     dtypes = {name: array.dtype for name, array in answer.items()}
     return replace(expectation, outputs=cast_where_exact(expectation.outputs, dtypes))
-
-
-def _how(error: RuntimeDiedError | RuntimeHungError) -> RunStatus:
-    return RunStatus.CRASHED if isinstance(error, RuntimeDiedError) else RunStatus.HUNG
 
 
 def _compare(reference: Reference, expectation: Expectation, answer: Arrays, refusal: str | None) -> CaseResult:
@@ -262,12 +259,13 @@ def judged(result: RuntimeResult, run: Run, reference: Reference, law: Law) -> R
     told = [_left_out(case, each, law) for case, each in zip(result.cases, run.expectations, strict=False)]
     open_cases = [number for number, case in enumerate(told) if _is_open(case)]
     expectations = [run.expectations[number] for number in open_cases]
-    noises = _noise(reference, expectations, law)
+    # In the model's own precision, or in the one that is accepted.
+    near = [each.case for each in expectations]
+    noises = reference.noise(near, law.allowance.precision) if near else []
     for number, expectation, noise in zip(open_cases, expectations, noises, strict=True):
         told[number] = compare_case(expectation, run.answers[number] or {}, noise, law)
     cases = tuple(_with_decisions(told, law.allowance.allow_changed))
-    compared = any(comparison.count for case in cases for comparison in case.comparisons)
-    passed = compared and all(case.status is not CaseStatus.FAILED for case in cases)
+    passed = _have_passed(cases)
     recording = None if passed else result.recording
     return replace(result, cases=cases, passed=passed, is_accepted=passed, recording=recording)
 
@@ -282,11 +280,6 @@ def _left_out(case: CaseResult, expectation: Expectation, law: Law) -> CaseResul
     if precision is None or all(is_held(array, precision) for array in expectation.case.inputs.values()):
         return case
     return CaseResult(case.name, CaseStatus.SKIPPED, f"{precision} does not hold its values")
-
-
-def _noise(reference: Reference, expectations: Sequence[Expectation], law: Law) -> Sequence[Mapping[str, Array]]:
-    """Returns the noise floors in the model's own precision, or in the one that is accepted."""
-    return reference.noise([each.case for each in expectations], law.allowance.precision) if expectations else []
 
 
 def _with_decisions(cases: Sequence[CaseResult], allowed: float) -> Iterator[CaseResult]:
