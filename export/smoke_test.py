@@ -6,7 +6,6 @@ never fails it; the parity check is finer.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +25,7 @@ from keras_pe.export.errors import (
     sentence,
 )
 from keras_pe.export.model.rebuild import half_dtypes
-from keras_pe.export.model.signature.signature import Signature, confirmed_outputs
+from keras_pe.export.model.signature.signature import confirmed_outputs
 from keras_pe.export.model.sizes.dimensions import sizes_in_words
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.results import Array, Comparison, Problem
@@ -49,14 +48,6 @@ class Checked:
 
     notes: tuple[str, ...]
     outputs: tuple[TensorInfo, ...]
-
-
-@dataclass(frozen=True)
-class _Fault:
-    """What an artifact and Keras differ by, and on what."""
-
-    text: str
-    case: Case
 
 
 class _KerasRefusesError(Exception):
@@ -127,7 +118,7 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> Chec
     first, other = signature.sizes, signature.other_sizes()
     kinds: list[Draw] = [numbers, pixels]
     examples = [in_types_of(Case("given", example, "given"), reference.inputs) for example in signature.values.examples]
-    rounds: list[tuple[Mapping[str, int], list[Draw]]] = [(first, [partial(_given, case)]) for case in examples]
+    rounds: list[tuple[Mapping[str, int], list[Draw]]] = [(first, [lambda *_, c=case: [c]]) for case in examples]
     rounds = rounds or [(first, kinds)]
     rounds += [(other, kinds)] if other != first else []
     notes: list[str] = []
@@ -141,7 +132,7 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> Chec
     for place, (size, draws) in enumerate(rounds):
         try:
             with tf.device("/cpu:0"):  # a GPU may multiply float32 in TF32, which has ten bits
-                fault = _find_fault(noted, reference, law, size, draws)
+                fault = _find_fault(noted, reference, format, law, size, draws)
         except RuntimeFailedError as error:
             raise _not_run(format, reference.name, error) from error
         except _KerasRefusesError as refusal:
@@ -151,13 +142,8 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> Chec
             notes.append(f"It was not compared with Keras at {where}, which Keras refuses ({refusal}).")
             continue
         if fault is not None:
-            raise _disagreement(format, reference.name, fault)
+            raise fault
     return Checked(tuple(notes), confirmed_outputs(signature, runs))
-
-
-def _given(case: Case, signature: Signature, sizes: Mapping[str, int], seed: int) -> list[Case]:
-    """Draws an example, as `Draw` has it."""
-    return [case]
 
 
 def law_of(reference: KerasReference) -> Law:
@@ -174,8 +160,8 @@ def ask_keras(expect: Run, cases: Sequence[Case]) -> tuple[Case, Arrays]:
 
 
 def _find_fault(
-    run: Run, reference: KerasReference, law: Law, sizes: Mapping[str, int], kinds: list[Draw]
-) -> _Fault | None:
+    run: Run, reference: KerasReference, format: Format, law: Law, sizes: Mapping[str, int], kinds: list[Draw]
+) -> DisagreementError | None:
     """Returns what an artifact and Keras differ by at one size; None where that is rounding at most.
 
     A kind of inputs that tells nothing goes to the end of the list.
@@ -196,7 +182,8 @@ def _find_fault(
             said = describe_faults(faults, law, expected, actual)
             if reference.no_rebuild:
                 said += f" What rounding does was found without float64: {reference.no_rebuild}."
-            fault = _Fault(said, case)
+            where = ", ".join(filter(None, (case.name, sizes_in_words(case.sizes))))
+            fault = DisagreementError(format, reference.name, said, case=where, inputs=case.inputs)
             if not all(map(is_drowned, faults)):
                 break
             kinds.append(kinds.pop(0))
@@ -224,12 +211,6 @@ def _run_both(run: Run, expect: Run, cases: Sequence[Case]) -> tuple[Case, Array
             raise refusal
         break
     return case, actual, expected
-
-
-def _disagreement(format: Format, name: str, fault: _Fault) -> DisagreementError:
-    inputs = fault.case.inputs
-    where = ", ".join(filter(None, (fault.case.name, sizes_in_words(fault.case.sizes))))
-    return DisagreementError(format, name, fault.text, case=where, inputs=inputs)
 
 
 def _not_run(format: Format, name: str, error: RuntimeFailedError) -> InvalidArtifactError:
