@@ -4,6 +4,7 @@ A format says how a model is traced for it and how what was traced becomes a fil
 """
 
 import json
+import pkgutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +26,6 @@ from keras_pe.export.model.signature.model_signature import written_signature
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Kind, dimensions_to_json
 from keras_pe.export.model.watch.known_values import values_to_json
-from keras_pe.export.processes.serve import find
 from keras_pe.export.progress import telling_stages
 from keras_pe.export.publishing.staging import check_destination, publish_file, publish_folder, staging
 from keras_pe.export.request import Request
@@ -204,7 +204,7 @@ def _explained(process: Worker, file: Path, reference: KerasReference, inputs: M
     The check knows no exporter, and no exporter imports the check: as runtimes are, it is found by its name.
     """
     try:
-        found: Finding | None = find(_EXPLAIN)(process, file, reference, inputs)
+        found: Finding | None = pkgutil.resolve_name(_EXPLAIN)(process, file, reference, inputs)
     except Exception:  # whatever a layer raises: that the two differ is known without it
         return None
     return found

@@ -10,6 +10,7 @@ measurement cannot tell.
 import argparse
 import json
 import os
+import pkgutil
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -36,14 +37,13 @@ def measure(
         seconds: How long each of the three may run, three runs at least.
         rounds: How often each runs at most.
     """
-    from keras_pe.export.processes.serve import find
     from keras_pe.export.runtimes.registry import find_runtimes
 
     (spec,) = find_runtimes(runtime)
     given: dict[str, Any] = {}
 
     def opened(file: Path) -> Run:
-        loaded = find(spec.factory)(str(file), **spec.options)
+        loaded = pkgutil.resolve_name(spec.factory)(str(file), **spec.options)
         names = [info.name for info in loaded.inputs]
         if not given:
             given.update((info.name, _array(info, batch, length)) for info in loaded.inputs)

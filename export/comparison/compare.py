@@ -223,8 +223,8 @@ def _compare_exact(output: str, expected: Array, actual: Array, law: Law) -> Com
     differs = expected != actual
     numbers = {expected.dtype.kind, actual.dtype.kind} <= set("iub")
     difference = _exact_difference(expected, actual) if numbers else differs.astype(np.float64)
-    worst = np.unravel_index(int(difference.argmax()), difference.shape) if difference.size else None
-    largest = float(difference[worst]) if worst is not None else 0.0
+    worst = _worst(difference, 0.0)
+    largest = _at(difference, worst)
     magnitude = np.abs(expected.astype(np.float64)) if numbers else np.ones_like(difference)
     return Comparison(
         output=output,
@@ -238,7 +238,7 @@ def _compare_exact(output: str, expected: Array, actual: Array, law: Law) -> Com
         max_ulp=largest,
         rms=_rms(difference) if difference.size else 0.0,
         fraction_out_of_tolerance=float(differs.mean()) if differs.size else 0.0,
-        worst_index=None if worst is None else tuple(int(i) for i in worst),
+        worst_index=worst,
         expected=float(expected[worst]) if numbers and worst is not None else None,
         truth=float(expected[worst]) if numbers and worst is not None else None,
         actual=float(actual[worst]) if numbers and worst is not None else None,

@@ -39,7 +39,7 @@ class Closing(ABC):
         """Lets go of what it holds."""
 
 
-class Room:
+class Room(Closing):
     """A temporary folder with a lock on it for as long as its process lives, however that ends.
 
     Attributes:
@@ -55,13 +55,10 @@ class Room:
         while lock is None:  # another process that starts now may take a new folder for one left behind
             self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
             lock = _locked(self.path)
-        self.close = weakref.finalize(self, _remove, self.path, lock)
+        self._finalizer = weakref.finalize(self, _remove, self.path, lock)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
+    def close(self) -> None:
+        self._finalizer()
 
 
 def _locked(folder: Path) -> int | None:

@@ -1,9 +1,9 @@
 """The child's side of `Child`: makes the object, and calls its methods until there are no more requests."""
 
 import contextlib
-import importlib
 import os
 import pickle
+import pkgutil
 import select
 import signal
 import sys
@@ -25,7 +25,7 @@ def main() -> None:
         factory, arguments = pickle.load(sys.stdin.buffer)
         try:
             with lasting_imports():
-                target = find(factory)(*arguments)
+                target = pkgutil.resolve_name(factory)(*arguments)
         except Exception as error:  # whatever the factory raises, the parent raises it
             _send("error", _portable(error))
             return
@@ -38,12 +38,6 @@ def note(value: Any) -> None:
     """Tells the parent something before the answer, such as what is being done; in any other process nothing."""
     if _answers:
         _send("note", value)
-
-
-def find(name: str) -> Any:
-    """Returns what has a name such as "package.module:name"."""
-    module, _, attribute = name.partition(":")
-    return getattr(importlib.import_module(module), attribute)
 
 
 def _answer(target: Any) -> bool:

@@ -1,5 +1,6 @@
 """What has one artifact open in one runtime, in a child process or in this one, and knows it by the model's names."""
 
+import pkgutil
 import re
 import time
 from abc import abstractmethod
@@ -21,7 +22,6 @@ from keras_pe.export.errors import (
     RuntimeRefusedError,
 )
 from keras_pe.export.processes.process import Child, Closing
-from keras_pe.export.processes.serve import find
 from keras_pe.export.runtimes.runtime import Array, Arrays, LazyArrays, RuntimeSpec
 
 _MOST_AT_ONCE = 2**24  # bytes of a weight that are sent together
@@ -173,7 +173,7 @@ class RuntimeSession:
         self._runtime: Any = None
         self._weights: Mapping[str, Any] = {}
         self._read: tuple[str, Any] = "", None
-        _as_refusal(lambda: find(factory))
+        _as_refusal(lambda: pkgutil.resolve_name(factory))
 
     def ask(self, request: str, *arguments: Any) -> tuple[Any, float]:
         """Returns an answer, and the seconds that it took.
@@ -190,7 +190,7 @@ class RuntimeSession:
 
     def _load(self, factory: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
         self._unload()  # the one before makes room
-        runtime = find(factory)(*arguments, **options)
+        runtime = pkgutil.resolve_name(factory)(*arguments, **options)
         capabilities = frozenset(_OPTIONAL).intersection(dir(runtime))
         about = tuple(runtime.inputs), str(runtime.version), dict(getattr(runtime, "providers", {})), capabilities
         self._runtime = runtime
