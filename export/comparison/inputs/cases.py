@@ -5,7 +5,6 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
@@ -21,17 +20,6 @@ _INPUT, _OUTPUT = "inputs/", "outputs/"
 GivenInputs = str | os.PathLike[str] | Mapping[str, Array]
 
 
-class CaseKind(StrEnum):
-    """What a case is there to find."""
-
-    SIZES = "sizes"
-    PADDING = "padding"
-    FAR = "far positions"
-    LARGE = "large values"
-    AGAIN = "again"
-    GIVEN = "given"
-
-
 @dataclass(frozen=True, eq=False)
 class Case:
     """One set of inputs. Two cases are equal where they are the same one.
@@ -40,7 +28,6 @@ class Case:
         name: Unique in a check.
         inputs: Every input by name.
         purpose: What it is there to find, in words.
-        kind: The same for those who decide by it.
         sizes: The sizes of the inputs' dynamic dimensions, by name; empty where they were not drawn.
         repeats: The name of the case whose inputs it repeats.
     """
@@ -48,7 +35,6 @@ class Case:
     name: str
     inputs: Mapping[str, Array]
     purpose: str
-    kind: CaseKind = CaseKind.GIVEN
     sizes: Mapping[str, int] = field(default_factory=dict)
     repeats: str | None = None
 

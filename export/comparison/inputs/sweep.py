@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.comparison.inputs.cases import Case, CaseKind
+from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role, given_roles
 from keras_pe.export.comparison.law import is_float
 from keras_pe.export.model.signature.signature import Signature
@@ -52,23 +52,16 @@ def sweep(
     for number, (size, why) in enumerate(reversed(distinct.values())):
         rng = np.random.default_rng([seed, number])
         name = sizes_in_words(size) or "static shapes"
-        cases.append(Case(name, _draw(inputs, roles, size, rng, _usual), why, CaseKind.SIZES, size))
+        cases.append(Case(name, _draw(inputs, roles, size, rng, _usual), why, size))
     cases = _with_rows_dealt(cases, inputs, roles, np.random.default_rng([seed, len(_SHAPES) + 1]))
     size = sizes[0][0]
-    extra: list[tuple[CaseKind, str, str, Callable[..., Array]]] = []
-    if any(_is_mask(spec, roles) for spec in inputs):
-        extra.append((CaseKind.PADDING, "all padding", "a mask that is all padding", _padding))
-    if any(_role(spec, roles).role in ("positions", "start") for spec in inputs):
-        extra.append((CaseKind.FAR, "far positions", "positions at and past the ends of tables and of float16", _far))
-    if any(_role(spec, roles).role == "values" and np.dtype(as_dtype(spec.dtype)).kind == "f" for spec in inputs):
-        extra.append((CaseKind.LARGE, "large values", "values that half precision cannot hold", _large))
-    for kind, name, why, draw in extra:
-        rng = np.random.default_rng([seed, len(_SHAPES)])
-        cases.append(Case(name, _draw(inputs, roles, size, rng, draw), why, kind, size))
+    for name, why, is_concerned, draw in _EXTREMES:
+        if any(is_concerned(spec, _role(spec, roles)) for spec in inputs):
+            rng = np.random.default_rng([seed, len(_SHAPES)])
+            cases.append(Case(name, _draw(inputs, roles, size, rng, draw), why, size))
     first = cases[0]
-    again = replace(first, name=f"{first.name}, again", purpose="the first case once more", kind=CaseKind.AGAIN)
-    cases.append(replace(again, repeats=first.name))
-    return tuple(cases)
+    again = replace(first, name=f"{first.name}, again", purpose="the first case once more", repeats=first.name)
+    return (*cases, again)
 
 
 def draw_case(inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], sizes: Mapping[str, int], seed: int) -> Arrays:
@@ -104,13 +97,12 @@ def _draw(
     rng: np.random.Generator,
     values: Callable[[TensorInfo, Role, tuple[int, ...], np.random.Generator], Array],
 ) -> Arrays:
-    shapes = {spec.name: tuple(sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape) for spec in inputs}
-    return {
-        spec.name: np.asarray(values(spec, _bounded(spec, _role(spec, roles), sizes), shapes[spec.name], rng)).astype(
-            as_dtype(spec.dtype)
-        )
-        for spec in inputs
-    }
+    arrays = {}
+    for spec in inputs:
+        shape = tuple(sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape)
+        drawn = values(spec, _bounded(spec, _role(spec, roles), sizes), shape, rng)
+        arrays[spec.name] = np.asarray(drawn).astype(as_dtype(spec.dtype))
+    return arrays
 
 
 def _role(spec: TensorInfo, roles: Mapping[str, Role]) -> Role:
@@ -130,20 +122,15 @@ def _bounded(spec: TensorInfo, role: Role, sizes: Mapping[str, int]) -> Role:
     return replace(role, low=low, high=min(max(usual), int(ends.max)) if role.high is None else role.high)
 
 
-def _is_mask(spec: TensorInfo, roles: Mapping[str, Role]) -> bool:
-    return spec.dtype == "bool" or _role(spec, roles).role == "ids"
-
-
 def _usual(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Draws what a model usually meets, negative integers among it."""
-    kind = np.dtype(as_dtype(spec.dtype)).kind
     if spec.dtype == "bool":
         mask = np.atleast_1d(rng.random(shape) < 0.7)
         mask[..., :1] = True  # a row without anything to attend to is a case of its own
         return mask.reshape(shape)
     if spec.dtype == "string":
         return draw_texts(role.vocabulary, shape, rng)
-    if kind in "iu":
+    if is_integer(spec.dtype):
         assert role.low is not None
         assert role.high is not None
         drawn = rng.integers(int(role.low), int(role.high), shape)
@@ -152,7 +139,7 @@ def _usual(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.
         return draw_numbers(role.vocabulary, drawn, rng)
     if role.low is not None and role.high is not None:
         return rng.uniform(role.low, role.high, shape)
-    if role.role in ("positions", "start"):
+    if _is_position(spec, role):
         return rng.uniform(-64, 64, shape)
     return rng.standard_normal(shape)
 
@@ -184,6 +171,10 @@ def _with_rows_dealt(
     return [replace(case, inputs=each) for case, each in zip(cases, dealt, strict=True)]
 
 
+def _is_mask(spec: TensorInfo, role: Role) -> bool:
+    return spec.dtype == "bool" or role.role == "ids"
+
+
 def _padding(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Draws what is all padding: masks that are False, token ids that are 0."""
     if spec.dtype == "bool" or (role.role == "ids" and (role.low or 0) <= 0):
@@ -191,9 +182,13 @@ def _padding(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.rando
     return _usual(spec, role, shape, rng)
 
 
+def _is_position(spec: TensorInfo, role: Role) -> bool:
+    return role.role in ("positions", "start")
+
+
 def _far(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Draws positions where tables end and short floats stop telling neighbors apart."""
-    if role.role not in ("positions", "start") or spec.dtype in HALF:
+    if not _is_position(spec, role) or spec.dtype in HALF:
         return _usual(spec, role, shape, rng)
     low = -float("inf") if role.low is None else role.low
     high = float("inf") if role.high is None else role.high
@@ -203,11 +198,23 @@ def _far(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Ge
     return np.resize(np.array(fair), shape)
 
 
+def _is_number(spec: TensorInfo, role: Role) -> bool:
+    return role.role == "values" and as_dtype(spec.dtype).kind == "f"
+
+
 def _large(spec: TensorInfo, role: Role, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Draws values past the end of float16."""
     usual = _usual(spec, role, shape, rng)
-    is_free = role.role == "values" and role.low is None and np.dtype(as_dtype(spec.dtype)).kind == "f"
-    return usual * 1.0e5 if is_free and spec.dtype != "float16" else usual
+    is_free = _is_number(spec, role) and role.low is None and spec.dtype != "float16"
+    return usual * 1.0e5 if is_free else usual
+
+
+# What a case is called and there to find, the inputs that it is about, and how it is drawn.
+_EXTREMES = (
+    ("all padding", "a mask that is all padding", _is_mask, _padding),
+    ("far positions", "positions at and past the ends of tables and of float16", _is_position, _far),
+    ("large values", "values that half precision cannot hold", _is_number, _large),
+)
 
 
 def numbers(signature: Signature, sizes: Mapping[str, int], seed: int) -> list[Case]:
@@ -245,4 +252,4 @@ def _roles(signature: Signature) -> dict[str, Role]:
 
 
 def _case(inputs: Arrays, sizes: Mapping[str, int]) -> Case:
-    return Case("drawn", inputs, "what most models take", CaseKind.SIZES, sizes)
+    return Case("drawn", inputs, "what most models take", sizes)
