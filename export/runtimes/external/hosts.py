@@ -91,31 +91,27 @@ class Host(Process):
         return dict(found)
 
 
-def start_node(url: str) -> Host:
-    """Starts `session.mjs` in Node.
+def start(host: str, url: str, executable: str = "") -> Host:
+    """Starts what fetches its requests from an address.
+
+    Args:
+        host: "node" for `session.mjs` in Node, "chromium" for its page in a headless Chromium with a profile of its
+            own, "python" for `session.py` in another installation, which sees its own packages only.
+        url: The address.
+        executable: The other Python.
 
     Raises:
-        FileNotFoundError: If there is no Node.
+        FileNotFoundError: If there is no such program.
     """
-    return Host([_found(find_node(), "Node"), str(HERE / "session.mjs"), url])
-
-
-def start_chromium(url: str) -> Host:
-    """Opens the page of `session.mjs` in a headless Chromium with a profile of its own.
-
-    Raises:
-        FileNotFoundError: If there is no Chromium.
-    """
+    if host == "python":
+        return Host([executable, "-I", str(HERE / "session.py"), url])
+    if host == "node":
+        return Host([_found(find_node(), "Node"), str(HERE / "session.mjs"), url])
     adapter = os.environ.get("KERAS_PE_WEBGPU_ADAPTER", "swiftshader")
     flags = [*_CHROMIUM, f"--use-webgpu-adapter={adapter}", f"--user-data-dir={tempfile.mkdtemp()}"]
     if os.geteuid() == 0:  # Chromium refuses to sandbox what root starts
         flags.append("--no-sandbox")
     return Host([_found(find_chromium(), "Chromium"), *flags, f"{url}page.html"])
-
-
-def start_python(url: str, executable: str) -> Host:
-    """Starts `session.py` in another installation of Python, which sees its own packages only."""
-    return Host([executable, "-I", str(HERE / "session.py"), url])
 
 
 def package_folder(name: str) -> Path:

@@ -64,19 +64,15 @@ class ExternalOnnxRuntime:
         folder = None if self._kind == "python" else hosts.package_folder(self._package)
         files = {name: hosts.HERE / name for name in ("page.html", "session.mjs")}
         self._bridge = Bridge(files | ({self._package: folder} if folder else {}))
-        where = {}
-        match self._kind:
-            case "node":
-                self._host = hosts.start_node(self._bridge.url)
-                where = {"module": self._package, "folder": str(folder)}
-            case "chromium":
-                self._host = hosts.start_chromium(self._bridge.url)
-                where = {"module": f"{self._package}/dist/{self._module}", "folder": f"{self._package}/dist"}
-            case _:
-                self._host = hosts.start_python(self._bridge.url, self._executable)
+        self._host = hosts.start(self._kind, self._bridge.url, self._executable)
+        where = {
+            "node": {"module": self._package, "folder": str(folder)},
+            "chromium": {"module": f"{self._package}/dist/{self._module}", "folder": f"{self._package}/dist"},
+            "python": {},
+        }
         self._stop = weakref.finalize(self, _end, self._host, self._bridge)
         self._is_stuck = False
-        about = self._ask({"request": "import", **where})
+        about = self._ask({"request": "import", **where[self._kind]})
         for session, (model, level) in self._sessions.items():
             self._open(session, model, level)
         return about
