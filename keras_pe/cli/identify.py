@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -44,7 +44,9 @@ def identify(file: Path, as_json: bool) -> None:
 
 def _nearest_of(tables: Mapping[str, Any]) -> str:
     """Says that none is of a convention, and which table comes nearest to which, and how far off it is."""
-    distances = [(name, near) for name, table in tables.items() if (near := _nearest(table))]
+    from keras_pe.conventions.identification.nearest import nearest
+
+    distances = [(name, near) for name, table in tables.items() if (near := nearest(table))]
     said = "none of these conventions made this table" if "" in tables else "no table in this file is of a convention"
     if not distances:
         return said
@@ -58,48 +60,3 @@ def _nearest_of(tables: Mapping[str, Any]) -> str:
 
 def _described(match: "Match") -> str:
     return "\n".join(f"{key:18}  {value}" for key, value in match.details().items())
-
-
-class _Nearest(NamedTuple):
-    """A convention, and how far a table is from it.
-
-    Attributes:
-        convention: Its name.
-        start_index: The first position that fits best.
-        scale: What its signal is multiplied by, to fit best.
-        max_abs_diff: The largest difference that remains, in the table's own units.
-        relative: The root mean square of the difference, as a share of the table's own.
-    """
-
-    convention: str
-    start_index: int
-    scale: float
-    max_abs_diff: float
-    relative: float
-
-
-def _nearest(table: Any) -> _Nearest | None:
-    """Returns the convention whose signal, from position 0, 1 or 2 and scaled, is nearest; None where none can be.
-
-    Args:
-        table: `(length, channels)`.
-    """
-    import numpy as np
-
-    from keras_pe.conventions import CONVENTIONS
-    from keras_pe.signal.formula import timing_signal
-
-    values = np.asarray(table, np.float64)
-    size = float(np.sqrt(np.mean(values**2)))
-    found = []
-    rows = [each for each in CONVENTIONS.values() if each.axes == 1 and each.schedule and each.has(values.shape[1])]
-    for each in rows if size else ():
-        timescales = each.timescales(values.shape[1])
-        for start in range(3):
-            positions = np.arange(start, start + len(values))
-            signal = timing_signal(positions, values.shape[1], layout=each.layout, timescales=timescales)
-            scale = float((signal * values).sum() / (signal**2).sum())
-            off = values - scale * signal
-            distance = float(np.sqrt(np.mean(off**2))) / size
-            found.append(_Nearest(each.name, start, scale, float(np.abs(off).max()), distance))
-    return min(found, key=lambda each: each.relative, default=None)
