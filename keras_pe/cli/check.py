@@ -9,7 +9,7 @@ import click
 
 from keras_pe.cli.check_data import check_data_usage, data_options, run_check_data
 from keras_pe.cli.errors import CouldNotBeTriedError, tried
-from keras_pe.cli.options import allowance_options, json_option, model_options, sizes_option
+from keras_pe.cli.options import allowance_options, given_options, json_option, model_options, sizes_option
 from keras_pe.cli.starting import check_model_file, prepare_keras
 
 if TYPE_CHECKING:
@@ -187,11 +187,9 @@ def _check_usage(context: click.Context) -> None:
     replays = context.params["replay"] is not None
     if not replays and context.params["model"] is None:
         raise click.UsageError("Missing argument 'MODEL'. Give a model, or a bundle with --replay.")
-    for parameter in context.command.params if replays else ():
-        name = parameter.name or ""
-        given = context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
-        if given and name not in ("replay", "runtimes", "timeout", "diagnosis_seconds", "reports", "as_json"):
-            raise click.UsageError(f"--replay takes everything from the bundle. Received also: {parameter.opts[0]}.")
+    for name, option in given_options(context).items() if replays else ():
+        if name not in ("replay", "runtimes", "timeout", "diagnosis_seconds", "reports", "as_json"):
+            raise click.UsageError(f"--replay takes everything from the bundle. Received also: {option}.")
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_pe.cli.errors import CouldNotBeTriedError
-from keras_pe.cli.options import with_options
+from keras_pe.cli.options import given_options, with_options
 
 if TYPE_CHECKING:
     from keras_pe.export.parity.dataset.report import DatasetReport
@@ -54,13 +54,11 @@ def check_data_usage(context: click.Context, names: Iterable[str]) -> None:
         names: Those of `data_options`.
     """
     has_data = context.params["data"] is not None
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        given = context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
-        if given and has_data and name in _OF_THE_SWEEP:
-            raise click.UsageError(f"--data takes the place of the sweep. Received also: {parameter.opts[0]}.")
-        if given and not has_data and name in names:
-            raise click.UsageError(f"{parameter.opts[0]} is about --data, which is missing.")
+    for name, option in given_options(context).items():
+        if has_data and name in _OF_THE_SWEEP:
+            raise click.UsageError(f"--data takes the place of the sweep. Received also: {option}.")
+        if not has_data and name in names:
+            raise click.UsageError(f"{option} is about --data, which is missing.")
     if has_data and not context.params["artifacts"]:
         raise click.UsageError("Missing argument 'ARTIFACTS'. Give what was made from the model.")
 

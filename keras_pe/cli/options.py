@@ -15,6 +15,13 @@ def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], 
     return lambda command: functools.reduce(lambda given, option: option(given), reversed(options), command)
 
 
+def given_options(context: click.Context) -> dict[str, str]:
+    """Returns what stands on the command line: each option and argument as it is written, by its name."""
+    named = {parameter.name or "": parameter.opts[0] for parameter in context.command.params}
+    is_given = click.core.ParameterSource.COMMANDLINE
+    return {name: option for name, option in named.items() if context.get_parameter_source(name) == is_given}
+
+
 def json_option(what: str) -> Callable[[Command], Command]:
     """Returns the option of a command that prints one thing as JSON."""
     return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON, and nothing else.")
