@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from keras_pe.export.errors import ProcessDiedError, ProcessHungError
 
@@ -140,7 +140,7 @@ class Process(Closing):
         """Ends the process, and lets go of all that it held."""
         self.kill()
         self._popen.wait()
-        for stream in self._streams():
+        for stream in filter(None, (self._popen.stdin, self._popen.stdout)):
             with contextlib.suppress(OSError):  # what it was sent last is still in the buffer
                 stream.close()
         self._log.close()
@@ -165,9 +165,6 @@ class Process(Closing):
         """Forgets what it has written."""
         self._log.seek(0)
         self._log.truncate()
-
-    def _streams(self) -> list[IO[Any]]:
-        return [stream for stream in (self._popen.stdin, self._popen.stdout) if stream is not None]
 
     def _is_gone(self, options: int = 0) -> bool:
         """Whether the process is gone; waits for it unless told not to. Its number stays its own until `wait`."""

@@ -90,8 +90,14 @@ def _nudged_together(
     cases: Sequence[Case], variables: Iterable[Any], rng: np.random.Generator, precision: str | None
 ) -> tuple[list[Arrays], list[Any]]:
     """Returns inputs near each case, and values near those of the weights."""
+    from keras import ops
+
     inputs = [{name: _nudged(array, rng, precision) for name, array in case.inputs.items()} for case in cases]
-    return inputs, [_tensor(_nudged(_numpy(variable), rng, precision), variable.dtype) for variable in variables]
+    weights = []
+    for variable in variables:
+        nudged = _nudged(ops.convert_to_numpy(variable.value), rng, precision)
+        weights.append(ops.cast(ops.convert_to_tensor(nudged), variable.dtype))
+    return inputs, weights
 
 
 def _nudged(array: Array, rng: np.random.Generator, precision: str | None) -> Array:
@@ -112,16 +118,3 @@ def _assign(variables: Iterable[Any], values: Iterable[Any]) -> None:
     with float64_allowed():
         for variable, value in zip(variables, values, strict=True):
             variable.assign(keras.ops.cast(value, variable.dtype))
-
-
-def _numpy(variable: Any) -> Array:
-    import keras
-
-    array: Array = keras.ops.convert_to_numpy(variable.value)
-    return array
-
-
-def _tensor(array: Array, dtype: str) -> Any:
-    import keras
-
-    return keras.ops.cast(keras.ops.convert_to_tensor(array), dtype)
