@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.inputs.input_roles import given_roles
-from keras_pe.export.comparison.inputs.sweep import sweep
+from keras_pe.export.comparison.inputs.sweep import given_roles, sweep
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.run import run_cases

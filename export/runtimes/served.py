@@ -180,4 +180,5 @@ class TensorFlowServingModel:
 
 
 def _dtype(entry: Mapping[str, Any]) -> str:
-    return _FLOATS.get(entry["dtype"], entry["dtype"].removeprefix("DT_").lower())
+    dtype: str = entry["dtype"]
+    return _FLOATS.get(dtype, dtype.removeprefix("DT_").lower())

@@ -138,12 +138,6 @@ def _bounding_dimension(name: str, signature: Signature, is_taken: Callable[...,
     return next((each for each in signature.sizes if all(is_bound(each, sizes) for sizes in several)), None)
 
 
-def given_roles(ranges: Mapping[str, tuple[float, float]], found: Mapping[str, Role]) -> dict[str, Role]:
-    """Returns the roles with the ranges that the user gave, a low end and the first value past the high end."""
-    given = {name: Role(found.get(name, Role("values")).role, low, high) for name, (low, high) in ranges.items()}
-    return {**found, **given}
-
-
 def _marks(
     inputs: Iterable[TensorInfo], zeros: Mapping[str, Any], ranges: Mapping[str, tuple[float, float]]
 ) -> dict[str, Array]:

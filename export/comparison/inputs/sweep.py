@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.inputs.input_roles import Role, given_roles
+from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.law import is_float
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind, all_dimensions, counted, sizes_in_words
@@ -62,6 +62,12 @@ def sweep(
     first = cases[0]
     again = replace(first, name=f"{first.name}, again", purpose="the first case once more", repeats=first.name)
     return (*cases, again)
+
+
+def given_roles(ranges: Mapping[str, tuple[float, float]], found: Mapping[str, Role]) -> dict[str, Role]:
+    """Returns the roles with the ranges that the user gave, a low end and the first value past the high end."""
+    given = {name: Role(found.get(name, Role("values")).role, low, high) for name, (low, high) in ranges.items()}
+    return {**found, **given}
 
 
 def draw_case(inputs: tuple[TensorInfo, ...], roles: Mapping[str, Role], sizes: Mapping[str, int], seed: int) -> Arrays:

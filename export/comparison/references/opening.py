@@ -8,8 +8,7 @@ from typing import Any, TypeGuard
 from keras_pe.export.artifacts.artifact import VALUES_KEY, Artifact, Format
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, given_cases, in_types_of, read_case
-from keras_pe.export.comparison.inputs.input_roles import given_roles
-from keras_pe.export.comparison.inputs.sweep import sweep
+from keras_pe.export.comparison.inputs.sweep import given_roles, sweep
 from keras_pe.export.comparison.references.reference import ArtifactReference, Reference, StoredReference
 from keras_pe.export.comparison.seconds import Stopwatch
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model

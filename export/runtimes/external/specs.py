@@ -13,8 +13,8 @@ _LEVELS = ("disabled", "basic", "extended", "all")  # "layout" is unknown to old
 _PATIENCE = 60.0  # seconds for another Python to import ONNX Runtime
 
 
-def _in_javascript(name: str, host: str, package: str, provider: str, module: str = "") -> RuntimeSpec:
-    variant = RuntimeName.parse(name).variant
+def _in_javascript(package: str, host: str, provider: str, variant: str = "", module: str = "") -> RuntimeSpec:
+    name = package.replace("-", "_") + (f"[{variant}]" if variant else "")
     options = {"host": host, "package": package, "module": module, "variant": variant, "provider": provider}
     install = f"npm install --ignore-scripts {package}"
     find_missing = functools.partial(missing_in, host, package)
@@ -23,18 +23,12 @@ def _in_javascript(name: str, host: str, package: str, provider: str, module: st
 
 # Places that few ship to, and that take seconds to start: by name only.
 IN_JAVASCRIPT = (
-    _in_javascript("onnxruntime_node", "node", "onnxruntime-node", "cpu"),
-    _in_javascript("onnxruntime_web[wasm]", "node", "onnxruntime-web", "wasm"),
-    _in_javascript(
-        "onnxruntime_web[chromium-wasm]", "chromium", "onnxruntime-web", "wasm", module="ort.wasm.bundle.min.mjs"
-    ),
-    _in_javascript(
-        "onnxruntime_web[webgpu]", "chromium", "onnxruntime-web", "webgpu", module="ort.webgpu.bundle.min.mjs"
-    ),
+    _in_javascript("onnxruntime-node", "node", "cpu"),
+    _in_javascript("onnxruntime-web", "node", "wasm", "wasm"),
+    _in_javascript("onnxruntime-web", "chromium", "wasm", "chromium-wasm", "ort.wasm.bundle.min.mjs"),
+    _in_javascript("onnxruntime-web", "chromium", "webgpu", "webgpu", "ort.webgpu.bundle.min.mjs"),
     # What `import "onnxruntime-web"` gives in 1.30: the older implementation of WebGPU.
-    _in_javascript(
-        "onnxruntime_web[webgpu-jsep]", "chromium", "onnxruntime-web", "webgpu", module="ort.bundle.min.mjs"
-    ),
+    _in_javascript("onnxruntime-web", "chromium", "webgpu", "webgpu-jsep", "ort.bundle.min.mjs"),
 )
 
 
