@@ -24,9 +24,10 @@ def tried(*others: type[Exception], what: str = "") -> Iterator[None]:
         others: What else it may raise for such a reason.
         what: What the sentence is about, where the function cannot know it.
     """
+    kinds: tuple[type[Exception], ...] = (ValueError, TypeError, ImportError, OSError, *others)
     try:
         yield
-    except (ValueError, TypeError, ImportError, OSError, *others) as error:
+    except kinds as error:
         raise CouldNotBeTriedError(f"{what}: {error}" if what else str(error)) from error
 
 
