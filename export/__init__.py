@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from keras_pe.export.parity.data.batching import Batching
     from keras_pe.export.parity.data.source import DataError, DataPart, DataSource
     from keras_pe.export.parity.dataset.check import check_dataset
+    from keras_pe.export.parity.dataset.data_report import DatasetReport
     from keras_pe.export.parity.dataset.parity_batch import ParityBatch
-    from keras_pe.export.parity.dataset.report import DatasetReport
     from keras_pe.export.parity.parity_report import ParityReport
     from keras_pe.export.parity.replay import replay_bundle
     from keras_pe.export.parity.reports.report import write_report
@@ -125,7 +125,7 @@ _LAZY = {
     "DataError": "keras_pe.export.parity.data.source",
     "DataPart": "keras_pe.export.parity.data.source",
     "DataSource": "keras_pe.export.parity.data.source",
-    "DatasetReport": "keras_pe.export.parity.dataset.report",
+    "DatasetReport": "keras_pe.export.parity.dataset.data_report",
     "ErrorProfile": "keras_pe.export.results.comparison",
     "Cause": "keras_pe.export.results.diagnosis",
     "Finding": "keras_pe.export.results.diagnosis",

@@ -14,7 +14,7 @@ from keras_pe.cli.starting import check_model_file, prepare_keras
 
 if TYPE_CHECKING:
     from keras_pe.export.comparison.seconds import Stopwatch
-    from keras_pe.export.parity.dataset.report import DatasetReport
+    from keras_pe.export.parity.dataset.data_report import DatasetReport
     from keras_pe.export.parity.parity_report import ParityReport
     from keras_pe.export.parity.reports.report import Report
 

@@ -12,7 +12,7 @@ from keras_pe.cli.errors import CouldNotBeTriedError
 from keras_pe.cli.options import given_options, with_options
 
 if TYPE_CHECKING:
-    from keras_pe.export.parity.dataset.report import DatasetReport
+    from keras_pe.export.parity.dataset.data_report import DatasetReport
 
 data_options = with_options(
     click.option(

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from keras_pe.cli import main
-from keras_pe.export.parity.dataset.report import DatasetReport
+from keras_pe.export.parity.dataset.data_report import DatasetReport
 
 X = np.random.default_rng(0).standard_normal((3000, 4)).astype("float32")
 PLANTED = 1234

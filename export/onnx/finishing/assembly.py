@@ -32,7 +32,7 @@ from keras_pe.export.onnx.finishing.reshapes import (
     take_zero_sizes,
 )
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
-from keras_pe.export.onnx.finishing.weights import multiply_unsigned, name_weights, store_as_read
+from keras_pe.export.onnx.finishing.weight_layouts import multiply_unsigned, name_weights, store_as_read
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.operator_calls import Unfused
 from keras_pe.version import __version__

@@ -18,7 +18,7 @@ from keras_pe.export.parity.data.batching import Batching, Feed, fill_up, fixed_
 from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.shards import shards_of, travelling
 from keras_pe.export.parity.data.source import DataSource
-from keras_pe.export.parity.dataset.report import DatasetReport
+from keras_pe.export.parity.dataset.data_report import DatasetReport
 from keras_pe.export.parity.dataset.results import DatasetResult, OutputSummary
 from keras_pe.export.parity.parity_report import ParityReport, not_installed, untaken, versions_of
 from keras_pe.export.parity.statistics.runtime_statistics import OutputStatistics, RuntimeStatistics, WorstRow

@@ -11,10 +11,10 @@ from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.seconds import OutOfTimeError
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.stored_weights import is_foldable
-from keras_pe.export.parity.diagnosis.cases import RecordedCase, RecordedOutput, other_cases
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.output_locations import OutputLocations
 from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, RecordedOutput, other_cases
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors, in_layout
 from keras_pe.export.results import Array, LayerResult, Proof
 from keras_pe.export.runtimes.runtime import Arrays

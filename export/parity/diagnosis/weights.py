@@ -18,7 +18,7 @@ from keras_pe.export.model.stored_weights import (
     packed_cell,
 )
 from keras_pe.export.model.watch.recording import LayerCall, layer_paths, matched_paths
-from keras_pe.export.parity.diagnosis.cases import content_key
+from keras_pe.export.parity.diagnosis.recorded_cases import content_key
 from keras_pe.export.parity.diagnosis.relations import Change
 from keras_pe.export.parity.diagnosis.relations.detection import UNEXPLAINED, find_change
 from keras_pe.export.parity.diagnosis.weight_matching import (

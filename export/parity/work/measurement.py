@@ -19,7 +19,7 @@ from keras_pe.export.parity.statistics.runtime_statistics import (
     WorstRow,
 )
 from keras_pe.export.parity.work.job import Job, OutputRule
-from keras_pe.export.parity.work.session import Answer, Session
+from keras_pe.export.parity.work.worker_session import Answer, Session
 from keras_pe.export.results import Array, Comparison
 from keras_pe.export.runtimes.runtime import Arrays
 

@@ -16,7 +16,7 @@ from keras_pe.export.errors import first_line
 from keras_pe.export.model.saved_file import is_in_old_format, registering_modules
 from keras_pe.export.parity.data.shards import fingerprint
 from keras_pe.export.parity.work.job import OpenedModel, Target
-from keras_pe.export.parity.work.session import model_of_this_process
+from keras_pe.export.parity.work.worker_session import model_of_this_process
 from keras_pe.export.publishing.staging import staging
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runtime import RuntimeSpec

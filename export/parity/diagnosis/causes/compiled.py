@@ -15,8 +15,8 @@ from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.keras_internals import one_at_a_time
 from keras_pe.export.model.watch.recording import recorded_symbols, state_left_alone
-from keras_pe.export.parity.diagnosis.cases import calls_of
 from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.diagnosis.recorded_cases import calls_of
 from keras_pe.export.parity.diagnosis.relations import close, distance
 from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runner import Worker

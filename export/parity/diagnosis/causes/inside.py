@@ -8,9 +8,9 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.recording import is_within
-from keras_pe.export.parity.diagnosis.cases import OutsideView, calls_of, rank, telling_case
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_weights
 from keras_pe.export.parity.diagnosis.probe import Probe
+from keras_pe.export.parity.diagnosis.recorded_cases import OutsideView, calls_of, rank, telling_case
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.search import explain
 from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen

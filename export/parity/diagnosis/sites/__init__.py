@@ -7,7 +7,8 @@ from enum import Flag, auto
 
 from keras_pe.export.parity.diagnosis.edits import Site
 from keras_pe.export.parity.diagnosis.sites.arguments import other_arguments, other_masks, other_softmax, several_layers
-from keras_pe.export.parity.diagnosis.sites.arrays import (
+from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
+from keras_pe.export.parity.diagnosis.sites.call_arrays import (
     altered_inputs,
     exchanged_inputs,
     lost_weights,
@@ -15,7 +16,6 @@ from keras_pe.export.parity.diagnosis.sites.arrays import (
     other_weights,
     weights_together,
 )
-from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
 from keras_pe.export.parity.diagnosis.sites.operations import (
     added_operations,
     other_directions,

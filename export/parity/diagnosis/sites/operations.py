@@ -19,8 +19,8 @@ from keras_pe.export.parity.diagnosis.layer_call import (
 )
 from keras_pe.export.parity.diagnosis.relations import Change, distance
 from keras_pe.export.parity.diagnosis.relations.detection import OF_OUTPUTS, UNEXPLAINED, find_change, holds
-from keras_pe.export.parity.diagnosis.sites.arrays import exchanged_weights
 from keras_pe.export.parity.diagnosis.sites.attributes import activations, other_axes
+from keras_pe.export.parity.diagnosis.sites.call_arrays import exchanged_weights
 from keras_pe.export.results import Array, Cause
 
 _MOST_JOINED = 4  # inputs, whose orders are 24 then

@@ -13,7 +13,7 @@ from keras_pe.export import Acceptance, Batching
 from keras_pe.export.parity.dataset import check as door
 from keras_pe.export.parity.dataset.check import check_dataset
 from keras_pe.export.parity.work.executors import ProcessPool
-from keras_pe.export.parity.work.session import close_session
+from keras_pe.export.parity.work.worker_session import close_session
 from keras_pe.export.runtimes import registry
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from tests.cli.test_check_data import write_model

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from keras_pe.export.parity.dataset.report import DatasetReport
+from keras_pe.export.parity.dataset.data_report import DatasetReport
 from keras_pe.export.parity.dataset.results import DatasetResults
 from tests.export.parity.dataset.samples import ALL, FAILING
 

@@ -11,7 +11,7 @@ import pytest
 from keras_pe.export import Batching
 from keras_pe.export.parity.dataset.check import check_dataset
 from keras_pe.export.parity.dataset.parity_batch import ParityBatch
-from keras_pe.export.parity.work.session import close_session
+from keras_pe.export.parity.work.worker_session import close_session
 
 ROWS = 500
 LENGTHS = [row % 7 + 1 for row in range(ROWS)]

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from keras_pe.export.parity.dataset.report import describe_row
+from keras_pe.export.parity.dataset.data_report import describe_row
 from keras_pe.export.parity.reports.document import Statement
 from keras_pe.export.parity.statistics.confidence import rate
 from keras_pe.export.parity.statistics.runtime_statistics import OutputStatistics, RuntimeStatistics
