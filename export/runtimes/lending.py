@@ -88,12 +88,22 @@ class Lender:
 
 
 # A conversion of 2 GiB of weights takes minutes. A GPU may multiply float32 with ten bits, and its memory is not ours.
-tensorflow_process = Lender("tensorflow", 3600.0, {"CUDA_VISIBLE_DEVICES": "-1"})
-onnxruntime_process = Lender("onnxruntime[all]", 600.0)
+_TENSORFLOW = Lender("tensorflow", 3600.0, {"CUDA_VISIBLE_DEVICES": "-1"})
+_ONNXRUNTIME = Lender("onnxruntime[all]", 600.0)
+
+
+def tensorflow_process() -> contextlib.AbstractContextManager[Worker]:
+    """Lends the process of TensorFlow. As a function it may be named to another process, which lends its own."""
+    return _TENSORFLOW()
+
+
+def onnxruntime_process() -> contextlib.AbstractContextManager[Worker]:
+    """Lends the process of ONNX Runtime, likewise."""
+    return _ONNXRUNTIME()
 
 
 @atexit.register
 def end() -> None:
     """Ends the processes that are kept."""
-    tensorflow_process.end()
-    onnxruntime_process.end()
+    _TENSORFLOW.end()
+    _ONNXRUNTIME.end()

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pickle
 import signal
 import sys
 import time
@@ -112,3 +113,8 @@ def test_the_process_that_is_kept_can_be_ended() -> None:
     assert process.is_free
     end()
     assert not process.is_free
+
+
+@pytest.mark.parametrize("lent", [tensorflow_process, onnxruntime_process])
+def test_what_lends_a_process_may_be_named_to_another_process(lent: object) -> None:
+    assert pickle.loads(pickle.dumps(lent)) is lent
