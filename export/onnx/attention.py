@@ -71,6 +71,12 @@ def obstacle_to_attention(
 
 
 def call_attention(scale: float | None, *tensors: Any) -> Any:
+    """Returns the call of the operator.
+
+    Args:
+        scale: Of the scores; None for that of the channels.
+        tensors: Queries, keys and values, `(batch, length, heads, channels)`, and what is added to the scores, if any.
+    """
     import tensorflow as tf
 
     query, key, value, *added = tensors
