@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.errors import TracingError, first_line
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.watch.keras_internals import one_at_a_time, replaced_operations
-from keras_pe.export.model.watch.traceable import as_traceable, operators_before, steps_as_rows
+from keras_pe.export.model.watch.keras_internals import replaced_operations
+from keras_pe.export.model.watch.traceable import as_traceable, operators_before
 
 _Result = TypeVar("_Result")
 
@@ -38,7 +38,7 @@ def traced(
     Raises:
         Exception: Whatever the layers raise where a size is not known.
     """
-    with one_at_a_time, steps_as_rows(layers), control_flow():
+    with control_flow():
         return as_traceable(layers, trace)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from keras_pe.export.model.signature.signature import Signature, input_specs
 from keras_pe.export.model.watch.keras_internals import all_layers, one_at_a_time
 from keras_pe.export.model.watch.recording import state_left_alone
-from keras_pe.export.model.watch.traceable import as_traceable, steps_as_rows
+from keras_pe.export.model.watch.traceable import as_traceable
 from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype, plain
 
 
@@ -42,7 +42,6 @@ class KerasRuntime(_CompiledKeras):
         self.version = f"tensorflow {tf.__version__}"
         specs = {spec.name: spec for spec in input_specs(signature)}
         state = [tf.TensorSpec(variable.shape, variable.dtype) for variable in self._variables]
-        layers = all_layers(model)
 
         @tf.function(input_signature=[specs, state], jit_compile=jit_compile, autograph=False)  # type: ignore[untyped-decorator]
         def call(tensors: dict[str, Any], state: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -50,8 +49,7 @@ class KerasRuntime(_CompiledKeras):
             pairs = zip(after, state, strict=True)
             return outputs, {str(index): new for index, (new, old) in enumerate(pairs) if new is not old}
 
-        with one_at_a_time, steps_as_rows(layers):
-            self._call = as_traceable(layers, call.get_concrete_function)
+        self._call = as_traceable(all_layers(model), call.get_concrete_function)
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         tensors = {spec.name: inputs[spec.name].astype(as_dtype(spec.dtype), copy=False) for spec in self.inputs}

@@ -26,6 +26,7 @@ def as_traceable(layers: Sequence[Any], trace: Callable[[], _Result]) -> _Result
     """Returns what a function that traces a model returns.
 
     Where it raises, it is called once more, with AutoGraph reading the calls of the layers that are not Keras' own.
+    Models are traced one at a time.
 
     Args:
         layers: The model, then every layer in it.
@@ -34,7 +35,7 @@ def as_traceable(layers: Sequence[Any], trace: Callable[[], _Result]) -> _Result
     Raises:
         Exception: Whatever the layers raise as they are written.
     """
-    with resizing_to_tensors(), replaced_functions(_crops(layers)):
+    with resizing_to_tensors(), replaced_functions(_crops(layers)), steps_as_rows(layers):
         try:
             return trace()
         except Exception as error:  # a layer may raise anything where a size is not known
@@ -92,21 +93,33 @@ def _source(tensor: Any) -> str | None:
     return getattr(operator, "name", None)
 
 
-def steps_as_rows(layers: Iterable[Any]) -> AbstractContextManager[None]:
-    """Lets the TimeDistributed layers be traced so, where the number of steps is dynamic."""
+def steps_as_rows(layers: Iterable[Any], *, even_if_fixed: bool = False) -> AbstractContextManager[None]:
+    """Lets the TimeDistributed layers be traced so, where the number of steps is dynamic.
+
+    Args:
+        layers: Any.
+        even_if_fixed: Whether also where it is not, which tells the same shapes in one step.
+    """
     import keras
 
     wrappers = [layer for layer in layers if isinstance(layer, keras.layers.TimeDistributed)]
-    return replaced_functions((each, "call", functools.partial(_call_on_rows, each.layer)) for each in wrappers)
+    return replaced_functions(
+        (each, "call", functools.partial(_call_on_rows, each.layer, even_if_fixed)) for each in wrappers
+    )
 
 
 def _call_on_rows(
-    inner: Any, usual: Callable[..., Any], inputs: Any, training: bool | None = None, mask: Any = None
+    inner: Any,
+    even_if_fixed: bool,
+    usual: Callable[..., Any],
+    inputs: Any,
+    training: bool | None = None,
+    mask: Any = None,
 ) -> Any:
     import keras
     from keras import ops
 
-    if inputs.shape[1] is not None:
+    if inputs.shape[1] is not None and not even_if_fixed:
         return usual(inputs, training=training, mask=mask)
     batch, steps = ops.shape(inputs)[:2]
 
