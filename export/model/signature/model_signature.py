@@ -153,8 +153,9 @@ def _as_sizes(own: Sequence[str], shapes: Sequence[Shape], dtypes: Sequence[str]
     """Returns how values and sizes are given that were not found, in two sentences."""
     arrays = (f"{name!r}: <{dtype}, {len(shape)} axes>" for name, shape, dtype in zip(own, shapes, dtypes, strict=True))
     examples = f"give an example, or several: inputs={{{', '.join(arrays)}}}"
-    named = [dim for shape in shapes for dim in shape if isinstance(dim, str) and Kind.told_by(dim) is not Kind.BATCH]
-    names = dict.fromkeys([*named, *unnamed_lengths(shapes)])
+    named = [dim for shape in shapes for dim in shape if isinstance(dim, str)]
+    lengths = [dim for dim in named if Kind.of_name(dim, shapes) is not Kind.BATCH]
+    names = dict.fromkeys([*lengths, *unnamed_lengths(shapes)])
     fixed = "fixed in `input_signature`"
     given = f"give them: sizes={dict.fromkeys(names, (64, 128))}, or {fixed}" if names else f"give them {fixed}"
     return f"If it takes certain values only, {examples}. If it takes certain sizes only, {given}."

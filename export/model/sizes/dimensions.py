@@ -81,6 +81,20 @@ class Kind(enum.StrEnum):
         is_channels_first = len(shape) in _OF_AXES and not isinstance(shape[-1], int) and isinstance(shape[1], int)
         return kinds[axis - 1] if is_channels_first else kinds[axis]
 
+    @classmethod
+    def of_name(cls, name: str, shapes: Iterable[Sequence[int | str | None]]) -> "Kind":
+        """Returns the kind of a dimension that somebody else has named, as the caller or another exporter.
+
+        Where it stands comes first: what is not the first axis wherever it stands is no batch, as where a file calls
+        every dimension "?". Of the rest the name may tell; else the first axis of several is a batch, and any other a
+        length.
+        """
+        told = cls.told_by(name)
+        own = [shape for shape in shapes if name in shape]
+        if any(name in shape[1:] for shape in own):
+            return cls.LENGTH if told in (None, cls.BATCH) else told
+        return told or (cls.BATCH if any(len(shape) > 1 for shape in own) else cls.LENGTH)
+
 
 _OF_AXES = {
     4: (Kind.LENGTH, Kind.HEIGHT, Kind.WIDTH, Kind.LENGTH),
@@ -106,22 +120,13 @@ class Dimension:
 def all_dimensions(shapes: Iterable[Sequence[int | str]], known: Mapping[str, Dimension]) -> dict[str, Dimension]:
     """Returns the dynamic dimensions of inputs by name, in order.
 
-    Of one that is not known, as in the file of another exporter, the name may tell the kind; else the first axis of
-    several is a batch, and any other a length. What is both, where a file calls every dimension "?", is a length.
-
     Args:
         shapes: Of the inputs.
         known: What is known of dimensions, by name.
     """
-    found: dict[str, Dimension] = {}
     shapes = [*shapes]
-    inner = {name for shape in shapes for name in shape[1:]}
-    for shape in shapes:
-        for name in shape:
-            if isinstance(name, str) and name not in found:
-                kind = Kind.told_by(name) or (Kind.LENGTH if name in inner or len(shape) == 1 else Kind.BATCH)
-                found[name] = known.get(name) or Dimension(kind, name)
-    return found
+    names = dict.fromkeys(dim for shape in shapes for dim in shape if isinstance(dim, str))
+    return {name: known.get(name) or Dimension(Kind.of_name(name, shapes), name) for name in names}
 
 
 def spread(dimensions: Mapping[str, Dimension], batch: int, start: int, factor: int = 1) -> dict[str, int]:

@@ -52,6 +52,11 @@ def test_a_name_that_stands_at_the_first_axis_and_at_others_is_that_of_a_length(
     assert all_dimensions([("N", 3), ("M", "N")], {})["N"].kind is Kind.LENGTH
 
 
+def test_no_axis_but_the_first_is_a_batch_whatever_it_is_called() -> None:
+    for shape in (("length", "batch", 4), ("batch", "batch", 4)):
+        assert {own.kind for own in all_dimensions([shape], {}).values()} == {Kind.LENGTH}
+
+
 def test_a_name_that_reads_as_a_number_is_quoted_beside_its_size() -> None:
     assert sizes_in_words({"batch": 2, "4": 7, "-1": 3}) == "batch 2, '4' 7, '-1' 3"
 
