@@ -6,6 +6,9 @@ from those that merely may have by asking: sizes are changed together until the 
 
 import functools
 import itertools
+import math
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,11 +23,14 @@ Takes = Callable[[list[StaticShape]], bool]
 # position tables and pretrained models have, frames of sound, and last whatever else is small.
 _LIKELY = (24, 67, 96, 224, 256, 6, 4, 2, 512, 1024, 384, 299, 320, 336, 448, 640, 800, 1280, 257, 1500, 3000, 4096)
 _OTHERS = (16000, *range(3, 200), 225, 240, 288, 300, 331, 392, 400, 480, 518, 576, 577, 600, 768, 2048)
-_BATCH = 5  # no length that is asked for: else the two would be taken to agree
-_MOST_TOGETHER = 3  # axes besides the first of which all subsets are tried
-# What the size of one axis is of all others' in a model that takes no equal ones: places in a text of each image, of
-# which a square is pooled to as many.
-_MULTIPLES = tuple(dict.fromkeys((*range(2, 17), *(side**2 for side in range(5, 33)))))
+_BATCH = 5  # no length is as large when it is asked for: else the two would be taken to agree
+_OTHER_BATCHES = (12, 64, 1)  # for a model that takes pairs of rows, or groups, or one row alone
+_PATIENCE = 120.0  # seconds after which a first size is looked for among the likely ones alone
+_MOST_TOGETHER = 3  # axes of which all subsets are tried
+_MOST_SUBSETS = 300  # beyond which those of three are not
+# What the size of one axis, or of all of one input, is of all others' in a model that takes no equal ones: places in a
+# text of each image, of which a square is pooled to as many; the product of two others; an image beside a smaller one.
+_MULTIPLES = tuple(dict.fromkeys((*range(2, 17), _LIKELY[0], *(side**2 for side in range(5, 33)))))
 
 _STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 56, 64, 96, 112, 128, 160, 256, 320, 512)
 _TELLING = (6720, 1, 2, 32, 512, -1)  # the first is a multiple of most steps
@@ -69,6 +75,7 @@ def find_dimensions(
     examples: Sequence[Sequence[StaticShape]] = (),
     runs: tuple[Sequence[StaticShape], Takes] | None = None,
     weight_sizes: Sequence[int] = (),
+    patience: float = _PATIENCE,
 ) -> NamedShapes:
     """Returns names and ranges: `batch`, `height`, `width`, `length`, `length_2`, ...
 
@@ -83,23 +90,25 @@ def find_dimensions(
         runs: Shapes at which the model runs, and whether it does at others: dimensions are then held to be independent
             only if it runs with them apart.
         weight_sizes: The sizes of the model's weights, one of which a dimension may be: they are asked for early.
+        patience: Seconds after which sizes that are not likely are asked for no more, where none has been taken.
 
     Raises:
-        UnknownSizesError: If the model takes no sizes that were asked for.
+        UnknownSizesError: If the model takes no sizes that were asked for. It says so if there were more to ask for.
     """
+    end = time.monotonic() + patience
     try:
-        search = _Search(shapes, takes, given, examples, runs, weight_sizes, rank_one_has_batch=True)
+        search = _Search(shapes, takes, given, examples, runs, weight_sizes, end, rank_one_has_batch=True)
     except UnknownSizesError:
         if not any(len(shape) == 1 and shape[0] is None for shape in shapes):
             raise
-        search = _Search(shapes, takes, given, examples, runs, weight_sizes, rank_one_has_batch=False)
+        search = _Search(shapes, takes, given, examples, runs, weight_sizes, end, rank_one_has_batch=False)
     groups = search.groups(batches_apart, others_apart)
     names = {axis: name for name, (_, axes) in groups.items() for axis in axes}
     named = [
         tuple(dim if isinstance(dim, int) else names[i, axis] for axis, dim in enumerate(shape))
         for i, shape in enumerate(shapes)
     ]
-    ranges = search.ranges({name: axes for name, (_, axes) in groups.items()}, table_sizes())
+    ranges = search.ranges(groups, table_sizes())
     return NamedShapes(named, {name: Dimension(kind, name, ranges[name]) for name, (kind, _) in groups.items()})
 
 
@@ -120,6 +129,7 @@ class _Search:
         examples: Sequence[Sequence[StaticShape]],
         runs: tuple[Sequence[StaticShape], Takes] | None,
         weight_sizes: Sequence[int],
+        end: float,
         rank_one_has_batch: bool,
     ) -> None:
         self._shapes, self._takes, self._given = shapes, takes, given
@@ -134,11 +144,11 @@ class _Search:
                     is_batch = axis == 0 and (rank_one_has_batch or len(shape) > 1)
                     (self._batches if is_batch else self._others).append((i, axis))
         self._runs = runs[1] if runs else takes
-        self._base = self._at(runs[0]) if runs else self._first_that_works(weight_sizes, examples)
+        self._base = self._at(runs[0]) if runs else self._first_that_works(weight_sizes, examples, end)
 
     def groups(self, batches_apart: bool, others_apart: bool) -> dict[str, tuple[Kind, list[Axis]]]:
         """Returns the kind of each dimension and the axes that it is, by name."""
-        groups = {name: (Kind.told_by(name) or Kind.LENGTH, axes) for name, axes in self._named.items()}
+        groups = {name: (self._kind_of(name), axes) for name, axes in self._named.items()}
         for axes, are_apart in ((self._batches, batches_apart), (self._others, others_apart)):
             for group in self._parted(axes) if are_apart else filter(None, [axes]):
                 kind = Kind.BATCH if axes is self._batches else self._kind(group[0])
@@ -146,46 +156,76 @@ class _Search:
                 groups[next(name for name in names if name not in groups)] = kind, group
         return dict(sorted(groups.items(), key=lambda item: min((axis != 0, i, axis) for i, axis in item[1][1])))
 
-    def ranges(self, groups: Mapping[str, Sequence[Axis]], tables: Sequence[int]) -> dict[str, SizeRange]:
+    def ranges(self, groups: Mapping[str, tuple[Kind, list[Axis]]], tables: Sequence[int]) -> dict[str, SizeRange]:
         """Returns the sizes that each dimension takes."""
         ranges = {name: SizeRange(min(own), 0, given=tuple(own)) for name, own in self._given.items() if name in groups}
-        if Kind.BATCH in groups.keys() - ranges and self._takes_size(groups[Kind.BATCH], _BATCH + 1):
-            ranges[Kind.BATCH] = SizeRange()
         guess = SizeRange()  # what most take
-        for name, axes in groups.items():
-            if name not in ranges:
-                takes = functools.partial(self._takes_size, axes)
-                guess = ranges[name] = find_range(takes, self._base[axes[0]], guess, tables)
+        for name, (kind, axes) in groups.items():
+            if name in ranges:
+                continue
+            takes, known = functools.partial(self._takes_size, axes), self._base[axes[0]]
+            if kind is Kind.BATCH and takes(known + 1):
+                ranges[name] = SizeRange()
+            else:
+                guess = ranges[name] = find_range(takes, known, guess, tables)
         return ranges
 
     def _first_that_works(
-        self, weight_sizes: Sequence[int], examples: Sequence[Sequence[StaticShape]]
+        self, weight_sizes: Sequence[int], examples: Sequence[Sequence[StaticShape]], end: float
     ) -> dict[Axis, int]:
         """Returns a size for each dynamic axis."""
         for example in examples:
             if self._takes(list(example)):
                 return self._at(example)
-        for base in self._bases(weight_sizes):
+        for count, base in enumerate(self._bases(weight_sizes)):
+            if count >= len(_LIKELY) and time.monotonic() > end:
+                raise UnknownSizesError(
+                    f"It takes none of the {count} likeliest sizes, and to ask for more takes too long"
+                )
             if self._takes(self._static(base)):
                 return base
         raise UnknownSizesError
 
     def _bases(self, weight_sizes: Sequence[int]) -> Iterator[dict[Axis, int]]:
-        """Yields sizes to ask for: equal ones but for batches, then one that is a multiple of the others."""
-        names = {axis: self._kind(axis).value for axis in self._others}
-        names |= {axis: name for name, axes in self._named.items() for axis in axes}
-        fixed = {axis: self._given[name][0] for axis, name in names.items() if name in self._given}
-        batches = dict.fromkeys([*self._batches, *self._named.get(Kind.BATCH, [])], _BATCH)
-        free = [axis for axis in names if axis not in batches and axis not in fixed]
-        for size in dict.fromkeys((*_LIKELY, *weight_sizes, *_OTHERS) if free else _LIKELY[:1]):
-            if size != _BATCH:
-                yield batches | dict.fromkeys(free, size) | fixed
-        equal = batches | dict.fromkeys(free, _LIKELY[0]) | fixed
-        for axis, multiple in itertools.product(free, _MULTIPLES):
-            found = equal | {axis: multiple * _LIKELY[0]}
-            if self._takes(self._static(found)):
-                yield from (equal | {axis: multiple, one: 1} for one in free if one != axis)  # tell more, if taken
+        """Yields sizes to ask for: equal ones but for batches, then some that are a multiple of the others."""
+        for fixed in self._given_sizes():
+            of_batches = [axes for name, axes in self._named.items() if self._kind_of(name) is Kind.BATCH]
+            batches = [axis for axis in itertools.chain(self._batches, *of_batches) if axis not in fixed]
+            others = itertools.chain(self._others, *self._named.values())
+            free = [axis for axis in others if axis not in batches and axis not in fixed]
+            likely = _LIKELY if free else _LIKELY[:1]
+            asked = [(_BATCH, size) for size in (*likely, *weight_sizes, *_OTHERS) if size != _BATCH]
+            asked = asked if free else asked[:1]
+            for batch, size in (*asked, *itertools.product(_OTHER_BATCHES if batches else (), likely)):
+                yield dict.fromkeys(batches, batch) | dict.fromkeys(free, size) | fixed
+            equal = dict.fromkeys(batches, _BATCH) | dict.fromkeys(free, _LIKELY[0]) | fixed
+            of_inputs = [[axis for axis in free if axis[0] == i] for i in range(len(self._shapes))]
+            larger = [[axis] for axis in free] + [axes for axes in of_inputs if 1 < len(axes) < len(free)]
+            for axes, multiple in itertools.product(larger, _MULTIPLES):
+                found = equal | dict.fromkeys(axes, multiple * _LIKELY[0])
+                if self._takes(self._static(found)):  # smaller ones tell more, if they are taken
+                    few = equal | dict.fromkeys(axes, multiple)
+                    yield from (few | {one: 1} for one in free if one not in axes)
                 yield found
+
+    def _given_sizes(self) -> Iterator[dict[Axis, int]]:
+        """Yields the sizes of axes that the caller may have given: all of a kind have that of its first dimension.
+
+        Where others of a kind were given too, each axis has its own, in order, or none is known before they have names.
+        """
+        equal = {
+            axis: self._given[name][0] for name, axes in self._named.items() for axis in axes if name in self._given
+        }
+        in_order, counts = dict(equal), Counter[Kind]()
+        for axis in (*self._batches, *self._others):
+            kind = Kind.BATCH if axis in self._batches else self._kind(axis)
+            counts[kind] += 1
+            if first := self._given.get(kind):
+                equal[axis] = first[0]
+                in_order[axis] = self._given.get(f"{kind}_{counts[kind]}", first)[0]
+        yield equal
+        if in_order != equal:
+            yield from (in_order, {})
 
     def _at(self, static: Sequence[StaticShape]) -> dict[Axis, int]:
         axes = itertools.chain(self._batches, self._others, *self._named.values())
@@ -193,6 +233,9 @@ class _Search:
 
     def _kind(self, axis: Axis) -> Kind:
         return Kind.of_axis(self._shapes[axis[0]], axis[1])
+
+    def _kind_of(self, name: str) -> Kind:
+        return Kind.of_name(name, self._shapes)
 
     def _takes_size(self, axes: Sequence[Axis], size: int) -> bool:
         return self._takes(self._static(self._base | dict.fromkeys(axes, size)))
@@ -218,12 +261,27 @@ class _Search:
             if len(left) > 1:
                 other += find_step(functools.partial(self._takes_size, left), known)
             while left:
-                first, *others = left
-                counts = range(min(len(others), _MOST_TOGETHER))
-                subsets = ([first, *more] for count in counts for more in itertools.combinations(others, count))
-                group = next((subset for subset in subsets if self._is_apart(subset, other)), left)
+                group = self._smallest(left, other)
                 yield group
                 left = [axis for axis in left if axis not in group]
+
+    def _smallest(self, axes: list[Axis], other: int) -> list[Axis]:
+        """Returns the smallest set with the first of some axes that may have another size while the rest stays."""
+        for subset in _subsets(axes):
+            if self._is_apart(subset, other):
+                return subset if len(subset) <= _MOST_TOGETHER else self._smallest(subset, other)
+        return axes
+
+
+def _subsets(axes: list[Axis]) -> Iterator[list[Axis]]:
+    """Yields sets with the first of some axes, small ones first, and of all the large ones such as models have: one
+    after the other, and one of each layer."""
+    first, *others = axes
+    for count in range(min(len(others), _MOST_TOGETHER)):
+        if math.comb(len(others), count) <= _MOST_SUBSETS:
+            yield from ([first, *more] for more in itertools.combinations(others, count))
+    yield from (axes[:count] for count in range(_MOST_TOGETHER, len(axes)))
+    yield from (axes[::step] for step in range(2, len(axes) // 2))
 
 
 def find_range(
@@ -248,6 +306,8 @@ def find_range(
     if not step:
         return SizeRange(known, 0)
     least = known - step * _last(lambda steps: takes(known - step * steps), (known - 1) // step)
+    if not takes(known + 2 * step):  # the end, or one was taken by chance, as a square may be next to a square
+        return SizeRange(least, step, known + step if takes(known + step) else known)
     for size in tables:
         end = known + step * ((size - known) // step)
         if end < known:

@@ -83,7 +83,7 @@ def find_sizes(model: FlatModel, values: KnownValues, given: Mapping[str, Sequen
     for found in attempts:
         if found:
             return replace(found, outputs=oracle.outputs(found))
-    raise UnknownSizesError(first_line(oracle.cause)) from oracle.cause
+    raise UnknownSizesError(". ".join(filter(None, [first_line(oracle.cause), oracle.remark]))) from oracle.cause
 
 
 def asks_for_a_value(error: BaseException | None) -> bool:
@@ -96,6 +96,7 @@ class _Oracle:
 
     Attributes:
         cause: An error of its own, where it did not take something.
+        remark: Why not all sizes were asked for, if they were not.
     """
 
     def __init__(self, model: FlatModel, values: KnownValues, given: Mapping[str, Sequence[int]]) -> None:
@@ -104,6 +105,7 @@ class _Oracle:
         self._inference: GraphShapes | SymbolicShapes | None = None
         self._taken: dict[tuple[StaticShape, ...], bool] = {}
         self.cause: Exception | None = None
+        self.remark = ""
 
     def takes(self, shapes: Sequence[StaticShape]) -> bool:
         """Returns whether the layers take these shapes, as far as shapes tell.
@@ -223,7 +225,8 @@ class _Oracle:
                     examples=self._examples,
                     weight_sizes=weight_sizes,
                 )
-            except UnknownSizesError:
+            except UnknownSizesError as error:
+                self.remark = str(error)
                 return
             if found != last:
                 yield found

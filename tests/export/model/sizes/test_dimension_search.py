@@ -48,6 +48,50 @@ def test_many_inputs_that_must_be_equal_are_one() -> None:
     assert find([(None, 1)] * 9, same_batch).shapes == [("batch", 1)] * 9
 
 
+def test_many_that_must_be_equal_are_told_from_others_that_must() -> None:
+    def in_two_lengths(first: slice, second: slice) -> list[int | str]:
+        shapes = [(None, None)] * 10
+        found = find(shapes, lambda s: all(len({x[1] for x in s[part]}) == 1 for part in (first, second)))
+        return [shape[1] for shape in found.shapes]
+
+    assert in_two_lengths(slice(4), slice(4, None)) == ["length"] * 4 + ["length_2"] * 6
+    assert in_two_lengths(slice(0, None, 2), slice(1, None, 2)) == ["length", "length_2"] * 5
+
+
+def test_sixty_that_must_be_equal_are_found_with_few_questions() -> None:
+    asked = 0
+
+    def rule(shapes: Any) -> bool:
+        nonlocal asked
+        asked += 1
+        return same_batch(shapes)
+
+    assert find([(None, 1)] * 60, rule).shapes == [("batch", 1)] * 60
+    assert asked < 200  # one, pairs of it, and what stands in a row or at equal distances
+
+
+def test_a_batch_of_pairs_and_one_of_a_row_alone_are_found() -> None:
+    assert find([(None, None)], lambda s: s[0][0] % 2 == 0).dimensions["batch"].sizes == SizeRange(2, 2)
+    assert find([(None, None)], lambda s: s[0][0] == 1).dimensions["batch"].sizes == SizeRange(1, 0)
+
+
+def test_a_size_that_is_the_product_of_two_others_is_found() -> None:
+    found = find([(None, None)] * 3, lambda s: same_batch(s) and s[0][1] * s[1][1] == s[2][1])
+    assert found.shapes == [("batch", "length"), ("batch", "length_2"), ("batch", "length_2")]
+    assert [own.sizes for own in found.dimensions.values()] == [SizeRange(), SizeRange(1, 0), SizeRange()]
+
+
+def test_an_image_beside_a_smaller_one_is_found() -> None:
+    found = find([(None, None, None, 3)] * 2, lambda s: all(s[0][axis] == 2 * s[1][axis] for axis in (1, 2)))
+    sizes = {name: own.sizes.least for name, own in found.dimensions.items() if own.kind is not Kind.BATCH}
+    assert sizes == {"height": 48, "width": 48, "height_2": 24, "width_2": 24}
+    again = find([(None, None, None, 3)] * 2, lambda s: s[0][1] == 2 * s[1][1] == s[0][2], height=(8,), height_2=(4,))
+    assert [own.sizes for own in again.dimensions.values() if own.kind is Kind.HEIGHT] == [
+        SizeRange(8, 0, given=(8,)),
+        SizeRange(4, 0, given=(4,)),
+    ]
+
+
 def test_images_have_heights_and_widths() -> None:
     assert find([(None, None, None, 3)], lambda _: True).shapes == [("batch", "height", "width", 3)]
     assert find([(None, 3, None, None)], lambda _: True).shapes == [("batch", 3, "height", "width")]
@@ -85,6 +129,15 @@ def test_names_and_sizes_of_the_caller_are_kept() -> None:
     assert found.dimensions["words"].sizes == SizeRange(77, 0, given=(99, 77))
 
 
+def test_a_dimension_that_the_caller_has_named_is_what_its_place_says() -> None:
+    found = find([("rows", "batch", 3), ("rows", "width")], lambda _: True)
+    assert {name: own.kind for name, own in found.dimensions.items()} == {
+        "rows": Kind.BATCH,
+        "batch": Kind.LENGTH,
+        "width": Kind.WIDTH,
+    }
+
+
 def test_sizes_that_were_given_are_not_searched_for() -> None:
     asked: list[int] = []
 
@@ -99,6 +152,19 @@ def test_sizes_that_were_given_are_not_searched_for() -> None:
 def test_what_takes_no_sizes_is_refused() -> None:
     with pytest.raises(UnknownSizesError):
         find([(None, None)], lambda _: False)
+
+
+def test_a_search_that_takes_too_long_ends_after_the_likely_sizes() -> None:
+    asked: list[int] = []
+
+    def takes(shapes: list[tuple[int, ...]]) -> bool:
+        asked.append(shapes[0][1])
+        return False
+
+    with pytest.raises(UnknownSizesError, match="none of the 22 likeliest sizes, and to ask for more takes too long"):
+        find_dimensions([(None, None)], takes, {}, patience=0.0)
+    assert len(asked) == 22
+    assert {24, 224, 512, 3000} < set(asked)
 
 
 def test_an_output_follows_an_input_stays_or_has_a_size_of_its_own() -> None:

@@ -11,6 +11,8 @@ from keras import layers, ops
 from keras_pe.export import Signature, model_signature
 from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.model.sizes.dimensions import SizeRange, describe_dimensions
+from keras_pe.export.model.sizes.shape_inference import GraphShapes, SymbolicShapes
+from keras_pe.export.model.watch.nesting import FlatModel
 
 
 def images(*stack: Any, size: Any = (None, None, 3)) -> keras.Model:
@@ -260,6 +262,37 @@ def test_a_size_that_is_a_multiple_of_another_is_fixed_as_it_is_printed() -> Non
     assert printed is not None
     signature = model_signature(model, eval(printed[1]))
     assert [spec.shape[1] for spec in signature.inputs] == ["length", 1, 4]
+
+
+def test_sizes_that_add_up_are_given_as_they_are_printed() -> None:
+    first, second, both = (keras.Input((None, 4), name=name) for name in ("first", "second", "both"))
+    model = keras.Model([first, second, both], layers.Concatenate(axis=1)([first, second]) + both)
+    with pytest.raises(UnknownSizesError) as caught:
+        model_signature(model)
+    printed = re.search(r"sizes=(\{.*\})", str(caught.value))
+    assert printed is not None
+    signature = model_signature(model, sizes=eval(printed[1]))
+    assert [own.sizes.given for own in signature.dimensions.values()] == [(), (24,), (24,), (48,)]
+
+
+def test_what_is_asked_of_steps_is_asked_of_all_at_once() -> None:
+    steps: list[Any] = []
+
+    class Step(layers.Layer):
+        def call(self, x: Any) -> Any:
+            steps.append(x.shape)
+            return x[..., :2]
+
+        def compute_output_shape(self, shape: Any) -> Any:
+            return *shape[:-1], 2
+
+    x = keras.Input((None, 4), name="x")
+    model = keras.Model(x, layers.TimeDistributed(Step())(x))
+    flat = FlatModel(model, ("x",), {"x": ((None, None, 4), "float32")})
+    steps.clear()
+    assert SymbolicShapes(flat)([(3, 500, 4)]) == [(3, 500, 2)]
+    assert len(steps) == 1
+    assert GraphShapes(flat)([(3, 500, 4)]) == [(3, 500, 2)]
 
 
 def test_a_size_that_only_the_examples_have_is_theirs() -> None:
