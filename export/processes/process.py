@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ from typing import Any, Self
 
 from keras_pe.export.errors import ProcessDiedError, ProcessHungError
 
+_PATIENCE = 10.0  # seconds for the end of a process that has closed its pipe
 _PREFIX = ".keras_pe-room-"  # no name that a user gives to a folder: what has it is removed
 
 
@@ -127,14 +129,17 @@ class Process(Closing):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process is gone."""
-        return self._is_gone(os.WNOHANG)
+        """Whether the process is gone. Its number stays its own until `wait`."""
+        if self._popen.returncode is not None:
+            return True
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
     def kill(self) -> None:
-        """Ends the process, and its group if it leads one, while its number is still its own."""
+        """Ends the process, and its group if it leads one, while its number is still its own. It is gone then."""
         if self._popen.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 (os.killpg if self._in_group else os.kill)(self.pid, signal.SIGKILL)
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
 
     def close(self) -> None:
         """Ends the process, and lets go of all that it held."""
@@ -147,13 +152,19 @@ class Process(Closing):
         self.room.close()
 
     def how_it_ended(self) -> str:
-        """Waits for the end, and says how it came, with the last lines of the log. What it has started ends as well."""
-        self._is_gone()
+        """Waits for the end, and says how it came, with the last lines of the log. What it has started ends as well.
+
+        A process that has closed its pipe may go on all the same: it is ended after a while.
+        """
+        last = time.monotonic() + _PATIENCE
+        while not (has_ended := self.has_ended) and time.monotonic() < last:
+            time.sleep(0.01)
         self.kill()
         code = self._popen.wait()
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        how = f"ended with signal {-code}" if code < 0 else f"ended with exit code {code}"
+        how = how if has_ended else "closed its pipe and did not end"
         lines = self.log_lines()[-3:]
-        return f"{self._name} ended with {how}" + (f": {' | '.join(lines)}" if lines else "")
+        return f"{self._name} {how}" + (f": {' | '.join(lines)}" if lines else "")
 
     def log_lines(self) -> list[str]:
         """Returns what it has written."""
@@ -165,12 +176,6 @@ class Process(Closing):
         """Forgets what it has written."""
         self._log.seek(0)
         self._log.truncate()
-
-    def _is_gone(self, options: int = 0) -> bool:
-        """Whether the process is gone; waits for it unless told not to. Its number stays its own until `wait`."""
-        if self._popen.returncode is not None:
-            return True
-        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | options) is not None
 
 
 _START_LIMIT = 300.0  # Seconds: importing TensorFlow from a cold disk takes a minute.

@@ -41,6 +41,10 @@ class Held:
     def unreadable(self) -> Any:
         return Unreadable()
 
+    def close_all(self) -> None:
+        os.closerange(0, 100)
+        time.sleep(600)
+
     def raises(self) -> None:
         raise KeyError(lambda: None)  # cannot be sent
 
@@ -110,6 +114,14 @@ def test_a_child_whose_answer_cannot_be_read_is_out_of_step_and_ends() -> None:
         with pytest.raises(ProcessDiedError, match=r"its answer cannot be read \(ZeroDivisionError"):
             child.ask("unreadable")
         assert not child.is_free
+
+
+def test_a_child_that_closes_its_pipe_and_goes_on_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("keras_pe.export.processes.process._PATIENCE", 0.0)
+    with Child(f"{__name__}:Held", name="the child") as child:
+        with pytest.raises(ProcessDiedError, match=r"^the child closed its pipe and did not end$"):
+            child.ask("close_all")
+        assert not is_there(child.pid)
 
 
 def test_what_cannot_be_sent_is_the_callers_error_and_the_child_ends() -> None:
