@@ -178,6 +178,14 @@ class Process(Closing):
         self._log.truncate()
 
 
+def import_paths() -> tuple[str, ...]:
+    """Returns where a child process looks for modules: where this one does, and last in the current folder, if at all.
+
+    In a notebook, and after `python -c`, this one looks there first.
+    """
+    return (*filter(None, sys.path), *([str(Path.cwd())] if "" in sys.path else []))
+
+
 _START_LIMIT = 300.0  # Seconds: importing TensorFlow from a cold disk takes a minute.
 _SERVE = "from keras_pe.export.processes.serve import main; main()"
 
@@ -203,7 +211,7 @@ class Child(Process):
             environment: Variables for the process, which come before those of this one's environment.
             name: What messages call it.
         """
-        paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        paths = {"PYTHONPATH": os.pathsep.join(import_paths())}
         # -P: a file of the current folder that is called like a package is not run.
         command = [sys.executable, "-P", "-c", _SERVE]
         super().__init__(command, {**(environment or {}), **paths}, name=name, in_group=True, in_pipes=True)

@@ -3,12 +3,12 @@
 import atexit
 import contextlib
 import os
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from keras_pe.export.errors import RuntimeFailedError
+from keras_pe.export.processes.process import import_paths
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import Worker
 
@@ -67,7 +67,7 @@ class Lender:
     def _take(self) -> Worker:
         kept = self._pop()
         if kept is not None:
-            if kept.worker.is_free and kept.paths == tuple(sys.path):
+            if kept.worker.is_free and kept.paths == import_paths():
                 return kept.worker
             kept.worker.close()
         return Worker(find_runtimes(self._runtime)[0], self._timeout, self._environment)
@@ -82,7 +82,7 @@ class Lender:
                 timer = threading.Timer(_KEPT, self.end)
                 timer.daemon = True
                 timer.start()
-                self._kept[os.getpid()] = _Kept(worker, tuple(sys.path), timer)
+                self._kept[os.getpid()] = _Kept(worker, import_paths(), timer)
                 return
         worker.close()
 

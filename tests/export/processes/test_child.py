@@ -1,5 +1,6 @@
 """A child process: it ends with its parent, tells before it answers, and is given up where it is out of step."""
 
+import colorsys
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from keras_pe.export.errors import ProcessDiedError
 from keras_pe.export.processes.process import Child, Room
 from keras_pe.export.processes.serve import note
+from tests.source_tree import ROOT
 
 PARENT = """
 import sys, threading
@@ -122,6 +124,28 @@ def test_a_child_that_closes_its_pipe_and_goes_on_is_ended(monkeypatch: pytest.M
         with pytest.raises(ProcessDiedError, match=r"^the child closed its pipe and did not end$"):
             child.ask("close_all")
         assert not is_there(child.pid)
+
+
+IN_A_FOLDER = """
+from keras_pe.export.processes.process import Child
+with Child("own:Own") as child:
+    print(*child.ask("places"), sep="\\n")
+"""
+
+
+def test_a_child_sees_the_current_folder_where_its_parent_does_and_looks_there_last(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "import colorsys\nclass Own:\n    def places(self):\n        return __file__, colorsys.__file__\n"
+    )
+    (tmp_path / "colorsys.py").write_text("")  # Python's own is taken
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    def run(*flags: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, *flags, "-c", IN_A_FOLDER]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    assert run().stdout.splitlines() == [str(tmp_path / "own.py"), colorsys.__file__]
+    assert "No module named 'own'" in run("-P").stderr
 
 
 def test_what_cannot_be_sent_is_the_callers_error_and_the_child_ends() -> None:
