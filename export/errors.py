@@ -106,6 +106,7 @@ class RuntimeHungError(RuntimeFailedError):
     """A runtime did not answer in time."""
 
 
+_WHAT_FOLLOWS = "Error encountered:"  # after a paragraph on what Keras was at
 _IN_A_LAYER = re.compile(r"Exception encountered when calling (\w+\.\w+\(\))\.?")
 
 
@@ -125,10 +126,27 @@ def first_line(error: BaseException | None) -> str:
 
     Of an error that Keras raises in a layer, which begins with the layers around it, that is what happened in the last.
     """
-    said = re.sub(r"\x1b\[\d+m", "", str(error)).rpartition("Exception encountered: ")[2]
+    said = re.sub(r"\x1b\[\d+m", "", _text(error)).rpartition("Exception encountered: ")[2]
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     place = ""
-    while len(lines) > 1 and (around := _IN_A_LAYER.fullmatch(lines[0])):
-        place = f"{around[1]}: "
+    while len(lines) > 1:
+        if around := _IN_A_LAYER.fullmatch(lines[0]):
+            place = f"{around[1]}: "
+        elif not lines[0].endswith(_WHAT_FOLLOWS):
+            break
         lines.pop(0)
     return f"{place}{lines[0].rstrip('.')}" if lines else type(error).__name__
+
+
+def typed(error: BaseException) -> str:
+    """Returns an error's type and what it says, as Python's own last line of a traceback does."""
+    said = _text(error)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _text(error: BaseException | None) -> str:
+    """Returns what an error says; nothing where its own method fails at that."""
+    try:
+        return str(error)
+    except Exception:  # a foreign class may do anything
+        return ""

@@ -11,6 +11,7 @@ import threading
 from typing import Any, BinaryIO
 
 from keras_pe.export.dependencies import lasting_imports
+from keras_pe.export.errors import typed
 
 _answers: list[BinaryIO] = []  # of a process that serves, where they go
 
@@ -67,7 +68,7 @@ def _portable(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
+        return RuntimeError(typed(error))
     return error
 
 

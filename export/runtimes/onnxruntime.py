@@ -1,6 +1,7 @@
 """ONNX Runtime, at a given graph optimization level on a given execution provider."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -29,6 +30,7 @@ _LEVELS = {
 _PROVIDER_OPTIONS: Mapping[str, Mapping[str, Any]] = {"CUDAExecutionProvider": {"use_tf32": 0}}
 _WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 _DTYPES = {"float": "float32", "double": "float64"}  # the others have NumPy's names
+_TENSOR = re.compile(r"tensor\((\w+)\)$")
 
 
 class OnnxRuntime:
@@ -130,5 +132,5 @@ def session_options(level: str) -> onnxruntime.SessionOptions:
 
 
 def _spec(argument: onnxruntime.NodeArg) -> TensorInfo:
-    name = argument.type.removeprefix("tensor(").removesuffix(")")
+    name = _TENSOR.sub(r"\1", argument.type)  # a sequence is told as it is
     return tensor_info(argument.name, argument.shape, _DTYPES.get(name, name))

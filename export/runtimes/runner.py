@@ -20,9 +20,10 @@ from keras_pe.export.errors import (
     RuntimeFailedError,
     RuntimeHungError,
     RuntimeRefusedError,
+    typed,
 )
 from keras_pe.export.processes.process import Child, Closing
-from keras_pe.export.runtimes.runtime import Array, Arrays, LazyArrays, RuntimeSpec
+from keras_pe.export.runtimes.runtime import Array, Arrays, LazyArrays, RuntimeSpec, as_dtype
 
 _MOST_AT_ONCE = 2**24  # bytes of a weight that are sent together
 _OPTIONAL = ("intermediates", "weights", "conditions", "float_dtypes", "metadata")
@@ -136,15 +137,15 @@ class Runner(Closing):
 
     def conditions(self, inputs: Mapping[str, Array]) -> Mapping[str, bool]:
         """See `InspectableRuntime`; nothing where the runtime does not tell."""
-        return dict(self._tell("conditions", self.names.given(inputs)) or {})
+        return self._tell("conditions", self.names.given(inputs)) or {}
 
     def float_dtypes(self) -> tuple[str, ...]:
         """See `InspectableRuntime`; nothing where the runtime does not tell."""
-        return tuple(self._tell("float_dtypes") or ())
+        return self._tell("float_dtypes") or ()
 
     def metadata(self) -> dict[str, str]:
         """See `InspectableRuntime`; nothing where the runtime does not tell."""
-        return dict(self._tell("metadata") or {})
+        return self._tell("metadata") or {}
 
     def _weight(self, name: str) -> Array:
         pieces = [*self._weight_in_pieces(name)]
@@ -183,31 +184,33 @@ class RuntimeSession:
             RuntimeDiedError: If what the runtime drives is gone.
         """
         own: dict[str, Callable[..., Any]] = {"load": self._load, "unload": self._unload, "run_all": self._run_all}
-        own |= {"run": self._run, "weights": self._name_weights, "weight": self._weight}
+        own |= {"weights": self._name_weights, "weight": self._weight}
         start = time.perf_counter()
-        answer = _as_refusal(lambda: (own.get(request) or getattr(self._runtime, request))(*arguments))
+        answer = _as_refusal(lambda: own[request](*arguments) if request in own else self._tell(request, *arguments))
         return answer, time.perf_counter() - start
+
+    def _tell(self, what: str, *arguments: Any) -> Any:
+        """Returns what the runtime itself says, in the form that is promised of it."""
+        return _FORMS[what](getattr(self._runtime, what)(*arguments))
 
     def _load(self, factory: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
         self._unload()  # the one before makes room
         runtime = pkgutil.resolve_name(factory)(*arguments, **options)
         capabilities = frozenset(_OPTIONAL).intersection(dir(runtime))
-        about = tuple(runtime.inputs), str(runtime.version), dict(getattr(runtime, "providers", {})), capabilities
+        providers = {str(name): int(count) for name, count in dict(getattr(runtime, "providers", {})).items()}
+        about = _as_inputs(runtime.inputs), str(runtime.version), providers, capabilities
         self._runtime = runtime
         return about
 
     def _unload(self) -> None:
         self._runtime, self._weights, self._read = None, {}, ("", None)
 
-    def _run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: np.asarray(array) for name, array in self._runtime.run(inputs).items()}
-
     def _run_all(self, batches: Sequence[Mapping[str, Any]]) -> list[Any]:
-        return [self._run(inputs) for inputs in batches]
+        return [self._tell("run", inputs) for inputs in batches]
 
     def _name_weights(self) -> list[str]:
         self._weights = self._runtime.weights()
-        return list(self._weights)
+        return [_as_text(name) for name in self._weights]
 
     def _weight(self, name: str, start: int) -> tuple[Any, bool]:
         """Returns the rows of a weight from one on, as many as are sent together, and whether they are the last."""
@@ -220,6 +223,56 @@ class RuntimeSession:
         return weight[start:stop], stop >= len(weight)
 
 
+def _as_inputs(inputs: Iterable[Any]) -> tuple[TensorInfo, ...]:
+    """Returns what a runtime says that it takes.
+
+    Raises:
+        TypeError: If it is no `TensorInfo`, or of a type that no array has.
+    """
+    told = tuple(inputs)
+    for each in told:
+        if not isinstance(each, TensorInfo) or not isinstance(each.name, str):
+            raise TypeError(f"a runtime's `inputs` must be `TensorInfo`s. Received: {each!r:.80}")
+        try:
+            as_dtype(each.dtype)
+        except TypeError:
+            raise TypeError(f"input {each.name!r} is of type {each.dtype}, and no array is.") from None
+    return told
+
+
+def _by_name(values: Any, form: Callable[[Any], Any]) -> dict[str, Any]:
+    """Returns what a runtime tells by name, each value in a form.
+
+    Raises:
+        TypeError: If it is not by name.
+    """
+    if not isinstance(values, Mapping):
+        raise TypeError(f"a runtime must tell what it returns by name, in a mapping. Received: {values!r:.80}")
+    return {_as_text(name): form(value) for name, value in values.items()}
+
+
+def _as_array(value: Any) -> Array:
+    """Returns an array in this machine's order of bytes."""
+    array = np.asarray(value)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _as_text(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"a name must be a text. Received: {name!r:.80}")
+    return name
+
+
+# What is promised of each method of a runtime.
+_FORMS: Mapping[str, Callable[[Any], Any]] = {
+    "run": lambda outputs: _by_name(outputs, _as_array),
+    "intermediates": lambda tensors: _by_name(tensors, _as_array),
+    "conditions": lambda conditions: _by_name(conditions, bool),
+    "metadata": lambda texts: _by_name(texts, str),
+    "float_dtypes": lambda names: tuple(map(_as_text, names)),
+}
+
+
 def _as_refusal(function: Callable[[], Any]) -> Any:
     """Returns what a function returns; whatever it raises is a runtime's answer, and no reason to end."""
     try:
@@ -227,7 +280,7 @@ def _as_refusal(function: Callable[[], Any]) -> Any:
     except RuntimeFailedError:  # in the words of the runtime that it drives
         raise
     except (Exception, SystemExit) as error:
-        raise RuntimeRefusedError(f"{type(error).__name__}: {error}") from error
+        raise RuntimeRefusedError(typed(error)) from error
 
 
 class InProcessRunner(Runner):
@@ -303,6 +356,10 @@ class Worker(Runner):
             raise RuntimeDiedError(str(error)) from None
         except ProcessHungError as error:
             raise RuntimeHungError(str(error)) from None
+        except RuntimeFailedError:
+            raise
+        except Exception as error:  # the request itself: an option that cannot be sent, or is not known there
+            raise RuntimeRefusedError(typed(error)) from error
         return answer
 
     def _opening(self, path: Path | None) -> Sequence[Any]:

@@ -48,7 +48,20 @@ class Scripted:
                 time.sleep(600)
             case "babble":
                 return 3
+            case "unutterable":
+                raise UnutterableError
+            case "numbered":
+                return {0: np.ones(7)}
+            case "strange":
+                return (TensorInfo("x", ("batch",), "float8e4m3fn"),)
         return None
+
+
+class UnutterableError(Exception):
+    """Fails when it is asked what it says."""
+
+    def __str__(self) -> str:
+        raise ZeroDivisionError
 
 
 @contextlib.contextmanager
@@ -137,6 +150,34 @@ def test_whatever_happens_in_a_runtime_is_one_of_three_errors(place: Any, tmp_pa
                 runner.load(tmp_path / "model.onnx")
                 with pytest.raises(error):
                     runner.run({"x": np.ones(7, np.float32), "shape": np.array([2, 3])})
+
+
+@pytest.mark.parametrize(
+    ("when", "what", "said"),
+    [
+        ("load", "unutterable", "^UnutterableError$"),
+        ("load", "numbered", r"`inputs` must be `TensorInfo`s\. Received: 0$"),
+        ("load", "strange", r"input 'x' is of type float8e4m3fn, and no array is\.$"),
+        ("run", "unutterable", "^UnutterableError$"),
+        ("run", "numbered", r"a name must be a text\. Received: 0$"),
+        ("run", "strange", r"by name, in a mapping\. Received: \(TensorInfo\(name='x', "),
+    ],
+)
+def test_what_a_runtime_cannot_mean_is_refused_with_the_rule(when: str, what: str, said: str, tmp_path: Path) -> None:
+    with in_process(when, what, tmp_path) as runner:
+        if when == "run":
+            runner.load()
+        with pytest.raises(RuntimeRefusedError, match=said):
+            runner.run({"x": np.ones(7, np.float32)}) if when == "run" else runner.load()
+
+
+def test_an_option_that_cannot_be_sent_is_refused_and_the_next_artifact_gets_another_process(tmp_path: Path) -> None:
+    with in_child("run", "babble", tmp_path) as runner:
+        unknown = RuntimeSpec("s", "onnx", f"{__name__}:Scripted", "numpy", "-", {"when": lambda: None, "what": ""})
+        with pytest.raises(RuntimeRefusedError, match="lambda"):
+            runner.load(tmp_path, unknown)
+        runner.load(tmp_path, RuntimeSpec("s", "onnx", f"{__name__}:Scripted", "numpy", "-", {"when": "", "what": ""}))
+        assert runner.inputs[0].name == "x"
 
 
 @pytest.mark.slow
