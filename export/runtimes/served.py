@@ -58,6 +58,20 @@ def exchange(address: str, question: Any = None, timeout: float = 600.0) -> Any:
         raise ValueError(f"{address} does not answer in JSON: {content[:80]!r}...") from error
 
 
+def _part(answer: Any, *names: str) -> Any:
+    """Returns a part of a server's answer, by its name and those of the parts around it.
+
+    Raises:
+        ValueError: If it is not there.
+    """
+    part = answer
+    for name in names:
+        if not isinstance(part, Mapping) or name not in part:
+            raise ValueError(f"The server's answer has no {'.'.join(names)!r}: {json.dumps(answer):.{_SAID_LIMIT}}")
+        part = part[name]
+    return part
+
+
 def at_address(address: str) -> RuntimeSpec | None:
     """Returns the runtime of a model behind an address: "http://host:8000/v2/models/NAME", ".../v1/models/NAME".
 
@@ -119,7 +133,7 @@ class OpenInferenceModel:
         about = exchange(self._address)
         self.inputs = tuple(
             tensor_info(entry["name"], entry["shape"], _DTYPES.get(entry["datatype"], entry["datatype"]))
-            for entry in about.get("inputs") or []
+            for entry in _part(about, "inputs")
         )
         server = exchange(self._address.partition("/v2/")[0] + "/v2")
         model = [about.get("platform"), *(f"version {version}" for version in (about.get("versions") or [])[-1:])]
@@ -129,7 +143,7 @@ class OpenInferenceModel:
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         question = {"inputs": [_tensor(name, array) for name, array in inputs.items()]}
         answer = exchange(f"{self._address}/infer", question)
-        return {entry["name"]: _array(entry) for entry in answer["outputs"]}
+        return {_part(entry, "name"): _array(entry) for entry in _part(answer, "outputs")}
 
 
 def _tensor(name: str, array: Array) -> dict[str, Any]:
@@ -141,10 +155,10 @@ def _tensor(name: str, array: Array) -> dict[str, Any]:
 
 
 def _array(entry: Mapping[str, Any]) -> Array:
-    dtype = _DTYPES.get(entry["datatype"])
+    dtype = _DTYPES.get(_part(entry, "datatype"))
     if dtype is None or "data" not in entry:
         raise ValueError(f"Output {entry['name']!r} of type {entry['datatype']} cannot be read from JSON.")
-    return np.array(entry["data"], dtype=object if dtype == "string" else dtype).reshape(entry["shape"])
+    return np.array(entry["data"], dtype=object if dtype == "string" else dtype).reshape(_part(entry, "shape"))
 
 
 _SIGNATURE = "serving_default"
@@ -163,7 +177,7 @@ class TensorFlowServingModel:
         """
         self._address = address.rstrip("/")
         about = exchange(f"{self._address}/metadata")
-        signature = about["metadata"]["signature_def"]["signature_def"][_SIGNATURE]
+        signature = _part(about, "metadata", "signature_def", "signature_def", _SIGNATURE)
         self.inputs = tuple(
             tensor_info(name, [int(dim["size"]) for dim in entry["tensor_shape"].get("dim", [])], _dtype(entry))
             for name, entry in sorted(signature["inputs"].items())
@@ -173,10 +187,10 @@ class TensorFlowServingModel:
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         question = {"signature_name": _SIGNATURE, "inputs": {name: array.tolist() for name, array in inputs.items()}}
-        outputs: Any = exchange(f"{self._address}:predict", question)["outputs"]
+        outputs = _part(exchange(f"{self._address}:predict", question), "outputs")
         if len(self._outputs) == 1:  # a single one comes without its name
             outputs = dict.fromkeys(self._outputs, outputs)
-        return {name: np.array(outputs[name], as_dtype(dtype)) for name, dtype in self._outputs.items()}
+        return {name: np.array(_part(outputs, name), as_dtype(dtype)) for name, dtype in self._outputs.items()}
 
 
 def _dtype(entry: Mapping[str, Any]) -> str:

@@ -58,6 +58,9 @@ class Handler(BaseHTTPRequestHandler):
         """Says nothing."""
 
 
+send = Handler.send
+
+
 @pytest.fixture(params=[("y",), ("y", "sign")])
 def address(request: pytest.FixtureRequest) -> Iterator[str]:
     handler = type("Handler", (Handler,), {"outputs": request.param})
@@ -84,3 +87,15 @@ def test_one_output_or_several_come_back_by_name_and_type(address: str) -> None:
             np.testing.assert_array_equal(outputs["sign"], np.sign(2 * x + 1).astype(np.int64), strict=True)
         with pytest.raises(RuntimeRefusedError, match=r"answers 400 Bad Request.*bias is missing"):
             worker.run({"x": x})
+
+
+@pytest.mark.slow
+def test_what_an_answer_lacks_is_named(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (spec,) = find_runtimes([address])
+    with Worker(spec, timeout=60) as worker:
+        worker.load(None)
+        monkeypatch.setattr(Handler, "send", lambda self, status, content: send(self, 200, {"error": "busy"}))
+        with pytest.raises(RuntimeRefusedError, match=r"The server's answer has no 'outputs': \{.*busy.*\}$"):
+            worker.run({"x": np.ones((4, 3), np.float32), "bias": np.int32(1)})
+        with pytest.raises(RuntimeRefusedError, match=r"no 'metadata\.signature_def\.signature_def\.serving_default'"):
+            worker.load(None)
