@@ -13,7 +13,7 @@ from keras_pe.export.comparison.law import STRICT, is_float
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.model.watch.recording import matched_paths
-from keras_pe.export.results import Array, NameMatch
+from keras_pe.export.results import HALF, Array, NameMatch
 from keras_pe.export.runtimes.runner import Names, Runner
 from keras_pe.export.runtimes.runtime import as_dtype
 
@@ -79,13 +79,20 @@ def input_dtypes(runner: Runner) -> dict[str, np.dtype]:
     return {ours.get(spec.name, spec.name): as_dtype(spec.dtype) for spec in runner.inputs}
 
 
-def in_accepted_precision(runner: Runner, inputs: Mapping[str, Array], precision: str | None) -> Mapping[str, Array]:
-    """Returns inputs with those floats rounded that the artifact takes in the precision that its user accepts."""
+def in_its_floats(runner: Runner, inputs: Mapping[str, Array], precision: str | None) -> Mapping[str, Array]:
+    """Returns inputs with floats as the artifact takes them: those of 16 bits in float32, where it has that for them.
+
+    Others are rounded where it takes them in the precision that its user accepts.
+    """
     dtypes = input_dtypes(runner)
-    accepted = [name for name in inputs if name in dtypes and dtypes[name].name == precision]
-    with np.errstate(over="ignore"):
-        rounded = {name: inputs[name].astype(dtypes[name]) for name in accepted if is_float(inputs[name].dtype)}
-    return {**inputs, **rounded} if rounded else inputs
+    cast = dict(inputs)
+    for name, array in inputs.items():
+        wanted = dtypes[name].name if name in dtypes else ""
+        is_wider = array.dtype.name in HALF and wanted == "float32"
+        if is_wider or (wanted == precision and is_float(array.dtype)):
+            with np.errstate(over="ignore"):
+                cast[name] = array.astype(dtypes[name], copy=False)
+    return cast if any(cast[name] is not array for name, array in inputs.items()) else inputs
 
 
 def described(specs: Sequence[TensorInfo]) -> str:

@@ -12,7 +12,7 @@ from keras_pe.export.comparison.inputs.cases import Case, cast_where_exact
 from keras_pe.export.comparison.law import FAR_OUT, STRICT, Law, is_held
 from keras_pe.export.comparison.matching import (
     as_names,
-    in_accepted_precision,
+    in_its_floats,
     input_dtypes,
     match_inputs,
     match_outputs,
@@ -134,21 +134,21 @@ def computes_in_float32(runner: Runner) -> bool:
 
 
 def _in_its_types(runner: Runner, reference: Reference, expectation: Expectation, precision: str | None) -> Expectation:
-    """Returns a case in the types that the artifact takes: a stored one as far as they hold it, and accepted floats."""
+    """Returns a case in the types that the artifact takes: a stored one as far as they hold it, and floats."""
     inputs = expectation.case.inputs
     if isinstance(reference, StoredReference):
         inputs = cast_where_exact(inputs, input_dtypes(runner))
-    inputs = in_accepted_precision(runner, inputs, precision)
+    inputs = in_its_floats(runner, inputs, precision)
     if inputs is expectation.case.inputs:
         return expectation
     return replace(expectation, case=replace(expectation.case, inputs=inputs))
 
 
 def _in_types_of(answer: Arrays, reference: Reference, expectation: Expectation) -> Expectation:
-    """Returns stored outputs in the types of an answer, as far as they hold them."""
+    """Returns stored outputs in the types of an answer, as far as they hold them and are not known otherwise."""
     if not isinstance(reference, StoredReference) or expectation.outputs is None:
         return expectation
-    dtypes = {name: array.dtype for name, array in answer.items()}
+    dtypes = {name: array.dtype for name, array in answer.items() if name not in reference.typed}
     return replace(expectation, outputs=cast_where_exact(expectation.outputs, dtypes))
 
 

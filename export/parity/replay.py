@@ -120,8 +120,9 @@ class _PrimedWorker(Worker):
 
 
 def _run(job: _Job, expectation: Expectation, law: Law, timeout: float, diagnosis_seconds: float) -> RuntimeResult:
+    answered = job.failure.recording.actual  # these types were compared
     with (
-        StoredReference("the recorded answers", expectation.case, expectation.outputs or {}) as reference,
+        StoredReference("the recorded answers", expectation.case, expectation.outputs or {}, answered) as reference,
         _PrimedWorker(job.spec, timeout, job.failure.recording.before) as worker,
     ):
         run = run_cases(worker, job.spec, job.path, reference, [expectation], law.allowance.precision)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
+import ml_dtypes  # noqa: F401 - without it the interpreter cannot say that a tensor is of bfloat16
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 

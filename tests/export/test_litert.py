@@ -13,7 +13,7 @@ from ai_edge_litert.interpreter import Interpreter
 from keras import layers, ops
 
 import keras_pe
-from keras_pe.export import ExportError, Format, export_litert, read_artifact
+from keras_pe.export import ExportError, Format, check_parity, export_litert, read_artifact
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.runtimes.registry import find_runtimes
@@ -290,6 +290,19 @@ def test_half_precision_is_exported_as_a_float32_rebuild_that_says_so(artifact: 
     file = artifact(_in_half_precision, "litert")
     assert file.outputs[0].dtype == "float32"
     assert "float32" in " ".join(file.notes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_inputs_of_16_bits_are_fed_as_the_file_takes_them(tmp_path: Path, dtype: str) -> None:
+    x = keras.Input((4,), dtype=dtype, name="x")
+    computed = keras.Model(x, layers.Dense(3, dtype=dtype)(x))
+    taken = keras.Model(x, layers.Dense(3)(ops.cast(x, "float32")))
+    for model, expected in ((computed, "float32"), (taken, dtype)):
+        file = export_litert(model, tmp_path / "model.tflite")
+        assert file.inputs[0].dtype == expected
+        report = check_parity(model, file)
+        assert report.passed, str(report)
 
 
 def test_a_file_that_returns_other_numbers_is_refused(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import contextlib
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -132,11 +132,17 @@ class Reference(Closing):
 
 
 class StoredReference(Reference):
-    """One stored case and the outputs expected of it."""
+    """One stored case and the outputs expected of it.
 
-    def __init__(self, name: str, case: Case, outputs: Arrays) -> None:
+    Attributes:
+        case: The case.
+        typed: The outputs whose types are known to be the model's; others may have those that NumPy gives by default.
+    """
+
+    def __init__(self, name: str, case: Case, outputs: Arrays, typed: Iterable[str] = ()) -> None:
         self.name = name
         self.case = case
+        self.typed = frozenset(typed)
         self._outputs = outputs
         self.inputs = tuple(TensorInfo(name, array.shape, array.dtype.name) for name, array in case.inputs.items())
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
 
@@ -117,6 +118,20 @@ def test_a_difference_that_only_the_float64_truth_shows_comes_back(tmp_path):
     without = dataclasses.replace(result, recording=dataclasses.replace(recording, truth={}))
     write_bundle(ParityReport("m", "b", (), (without,)), tmp_path / "failure.npz")
     assert replay_bundle(tmp_path / "failure.npz").passed
+
+
+@pytest.mark.slow
+def test_outputs_of_another_type_come_back_as_such(tmp_path):
+    right, wrong = write_scale(tmp_path / "right.onnx", 2.0), write_scale(tmp_path / "wrong.onnx", 2.0)
+    wide = onnx.load(wrong)
+    wide.graph.node[-1].output[0] = "narrow"
+    wide.graph.node.append(onnx.helper.make_node("Cast", ["narrow"], ["y"], to=onnx.TensorProto.DOUBLE))
+    wide.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+    onnx.save(wide, wrong)
+    report = check_parity(right, wrong, runtimes="onnxruntime[all]")
+    assert [finding.cause for finding in report.findings] == ["other dtype"]
+    write_bundle(report, tmp_path / "failure.npz")
+    assert not replay_bundle(tmp_path / "failure.npz").passed
 
 
 @pytest.mark.slow
