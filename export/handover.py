@@ -16,10 +16,10 @@ from keras_pe.export.artifacts.artifact import Artifact, Format
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.sweep import numbers
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.errors import DisagreementError, ProcessDiedError, UnsupportedError, first_line, sentence
-from keras_pe.export.model.saved_file import local_layer, registering_modules
+from keras_pe.export.errors import DisagreementError, ProcessDiedError, UnsupportedError, first_line, sentence, typed
+from keras_pe.export.model.saved_file import local_layer, registering_modules, why_not_loaded
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.watch.keras_internals import all_layers
+from keras_pe.export.model.watch.keras_internals import all_layers, python_code_allowed
 from keras_pe.export.processes.process import Child, Room
 from keras_pe.export.processes.serve import note
 from keras_pe.export.request import Request
@@ -27,6 +27,10 @@ from keras_pe.export.runtimes.runtime import Arrays
 from keras_pe.export.smoke_test import ask_keras, describe_faults, find_faults, law_of
 
 _CHILD = "the process on the TensorFlow backend"
+_WAY_OUT = (
+    "Put it into a module that can be imported, registered with keras.saving.register_keras_serializable(), or set "
+    "KERAS_BACKEND=tensorflow here."
+)
 
 
 def export_elsewhere(export_here: Callable[[Request], Artifact], format: Format, request: Request) -> Artifact:
@@ -41,8 +45,8 @@ def export_elsewhere(export_here: Callable[[Request], Artifact], format: Format,
         What the exporter returned.
 
     Raises:
-        UnsupportedError: If the model has layers that only this process knows, cannot be saved, or the other process
-            ended.
+        UnsupportedError: If the model has layers that only this process knows, cannot be saved, or not be loaded by the
+            other process, or that ended.
         Exception: What the exporter raised.
     """
     model: Any = request.model
@@ -52,8 +56,7 @@ def export_elsewhere(export_here: Callable[[Request], Artifact], format: Format,
     if (local := local_layer(layers)) is not None:
         reason = (
             f"its layer {local.name!r} ({type(local).__qualname__}) is known in this process only, and the model must "
-            "be loaded in another, on the TensorFlow backend. Put the class into a module, registered with "
-            "keras.saving.register_keras_serializable(), or set KERAS_BACKEND=tensorflow here."
+            f"be loaded in another, on the TensorFlow backend. {_WAY_OUT}"
         )
         raise UnsupportedError(format, model.name, reason, layer=local.name)
     # Two draws: a value next to where a function jumps may fall on either side.
@@ -71,7 +74,15 @@ def export_elsewhere(export_here: Callable[[Request], Artifact], format: Format,
         modules = registering_modules(saved)
         try:
             artifact: Artifact = child.ask(
-                "export", export_here, format, given, modules, is_converted(model), samples, told=request.tell
+                "export",
+                export_here,
+                format,
+                model.name,
+                given,
+                modules,
+                is_converted(model),
+                samples,
+                told=request.tell,
             )
         except ProcessDiedError as error:
             raise UnsupportedError(format, model.name, sentence(error)) from None
@@ -89,19 +100,40 @@ class Exporting:
         self,
         export_here: Callable[[Request], Artifact],
         format: Format,
+        name: str,
         request: Request,
         modules: Sequence[str],
         converted: bool,
         samples: list[tuple[Case, Arrays]],
     ) -> Artifact:
         """Exports the model, if it returns what it returned."""
-        for module in modules:
-            importlib.import_module(module)
-        request = replace(request, model=request.loaded(), progress=note)
+        try:
+            model = _loaded(request, modules)
+        except ValueError as error:
+            raise UnsupportedError(format, name, f"{_CHILD} cannot load it: {error}") from error
+        request = replace(request, model=model, progress=note)
         if converted:
             convert_keras_hub(request.model)
         _compare(request.model, request.input_signature, samples, format)
         return export_here(request)
+
+
+def _loaded(request: Request, modules: Sequence[str]) -> Any:
+    """Returns the model that the caller has saved.
+
+    Raises:
+        ValueError: If it cannot be loaded here: why, and the way out.
+    """
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except (Exception, SystemExit) as error:  # whatever a module does
+            raise ValueError(f"its module {module!r} cannot be imported there ({typed(error)}). {_WAY_OUT}") from error
+    with python_code_allowed():  # the caller's own, which stood in its process
+        try:
+            return request.loaded()
+        except ValueError as error:
+            raise ValueError(why_not_loaded(error.__cause__, Path(str(request.model)), _WAY_OUT)) from error
 
 
 def _compare(model: Any, signature: Signature, samples: list[tuple[Case, Arrays]], format: Format) -> None:

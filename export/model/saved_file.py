@@ -17,7 +17,10 @@ KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 """What the names of files that Keras loads end in."""
 
 _OLD = KERAS_SUFFIXES[1:]
-_UNKNOWN = re.compile(r"(?:Could not locate|Unknown) \w+:? '[^']*'")
+_UNKNOWN = re.compile(r"(?:(?:Could not locate|Unknown) \w+:? '[^']*'|Cannot deserialize object of type `\w+`)")
+_IMPORT_IT = (
+    "Import the module that defines it and registers it with Keras first, on the command line with --import MODULE."
+)
 
 
 def is_in_old_format(path: Path) -> bool:
@@ -38,11 +41,17 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     try:
         return keras.saving.load_model(path, compile=False)
     except Exception as error:
-        raise ValueError(f"{path} could not be loaded: {_reason(error, Path(path))}") from error
+        raise ValueError(f"{path} could not be loaded: {why_not_loaded(error, Path(path))}") from error
 
 
-def _reason(error: Exception, path: Path) -> str:
-    """Returns what kept Keras from loading a file, and the way out where one is known."""
+def why_not_loaded(error: BaseException | None, path: Path, for_unknown: str = _IMPORT_IT) -> str:
+    """Returns what kept Keras from loading a file, and the way out where one is known.
+
+    Args:
+        error: What Keras raised.
+        path: The file.
+        for_unknown: The way out where a class or a function is not known.
+    """
     if _holds_python_code(path) and not loads_python_code():
         return (
             "it holds Python code, of a Lambda layer. If you trust who made it, allow it with --unsafe on the command "
@@ -50,10 +59,7 @@ def _reason(error: Exception, path: Path) -> str:
         )
     said = first_line(error)
     if unknown := _UNKNOWN.match(said):  # what follows is a page of configuration
-        return (
-            f"{unknown[0]}. Import the module that defines it and registers it with Keras first, on the command line "
-            "with --import MODULE."
-        )
+        return f"{unknown[0]}. {for_unknown}"
     if is_in_old_format(path) and not isinstance(error, OSError):  # which says that the file is damaged
         return (
             f"{said}. Keras cannot load all that it saves in the format .h5, such as a sum 'x + y' of two layers. Save "

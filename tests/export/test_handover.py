@@ -8,7 +8,7 @@ from pathlib import Path
 import keras
 import pytest
 
-from keras_pe.export import Artifact, DisagreementError, ExportError, Format, export_onnx
+from keras_pe.export import Artifact, DisagreementError, ExportError, Format, UnsupportedError, export_onnx
 from keras_pe.export.handover import export_elsewhere
 from keras_pe.export.request import Request
 from tests.export import forgetful
@@ -77,3 +77,31 @@ def test_the_exporters_refusal_is_the_callers(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="layer 'buckets'"):
         export_elsewhere(_export_onnx, Format.ONNX, Request(model, tmp_path / "m.onnx"))
     assert list(tmp_path.iterdir()) == []
+
+
+def doubled(x: object) -> object:
+    """Is not registered with Keras."""
+    return x * 2
+
+
+@pytest.mark.slow
+def test_what_the_other_process_cannot_load_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    x = keras.Input((2,), name="x")
+    gone = type("Gone", (keras.layers.Layer,), {"__module__": "gone_since", "call": lambda self, x: x * 2})
+    keras.saving.register_keras_serializable("here")(gone)
+    for layer, said in (
+        (
+            keras.layers.Dense(2, activation=doubled),
+            r"cannot load it: Could not locate function 'doubled'\. Put",
+        ),
+        (gone(), r"its module 'gone_since' cannot be imported there \(ModuleNotFoundError: No .*\)\. Put"),
+    ):
+        with pytest.raises(UnsupportedError, match=said):
+            export_elsewhere(_export_onnx, Format.ONNX, Request(keras.Model(x, layer(x)), tmp_path / "m.onnx"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_lambda_of_the_callers_own_is_handed_over(tmp_path: Path) -> None:
+    model = keras.Sequential([keras.Input((2,), name="x"), keras.layers.Lambda(lambda x: x * 2, name="y")])
+    assert export_elsewhere(_export_onnx, Format.ONNX, Request(model, tmp_path / "m.onnx")).outputs[0].name == "y"

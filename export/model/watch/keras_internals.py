@@ -5,6 +5,7 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 # Held while layers have methods of their own, and while a model is traced: one export at a time, each in its turn.
@@ -18,6 +19,14 @@ def loads_python_code() -> bool:
     from keras.src.saving.serialization_lib import in_safe_mode
 
     return in_safe_mode() is False
+
+
+def python_code_allowed() -> AbstractContextManager[Any]:
+    """Lets Keras load the code of lambdas from files, within a `with` statement."""
+    from keras.src.saving.serialization_lib import SafeModeScope
+
+    scope: AbstractContextManager[Any] = SafeModeScope(safe_mode=False)
+    return scope
 
 
 def all_layers(model: Any) -> list[Any]:

@@ -48,11 +48,13 @@ class OpenedModel:
         path: A `.keras` file or an artifact.
         key: A hash of what it holds.
         modules: What a worker imports before it loads the model: the modules that registered its layers here.
+        allows_code: Whether the code of lambdas may be loaded, as it may here.
     """
 
     path: Path
     key: str
     modules: tuple[str, ...] = ()
+    allows_code: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import sys
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ from keras_pe.export.comparison.references.opening import Source, is_path, locat
 from keras_pe.export.dependencies import installed_version
 from keras_pe.export.errors import first_line
 from keras_pe.export.model.saved_file import is_in_old_format, registering_modules
+from keras_pe.export.model.watch.keras_internals import loads_python_code
 from keras_pe.export.parity.data.shards import fingerprint
 from keras_pe.export.parity.work.job import OpenedModel, Target
 from keras_pe.export.parity.work.worker_session import model_of_this_process
@@ -49,7 +51,7 @@ def opened_model(model: Any, folder: Path, *, in_process: bool) -> Iterator[Open
     with staging(path) as stage:  # written anew: what stands there may be damaged
         _save(model, stage / path.name)
         (stage / path.name).replace(path)
-    yield OpenedModel(path, key, registering_modules(path))
+    yield OpenedModel(path, key, registering_modules(path), allows_code=True)  # it is this process's own
 
 
 def _save(model: Any, path: Path) -> None:
@@ -123,7 +125,8 @@ def open_model_file(model: Source) -> OpenedModel:
     path = path.absolute()
     if format == "keras":
         key = _hash_artifact(path) if is_in_old_format(path) else _hash_keras_file(path)
-        return OpenedModel(path, key, registering_modules(path))
+        allows_code = "keras" in sys.modules and loads_python_code()
+        return OpenedModel(path, key, registering_modules(path), allows_code)
     if format == "stored":
         raise ValueError(f"`model` must be a .keras or .h5 file, or an artifact. Received: {path}.")
     return OpenedModel(path, _hash_artifact(path))

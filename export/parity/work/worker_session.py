@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.matching import as_names, in_accepted_precision
+from keras_pe.export.comparison.matching import as_names, in_its_floats
 from keras_pe.export.comparison.references.opening import open_reference
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.errors import (
@@ -29,11 +28,12 @@ from keras_pe.export.errors import (
     first_line,
     sentence,
 )
-from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
+from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model, why_not_loaded
+from keras_pe.export.model.watch.keras_internals import python_code_allowed
 from keras_pe.export.parity.data.batching import Batch, fixed_size, in_whole_batches, whole_parts
 from keras_pe.export.parity.data.shards import count
 from keras_pe.export.parity.work.executors import Here
-from keras_pe.export.parity.work.job import Job, Target
+from keras_pe.export.parity.work.job import Job, OpenedModel, Target
 from keras_pe.export.results import NameMatch
 from keras_pe.export.runtimes.runner import Names, Worker
 from keras_pe.export.runtimes.runtime import Array, Arrays
@@ -159,7 +159,7 @@ class TargetRunner:
             return None, error
 
     def _given(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        return in_accepted_precision(self.worker, inputs, self._precision)
+        return in_its_floats(self.worker, inputs, self._precision)
 
 
 class Session:
@@ -302,7 +302,7 @@ def _open_reference(job: Job) -> Reference:
     model = _here.get(job.reference.key)
     if model is None:
         is_keras = path.suffix in KERAS_SUFFIXES
-        model = _load_model(path, job.reference.modules, job.one_thread) if is_keras else path
+        model = _load_model(job.reference, job.one_thread) if is_keras else path
     told_by = [target.path for target in job.targets]
     try:
         return open_reference(model, job.input_signature, job.timeout, told_by=told_by, compiled=True)
@@ -310,21 +310,24 @@ def _open_reference(job: Job) -> Reference:
         raise ValueError(sentence(f"`model` must load. Received: {path}, which does not: {error}")) from error
 
 
-def _load_model(path: Path, modules: Sequence[str], is_worker: bool) -> Any:
+def _load_model(opened: OpenedModel, is_worker: bool) -> Any:
     """Opens a `.keras` file, once the modules that register its layers are imported.
 
     Raises:
         ValueError: If Keras cannot make the model, in a process that knows no more than the file.
     """
     try:
-        for module in modules:
+        for module in opened.modules:
             importlib.import_module(module)
-        return load_model(path)
-    except Exception as error:  # whatever a module raises, or the file
+        with python_code_allowed() if opened.allows_code else contextlib.nullcontext():
+            return load_model(opened.path)
+    except (Exception, SystemExit) as error:  # whatever a module raises, or the file
         if not is_worker:
             raise
+        said = why_not_loaded(error.__cause__, opened.path, "") if error.__cause__ else first_line(error)
         raise ValueError(
-            f"The model must load in a process of its own. Received: {path}, which does not ({first_line(error)}). "
+            f"The model must load in a process of its own. Received: {opened.path}, which does not "
+            f"({said.rstrip('. ')}). "
             "Put the code of its layers into a module that can be imported and register it with Keras, or run the "
             "check in this process: workers=0."
         ) from error

@@ -9,7 +9,8 @@ import numpy as np
 import onnx
 import pytest
 
-from keras_pe.export import Acceptance, Batching
+from keras_pe.export import Acceptance, Batching, DatasetReport
+from keras_pe.export.model.watch.keras_internals import python_code_allowed
 from keras_pe.export.parity.dataset import check as door
 from keras_pe.export.parity.dataset.check import check_dataset
 from keras_pe.export.parity.work.executors import ProcessPool
@@ -149,6 +150,26 @@ def test_a_registered_layer_is_found_by_the_workers(tmp_path: Path) -> None:
             given, tmp_path / "model.onnx", {"x": draw(50)[:, :4]}, workers=1, runtimes=["onnxruntime[all]"]
         )
         assert report.passed, str(report)
+
+
+@pytest.mark.slow
+def test_a_worker_loads_the_code_of_lambdas_where_its_caller_does(tmp_path: Path) -> None:
+    import keras
+
+    from keras_pe.export import export_onnx
+
+    model = keras.Sequential([keras.Input((4,), name="x"), keras.layers.Lambda(lambda x: x * 2, name="y")])
+    artifact, path = export_onnx(model, tmp_path / "model.onnx"), tmp_path / "model.keras"
+    model.save(path)
+
+    def check(given: object) -> DatasetReport:
+        return check_dataset(given, artifact, {"x": draw(50)[:, :4]}, workers=1, runtimes=["onnxruntime[all]"])
+
+    assert check(model).passed  # it is the caller's own
+    with pytest.raises(ValueError, match="holds Python code, of a Lambda layer"):
+        check(path)
+    with python_code_allowed():
+        assert check(path).passed
 
 
 @pytest.mark.slow
