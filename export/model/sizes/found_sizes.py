@@ -299,6 +299,17 @@ class _Oracle:
 
 
 def _shapes_of(results: Any) -> list[StaticShape]:
+    """Returns the shapes of what a model has returned.
+
+    Raises:
+        ValueError: If that stays symbolic.
+    """
+    if any(None in result.shape for _, result in leaves(results)):
+        raise ValueError(
+            "`model` must return values where it takes values. Received: a model with an output that stays symbolic. "
+            "A function in it, such as one of `keras.ops.cond`, uses tensors of the model from outside of itself: put "
+            "it into the `call` of a layer."
+        )
     return [tuple(int(dim) for dim in result.shape) for _, result in leaves(results)]
 
 

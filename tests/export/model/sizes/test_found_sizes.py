@@ -301,3 +301,10 @@ def test_a_size_that_only_the_examples_have_is_theirs() -> None:
     two = model_signature(_of_images(), inputs=[_example(9, 1), _example(13, 3)])
     assert [spec.shape[1] for spec in two.inputs] == ["length", "height", "length_2"]
     assert [str(own.sizes) for own in two.dimensions.values()] == ["any", "any", "1, 3 (given)", "4, 12 (given)"]
+
+
+def test_a_model_that_returns_no_values_is_told_what_it_is_made_of() -> None:
+    x = keras.Input((3,), name="x")
+    model = keras.Model(x, ops.cond(ops.sum(x) > 0, lambda: x * 2, lambda: x - 1))  # of the x outside of the functions
+    with pytest.raises(ValueError, match=r"output that stays symbolic.*put it into the `call` of a layer"):
+        model_signature(model)
