@@ -7,12 +7,11 @@ import numpy as np
 from keras_pe.export.parity.diagnosis.relations import ROUNDING, Change, Relation, all_but, factors, is_same
 from keras_pe.export.parity.diagnosis.relations.placement import (
     ends_at_row,
-    orders,
     other_layout,
     reordered_rows,
     reversed_axes,
     shifted_rows,
-    transposed,
+    turned,
     turned_axes,
 )
 from keras_pe.export.parity.diagnosis.relations.quantization import (
@@ -258,10 +257,9 @@ def _change_of_large(one: Array, other: Array) -> Change | None:
     """Returns the change of an array that does not fit widened: what has happened to the first rows that differ."""
     if len(one) == 1:
         return find_change(one[0], other[0])
-    for axes in orders(one.ndim):
-        turned = one.transpose(axes)
-        if turned.shape == other.shape and np.array_equal(turned[:1], other[:1]) and np.array_equal(turned, other):
-            return transposed(axes)
+    for change, array in turned(one, other, 0.0):
+        if np.array_equal(array, other):
+            return change
     count = max(1, _AT_ONCE * len(one) // one.size)
     parts = [slice(start, min(start + count, len(one))) for start in range(0, len(one), count)]
     differing = [rows for rows in parts if not np.array_equal(one[rows], other[rows])]

@@ -1,14 +1,16 @@
 """Values that stand elsewhere: axes turned or reversed, rows shifted, in another order or from another table."""
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 
-from keras_pe.export.parity.diagnosis.relations import Change, all_but, is_same
+from keras_pe.export.parity.diagnosis.relations import ROUNDING, Change, all_but, is_same
 from keras_pe.export.results import Array, Cause
 
 _REACH = 16  # rows by which rows are looked for elsewhere
 _MOST_ROWS = 4096  # that are put in order
+_PROBES = 16  # values that are compared first: most orders of axes are another one
 
 
 def orders(ndim: int) -> list[tuple[int, ...]]:
@@ -16,18 +18,21 @@ def orders(ndim: int) -> list[tuple[int, ...]]:
     return list(itertools.permutations(range(ndim)))[1:] if ndim <= 5 else []
 
 
-def transposed(axes: tuple[int, ...]) -> Change:
-    """What is said of other axes."""
-    return Change(Cause.TRANSPOSED_AXES, "Its axes stand as {axes}.", {"axes": list(axes)})
+def turned(one: Array, other: Array, allowed: float) -> Iterator[tuple[Change, Array]]:
+    """Yields what is said of other axes, and an array with its axes so and then read in the shape of another, of which
+    it has the first values at least."""
+    for axes in orders(one.ndim if one.size == other.size else 0):
+        found = one.transpose(axes)
+        if np.abs(found.flat[:_PROBES] - other.flat[:_PROBES]).max(initial=0.0) <= allowed:
+            text = "Its axes stand as {axes}" + ("." if found.shape == other.shape else ", read in its own shape.")
+            yield Change(Cause.TRANSPOSED_AXES, text, {"axes": list(axes)}), found.reshape(other.shape)
 
 
 def turned_axes(one: Array, other: Array, tolerance: float) -> Change | None:
     """An array whose axes are turned, whatever its shape is then."""
-    for axes in orders(one.ndim):
-        turned = one.transpose(axes)
-        if turned.shape == other.shape and is_same(turned, other, tolerance):
-            return transposed(axes)
-    return None
+    allowed = max(tolerance, ROUNDING * np.abs(one).max(initial=0.0))
+    found = turned(one, other, allowed)
+    return next((change for change, array in found if is_same(array, other, tolerance)), None)
 
 
 def reversed_axes(one: Array, other: Array, tolerance: float) -> Change | None:
@@ -74,8 +79,8 @@ def other_layout(one: Array, other: Array, tolerance: float) -> Change | None:
         return None
     interleave = np.arange(channels).reshape(2, -1).T.ravel()
     for order, layout in ((interleave, "interleaved"), (np.argsort(interleave), "concatenated")):
-        turned = one[..., order]
-        if is_same(turned, other, tolerance) and not is_same(one, turned, tolerance):
+        moved = one[..., order]
+        if is_same(moved, other, tolerance) and not is_same(one, moved, tolerance):
             text = "Its columns are those expected, in the {layout} order."
             return Change(Cause.WRONG_LAYOUT, text, {"layout": layout})
     return None

@@ -11,6 +11,7 @@ RNG = np.random.default_rng(3)
 KERNEL = RNG.standard_normal((24, 24)).astype(np.float32)
 WIDE = RNG.standard_normal((16, 40)).astype(np.float32)
 BIAS = RNG.standard_normal(32).astype(np.float32)
+HEADS = KERNEL.reshape(24, 4, 6)
 CONV = RNG.standard_normal((3, 3, 4, 8)).astype(np.float32)
 
 
@@ -56,6 +57,9 @@ CHANGES = [
     ("transposed axes", "[1, 0]", WIDE, WIDE.T),
     ("transposed axes", "[1, 0, 2, 3]", CONV, CONV.transpose(1, 0, 2, 3)),
     ("transposed axes", "[3, 2, 0, 1]", CONV, CONV.transpose(3, 2, 0, 1)),
+    ("transposed axes", "[1, 2, 0], read in its own shape", HEADS, HEADS.reshape(24, 24).T.reshape(24, 4, 6)),
+    ("transposed axes", "[0, 2, 1], read in its own shape", HEADS, HEADS.transpose(0, 2, 1).reshape(24, 4, 6)),
+    ("transposed axes", "[1, 0], read in its own shape", HEADS[0], HEADS[0].T.reshape(4, 6)),
     ("reversed values", "axis 0", KERNEL, KERNEL[::-1]),
     ("reversed values", "0, 1", CONV, CONV[::-1, ::-1]),
     ("shifted rows", "i+1", WIDE, np.roll(WIDE, -1, axis=0)),
