@@ -40,7 +40,9 @@ def changes_by_content(
         array = weights[path]
         if array.size == 1 or np.ptp(array) == 0:
             continue
-        forms, constant = [packed[path], array] if path in packed else [array], constants[name]
+        constant = constants[name]
+        forms = [form for form in (packed.get(path), array) if form is not None and form.size == constant.size]
+        forms = [form for form in forms if form.shape == constant.shape] or forms
         if path not in computed and all(_is_reordered(form, constant) for form in forms):
             yield path, _reordered(forms, constant), None
         elif any(_is_turned(form, constant) for form in forms):

@@ -85,3 +85,17 @@ def test_a_weight_that_an_operator_has_packed_is_found_in_the_package(kind, weig
     (fault,) = compare_weights(model, constants).faults
     assert (fault.layer, fault.weight) == ("steps", getattr(layer.cell, weight).path)
     assert "1 value differs" in str(fault.change)
+
+
+@pytest.mark.parametrize("weight", ["kernel", "recurrent_kernel", "bias"])
+def test_gates_in_the_order_of_keras_are_others_to_the_operator(weight):
+    keras.utils.set_random_seed(2)
+    model = keras.Sequential([keras.Input((None, 5)), keras.layers.LSTM(4, name="steps")])
+    cell = model.get_layer("steps").cell
+    cell.bias.assign(np.random.default_rng(1).normal(size=cell.bias.shape))
+    packed = packed_cell(cell)[weight]
+    gates = packed.reshape(-1, 4, 4) if weight == "bias" else packed.reshape(4, 4, -1)
+    as_in_keras = gates[:, [0, 2, 3, 1]] if weight == "bias" else gates[[0, 2, 3, 1]]
+    (fault,) = compare_weights(model, {"packed": as_in_keras.reshape(packed.shape)}).faults
+    assert (fault.layer, fault.weight) == ("steps", getattr(cell, weight).path)
+    assert fault.change.cause == "reordered values"
