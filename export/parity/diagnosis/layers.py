@@ -15,7 +15,7 @@ from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.output_locations import OutputLocations
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, RecordedOutput, other_cases
-from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors, in_layout
+from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors
 from keras_pe.export.results import Array, LayerResult, Proof
 from keras_pe.export.runtimes.runtime import Arrays
 
@@ -268,10 +268,8 @@ class _Case(RecordedCase):
         for fault in faults:
             shown = fault.through or fault
             output = _find(self.outputs, shown.call.path, shown.index)
-            held = None if shown.location is None else plain.arrays.get(shown.location.tensor)
-            if output is None or shown.location is None or held is None or held.size != output.array.size:
-                continue
-            replaced[shown.location.tensor] = in_layout(output.array, replace(shown.location, shape=held.shape))
+            if output is not None and shown.location is not None:
+                replaced |= plain.in_place_of(shown.location, output.array)
         return replaced
 
 

@@ -1,8 +1,9 @@
 """Which of the artifact's tensors holds each layer's output, in one case and with some of them replaced."""
 
+import itertools
 import json
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from keras_pe.export.artifacts.artifact import LAYERS_KEY
@@ -10,12 +11,13 @@ from keras_pe.export.comparison.compare import compare_outputs
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.watch.recording import is_within, matched_paths
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, RecordedOutput
-from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors, in_layout
+from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_CANDIDATES = 8
+_MOST_TOGETHER = 24  # ways in which the outputs of one call may be held
 _NUMBER = re.compile(r"_\d+$")  # which TensorFlow adds to the name of a scope that is there already
 
 
@@ -73,24 +75,35 @@ class OutputLocations:
 
     def replace(self, match: TensorMatch, output: Array) -> None:
         """Puts an output of Keras in the place of a tensor, and looks at everything again."""
-        self.replaced[match.tensor] = in_layout(output, match)
+        self.replaced |= self.tensors.in_place_of(match, output)
         self._read()
 
     def locate(self, output: RecordedOutput) -> Location | None:
-        """Returns the tensor in whose place Keras' output mends most of what comes after; None where none does."""
+        """Returns the tensor in whose place Keras' output mends most of what comes after; None where none does.
+
+        Where nothing names the outputs of one call, such as the states of a recurrence, all that differ are put in
+        their places together: what comes after may need each of them.
+        """
         best: Location | None = None
-        for match in () if self.is_gone(output) else self._candidates(output):
+        if self.is_gone(output):
+            return None
+        others = [] if self.named(output) else [each for each in self._differing_beside(output) if not self.named(each)]
+        together = [output, *others]
+        for way in self._ways(together):
+            put: Arrays = {}
+            for each, match in zip(together, way, strict=True):
+                put |= self.tensors.in_place_of(match, each.array)
             try:
-                tensors = self._case.run_inside({**self.replaced, match.tensor: in_layout(output.array, match)})
+                tensors = self._case.run_inside({**self.replaced, **put})
             except RuntimeFailedError:
                 continue
             gained = (
                 each.number
                 for each in self.outputs
-                if self.matches[each.number] is None and self._match(each, tensors) is not None
+                if self.matches[each.number] is None and each not in others and self._match(each, tensors) is not None
             )
-            location = Location(match, frozenset(gained), self.outputs_pass(tensors)[2])
-            if not location.is_mended and not self.named(output) and self._breaks(match.tensor, tensors):
+            location = Location(way[0], frozenset(gained), self.outputs_pass(tensors)[2])
+            if not location.is_mended and not self.named(output) and self._breaks(put, tensors):
                 continue  # it is another layer's
             if location.is_mended:
                 return location
@@ -98,10 +111,28 @@ class OutputLocations:
                 best = location
         return best
 
-    def _breaks(self, replaced: str, tensors: Tensors) -> bool:
-        """Whether something else in the place of a tensor makes wrong what was right, that tensor itself aside."""
+    def _differing_beside(self, output: RecordedOutput) -> list[RecordedOutput]:
+        """Returns the other outputs of a call that the artifact gets wrong."""
+        same = (each for each in self.outputs if each.call is output.call and each.number != output.number)
+        return [each for each in same if each.number in self.differing]
+
+    def _ways(self, outputs: list[RecordedOutput]) -> list[tuple[TensorMatch, ...]]:
+        """Returns how some outputs may be held, each by a tensor of its own: of several the nearest come first."""
+        right = {number: match.tensor for number, match in self.matches.items() if match is not None}
+        held = []
+        for each in outputs:
+            others = {tensor for number, tensor in right.items() if number != each.number} | self._case.inputs.keys()
+            shape = each.array.shape
+            held.append([self.tensors.with_copies(match, shape, others) for match in self._candidates(each)])
+        ways = [way for way in itertools.product(*held) if _are_apart(way)]
+        if len(outputs) == 1:
+            return ways
+        return sorted(ways, key=lambda way: sum(match.difference for match in way))[:_MOST_TOGETHER]
+
+    def _breaks(self, replaced: Container[str], tensors: Tensors) -> bool:
+        """Whether something else in the place of tensors makes wrong what was right, these themselves aside."""
         right = ((each, match) for each in self.outputs if (match := self.matches[each.number]) is not None)
-        others = (each for each, match in right if match.tensor != replaced and match.tensor not in self.replaced)
+        others = (each for each, match in right if match.tensor not in replaced and match.tensor not in self.replaced)
         return any(self._match(each, tensors) is None for each in others)
 
     def _match(self, output: RecordedOutput, tensors: Tensors) -> TensorMatch | None:
@@ -198,6 +229,12 @@ class OutputLocations:
             if named or not after or any(number in differing for number in after):
                 differing.add(output.number)
         return differing
+
+
+def _are_apart(matches: Iterable[TensorMatch]) -> bool:
+    """Whether no tensor is that of two matches."""
+    names = [name for match in matches for name in match.tensors]
+    return len(names) == len(set(names))
 
 
 def _names_of(

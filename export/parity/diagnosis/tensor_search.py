@@ -1,7 +1,9 @@
 """The artifact's tensors in one case, and which of them hold given values, whatever their layout."""
 
+import itertools
+import operator
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,17 +20,20 @@ class TensorMatch:
 
     Attributes:
         tensor: Its name.
-        shape: Its shape.
-        dtype: Its type.
         axes: The order in which it has the output's axes: its channels behind the batch, or its steps before it.
         difference: Its largest distance from the output.
+        copies: The other tensors that hold the very same: any of them may be what is read.
     """
 
     tensor: str
-    shape: tuple[int, ...]
-    dtype: np.dtype
     axes: tuple[int, ...]
     difference: float
+    copies: "tuple[TensorMatch, ...]" = ()
+
+    @property
+    def tensors(self) -> set[str]:
+        """The names of the tensor and its copies."""
+        return {self.tensor, *(copy.tensor for copy in self.copies)}
 
 
 class Tensors:
@@ -102,6 +107,35 @@ class Tensors:
         turned = [shape[axis] for axis in match.axes]
         return self.arrays[match.tensor].reshape(turned).transpose(np.argsort(match.axes))
 
+    def with_copies(self, match: TensorMatch, shape: tuple[int, ...], right: Container[str]) -> TensorMatch:
+        """Returns a match with its copies: none where one of these, and with it the tensor itself, holds what is right
+        elsewhere, or where one number throughout tells nothing.
+
+        Args:
+            match: The tensor.
+            shape: That of Keras' output.
+            right: The names of tensors that are another output, and right.
+        """
+        held = self.in_shape(match, shape)
+        copies = {
+            copy.tensor: copy
+            for axes, values in _flattened(held, _layouts(shape))
+            for name in self._by_size.get(held.size, ())
+            if name != match.tensor and axes in (_layouts_told(self.arrays[name].shape, shape) or [axes])
+            if (copy := self._compare(name, values, axes, 0.0)) is not None
+        }
+        is_told = np.ptp(self._values(match.tensor)) > 0 and not any(name in right for name in copies)
+        return replace(match, copies=tuple(copies.values()) if is_told else ())
+
+    def in_place_of(self, match: TensorMatch, output: Array) -> dict[str, Array]:
+        """Returns an output of Keras as each tensor that should hold it, by name: in its layout, shape and type."""
+        given = {each: self.arrays.get(each.tensor) for each in (match, *match.copies)}
+        return {
+            each.tensor: output.transpose(each.axes).reshape(held.shape).astype(held.dtype)
+            for each, held in given.items()
+            if held is not None and held.size == output.size
+        }
+
     def _compare(self, name: str, values: Array, axes: tuple[int, ...], tolerance: float) -> TensorMatch | None:
         array = self._values(name)
         step = max(1, len(values) // _PROBES)
@@ -110,8 +144,7 @@ class Tensors:
         difference = distance(array, values)
         if difference > tolerance:
             return None
-        given = self.arrays[name]
-        return TensorMatch(name, given.shape, given.dtype, axes, difference)
+        return TensorMatch(name, axes, difference)
 
     def _values(self, name: str) -> Array:
         if name not in self._flat:
@@ -119,30 +152,25 @@ class Tensors:
         return self._flat[name]
 
 
-def in_layout(output: Array, match: TensorMatch) -> Array:
-    """Returns an output of Keras as the tensor that should hold it: its layout, shape and type."""
-    return output.transpose(match.axes).reshape(match.shape).astype(match.dtype)
-
-
 def _layouts_told(shape: tuple[int, ...], expected: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Returns the layouts that a shape tells, of a sequence also that of images of one row; none where it is that of no
-    layout: values that are wrong must not choose."""
-    turned = {axes: tuple(expected[axis] for axis in axes) for axes in _layouts(expected)}
-    if len(shape) == len(expected) + 1 == 4:
-        long = [size for size in shape if size != 1]
-        return [axes for axes, sizes in turned.items() if [size for size in sizes if size != 1] == long]
-    return [axes for axes, sizes in turned.items() if sizes == shape]
+    """Returns the layouts that a shape tells, as they are or with neighboring axes joined or split; none where it is
+    that of no layout: values that are wrong must not choose."""
+    own = set(itertools.accumulate(shape, operator.mul))
+    turned = {
+        axes: {*itertools.accumulate((expected[axis] for axis in axes), operator.mul)} for axes in _layouts(expected)
+    }
+    return [axes for axes, sizes in turned.items() if sizes <= own or own <= sizes]
 
 
 def _layouts(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Returns the orders of axes in which an output may stand: as it is, with the channels first where it may be an
-    image or a sequence, with the steps before the batch where it may be a sequence."""
+    image or a sequence, with the steps before the batch where it may be a sequence, of images too."""
     own = tuple(range(len(shape)))
     orders = [own]
     if len(shape) in (3, 4, 5) and shape[-1] > 1:
         orders.append((0, own[-1], *own[1:-1]))
-    if len(shape) == 3 and shape[0] > 1 and shape[1] > 1:
-        orders.append((1, 0, 2))
+    if len(shape) > 2 and shape[0] > 1 and shape[1] > 1:
+        orders.append((1, 0, *own[2:]))
     return orders
 
 
