@@ -123,15 +123,20 @@ def is_linear(layer: Any) -> bool:
 
 
 def kernel_of(layer: Any) -> Any:
-    """Returns the variable of a linear layer that a normalization after it is multiplied into: the last it applies."""
+    """Returns the variable under whose name the factors of a normalization are stored: of a linear layer the kernel
+    that it applies last, and of the normalization itself its own."""
+    import keras
+
+    if isinstance(layer, keras.layers.BatchNormalization):
+        return layer.gamma if layer.scale else layer.moving_variance
     return layer.pointwise_kernel if hasattr(layer, "pointwise_kernel") else layer.kernel
 
 
 def is_foldable(layer: Any, after: Any) -> bool:
-    """Whether exporters fold the second layer into the weights of the first."""
+    """Whether exporters fold the second layer into the weights of the first, which may be the same layer."""
     import keras
 
-    return is_linear(layer) and isinstance(after, keras.layers.BatchNormalization)
+    return isinstance(after, keras.layers.BatchNormalization) and (layer is after or is_linear(layer))
 
 
 def affine_map(norm: Any, bias: Any = 0.0) -> tuple[_Array, _Array]:
@@ -145,7 +150,8 @@ def affine_map(norm: Any, bias: Any = 0.0) -> tuple[_Array, _Array]:
 
 @dataclass(frozen=True)
 class Folding:
-    """A layer, and the normalization after it: those of `is_foldable`."""
+    """A layer, and the normalization after it: those of `is_foldable`. One that stands by itself is both: its four
+    weights are stored as a factor and a term for each channel."""
 
     layer: Any
     norm: Any
@@ -153,26 +159,29 @@ class Folding:
     @property
     def bias_owner(self) -> Any:
         """The variable under whose name the bias of both is stored."""
-        if self.layer.bias is not None:
-            return self.layer.bias
+        if (bias := getattr(self.layer, "bias", None)) is not None:
+            return bias
         return self.norm.beta if self.norm.center else self.norm.moving_mean
 
     @property
     def gone(self) -> set[str]:
         """The paths of the variables that are stored under no name of their own."""
-        return {variable.path for variable in self.norm.variables} - {self.bias_owner.path}
+        return {v.path for v in self.norm.variables} - {kernel_of(self.layer).path, self.bias_owner.path}
 
     @property
     def own_bias(self) -> Any:
         """What the layer adds itself."""
-        return _array(self.layer.bias) if self.layer.bias is not None else 0.0
+        bias = getattr(self.layer, "bias", None)
+        return 0.0 if bias is None else _array(bias)
 
     def kernel(self) -> npt.NDArray[np.float32]:
         """Returns the kernel of both, as Keras lays it out, rounded once."""
         import keras
 
-        layers = keras.layers
-        kernel, own = _array(kernel_of(self.layer)), affine_map(self.norm)[0]  # the channels that leave are last
+        layers, own = keras.layers, affine_map(self.norm)[0]
+        if self.layer is self.norm:
+            return own.astype(np.float32)
+        kernel = _array(kernel_of(self.layer))  # the channels that leave are last
         if isinstance(self.layer, layers.DepthwiseConv1D | layers.DepthwiseConv2D):
             own = own.reshape(kernel.shape[-2:])
         elif isinstance(self.layer, layers.Conv1DTranspose | layers.Conv2DTranspose | layers.Conv3DTranspose):

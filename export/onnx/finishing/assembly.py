@@ -14,7 +14,7 @@ from keras_pe.export.model.stored_weights import FOLDED_KEY, LAYOUTS_KEY, foldin
 from keras_pe.export.onnx.finishing.canonical import make_canonical, name_after_layers
 from keras_pe.export.onnx.finishing.graph_edits import order_needed
 from keras_pe.export.onnx.finishing.image_axes import compute_channels_first, keep_rows
-from keras_pe.export.onnx.finishing.normalizations import fold_normalizations, name_normalizations
+from keras_pe.export.onnx.finishing.normalizations import fold_normalizations, store_normalizations
 from keras_pe.export.onnx.finishing.operator_forms import (
     add_biases_before_splits,
     keep_pads,
@@ -47,12 +47,12 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     graph, sizes, same = _rewritten(proto, signature, shapes)
     weights = {weight.name: weight for weight in trace.weights}
     layouts = multiply_unsigned(graph, weights, store_as_read(graph, shapes))
+    weights |= {name: replace(weights[name], layout=layout) for name, layout in layouts.items()}
     same |= join_shapes(graph, sizes)
     order_needed(graph)
     take_zero_sizes(graph, sizes)
     turn_images_first(graph)
     ask_for_single_sizes(graph, sizes)
-    weights |= {name: replace(weights[name], layout=layout) for name, layout in layouts.items()}
     outputs = dict(zip(trace.outputs, (spec.name for spec in signature.outputs), strict=True))
     traced = {outputs[output]: tensor for tensor, output in trace.returned.items()}
     paths: dict[str, str] = {}
@@ -64,11 +64,10 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     weights |= folded.weights
     same |= folded.results
     paths |= folded.paths
-    weights |= name_normalizations(graph, sizes, weights, trace.view.layers, path_of)
+    stored = store_normalizations(graph, sizes, weights, trace.view.layers, path_of)
+    weights |= stored.weights
     fixed = [*(spec.name for spec in signature.inputs), *outputs.values()]
-    vectors = name_weights(graph, {*fixed, *weights}, trace.view.layers, path_of)
-    weights |= vectors
-    layouts |= {name: weight.layout for name, weight in vectors.items() if weight.layout is not None}
+    weights |= name_weights(graph, {*fixed, *weights}, trace.view.layers, path_of)
     merged = make_canonical(graph)
     stands = {old: _kept(old, same) for old in same}
     merged = {old: merged.get(kept, kept) for old, kept in stands.items()} | merged
@@ -84,13 +83,13 @@ def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weig
     texts = {LAYERS_KEY: json.dumps(_layer_tensors(graph, trace, outputs, renamed), sort_keys=True)}
     if reasons := unfused.to_json(trace.view.layer_path):
         texts[UNFUSED_KEY] = reasons
-    if layouts:
+    used = {name: weights[name] for name in _names(graph) if name in weights}
+    if layouts := {name: weight.layout for name, weight in used.items() if weight.layout is not None}:
         texts[LAYOUTS_KEY] = layouts_to_json(layouts)
-    if folded.layers:
-        texts[FOLDED_KEY] = foldings_to_json(folded.layers)
+    if foldings := folded.layers | stored.layers:
+        texts[FOLDED_KEY] = foldings_to_json(foldings)
     set_metadata(model, texts)
-    used = dict.fromkeys(name for name in _names(graph) if name in weights)
-    return model, [weights[name] for name in used]
+    return model, list(used.values())
 
 
 def _rewritten(

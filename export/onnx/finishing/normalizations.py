@@ -1,10 +1,11 @@
 """Folds a normalization into the convolution or product before it, as runtimes do when they open a file, and writes
-another, of images, by the operator for it.
+any other in an operator or two.
 
-Kernel and bias keep their names in Keras, and the file says of which normalization they hold a part. They are computed
-in float64 from what Keras has, and rounded once.
+What is stored keeps a name that it has in Keras, and the file says of which normalization it holds a part. It is
+computed in float64 from what Keras has, and rounded once.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,9 +13,17 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.graph.tracing import Weight
-from keras_pe.export.model.stored_weights import ComputedWeight, Folding, affine_map, is_foldable, is_linear, kernel_of
-from keras_pe.export.onnx.finishing.graph_edits import GraphEditor, become, make_node
-from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
+from keras_pe.export.model.stored_weights import (
+    ComputedWeight,
+    Folding,
+    Layout,
+    affine_map,
+    is_foldable,
+    is_linear,
+    kernel_of,
+)
+from keras_pe.export.onnx.finishing.graph_edits import GraphEditor, become
+from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes, Sizes
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _COMPUTED: dict[str, Callable[..., Any]] = {
@@ -95,56 +104,86 @@ def fold_normalizations(
     editor = _Known(graph, weights)
     for each in list(_affine_maps(editor)):
         first, second, *others = each.nodes
-        is_bias = second.op_type == "Add" and np.size(each.shift) == weights[first.input[1]].shape[0]
-        if is_bias and not others and first.op_type == "Conv" and len(first.input) == 2:
+        channels = weights[first.input[1]].shape[int(first.op_type == "ConvTranspose")]
+        is_bias = second.op_type == "Add" and np.size(each.shift) == channels
+        if is_bias and not others and first.op_type in _CONVOLUTIONS and len(first.input) == 2:
             bias = editor.add_constant(f"{second.output[0]}/bias", np.asarray(each.shift, np.float32))
             _become_one(editor, each.nodes, bias, second.output[0])
     return folded
 
 
-def name_normalizations(
+def store_normalizations(
     graph: Any,
     sizes: KnownSizes,
     weights: Mapping[str, Weight],
     layers: Mapping[str, Any],
     path_of: Callable[[str], str],
-) -> dict[str, Weight]:
-    """Normalizes the channels of images, in an `onnx.GraphProto` in place, by the operator for it.
+) -> Folded:
+    """Writes the normalizations that no other layer holds, in an `onnx.GraphProto` in place, in an operator or two.
 
-    ONNX Runtime keeps its own order of axes past that, but not past a sum with a number for each channel: between two
-    convolutions it would reorder the image twice.
+    With channels first that is `BatchNormalization`: ONNX Runtime keeps its own order of axes past it, but not past a
+    sum with a number for each channel, and would reorder an image twice between two convolutions. Elsewhere it is a
+    product and a sum, whose numbers are computed once and stored under the names of the scale and the shift.
 
     Args:
         graph: The graph, whose weights are no initializers yet, and whose convolutions hold what they can.
         sizes: Those of its tensors.
-        weights: By name.
+        weights: By name, with their layouts.
         layers: The layers of the model, by path.
         path_of: As in `fold_normalizations`.
-
-    Returns:
-        What the operators read, by name.
     """
     import keras
 
-    editor, named = _Known(graph, weights), dict[str, Weight]()
-    for image, each in list(_maps_of_images(editor, sizes)):
-        product, last = each.nodes
-        norm = layers.get(path_of(last.output[0]))
-        if not isinstance(norm, keras.layers.BatchNormalization) or not each.is_of(norm):
-            continue
+    editor, stored = _Known(graph, weights), Folded()
+    found: dict[str, list[tuple[str, tuple[int, ...], _AffineMap]]] = {}
+    for product in editor.nodes("Mul"):
+        last = editor.only_reader(product.output[0], "Add")
+        path = "" if last is None else path_of(last.output[0])
+        if isinstance(layers.get(path), keras.layers.BatchNormalization):
+            maps = (each for each in _maps_of_channels(editor, product, last) if each[-1].is_of(layers[path]))
+            found.setdefault(path, []).extend(maps)
+    for path, maps in found.items():
+        norm, nodes = layers[path], [node for *_, each in maps for node in each.nodes]
         own = {variable.path: Weight(variable.path, "", variable) for variable in norm.variables}
-        known = {**weights, **named}
-        if any(x.dtype != np.float32 or known.get(name, x).value is not x.value for name, x in own.items()):
+        if any(
+            weight.dtype != np.float32
+            or weights.get(name, weight).value is not weight.value
+            or not editor.are_read_alone(name, nodes)
+            for name, weight in own.items()
+        ):
             continue
-        result = last.output[0]
-        ones, zeros = np.ones(len(each.scale), np.float32), np.zeros(len(each.scale), np.float32)
-        gamma = norm.gamma.path if norm.scale else editor.add_constant(f"{result}/gamma", ones)
-        beta = norm.beta.path if norm.center else editor.add_constant(f"{result}/beta", zeros)
-        read = [image, gamma, beta, norm.moving_mean.path, norm.moving_variance.path]
-        last.CopyFrom(make_node("BatchNormalization", read, result, epsilon=norm.epsilon))
-        graph.node.remove(product)
-        named |= own
-    return named
+        shapes = {shape for _, shape, _ in maps}
+        if all(_is_image(shape, sizes.shape(tensor)) for tensor, shape, _ in maps):
+            stored.weights.update(own)
+            for tensor, _, each in maps:
+                _become_operator(editor, norm, tensor, *each.nodes)
+        elif len(shapes) == 1:
+            folding, (shape,) = Folding(norm, norm), shapes
+            factor, term = kernel_of(norm).path, folding.bias_owner.path
+            for name, numbers in ((factor, folding.kernel), (term, folding.bias)):
+                value = ComputedWeight(tuple(norm.moving_mean.shape), numbers)
+                layout = None if len(shape) == 1 else Layout(value.shape).then("reshape", shape)
+                stored.weights[name] = Weight(name, "", value, layout)
+            stored.layers[path] = path
+            for tensor, _, each in maps:
+                product, last = each.nodes
+                product.input[:], last.input[:] = [tensor, factor], [product.output[0], term]
+    return stored
+
+
+def _is_image(shape: tuple[int, ...], of_tensor: Sizes | None) -> bool:
+    """Whether the numbers of channels have as many axes as what they scale, whose channels come before others."""
+    return len(shape) > 2 and 1 < shape[1] == math.prod(shape) and len(of_tensor or shape) == len(shape)
+
+
+def _become_operator(editor: GraphEditor, norm: Any, image: str, product: Any, last: Any) -> None:
+    result, count = last.output[0], norm.moving_mean.shape[0]
+    ones, zeros = np.ones(count, np.float32), np.zeros(count, np.float32)
+    gamma = norm.gamma.path if norm.scale else editor.add_constant(f"{result}/gamma", ones)
+    beta = norm.beta.path if norm.center else editor.add_constant(f"{result}/beta", zeros)
+    read = [image, gamma, beta, norm.moving_mean.path, norm.moving_variance.path]
+    become(last, "BatchNormalization", read, epsilon=norm.epsilon)
+    editor.graph.node.remove(product)
 
 
 class _Known(GraphEditor):
@@ -153,14 +192,14 @@ class _Known(GraphEditor):
     def __init__(self, graph: Any, weights: Mapping[str, Weight]) -> None:
         super().__init__(graph)
         self.ranks = {name: len(weight.shape) for name, weight in weights.items() if weight.dtype == np.float32}
-        self._weights = weights
+        self._vectors = {name: weights[name] for name in self.ranks if len(weights[name].value.shape) == 1}
 
     def number(self, name: str) -> Any | None:
         """Returns the numbers of a tensor in float64; None where they are not certain."""
         if name in self.constants:
             return np.asarray(self.value(name), np.float64)
-        if self.ranks.get(name) == 1:
-            return np.asarray(self._weights[name].value, np.float64)
+        if name in self._vectors:
+            return self._vectors[name].read().astype(np.float64)
         node = self.producer(name, *_COMPUTED)
         if node is None:
             return None
@@ -199,21 +238,14 @@ def _affine_maps(editor: _Known) -> Iterator[_AffineMap]:
             yield _AffineMap(tuple(nodes), scale, shift)
 
 
-def _maps_of_images(editor: _Known, sizes: KnownSizes) -> Iterator[tuple[str, _AffineMap]]:
-    """Yields images and volumes, channels first, with the product with a number for each channel, and the sum, that
-    alone reads the product."""
-    for product in editor.nodes("Mul"):
-        last = editor.only_reader(product.output[0], "Add")
-        if last is None:
-            continue
-        for image, factor in (product.input, product.input[::-1]):
-            (number,) = (name for name in last.input if name != product.output[0])
-            scale, shift = editor.number(factor), editor.number(number)
-            if scale is None or shift is None or scale.shape != shift.shape:
-                continue
-            rank = len(sizes.shape(image) or scale.shape)  # Keras' numbers have as many axes as its images
-            if rank == scale.ndim in (4, 5) and 1 < scale.shape[1] == scale.size:
-                yield image, _AffineMap((product, last), scale.ravel(), shift.ravel())
+def _maps_of_channels(editor: _Known, product: Any, last: Any) -> Iterator[tuple[str, tuple[int, ...], _AffineMap]]:
+    """Yields what a product with a number for each channel is of, the shape of the numbers, and what it is with the sum
+    that alone reads it."""
+    (number,) = (name for name in last.input if name != product.output[0])
+    for tensor, factor in (product.input, product.input[::-1]):
+        scale, shift = editor.number(factor), editor.number(number)
+        if scale is not None and shift is not None and scale.shape == shift.shape and scale.size in scale.shape:
+            yield tensor, scale.shape, _AffineMap((product, last), scale.ravel(), shift.ravel())
 
 
 def _of_channels(names: Sequence[str], editor: _Known, axes: int) -> Any | None:

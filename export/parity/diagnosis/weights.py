@@ -45,7 +45,7 @@ class WeightFault:
         change: What has happened to it.
         is_certain: Whether the artifact's constant is surely this weight: by its name, or by what relates the two.
         is_named: Whether it was found by its name.
-        is_folded: Whether a normalization after the layer is folded into it, in the model's as well.
+        is_folded: Whether a normalization is folded into it, in the model's as well.
         stored: What the artifact holds in its place, where nothing but the likeness of the two tells that.
     """
 
@@ -60,7 +60,7 @@ class WeightFault:
     @property
     def finding(self) -> Finding:
         """The cause, with the weight and its numbers."""
-        folded = " Both with the normalization after it folded into it." if self.is_folded else ""
+        folded = " Both with the normalization folded into it." if self.is_folded else ""
         return Finding(self.change.cause, f"Weight {self.weight!r}: {self.change}{folded}", self.layer)
 
 

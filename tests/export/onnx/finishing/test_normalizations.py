@@ -127,6 +127,7 @@ NOT_FOLDED = {
     "of a volume": lambda: _of(
         layers.Conv3D(3, 2, activation="relu"), layers.BatchNormalization(), layers.Conv3D(2, 1), shape=(4, 4, 4, 3)
     ),
+    "of channels before steps": lambda: _of(layers.BatchNormalization(axis=1), layers.Flatten(), shape=(6, 4)),
     "of a line": lambda: _of(
         *(layers.Conv1D(4, 3, activation="relu"), layers.BatchNormalization(), layers.Conv1D(4, 3)), shape=(8, 3)
     ),
@@ -147,20 +148,44 @@ def test_a_normalization_of_images_that_stays_is_the_operator_for_it(
     assert check_parity(model, tmp_path / "model.onnx", runtimes="onnxruntime[all]", require_coverage=True).passed
 
 
+def _dense(*parts: keras.layers.Layer, shape: tuple[int | None, ...] = (4,)) -> keras.Model:
+    return _of(*parts, layers.Dense(3), shape=shape)
+
+
 PRODUCTS = {
     "a result that is returned, channels last": _read_twice,
-    "weights that are read twice": _with_one_normalization,
-    "another formula": lambda: _of(layers.Conv2D(4, 1), Doubled()),
-    "no image": lambda: _of(layers.BatchNormalization(), layers.Dense(3), shape=(4,)),
+    "one that is folded elsewhere as well": _with_one_normalization,
+    "first of all": lambda: _dense(layers.BatchNormalization()),
+    "behind an activation": lambda: _dense(layers.Dense(5, "relu"), layers.BatchNormalization(scale=False)),
+    "of sequences": lambda: _dense(layers.BatchNormalization(center=False), shape=(None, 4)),
+    "of another axis": lambda: _dense(layers.BatchNormalization(axis=2), shape=(5, 6, 4)),
+    "beside a convolution": lambda: _dense(
+        *(layers.Conv2D(3, 3), layers.Flatten(), layers.Dense(5, "relu"), layers.BatchNormalization()), shape=IMAGE
+    ),
 }
 
 
 @pytest.mark.parametrize("build", PRODUCTS.values(), ids=PRODUCTS.keys())
-def test_what_is_no_part_of_the_convolution_and_no_normalization_of_images_stays(
-    build: Callable[[], keras.Model], tmp_path: Path
-) -> None:
+def test_another_normalization_is_a_product_and_a_sum(build: Callable[[], keras.Model], tmp_path: Path) -> None:
     keras.utils.set_random_seed(0)
-    assert {"Mul", "Add"} <= set(_operators(_exported(build(), tmp_path)))
+    model = build()
+    proto = _exported(model, tmp_path)
+    assert not {"Sqrt", "Reciprocal", "Sub", "Neg"} & set(_operators(proto))
+    (product,) = (node for node in proto.graph.node if node.op_type == "Mul")
+    (total,) = (node for node in proto.graph.node if product.output[0] in node.input)
+    assert total.op_type == "Add"
+    assert {product.input[1], total.input[1]} < {weight.path for weight in model.weights}
+    report = check_parity(model, tmp_path / "model.onnx", runtimes="onnxruntime[all]", require_coverage=True)
+    assert report.passed, report
+    for result in report.results:
+        assert result.weights.compared == result.weights.count
+
+
+def test_a_normalization_with_another_formula_stays_as_it_is(tmp_path: Path) -> None:
+    keras.utils.set_random_seed(0)
+    proto = _exported(_of(layers.Conv2D(4, 1), Doubled()), tmp_path)
+    assert {"Mul", "Add"} <= set(_operators(proto))
+    assert "keras_pe.folded" not in {each.key for each in proto.metadata_props}
 
 
 @pytest.mark.slow
@@ -172,7 +197,8 @@ def test_a_normalization_in_float16_stays_between_its_casts(tmp_path: Path) -> N
 
 def _stack() -> keras.Model:
     parts = [layers.Conv2D(6, 3, name="first"), layers.BatchNormalization(name="norm"), layers.ReLU()]
-    return _of(*parts, layers.DepthwiseConv2D(3, name="second"), layers.BatchNormalization(name="last"))
+    parts += [layers.DepthwiseConv2D(3, name="second"), layers.BatchNormalization(name="last"), layers.ReLU()]
+    return _of(*parts, layers.Flatten(), layers.Dense(6, "relu"), layers.BatchNormalization(name="alone"))
 
 
 @pytest.mark.slow
@@ -181,6 +207,8 @@ def _stack() -> keras.Model:
     ("first/kernel", np.negative, "first"),
     ("second/kernel", lambda kernel: kernel + (np.arange(kernel.size).reshape(kernel.shape) == 7), "second"),
     ("second/bias", lambda bias: bias + np.float32(1), "second"),
+    ("alone/gamma", lambda scale: scale * np.linspace(0.5, 2, 6, dtype="float32"), "alone"),
+    ("alone/beta", lambda shift: shift + np.float32(1), "alone"),
 ])  # fmt: skip
 def test_damage_is_known_by_the_name_of_the_weight(
     weight: str, damage: Callable[[Any], Any], layer: str, tmp_path: Path
