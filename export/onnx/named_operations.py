@@ -40,6 +40,7 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
             "conv": partial(_convolution, 1),
             "depthwise_conv": partial(_convolution, 1),
             "separable_conv": partial(_convolution, 2),
+            "conv_transpose": _transposed_convolution,
         },
         numpy={"einsum": spelled.einsum},
         normalizations={"layer_normalization": normalization, "rms_normalization": _rms_normalization},
@@ -78,7 +79,6 @@ def _convolution(kernels: int, usual: Callable[..., Any], x: Any, *arguments: An
         arguments: The kernels, and what follows them.
         options: The other arguments.
     """
-    import keras
     import tensorflow as tf
 
     options = (
@@ -86,12 +86,8 @@ def _convolution(kernels: int, usual: Callable[..., Any], x: Any, *arguments: An
     )
     kernel, *others = arguments[:kernels]
     rank = len(kernel.shape) - 2
-    strides, gaps = (
-        (value,) * rank if isinstance(value, int) else tuple(value)
-        for value in (options.get(name, 1) for name in ("strides", "dilation_rate"))
-    )
-    is_last = (options.get("data_format") or keras.config.image_data_format()) == "channels_last"
-    image = range(1, rank + 1) if is_last else range(2, rank + 2)
+    strides, gaps = (_of_each_axis(options.get(name, 1), rank) for name in ("strides", "dilation_rate"))
+    image = _axes_of_image(options.get("data_format"), rank)
     is_known = all(x.shape[axis] is not None for axis in image)
     if options.get("padding", "valid") != "same" or max(gaps) == 1 or max(strides) > 1 or is_known:
         return usual(x, kernel, *others, **options)
@@ -100,6 +96,67 @@ def _convolution(kernels: int, usual: Callable[..., Any], x: Any, *arguments: An
         added = gap * (size - 1)
         paddings[axis] = [added // 2, added - added // 2]
     return usual(tf.pad(x, paddings), kernel, *others, **options | {"padding": "valid"})
+
+
+def _of_each_axis(value: int | Sequence[int], rank: int) -> list[int]:
+    return [value] * rank if isinstance(value, int) else list(value)
+
+
+def _axes_of_image(data_format: str | None, rank: int) -> range:
+    import keras
+
+    is_last = (data_format or keras.config.image_data_format()) == "channels_last"
+    return range(1, rank + 1) if is_last else range(2, rank + 2)
+
+
+_PIXELS = 8  # along each axis of an example; any number will do
+
+
+def _transposed_convolution(
+    usual: Callable[..., Any],
+    inputs: Any,
+    kernel: Any,
+    strides: int | Sequence[int] = 1,
+    padding: str = "valid",
+    output_padding: Any = None,
+    data_format: str | None = None,
+    dilation_rate: int | Sequence[int] = 1,
+) -> Any:
+    """Returns a transposed convolution of images of any size, of which as much is cut off whatever the size.
+
+    TensorFlow is told the size of the result, which is computed in some twenty operators.
+    """
+    import keras
+    import tensorflow as tf
+
+    rank, options = len(kernel.shape) - 2, (strides, padding, output_padding, data_format, dilation_rate)
+    image = _axes_of_image(data_format, rank)
+    if inputs.dtype != "float32" or all(inputs.shape[axis] is not None for axis in image):
+        return usual(inputs, kernel, *options)
+
+    def returned(shape: Sequence[int | None]) -> list[int | None]:
+        images, kernels = (keras.KerasTensor(tuple(each)) for each in (shape, kernel.shape))
+        return list(keras.ops.conv_transpose(images, kernels, *options).shape)
+
+    example = returned([_PIXELS if axis in image else size for axis, size in enumerate(inputs.shape)])
+    attributes: dict[str, Any] = {
+        "sizes": [example[axis] for axis in image],
+        "strides": _of_each_axis(strides, rank),
+        "dilations": _of_each_axis(dilation_rate, rank),
+    }
+    shape = returned(inputs.shape)
+    added = [image[0]] if rank == 1 else []  # TensorFlow makes an image of one row of a line
+    shape[image[0] : image[0]] = [1] * len(added)
+    attributes = {name: [1] * len(added) + values for name, values in attributes.items()}
+    attributes |= {"is_same": padding.lower() == "same", "is_last": image[0] == 1}
+
+    def call(images: Any, kernel: Any) -> Any:
+        for axis in added:
+            images, kernel = tf.expand_dims(images, axis), tf.expand_dims(kernel, 0)
+        result = call_operator("ConvTranspose", [images, kernel], [shape], attributes)[0]
+        return tf.squeeze(result, added) if added else result
+
+    return differentiable(call, lambda images, kernel: usual(images, kernel, *options), inputs, kernel)
 
 
 def _layer_normalization(

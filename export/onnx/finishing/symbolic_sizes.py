@@ -317,6 +317,7 @@ _RULES: dict[str, Callable[[Any, Any, Any], Any]] = {
     **dict.fromkeys(_BY_CHANNEL, lambda shapes, vectors, attributes: [*shapes[0][:2], *[None] * (len(shapes[0]) - 2)]),
     "Concat": _concat,
     "Conv": lambda shapes, vectors, attributes: [shapes[0][0], shapes[1][0], *[None] * (len(shapes[0]) - 2)],
+    "ConvTranspose": lambda shapes, vectors, attributes: [shapes[0][0], shapes[1][1], *[None] * (len(shapes[0]) - 2)],
     "ConstantOfShape": lambda shapes, vectors, attributes: vectors[0],
     "Einsum": _einsum,
     "Expand": lambda shapes, vectors, attributes: _broadcast([shapes[0], vectors[1]]),

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from keras_pe.export.onnx.handlers import opsets
+from keras_pe.export.onnx.handlers.convolutions import transposed_convolution
 from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 
@@ -77,6 +78,7 @@ FORMS: dict[str, Callable[..., str | list[str]]] = {
     "LayerNormalization": layer_normalization,
     "RMSNormalization": rms_normalization,
     "Gelu": gelu,
+    "ConvTranspose": transposed_convolution,
     "HardSwish": lambda ctx, x: ctx.emit("HardSwish", x),
     "Resize": repeated_pixels,
     "RotaryEmbedding": lambda ctx, *inputs, **attributes: ctx.emit_later("RotaryEmbedding", *inputs, **attributes),

@@ -63,6 +63,31 @@ def test_a_fixed_size_is_one_operator(tmp_path: Path) -> None:
     assert kinds.count("ConvTranspose") == len(KERNELS)
 
 
+SIZELESS = {
+    **{f"{kernel} by {stride}, {padding}": (2, kernel, stride, padding, {}) for kernel, stride, padding in KERNELS},
+    **{f"{rank} axes": (rank, 3, 2, "same", {}) for rank in (1, 3)},
+    **{f"{rank} axes, valid": (rank, 2, 3, "valid", {}) for rank in (1, 3)},
+    "with gaps": (2, 3, 1, "same", {"dilation_rate": 2}),
+    "with an output padding": (2, 3, 2, "same", {"output_padding": 0}),
+    "with another": (2, 3, 3, "valid", {"output_padding": 1}),
+}
+
+
+def test_any_size_is_one_operator(tmp_path: Path) -> None:
+    kinds = (layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose)
+    for rank in (1, 2, 3):
+        every = [
+            kinds[rank - 1](3, kernel, strides=stride, padding=padding, **options)
+            for axes, kernel, stride, padding, options in SIZELESS.values()
+            if axes == rank
+        ]
+        shapes = [(2, *(7, 8, 3)[:rank]), (3, *(5, 4, 6)[:rank]), (1, *(1, 2, 1)[:rank])]
+        artifact = assert_agrees(made(every, (None,) * rank), tmp_path, shapes)
+        operators = [node.op_type for node in onnx.load(artifact.path).graph.node]
+        assert set(operators) <= {"ConvTranspose", "Transpose", "Unsqueeze", "Squeeze"}
+        assert operators.count("ConvTranspose") == len(every)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(7, 8), (None, None)])
 def test_what_stands_before_it_does_not_matter(shape: tuple[int | None, ...], tmp_path: Path) -> None:
