@@ -74,6 +74,7 @@ def _repairs() -> list[tuple[Any, Any, Any]]:
         (tfonnx, "rewriter_lstm_tf2", left_alone),
         (tfonnx, "rewrite_gru_tf2", left_alone),
         (joining, ("Reshape",), _join_reshapes),
+        (joining, ("Transpose",), partial(_join_turns, joining["Transpose",])),
         (joining, ("Cast",), partial(_join_casts, joining["Cast",])),
         (TransposeOptimizer, "_optimize_at_current_graph_level", _move_in_turn),
         *((owner, name, partialmethod(method, getattr(owner, name))) for (owner, name), method in around.items()),
@@ -141,6 +142,11 @@ def _join_reshapes(graph: Any, node: Any, consumers: list[Any]) -> list[Any]:
     graph.replace_inputs(consumers[0], [node.input[0], consumers[0].input[1]])
     graph.remove_node(node.name)
     return []
+
+
+def _join_turns(usual: Callable[..., list[Any]], graph: Any, node: Any, consumers: list[Any]) -> list[Any]:
+    """Leaves the turns between recurrent layers to `join_shapes`, which tells what stands for a layer's tensor then."""
+    return [] if list(node.get_attr("perm").ints) == [1, 0, 2] else usual(graph, node, consumers)
 
 
 def _join_casts(usual: Callable[..., list[Any]], graph: Any, node: Any, consumers: list[Any]) -> list[Any]:
@@ -224,7 +230,8 @@ def _reduce_as_it_stands(optimizer: Any, usual: Callable[..., bool], transpositi
 def _initialize_handlers(optimizer: Any, usual: Callable[..., None]) -> None:
     """Moves transpositions past the activations that tf2onnx itself never writes."""
     usual(optimizer)
-    optimizer._handler_map["HardSwish"] = optimizer._handler_map["Relu"]
+    for operator in ("Celu", "HardSigmoid", "HardSwish", "Shrink"):
+        optimizer._handler_map[operator] = optimizer._handler_map["Relu"]
 
 
 def _squeeze_outputs(optimizer: Any, usual: Callable[..., bool], node: Any, graph: Any) -> bool:

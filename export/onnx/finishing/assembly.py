@@ -12,11 +12,13 @@ from keras_pe.export.graph.tracing import Trace, Weight
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.stored_weights import FOLDED_KEY, LAYOUTS_KEY, foldings_to_json, layouts_to_json
 from keras_pe.export.onnx.finishing.canonical import make_canonical, name_after_layers
+from keras_pe.export.onnx.finishing.constants import compute_constants, leave_out_needless
 from keras_pe.export.onnx.finishing.graph_edits import order_needed
 from keras_pe.export.onnx.finishing.image_axes import compute_channels_first, keep_rows
 from keras_pe.export.onnx.finishing.normalizations import fold_normalizations, store_normalizations
 from keras_pe.export.onnx.finishing.operator_forms import (
     add_biases_before_splits,
+    bound_once,
     keep_pads,
     keep_sparse_windows,
     leave_negative_indices,
@@ -99,9 +101,15 @@ def _rewritten(
     stands for those that are gone."""
     import onnx
 
+    opset = next(opset.version for opset in proto.opset_import if opset.domain in ("", "ai.onnx"))
     add_biases_before_splits(proto.graph, shapes)
-    sizes = KnownSizes(proto, {**{spec.name: spec.shape for spec in signature.inputs}, **shapes})
-    same = remove_needless_reshapes(proto.graph, sizes)
+    known = {**{spec.name: spec.shape for spec in signature.inputs}, **shapes}
+    sizes = KnownSizes(proto, known)
+    bound_once(proto.graph, sizes)
+    while compute_constants(proto.graph, sizes, opset):
+        sizes = KnownSizes(proto, known)
+    same = leave_out_needless(proto.graph, sizes)
+    same |= remove_needless_reshapes(proto.graph, sizes)
     spell_root_mean_squares(proto.graph, sizes)
     name_global_averages(proto.graph, sizes)
     leave_negative_indices(proto.graph, sizes)
@@ -114,7 +122,7 @@ def _rewritten(
     graph.name = "model"
     same |= keep_rows(graph, sizes)
     order_needed(graph)
-    keep_pads(graph, next(opset.version for opset in proto.opset_import if opset.domain in ("", "ai.onnx")))
+    keep_pads(graph, opset)
     keep_sparse_windows(graph)
     same |= compute_channels_first(graph, sizes, shapes)
     order_needed(graph)

@@ -24,8 +24,23 @@ from keras_pe.export.onnx.finishing.graph_edits import (
 from keras_pe.export.onnx.finishing.symbolic_sizes import REDUCTIONS, KnownSizes, Sizes
 
 _ELEMENTWISE = (
-    *("Abs", "Add", "Cast", "Clip", "Div", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log"),
-    *("Max", "Min", "Mul", "Neg", "Pow", "Reciprocal", "Relu", "Selu", "Sigmoid", "Softplus", "Sqrt", "Sub", "Tanh"),
+    *("Abs", "Add", "Cast", "Celu", "Clip", "Div", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish"),
+    *(
+        "LeakyRelu",
+        "Log",
+        "Max",
+        "Min",
+        "Mul",
+        "Neg",
+        "Pow",
+        "Reciprocal",
+        "Relu",
+        "Selu",
+        "Shrink",
+        "Sigmoid",
+        "Softplus",
+    ),
+    *("Sqrt", "Sub", "Tanh"),
 )
 _OF_IMAGES = ("AveragePool", "Conv", "ConvTranspose", "MaxPool")
 _Squeezed = tuple[str, tuple[Any, ...]]

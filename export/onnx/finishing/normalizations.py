@@ -140,8 +140,8 @@ def store_normalizations(
         last = editor.only_reader(product.output[0], "Add")
         path = "" if last is None else path_of(last.output[0])
         if isinstance(layers.get(path), keras.layers.BatchNormalization):
-            maps = (each for each in _maps_of_channels(editor, product, last) if each[-1].is_of(layers[path]))
-            found.setdefault(path, []).extend(maps)
+            of_product = _maps_of_channels(editor, product, last)
+            found.setdefault(path, []).extend(each for each in of_product if each[-1].is_of(layers[path]))
     for path, maps in found.items():
         norm, nodes = layers[path], [node for *_, each in maps for node in each.nodes]
         own = {variable.path: Weight(variable.path, "", variable) for variable in norm.variables}

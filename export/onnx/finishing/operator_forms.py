@@ -131,6 +131,36 @@ def name_global_averages(graph: Any, sizes: KnownSizes) -> None:
             become(node, "GlobalAveragePool", node.input[:1])
 
 
+def bound_once(graph: Any, sizes: KnownSizes) -> None:
+    """Bounds from both sides, in an `onnx.GraphProto` in place, by one operator; where both bounds are one number, what
+    is bounded is that number."""
+    from onnx import TensorProto
+
+    editor = GraphEditor(graph)
+
+    def bound(node: Any) -> tuple[str, Any]:
+        """Returns what a node bounds and by which number, nothing where it is no number."""
+        for tensor, other in (node.input, node.input[::-1]) if len(node.input) == 2 else ():
+            number = editor.value(other)
+            if number is not None and number.size == 1:
+                return tensor, number.reshape(())
+        return "", None
+
+    for node in editor.nodes("Max", "Min"):
+        inner, last = bound(node)
+        before = editor.producer(inner, "Min" if node.op_type == "Max" else "Max")
+        tensor, first = ("", None) if before is None else bound(before)
+        if first is None:
+            continue
+        least, most = (last, first) if node.op_type == "Max" else (first, last)
+        result = node.output[0]
+        if least == most and least.dtype.kind == "i" and sizes.shape(result) == ():
+            become(node, "Identity", [editor.add_constant(f"{result}/number", least)])
+        elif least <= most and sizes.kind(tensor) == TensorProto.FLOAT:
+            bounds = [editor.add_constant(f"{result}/{name}", x) for name, x in (("least", least), ("most", most))]
+            become(node, "Clip", [tensor, *bounds])
+
+
 def leave_negative_indices(graph: Any, sizes: KnownSizes) -> None:
     """Leaves negative indices to the Gathers of an `onnx.GraphProto`, in place: Keras adds the size to them itself."""
     editor = GraphEditor(graph)

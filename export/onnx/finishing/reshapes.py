@@ -215,17 +215,18 @@ def _order(node: Any) -> list[int]:
 
 
 def _told(editor: GraphEditor, node: Any, sizes: KnownSizes) -> Sizes | None:
-    """Returns the shape that a Reshape is given, a constant now where each size is a number or that of the axis before;
-    None where it is not known."""
-    before, after = sizes.shape(node.input[0]), sizes.shape(node.output[0])
+    """Returns the shape that a Reshape is given, a constant now where each size is a number, that of the axis before,
+    or inferred; None where it is not known."""
+    before, after, asked = sizes.shape(node.input[0]), sizes.shape(node.output[0]), sizes.vector(node.input[1])
     if before is None or after is None or 0 in (*before, *after):
         return None
-    shape = [0 if before[axis : axis + 1] == (size,) else size for axis, size in enumerate(after)]
-    if not all(isinstance(size, int) for size in shape):
-        return sizes.vector(node.input[1])
-    shape = [size if isinstance(size, int) else 0 for size in after]
-    node.input[1] = editor.add_sizes(f"{node.output[0]}/sizes", shape)
-    return tuple(shape)
+    for sizes_after in (after, asked or ()):
+        shape = [0 if before[axis : axis + 1] == (size,) else size for axis, size in enumerate(sizes_after)]
+        if len(shape) == len(after) and 0 not in sizes_after and all(isinstance(size, int) for size in shape):
+            shape = [size if isinstance(size, int) else 0 for size in sizes_after]
+            node.input[1] = editor.add_sizes(f"{node.output[0]}/sizes", shape)
+            return tuple(shape)
+    return asked
 
 
 def _read_before(editor: GraphEditor, node: Any, shape: Sizes, sizes: KnownSizes) -> None:

@@ -26,11 +26,12 @@ _BOOL = 9
 _COUNTING = (6, 7, _BOOL, 1)
 _END = 10**9  # what a Slice up to the end is given by tf2onnx, or more
 _AS_FIRST = (
-    *("Abs", "Cast", "Ceil", "Clip", "Cos", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish"),
-    *("Identity", "LayerNormalization", "LeakyRelu", "Log", "LogSoftmax", "Neg", "Not", "Reciprocal", "Relu"),
-    *("RotaryEmbedding", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Softmax", "Softplus", "Sqrt", "Tanh"),
+    *("Abs", "Cast", "Ceil", "Celu", "Clip", "Cos", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish"),
+    *("Identity", "InstanceNormalization", "LayerNormalization", "LeakyRelu", "Log", "LogSoftmax", "Neg", "Not"),
+    *("Reciprocal", "Relu", "RotaryEmbedding", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Softmax"),
+    *("Softplus", "Sqrt", "Tanh"),
 )
-_BROADCAST = (
+BROADCASTING = (
     *("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul"),
     *("Or", "Pow", "Sub", "Where", "Xor"),
 )
@@ -86,6 +87,17 @@ class KnownSizes:
         """Returns the entries of a vector, or of a scalar, of integers; None where they cannot be told."""
         return self._vectors.get(tensor)
 
+    def array(self, tensor: str) -> Any | None:
+        """Returns the entries of a vector or of a scalar as they stand in a file, if all of them are numbers."""
+        from onnx import helper
+
+        vector, kind = self.vector(tensor), self.kind(tensor)
+        if vector is None or not kind or not all(isinstance(entry, int) for entry in vector):
+            return None
+        return np.array(vector, helper.tensor_dtype_to_np_dtype(kind)).reshape(
+            [len(vector)] * len(self._shapes[tensor])
+        )
+
     def tell(self, tensor: str, shape: Sequence[Size]) -> None:
         """Says the sizes of a tensor that is new, or another now."""
         self._shapes[tensor] = tuple(shape)
@@ -128,8 +140,8 @@ def _vector(node: Any, shapes: Any, vectors: Any, attributes: Any) -> Sizes | No
     """Returns what a node makes of vectors of sizes."""
     kind = node.op_type
     if kind == "Shape":
-        shape: Sizes | None = shapes[0] if not attributes else None
-        return shape
+        shape: Sizes = shapes[0]
+        return shape[slice(attributes.get("start"), attributes.get("end"))]
     if any(vector is None for vector in vectors) or not vectors:
         return None
     first: Sizes = vectors[0]
@@ -263,6 +275,10 @@ def _cut(start: Size, end: Size, size: Size) -> Size | None:
     return ("least", end, size) if isinstance(size, int) and not isinstance(end, int) else None
 
 
+def _tile(shapes: Any, vectors: Any, attributes: Any) -> Any:
+    return [_product(size, times) for size, times in zip(shapes[0], vectors[1], strict=True)]
+
+
 def _unsqueeze(shapes: Any, vectors: Any, attributes: Any) -> Any:
     axes = attributes.get("axes") or vectors[1]
     rank = len(shapes[0]) + len(axes)
@@ -312,7 +328,7 @@ def _range(shapes: Any, vectors: Any, attributes: Any) -> Any:
 _RULES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "Attention": _attention,
     **dict.fromkeys(_AS_FIRST, lambda shapes, vectors, attributes: shapes[0]),
-    **dict.fromkeys(_BROADCAST, lambda shapes, vectors, attributes: _broadcast(shapes)),
+    **dict.fromkeys(BROADCASTING, lambda shapes, vectors, attributes: _broadcast(shapes)),
     **dict.fromkeys(REDUCTIONS, _reduction),
     **dict.fromkeys(_BY_CHANNEL, lambda shapes, vectors, attributes: [*shapes[0][:2], *[None] * (len(shapes[0]) - 2)]),
     "Concat": _concat,
@@ -329,6 +345,7 @@ _RULES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "Slice": _slice,
     "Split": _split,
     "Squeeze": _squeeze,
+    "Tile": _tile,
     "Transpose": lambda shapes, vectors, attributes: [shapes[0][axis] for axis in attributes["perm"]],
     "Unsqueeze": _unsqueeze,
 }

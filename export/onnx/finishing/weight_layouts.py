@@ -69,7 +69,7 @@ def _step(editor: GraphEditor, node: Any, shape: tuple[int, ...]) -> tuple[str, 
 
 
 _MORE = 128
-_ZERO, _SHIFT = "unsigned/zero", "unsigned/shift"
+_ZERO = "unsigned/zero"
 
 
 def multiply_unsigned(graph: Any, weights: Mapping[str, Any], layouts: Mapping[str, Layout]) -> dict[str, Layout]:
@@ -94,10 +94,9 @@ def multiply_unsigned(graph: Any, weights: Mapping[str, Any], layouts: Mapping[s
         if weight.dtype == np.int8 and products and all(_is_signed(editor, node, name) for node in products):
             stored[name] = layouts.get(name, Layout(weight.shape)).then("unsigned", ())
             for product in products:
-                product.input[:] = [_moved(graph, product), name, _ZERO, _ZERO]
+                product.input[:] = [_moved(editor, product), name, _ZERO, _ZERO]
     if stored != layouts:
         editor.add_constant(_ZERO, np.uint8(_MORE))
-        editor.add_constant(_SHIFT, np.int32(_MORE))
     return stored
 
 
@@ -111,18 +110,35 @@ def _is_signed(editor: GraphEditor, node: Any, weight: str) -> bool:
     return second == weight and first in editor.producers and are_zero
 
 
-def _moved(graph: Any, product: Any) -> str:
+def _moved(editor: GraphEditor, product: Any) -> str:
     """Returns what a product takes, made 128 more; it is the same for all that take it."""
     from onnx import TensorProto
 
-    name = product.input[0]
-    wide, more, moved = (f"{name}/{each}" for each in ("wide", "more", "unsigned"))
+    name, graph = product.input[0], editor.graph
+    more, moved = (f"{name}/{each}" for each in ("more", "unsigned"))
+    if any(moved in node.output for node in graph.node):
+        return moved
     place = next(index for index, node in enumerate(graph.node) if name in node.output) + 1
-    if place == len(graph.node) or graph.node[place].output[0] != wide:
-        graph.node.insert(place, make_node("Cast", [more], moved, to=TensorProto.UINT8))
-        graph.node.insert(place, make_node("Add", [wide, _SHIFT], more))
-        graph.node.insert(place, make_node("Cast", [name], wide, to=TensorProto.INT32))
+    signed, made = _before_cast(editor, name), [make_node("Cast", [more], moved, to=TensorProto.UINT8)]
+    if signed == name:
+        signed = f"{name}/wide"
+        made.append(make_node("Cast", [name], signed, to=TensorProto.INT32))
+    shift = editor.add_constant(f"{moved}/shift", np.array(_MORE, np.int32 if len(made) > 1 else np.float32))
+    made.insert(1, make_node("Add", [signed, shift], more))
+    for node in made:
+        graph.node.insert(place, node)
     return moved
+
+
+def _before_cast(editor: GraphEditor, name: str) -> str:
+    """Returns the whole numbers from -128 to 127 that an int8 is made of, as floats; the int8 where it is not."""
+    cast = editor.producer(name, "Cast")
+    clip = None if cast is None else editor.producer(cast.input[0], "Clip")
+    if cast is None or clip is None or editor.producer(clip.input[0], "Round") is None:
+        return name
+    bounds = [number for bound in clip.input[1:] if (number := editor.value(bound)) is not None]
+    is_whole = len(bounds) == 2 and all(-_MORE <= bound < _MORE and bound == np.trunc(bound) for bound in bounds)
+    return str(cast.input[0]) if is_whole else name
 
 
 def name_weights(
