@@ -36,6 +36,10 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
         nn={
             "gelu": _gelu,
             "hard_silu": _hard_silu,
+            "hard_sigmoid": _hard_sigmoid,
+            "celu": _celu,
+            "hard_shrink": partial(_shrunk, 0.0),
+            "soft_shrink": partial(_shrunk, None),
             "dot_product_attention": partial(attention, opset, unfused),
             "conv": partial(_convolution, 1),
             "depthwise_conv": partial(_convolution, 1),
@@ -52,6 +56,8 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
         own += [(layer, _HUB_ROTATION, _rotary_of_hub) for layer in of_hub if hasattr(layer, _HUB_ROTATION)]
     resized = [layer for layer in layers if type(layer).call is keras.layers.UpSampling2D.call]
     own += [(layer, "call", partial(_upsampling, layer)) for layer in resized]
+    in_groups = [layer for layer in layers if type(layer) is keras.layers.GroupNormalization]
+    own += [(layer, "call", partial(_group_normalization, layer)) for layer in in_groups]
     masking = [layer for layer in layers if type(layer).call is keras.layers.Softmax.call]
     own += [(layer, "call", partial(masked_softmax, layer)) for layer in masking]
     of_layers = replaced_attention(layers, partial(attention_of_layer, spelled.kept))
@@ -60,9 +66,10 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
 
 
 def _upsampling(layer: Any, usual: Callable[..., Any], x: Any) -> Any:
-    if layer.interpolation != "nearest":
+    if layer.interpolation not in ("nearest", "bilinear"):
         return usual(x)
-    attributes = {"times": list(layer.size), "is_last": layer.data_format == "channels_last"}
+    attributes: dict[str, Any] = {"times": list(layer.size), "is_last": layer.data_format == "channels_last"}
+    attributes["is_smooth"] = layer.interpolation == "bilinear"
     return _in_float32("Resize", usual, x, shape=layer.compute_output_shape(x.shape), **attributes)
 
 
@@ -215,6 +222,28 @@ def _normalization(
     return keras.ops.cast(result, values.dtype)
 
 
+def _group_normalization(layer: Any, usual: Callable[..., Any], inputs: Any) -> Any:
+    """Returns the call of an operator that normalizes groups of the first or the last axis behind the batch."""
+    import keras
+    import tensorflow as tf
+
+    values = keras.ops.convert_to_tensor(inputs)
+    rank, dtype = len(values.shape), keras.backend.standardize_dtype(values.dtype)
+    axis = layer.axis % rank
+    if dtype not in ("float32", "float16", "bfloat16") or rank < 3 or axis not in (1, rank - 1):
+        return usual(inputs)
+    channels = int(values.shape[axis])
+    scale = tf.ones([channels]) if layer.gamma is None else keras.ops.cast(layer.gamma, "float32")
+    shift = tf.zeros([channels]) if layer.beta is None else keras.ops.cast(layer.beta, "float32")
+    attributes = {"groups": layer.groups, "epsilon": layer.epsilon, "is_last": axis > 1}
+
+    def call(x: Any) -> Any:
+        return call_operator("GroupNormalization", [x, scale, shift], [values.shape], attributes)[0]
+
+    result = differentiable(call, usual, keras.ops.cast(values, "float32"))
+    return keras.ops.cast(result, layer.compute_dtype)
+
+
 def _gelu(usual: Callable[..., Any], x: Any, approximate: bool = True) -> Any:
     if approximate:  # ONNX Runtime recognizes this one in the operators that TensorFlow traces
         return usual(x, approximate)
@@ -223,6 +252,19 @@ def _gelu(usual: Callable[..., Any], x: Any, approximate: bool = True) -> Any:
 
 def _hard_silu(usual: Callable[..., Any], x: Any) -> Any:
     return _in_float32("HardSwish", usual, x)
+
+
+def _hard_sigmoid(usual: Callable[..., Any], x: Any) -> Any:
+    return _in_float32("HardSigmoid", usual, x, alpha=1 / 6, beta=0.5)
+
+
+def _celu(usual: Callable[..., Any], x: Any, alpha: float = 1.0) -> Any:
+    return _in_float32("Celu", lambda values: usual(values, alpha), x, alpha=float(alpha))
+
+
+def _shrunk(bias: float | None, usual: Callable[..., Any], x: Any, threshold: float = 0.5) -> Any:
+    lambd = float(threshold)
+    return _in_float32("Shrink", lambda x: usual(x, threshold), x, lambd=lambd, bias=lambd if bias is None else bias)
 
 
 def _in_float32(

@@ -103,9 +103,19 @@ class _Call:
         with tf.name_scope(self.scope):
             weights = [graph.capture(value, name) for name, value in zip("WRB", self.weights, strict=True)]
         given = sequences if self.has_features else tf.zeros([*tf.unstack(tf.shape(sequences)[:2]), 1], sequences.dtype)
-        inputs = [given, *weights, *states]
+        inputs = [given, *weights, *([] if all(map(_is_zero, states)) else states)]
         shapes = [(*sequences.shape[:2], states[0].shape[-1]), *(state.shape for state in states)]
         return call_operator(self.operator, inputs, shapes, self.attributes)
+
+
+def _is_zero(state: Any) -> bool:
+    """Whether a state is surely zero, as the operator begins where it is told none."""
+    import tensorflow as tf
+
+    made = getattr(state, "op", None)  # a variable has none
+    filled = made.inputs[1] if made is not None and made.type == "Fill" else state  # of a batch of any size
+    value = tf.get_static_value(filled)
+    return value is not None and not value.any()
 
 
 def _loop(operator: str, obstacle: str, unfused: Unfused, loop: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.handlers.convolutions import transposed_convolution
 from keras_pe.export.onnx.handlers.replacement import Replacement, handler
@@ -13,10 +15,10 @@ from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 def _recurrence(operator: str, ctx: Replacement, sequences: str, *others: str, **attributes: Any) -> list[str]:
     """One operator, its steps first instead of the batch, and with an axis for its one direction."""
-    weights, states = others[:3], others[3:]
-    inputs = [ctx.emit("Transpose", sequences, perm=(1, 0, 2)), *weights, ""]  # no lengths
-    inputs += [ctx.emit("Unsqueeze", state, [0]) for state in states]
-    outputs, *finals = ctx.emit_all(operator, *inputs, outputs=1 + len(states), **attributes)
+    weights, states = others[:3], others[3:]  # none where they begin as zeros
+    inputs = [ctx.emit("Transpose", sequences, perm=(1, 0, 2)), *weights]
+    inputs += ["", *(ctx.emit("Unsqueeze", state, [0]) for state in states)] if states else []  # no lengths
+    outputs, *finals = ctx.emit_all(operator, *inputs, outputs=len(ctx.outputs), **attributes)
     steps = ctx.emit("Transpose", ctx.emit("Squeeze", outputs, [1]), perm=(1, 0, 2))
     return [steps, *(ctx.emit("Squeeze", final, [0]) for final in finals)]
 
@@ -45,16 +47,35 @@ def _mean(ctx: Replacement, x: str, axis: int) -> str:
     return ctx.emit_reduction("ReduceMean", x, range(axis, 0))
 
 
+def group_normalization(
+    ctx: Replacement, x: str, gamma: str, beta: str, groups: int, epsilon: float, is_last: bool
+) -> str:
+    """`InstanceNormalization` of what is one channel a group then: the standard's own operator has no kernel."""
+    rank, (channels,) = ctx.rank(x), ctx.known_shape(gamma)
+    x = ctx.emit("Transpose", x, perm=[0, rank - 1, *range(1, rank - 1)]) if is_last else x
+    if groups == channels:
+        result = ctx.emit("InstanceNormalization", x, gamma, beta, epsilon=epsilon)
+    else:
+        ones, zeros = (ctx.constant(np.full(groups, number), "float32") for number in (1, 0))
+        of_groups = ctx.emit("Reshape", x, [0, groups, -1])
+        normal = ctx.emit("InstanceNormalization", of_groups, ones, zeros, epsilon=epsilon)
+        normal = ctx.emit("Reshape", normal, ctx.emit("Shape", x))
+        scale, shift = (ctx.emit("Unsqueeze", each, range(1, rank - 1)) for each in (gamma, beta))
+        result = ctx.emit("Add", ctx.emit("Mul", normal, scale), shift)
+    return ctx.emit("Transpose", result, perm=[0, *range(2, rank), 1]) if is_last else result
+
+
 def gelu(ctx: Replacement, x: str) -> str:
     """In the spelling that ONNX Runtime fuses, which divides by the root: a product with its inverse is not known."""
     error = ctx.emit("Erf", ctx.emit("Div", x, math.sqrt(2)))
     return ctx.emit("Mul", ctx.emit("Mul", x, ctx.emit("Add", error, 1)), 0.5)
 
 
-def repeated_pixels(ctx: Replacement, images: str, times: list[int], is_last: bool) -> str:
-    """One Resize, which takes images channels first."""
+def enlarged(ctx: Replacement, images: str, times: list[int], is_last: bool, is_smooth: bool) -> str:
+    """One Resize, which takes images channels first; told how many times, it computes no size."""
     scales = ctx.constant([1, 1, *times], "float32")
-    places = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    places = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"} if is_smooth else nearest
     images = ctx.emit("Transpose", images, perm=[0, 3, 1, 2]) if is_last else images
     images = ctx.emit("Resize", images, "", scales, **places)
     return ctx.emit("Transpose", images, perm=[0, 2, 3, 1]) if is_last else images
@@ -72,15 +93,20 @@ def attention(ctx: Replacement, *inputs: str, **attributes: Any) -> str:
     return ctx.emit("Reshape", result, [0, 0, query, width])
 
 
+def _as_named(operator: str, ctx: Replacement, x: str, **attributes: Any) -> str:
+    return ctx.emit(operator, x, **attributes)
+
+
 # Each takes the operator's inputs, and its attributes by name.
 FORMS: dict[str, Callable[..., str | list[str]]] = {
     **{operator: partial(_recurrence, operator) for operator in ("LSTM", "GRU", "RNN")},
     "LayerNormalization": layer_normalization,
     "RMSNormalization": rms_normalization,
+    "GroupNormalization": group_normalization,
     "Gelu": gelu,
     "ConvTranspose": transposed_convolution,
-    "HardSwish": lambda ctx, x: ctx.emit("HardSwish", x),
-    "Resize": repeated_pixels,
+    **{operator: partial(_as_named, operator) for operator in ("Celu", "HardSigmoid", "HardSwish", "Shrink")},
+    "Resize": enlarged,
     "RotaryEmbedding": lambda ctx, *inputs, **attributes: ctx.emit_later("RotaryEmbedding", *inputs, **attributes),
     "Attention": attention,
 }

@@ -76,6 +76,44 @@ def test_large_means_cost_no_digits_at_any_operator_set(tmp_path):
         assert np.abs(actual - expected).max() <= 4 * 2**-15 * spread, opset
 
 
+GROUPS = {
+    "groups": ((None, None, 8), L.GroupNormalization(2)),
+    "channels by themselves": ((6, 7, 8), L.GroupNormalization(-1)),
+    "one group": ((None, 8), L.GroupNormalization(1, scale=False)),
+    "channels first": ((8, None, 6), L.GroupNormalization(4, axis=1, center=False)),
+    "a volume": ((3, 4, None, 8), L.GroupNormalization(4, epsilon=0.1)),
+}
+
+
+@pytest.mark.parametrize(("shape", "layer"), GROUPS.values(), ids=GROUPS.keys())
+def test_groups_are_normalized_by_one_operator_between_two_reshapes(shape, layer, tmp_path):
+    model = _model(layer, shape=shape)
+    operators = _operators(model, tmp_path)
+    assert operators["InstanceNormalization"] == 1
+    assert operators["Reshape"] == 2 * (layer.groups < 8)
+    assert not {"ReduceMean", "Sub", "Sqrt"} & operators.keys()
+    assert check_parity(model, tmp_path / "model.onnx", runtimes="onnxruntime[all]", require_coverage=True).passed
+
+
+def test_groups_between_convolutions_are_normalized_in_their_order_of_axes(tmp_path):
+    layers = L.Conv2D(8, 3), L.GroupNormalization(4), L.Activation("relu"), L.Conv2D(8, 3)
+    assert _operators(_model(*layers, shape=(None, None, 3)), tmp_path)["Transpose"] == 2
+
+
+@pytest.mark.parametrize("name", ["hard_sigmoid", "hard_silu", "celu", "hard_shrink", "soft_shrink"])
+def test_an_activation_that_onnx_names_is_one_operator(name, tmp_path):
+    import onnxruntime
+
+    model = _model(L.Activation(name))
+    assert _operators(model, tmp_path).total() == 1
+    x = np.linspace(-8, 8, 2 * 3 * 6 * 8, dtype="float32").reshape(2, 3, 6, 8)
+    x[0, 0, 0, :3] = np.nan, np.inf, 0
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    (actual,) = session.run(None, {session.get_inputs()[0].name: x})
+    # A few roundings of numbers below 8.
+    np.testing.assert_allclose(actual, np.asarray(model(x)), rtol=0, atol=2e-6)
+
+
 def test_axes_that_are_not_the_last_are_normalized_as_before(tmp_path):
     operators = _operators(_model(L.LayerNormalization(axis=2)), tmp_path)
     assert not operators["LayerNormalization"]
