@@ -17,10 +17,17 @@ KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 """What the names of files that Keras loads end in."""
 
 _OLD = KERAS_SUFFIXES[1:]
-_UNKNOWN = re.compile(r"(?:(?:Could not locate|Unknown) \w+:? '[^']*'|Cannot deserialize object of type `\w+`)")
+_UNKNOWN = re.compile(
+    r"(?:Could not (?:locate|deserialize)|Unknown) \w+:? '[^']*'(?: because its parent module \S+ cannot be imported)?"
+    r"|Cannot deserialize object of type `\w+`"
+)
 _IMPORT_IT = (
     "Import the module that defines it and registers it with Keras first, on the command line with --import MODULE."
 )
+
+
+class MissingCodeError(ValueError):
+    """A file needs Python code that this process does not have, or may not run. The file itself may be sound."""
 
 
 def is_in_old_format(path: Path) -> bool:
@@ -32,7 +39,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     """Returns the model of a file, not compiled. The layers of this package are registered.
 
     Raises:
-        ValueError: If it cannot be loaded, whatever a foreign layer raises.
+        ValueError: If it cannot be loaded, whatever a foreign layer raises: a `MissingCodeError` where its code is not
+            here.
     """
     import keras
 
@@ -41,7 +49,13 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     try:
         return keras.saving.load_model(path, compile=False)
     except Exception as error:
-        raise ValueError(f"{path} could not be loaded: {why_not_loaded(error, Path(path))}") from error
+        kind = MissingCodeError if _lacks_code(error, Path(path)) else ValueError
+        raise kind(f"{path} could not be loaded: {why_not_loaded(error, Path(path))}") from error
+
+
+def _lacks_code(error: Exception, path: Path) -> bool:
+    """Whether Keras could not load a file for what it does not know of its code, or may not run of it."""
+    return (_holds_python_code(path) and not loads_python_code()) or _UNKNOWN.match(first_line(error)) is not None
 
 
 def why_not_loaded(error: BaseException | None, path: Path, for_unknown: str = _IMPORT_IT) -> str:

@@ -27,8 +27,9 @@ from keras_pe.export.errors import (
     RuntimeRefusedError,
     first_line,
     sentence,
+    typed,
 )
-from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model, why_not_loaded
+from keras_pe.export.model.saved_file import KERAS_SUFFIXES, MissingCodeError, load_model, why_not_loaded
 from keras_pe.export.model.watch.keras_internals import python_code_allowed
 from keras_pe.export.parity.data.batching import Batch, fixed_size, in_whole_batches, whole_parts
 from keras_pe.export.parity.data.shards import count
@@ -314,14 +315,14 @@ def _load_model(opened: OpenedModel, is_worker: bool) -> Any:
     """Opens a `.keras` file, once the modules that register its layers are imported.
 
     Raises:
-        ValueError: If Keras cannot make the model, in a process that knows no more than the file.
+        ValueError: If Keras cannot make the model, because of the file or of what this process knows.
     """
     try:
         for module in opened.modules:
-            importlib.import_module(module)
+            _import(module)
         with python_code_allowed() if opened.allows_code else contextlib.nullcontext():
             return load_model(opened.path)
-    except (Exception, SystemExit) as error:  # whatever a module raises, or the file
+    except MissingCodeError as error:
         if not is_worker:
             raise
         said = why_not_loaded(error.__cause__, opened.path, "") if error.__cause__ else first_line(error)
@@ -331,3 +332,10 @@ def _load_model(opened: OpenedModel, is_worker: bool) -> Any:
             "Put the code of its layers into a module that can be imported and register it with Keras, or run the "
             "check in this process: workers=0."
         ) from error
+
+
+def _import(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except (Exception, SystemExit) as error:  # whatever a module does
+        raise MissingCodeError(f"its module {module!r} cannot be imported there: {typed(error)}") from None

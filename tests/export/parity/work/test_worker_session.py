@@ -1,5 +1,6 @@
 """A runtime that ends or refuses costs the rows that it fails on, and no others."""
 
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,3 +106,59 @@ def test_what_is_kept_loaded_keeps_no_limit_of_time(tmp_path: Path) -> None:
             (answer,) = session.targets["slow"].run(rows(1))
             assert (answer.outputs is not None) == is_answered
     close_session()
+
+
+def load_error(path: Path) -> str:
+    """Returns what a worker says that cannot load a model."""
+    source = open_mapping({"x": np.zeros((1, 4), np.float32)})
+    job = Job(OpenedModel(path, str(path)), (), source, Batching(), Acceptance(), Allowance(), None, 60.0)
+    with pytest.raises(ValueError, match=path.name) as told, session_of(job):
+        pass
+    return str(told.value)
+
+
+@pytest.mark.parametrize("damage", ["no configuration", "cut configuration", "flipped weights"])
+def test_of_a_damaged_model_a_worker_says_what_is_damaged_and_nothing_of_layers(tmp_path: Path, damage: str) -> None:
+    import keras
+
+    whole, path = tmp_path / "whole.keras", tmp_path / "damaged.keras"
+    inputs = keras.Input((4,), name="x")
+    keras.Model(inputs, keras.layers.Dense(2)(inputs)).save(whole)
+    with zipfile.ZipFile(whole) as file, zipfile.ZipFile(path, "w") as damaged:
+        for name in file.namelist():
+            content = file.read(name)
+            if name == "config.json" and damage == "no configuration":
+                continue
+            damaged.writestr(name, content[:50] if name == "config.json" and damage == "cut configuration" else content)
+    if damage == "flipped weights":
+        content = bytearray(path.read_bytes())
+        content[content.find(b"HDF") + 300] ^= 255
+        path.write_bytes(content)
+    said = load_error(path)
+    assert said.startswith(f"{path} could not be loaded: ")
+    assert "layers" not in said
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        ("theirs", "Could not locate class 'Theirs'"),
+        ("keras_cv.theirs", "Could not deserialize class 'Theirs' because its parent module keras_cv.theirs cannot be"),
+    ],
+)
+def test_of_a_model_whose_code_is_elsewhere_a_worker_names_the_way_out(
+    tmp_path: Path, module: str, reason: str
+) -> None:
+    import keras
+
+    class Theirs(keras.layers.Layer):
+        def call(self, inputs: keras.KerasTensor) -> keras.KerasTensor:
+            return inputs
+
+    Theirs.__module__, Theirs.__qualname__ = module, "Theirs"
+    inputs = keras.Input((4,), name="x")
+    keras.Model(inputs, Theirs()(inputs)).save(tmp_path / "model.keras")
+    said = load_error(tmp_path / "model.keras")
+    assert f"which does not ({reason}" in said
+    assert "config" not in said
+    assert said.endswith("or run the check in this process: workers=0.")
