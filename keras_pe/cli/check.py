@@ -175,6 +175,11 @@ def check(
                 **accepted,
                 **limits,
             )
+            if inputs and all(case.error for case in report.cases):
+                raise CouldNotBeTriedError(
+                    f"--inputs must have a case that {model} takes. Received: {', '.join(map(str, inputs))}, which it "
+                    f"refuses ({report.cases[0].error})."
+                )
     _show(report, as_json)
     if profile:
         _show_times(report, watch)

@@ -88,6 +88,18 @@ def test_exits_with_2_where_it_cannot_be_tried(files, arguments):
     assert "Error" in result.output
 
 
+def test_inputs_that_the_model_refuses_are_wrong_usage_and_no_verdict(files, tmp_path):
+    np.savez(tmp_path / "flat.npz", x=np.zeros(3, np.float32))
+    np.savez(tmp_path / "fit.npz", x=np.zeros((2, 3), np.float32))
+    flat, fit = (["--inputs", str(tmp_path / f"{name}.npz")] for name in ("flat", "fit"))
+    result = CliRunner().invoke(main, ["check", str(files[0]), str(files[1]), *ONE, *flat, "--json"])
+    assert result.exit_code == 2, result.output
+    assert f"--inputs must have a case that {files[0]} takes. Received: {flat[1]}, which it refuses" in result.stderr
+    assert result.stdout == ""
+    both = CliRunner().invoke(main, ["check", str(files[0]), str(files[1]), *ONE, *flat, *fit])
+    assert both.exit_code == 0, both.output
+
+
 @pytest.mark.slow
 def test_an_unreadable_file_exits_with_2(tmp_path, files):
     broken = tmp_path / "broken.onnx"
