@@ -9,7 +9,7 @@ import click
 
 from keras_pe.cli.check_data import check_data_usage, data_options, run_check_data
 from keras_pe.cli.errors import CouldNotBeTriedError, tried
-from keras_pe.cli.options import allowance_options, given_options, json_option, model_options, sizes_option
+from keras_pe.cli.options import allowance_options, by_name, given_options, json_option, model_options, sizes_option
 from keras_pe.cli.starting import check_model_file, prepare_keras
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ def _check_timeout(context: click.Context, parameter: click.Parameter, seconds: 
 
 def _check_ranges(
     context: click.Context, parameter: click.Parameter, ranges: tuple[tuple[str, float, float], ...]
-) -> tuple[tuple[str, float, float], ...]:
+) -> dict[str, tuple[float, float]]:
     for name, low, high in ranges:
         if not 0 < high - low < float("inf"):
             raise click.BadParameter(f"LOW must be below HIGH, by a finite number. Received: {name} {low:g} {high:g}.")
-    return ranges
+    return by_name(context, parameter, ((name, (low, high)) for name, low, high in ranges), of="input")
 
 
 def _check_bundle(context: click.Context, parameter: click.Parameter, bundle: Path | None) -> Path | None:
@@ -103,7 +103,7 @@ def check(
     artifacts: tuple[Path, ...],
     runtimes: tuple[str, ...],
     inputs: tuple[Path, ...],
-    ranges: tuple[tuple[str, float, float], ...],
+    ranges: Mapping[str, tuple[float, float]],
     sizes: Mapping[str, tuple[int, ...]],
     seed: int,
     require_coverage: bool,
@@ -166,7 +166,7 @@ def check(
                 model,
                 artifacts,
                 inputs=inputs or None,
-                ranges={name: (low, high) for name, low, high in ranges},
+                ranges=ranges,
                 sizes=sizes,
                 runtimes=runtimes or None,
                 seed=seed,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_pe.cli.errors import CouldNotBeTriedError
-from keras_pe.cli.options import given_options, with_options
+from keras_pe.cli.options import by_name, given_options, with_options
 
 if TYPE_CHECKING:
     from keras_pe.export.parity.dataset.data_report import DatasetReport
@@ -20,12 +20,20 @@ data_options = with_options(
         type=click.Path(path_type=Path),
         help="Run every row of this instead of the sweep: an .npz, .npy, .parquet or .tfrecord file, or a folder.",
     ),
-    click.option("--column", "columns", type=(str, str), multiple=True, help="INPUT COLUMN: where the names differ."),
+    click.option(
+        "--column",
+        "columns",
+        type=(str, str),
+        multiple=True,
+        callback=by_name,
+        help="INPUT COLUMN: where the names differ.",
+    ),
     click.option(
         "--decision",
         "decisions",
         type=(str, str),
         multiple=True,
+        callback=by_name,
         help="OUTPUT RULE: how an output decides: argmax, top5, a threshold, or none.",
     ),
     click.option("--stop-after", type=int, help="Stop when so many rows have failed."),
@@ -33,7 +41,14 @@ data_options = with_options(
     click.option(
         "--length-bucket", "length_buckets", type=int, multiple=True, help="A size to pad variable lengths to."
     ),
-    click.option("--pad", "pad_values", type=(str, float), multiple=True, help="INPUT VALUE: what to pad it with."),
+    click.option(
+        "--pad",
+        "pad_values",
+        type=(str, float),
+        multiple=True,
+        callback=by_name,
+        help="INPUT VALUE: what to pad it with.",
+    ),
     click.option("--workers", type=int, help="Processes on this machine; one for each processor by default."),
     click.option("--cluster", help="Run there: dask://HOST:PORT or ray://HOST:PORT, or what a package adds."),
     click.option(
@@ -42,7 +57,6 @@ data_options = with_options(
         help="Keep results here: the same call goes on where it was stopped.",
     ),
 )
-_PAIRS = ("columns", "decisions", "pad_values")
 _OF_THE_SWEEP = ("inputs", "ranges", "sizes", "seed", "require_coverage", "profile")
 
 
@@ -87,7 +101,7 @@ def run_check_data(
     from keras_pe.export.parity.work.job import Acceptance
     from keras_pe.export.parity.work.schedule import WorkersDiedError
 
-    given: dict[str, Any] = {name: dict(value) if name in _PAIRS else value for name, value in options.items()}
+    given: dict[str, Any] = dict(options)
     for argument, group in (("batching", Batching), ("acceptance", Acceptance)):
         given[argument] = group(**{each.name: given.pop(each.name) for each in fields(group)})
     cluster = given.pop("cluster")

@@ -3,10 +3,11 @@
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
+Value = TypeVar("Value")
 Command = Callable[..., Any]
 
 
@@ -27,20 +28,32 @@ def json_option(what: str) -> Callable[[Command], Command]:
     return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON, and nothing else.")
 
 
+def by_name(
+    context: click.Context, parameter: click.Parameter, pairs: Iterable[tuple[str, Value]], of: str = "name"
+) -> dict[str, Value]:
+    """Returns what an option that may be given more than once says of each name, or raises UsageError if it is twice."""
+    found: dict[str, Value] = {}
+    for name, value in pairs:
+        if name in found:
+            raise click.UsageError(f"{parameter.opts[0]} must be given once for each {of}. Received: {name} twice.")
+        found[name] = value
+    return found
+
+
 def _sizes(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
     """Returns the sizes by the name of the dimension: "height=64,224" gives {"height": (64, 224)}."""
-    sizes = {}
-    for text in texts:
-        name, _, numbers = text.rpartition("=")  # a file of another exporter may call a dimension "n=1"
-        if name in sizes:
-            raise click.UsageError(f"--sizes must be given once for each dimension. Received: {name} twice.")
-        try:
-            sizes[name] = tuple(int(number) for number in numbers.split(","))
-        except ValueError:
-            sizes[name] = ()
-        if not name or not sizes[name] or min(sizes[name]) < 1:
-            raise click.UsageError(f"--sizes must be NAME=SIZE,SIZE with whole numbers from 1. Received: {text}.")
-    return sizes
+    return by_name(context, parameter, map(_sizes_of, texts), of="dimension")
+
+
+def _sizes_of(text: str) -> tuple[str, tuple[int, ...]]:
+    name, _, numbers = text.rpartition("=")  # a file of another exporter may call a dimension "n=1"
+    try:
+        sizes = tuple(int(number) for number in numbers.split(","))
+    except ValueError:
+        sizes = ()
+    if not name or not sizes or min(sizes) < 1:
+        raise click.UsageError(f"--sizes must be NAME=SIZE,SIZE with whole numbers from 1. Received: {text}.")
+    return name, sizes
 
 
 sizes_option = click.option(
@@ -69,18 +82,17 @@ model_options = with_options(
 
 def _atol(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> float | Mapping[str, float]:
     """Returns the tolerance of all outputs, or by the name of the output: "score=1e-3" gives {"score": 1e-3}."""
-    found: dict[str, float] = {}
+    pairs: list[tuple[str, float]] = []
     for text in texts:
         name, separator, value = text.rpartition("=")
         try:
-            found[name] = float(value if name or not separator else text)
+            pairs.append((name, float(value if name or not separator else text)))
         except ValueError:
             raise click.BadParameter(f"It must be VALUE or OUTPUT=VALUE. Received: {text}.") from None
-    if "" not in found:
-        return found or 0.0
-    if len(found) > 1:
+    of_all = [value for name, value in pairs if not name]
+    if of_all and len(pairs) > 1:
         raise click.BadParameter(f"It must be one VALUE, or OUTPUT=VALUE for each. Received: {' '.join(texts)}.")
-    return found[""]
+    return of_all[0] if of_all else by_name(context, parameter, pairs, of="output") or 0.0
 
 
 # The fields of an `Allowance`.
@@ -106,15 +118,13 @@ allowance_options = with_options(
 
 def _pairs(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> dict[str, str]:
     """Returns what stands behind each name."""
-    pairs = {}
+    pairs = []
     for text in texts:
         name, _, value = text.partition("=")
         if not name or not value:
             raise click.UsageError(f"{parameter.opts[0]} must be NAME=VALUE. Received: {text}.")
-        if name in pairs:
-            raise click.UsageError(f"{parameter.opts[0]} must be given once for each name. Received: {name} twice.")
-        pairs[name] = value
-    return pairs
+        pairs.append((name, value))
+    return by_name(context, parameter, pairs)
 
 
 def _files(context: click.Context, parameter: click.Parameter, texts: Iterable[str]) -> dict[str, Path]:

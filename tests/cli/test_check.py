@@ -200,6 +200,7 @@ def test_sizes_of_a_dimension_can_be_given(files):
         (["--seed", "-1"], "--seed"),
         (["--range", "tokens", "5", "1"], "--range"),
         (["--range", "tokens", "-inf", "inf"], "--range"),
+        (["--atol", "1e-3", "--atol", "1e-4"], "--atol"),
     ],
 )
 def test_a_number_that_cannot_be_is_refused_by_the_name_of_its_option(
@@ -209,6 +210,18 @@ def test_a_number_that_cannot_be_is_refused_by_the_name_of_its_option(
     result = CliRunner().invoke(main, ["check", str(tmp_path / "model.keras"), *option])
     assert result.exit_code == 2
     assert f"Invalid value for '{said}'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--range x 0 1", "--atol x=1", "--sizes x=1", "--column x y", "--decision x argmax", "--pad x 0"],
+)
+def test_of_what_is_given_twice_for_one_name_none_is_passed_over(files: tuple[Path, ...], option: str) -> None:
+    data = [] if option.startswith(("--range", "--sizes")) else ["--data", str(files[0])]
+    result = CliRunner().invoke(main, ["check", *map(str, files[:2]), *data, *option.split(), *option.split()])
+    assert result.exit_code == 2
+    assert f"{option.split()[0]} must be given once for each" in result.stderr
+    assert "Received: x twice." in result.stderr
 
 
 @pytest.mark.parametrize("option", [["--import", "layers"], ["--unsafe"]])
