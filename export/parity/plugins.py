@@ -1,4 +1,4 @@
-"""What other packages add to a check of a data set, by entry points: data sets they know, and where shards may run."""
+"""What opens the data of a check, and where its shards may run: of this package, and of others by entry points."""
 
 from importlib.metadata import EntryPoint, entry_points
 
@@ -11,11 +11,14 @@ EXECUTORS = "keras_pe.executors"
 """An entry point is named after the scheme of an address, and is called with what follows "://": it returns a context
 manager that yields a `concurrent.futures.Executor`."""
 
-_CONNECTORS = "keras_pe.export.connectors"
+_CONNECTORS, _DATA = "keras_pe.export.connectors", "keras_pe.export.parity.data"
 _OURS = (
     EntryPoint("tensorflow", f"{_CONNECTORS}.batches:open_tf_dataset", DATA_SOURCES),
     EntryPoint("keras", f"{_CONNECTORS}.batches:open_py_dataset", DATA_SOURCES),
     EntryPoint("datasets", f"{_CONNECTORS}.hugging_face:open_dataset", DATA_SOURCES),
+    EntryPoint(".npy", f"{_DATA}.array_files:open_npy", DATA_SOURCES),
+    EntryPoint(".npz", f"{_DATA}.array_files:open_npz", DATA_SOURCES),
+    EntryPoint(".parquet", f"{_DATA}.parquet:open_parquet", DATA_SOURCES),
     EntryPoint(".tfrecord", f"{_CONNECTORS}.tfrecord:open_records", DATA_SOURCES),
     EntryPoint("dask", f"{_CONNECTORS}.dask:dask_executor", EXECUTORS),
     EntryPoint("ray", f"{_CONNECTORS}.ray:ray_executor", EXECUTORS),

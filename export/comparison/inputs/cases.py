@@ -15,7 +15,8 @@ from keras_pe.export.model.watch.nesting import unique
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
 
-_INPUT, _OUTPUT = "inputs/", "outputs/"
+INPUT, OUTPUT = "inputs/", "outputs/"
+"""What the names of arrays in an `.npz` file begin with; those of inputs may go without."""
 
 GivenInputs = str | os.PathLike[str] | Mapping[str, Array]
 
@@ -126,8 +127,8 @@ def read_case(path: str | os.PathLike[str]) -> tuple[Case, Arrays]:
     if not path.exists():
         raise FileNotFoundError(f"No such file: {path}.")
     arrays = read_arrays(path)
-    outputs = {name.removeprefix(_OUTPUT): array for name, array in arrays.items() if name.startswith(_OUTPUT)}
-    inputs = {name.removeprefix(_INPUT): array for name, array in arrays.items() if not name.startswith(_OUTPUT)}
+    outputs = {name.removeprefix(OUTPUT): array for name, array in arrays.items() if name.startswith(OUTPUT)}
+    inputs = {name.removeprefix(INPUT): array for name, array in arrays.items() if not name.startswith(OUTPUT)}
     if not inputs:
         raise ValueError(f"`inputs` must be .npz files with an array for each input. Received: {path} without one.")
     return Case(path.stem, inputs, f"from {path}"), outputs

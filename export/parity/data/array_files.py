@@ -14,6 +14,7 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
+from keras_pe.export.comparison.inputs.cases import INPUT, OUTPUT
 from keras_pe.export.errors import first_line
 from keras_pe.export.parity.data.shards import file_identity
 from keras_pe.export.parity.data.source import (
@@ -28,7 +29,6 @@ from keras_pe.export.parity.data.source import (
 )
 from keras_pe.export.results import Array
 
-_INPUT, _OUTPUT = "inputs/", "outputs/"
 _LOCAL_HEADER = struct.Struct("<26x2H")  # of an entry in a zip file: how long its name and what follows it are
 
 
@@ -130,8 +130,8 @@ def open_npz(name: str, files: Sequence[Path]) -> DataSource:
         raise DataError(f"A folder of data must hold .npy files, or others of one kind. Received: {name} with .npz.")
     (path,) = files
     with zipfile.ZipFile(path) as file:
-        found = {entry.filename.removesuffix(".npy").removeprefix(_INPUT): entry for entry in file.infolist()}
-    entries = {column: entry for column, entry in found.items() if not entry.filename.startswith(_OUTPUT)}
+        found = {entry.filename.removesuffix(".npy").removeprefix(INPUT): entry for entry in file.infolist()}
+    entries = {column: entry for column, entry in found.items() if not entry.filename.startswith(OUTPUT)}
     if not entries:
         raise DataError(f"An .npz file must have an array for each input. Received: {path} without one.")
     if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries.values()):

@@ -1,21 +1,14 @@
 """Opens what a user calls their data: a path, arrays, or a data set of a library that a connector knows."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from keras_pe.export.errors import first_line
-from keras_pe.export.parity.data.array_files import open_mapping, open_npy, open_npz
-from keras_pe.export.parity.data.parquet import open_parquet
+from keras_pe.export.parity.data.array_files import open_mapping
 from keras_pe.export.parity.data.source import DataError, DataSource
 from keras_pe.export.parity.plugins import DATA_SOURCES, registered
-
-_FILES: dict[str, Callable[[str, Sequence[Path]], DataSource]] = {
-    ".npy": open_npy,
-    ".npz": open_npz,
-    ".parquet": open_parquet,
-}
 
 
 def open_source(data: Any) -> DataSource:
@@ -52,8 +45,8 @@ def _open_path(path: Path) -> DataSource:
     """Opens a file, or a folder with files of one kind, by the suffix."""
     if not path.exists():
         raise FileNotFoundError(f"There is no data at {str(path)!r}.")
-    connectors = {name: entry for name, entry in registered(DATA_SOURCES).items() if name.startswith(".")}
-    kinds = sorted({*_FILES, *connectors})
+    readers = {name: entry for name, entry in registered(DATA_SOURCES).items() if name.startswith(".")}
+    kinds = sorted(readers)
     files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.suffix in kinds)
     found = sorted({file.suffix for file in files})
     if len(found) > 1:
@@ -63,7 +56,7 @@ def _open_path(path: Path) -> DataSource:
         raise DataError(f"Data must be in files that end in {', '.join(kinds)}. Received: {what}.")
     (suffix,) = found
     try:
-        opened: DataSource = (_FILES.get(suffix) or connectors[suffix].load())(str(path), files)
+        opened: DataSource = readers[suffix].load()(str(path), files)
     except (DataError, ImportError):
         raise
     except Exception as error:  # whatever a damaged file makes of itself
