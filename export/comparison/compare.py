@@ -1,11 +1,11 @@
 """Compares what a runtime returned with what was expected. Pure NumPy: no runtime, no Keras, no printing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from keras_pe.export.comparison.law import STRICT, Law, epsilon, is_a_limit, is_float, noise_floors
+from keras_pe.export.comparison.law import FAR_OUT, STRICT, Law, epsilon, is_a_limit, is_float, noise_floors
 from keras_pe.export.results import Array, Comparison, Problem
 
 
@@ -51,6 +51,17 @@ def incomparable(expected: Mapping[str, Array], actual: Mapping[str, Array], law
         if (problem := _problem(expected.get(name), actual.get(name), law)) is not None:
             failed[name] = _structural(name, problem, array, actual.get(name))
     return failed
+
+
+def may_be_rounding(compared: Iterable[Comparison]) -> bool:
+    """Whether all that is out, or nearly so, is out by little; by how much is not told where no noise is known."""
+    near = [each for each in compared if not each.passed or each.max_abs_diff > each.tolerance / 2]
+    return bool(near) and all(
+        each.problem is None
+        and each.tolerance > 0
+        and (each.noise_floor is None or each.max_abs_diff < FAR_OUT * each.tolerance)
+        for each in near
+    )
 
 
 def _problem(expected: Array | None, actual: Array | None, law: Law) -> Problem | None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_pe.export.comparison.compare import compare_outputs
+from keras_pe.export.comparison.compare import compare_outputs, may_be_rounding
 from keras_pe.export.comparison.inputs.cases import Case, cast_where_exact
-from keras_pe.export.comparison.law import FAR_OUT, STRICT, Law, is_held
+from keras_pe.export.comparison.law import STRICT, Law, is_held
 from keras_pe.export.comparison.matching import (
     as_names,
     in_its_floats,
@@ -96,7 +96,8 @@ def run_cases(
         answers.append(answer)
         expectations[number] = _in_types_of(answer or {}, reference, expectation)
         cases.append(_compare(reference, expectations[number], answer or {}, refusal))
-    measured = _with_noise(reference, expectations, answers, cases)
+    near = [number for number, case in enumerate(cases) if may_be_rounding(case.comparisons)]
+    measured = _compared_again(reference, expectations, answers, cases, near, STRICT)
     passed = failed.status is RunStatus.COMPARED and _have_passed(measured)
     result = replace(failed, passed=passed, cases=measured, version=runner.version, seconds=runner.seconds)
     result = replace(result, names=names, providers=dict(runner.providers))
@@ -192,30 +193,21 @@ def compare_case(
     return CaseResult(expectation.case.name, CaseStatus.PASSED if passed else CaseStatus.FAILED, "", comparisons)
 
 
-def _with_noise(
+def _compared_again(
     reference: Reference,
     expectations: Sequence[Expectation],
     answers: Sequence[Arrays | None],
     cases: Sequence[CaseResult],
+    numbers: Sequence[int],
+    law: Law,
 ) -> tuple[CaseResult, ...]:
-    """Returns the results with a second look at the noise where the difference may be one of rounding."""
-    near = [number for number, case in enumerate(cases) if _may_be_rounding(case)]
-    noises = reference.noise([expectations[number].case for number in near]) if near else []
+    """Returns the results with some cases compared by the noise next to them, in the precision that the law accepts."""
+    near = [expectations[number].case for number in numbers]
+    noises = reference.noise(near, law.allowance.precision) if near else []
     results = list(cases)
-    for number, noise in zip(near, noises, strict=True):
-        results[number] = compare_case(expectations[number], answers[number] or {}, noise)
+    for number, noise in zip(numbers, noises, strict=True):
+        results[number] = compare_case(expectations[number], answers[number] or {}, noise, law)
     return tuple(results)
-
-
-def _may_be_rounding(case: CaseResult) -> bool:
-    """Whether all that is out, or nearly so, is out by little; by how much is not told where no noise is known."""
-    near = [each for each in case.comparisons if not each.passed or each.max_abs_diff > each.tolerance / 2]
-    return bool(near) and all(
-        each.problem is None
-        and each.tolerance > 0
-        and (each.noise_floor is None or each.max_abs_diff < FAR_OUT * each.tolerance)
-        for each in near
-    )
 
 
 def _record(result: RuntimeResult, expectations: Sequence[Expectation], answers: Sequence[Arrays | None]) -> Recording:
@@ -258,13 +250,8 @@ def judged(result: RuntimeResult, run: Run, reference: Reference, law: Law) -> R
         return result
     told = [_left_out(case, each, law) for case, each in zip(result.cases, run.expectations, strict=False)]
     open_cases = [number for number, case in enumerate(told) if _is_open(case)]
-    expectations = [run.expectations[number] for number in open_cases]
-    # In the model's own precision, or in the one that is accepted.
-    near = [each.case for each in expectations]
-    noises = reference.noise(near, law.allowance.precision) if near else []
-    for number, expectation, noise in zip(open_cases, expectations, noises, strict=True):
-        told[number] = compare_case(expectation, run.answers[number] or {}, noise, law)
-    cases = tuple(_with_decisions(told, law.allowance.allow_changed))
+    compared = _compared_again(reference, run.expectations, run.answers, told, open_cases, law)
+    cases = tuple(_with_decisions(compared, law.allowance.allow_changed))
     passed = _have_passed(cases)
     recording = None if passed else result.recording
     return replace(result, cases=cases, passed=passed, is_accepted=passed, recording=recording)
