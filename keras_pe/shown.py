@@ -1,7 +1,8 @@
-"""How results show themselves: in one line at a prompt, as a table in a notebook."""
+"""How results show themselves, at a prompt and in a notebook, and how an error names what may have been meant."""
 
+import difflib
 import html
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 
 class Shown:
@@ -33,3 +34,9 @@ class Shown:
 def shown_bytes(count: int) -> str:
     """Returns a number of bytes as people read it."""
     return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{count / 2**10:.1f} KiB"
+
+
+def did_you_mean(name: object, names: Iterable[str], cutoff: float = 0.6) -> str:
+    """Returns the question that ends an error about a name: whether the nearest was meant; empty if none is near."""
+    near = difflib.get_close_matches(str(name), list(names), n=1, cutoff=cutoff)
+    return f" Did you mean {near[0]!r}?" if near else ""

@@ -1,6 +1,5 @@
 """The runtimes that are known, and which of them are here."""
 
-import difflib
 import functools
 import importlib.metadata
 from collections.abc import Callable, Iterator, Sequence
@@ -8,6 +7,7 @@ from importlib.metadata import EntryPoint
 from typing import Any
 
 from keras_pe.export.runtimes.runtime import RuntimeSpec
+from keras_pe.shown import did_you_mean
 
 # Under which another package registers a `RuntimeSpec`, several, or what returns one of a name that it knows.
 ENTRY_POINTS = "keras_pe.runtimes"
@@ -93,8 +93,7 @@ def named_runtimes(name: str) -> list[RuntimeSpec]:
         chosen = [spec for find in finders if (spec := find(name)) is not None]
     if not chosen:
         names = sorted({spec.name for spec in known_runtimes()} | {spec.family for spec in known_runtimes()})
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.7)  # 'tensorrt' is no slip for 'tensorflow'
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, names, cutoff=0.7)  # 'tensorrt' is no slip for 'tensorflow'
         raise ValueError(f"Unknown runtime {name!r}. Choose one of: {', '.join(names)}.{hint}")
     return [spec for spec in chosen if spec.suits_backend] or chosen
 

@@ -1,6 +1,5 @@
 """The conventions in circulation."""
 
-import difflib
 from typing import TYPE_CHECKING, Any
 
 from keras_pe.conventions.definition import Convention
@@ -14,6 +13,7 @@ from keras_pe.conventions.schedules import (
     paper_of_next_even_width,
 )
 from keras_pe.conventions.timesteps import TIMESTEPS
+from keras_pe.shown import did_you_mean
 
 if TYPE_CHECKING:
     from keras_pe.layers.fourier_features import FourierFeatures
@@ -112,8 +112,7 @@ def convention(name: str) -> Convention:
     """Returns the convention of this name, or raises ValueError with the nearest one."""
     if name in CONVENTIONS:
         return CONVENTIONS[name]
-    near = difflib.get_close_matches(str(name), CONVENTIONS, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(name, CONVENTIONS)
     raise ValueError(f"Unknown convention {name!r}. Choose one of: {', '.join(CONVENTIONS)}.{hint}")
 
 

@@ -3,7 +3,6 @@
 Parameters have the names of Hugging Face's configurations (transformers 5.23.0, modeling_rope_utils.py).
 """
 
-import difflib
 import inspect
 import math
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_pe.shown import did_you_mean
 from keras_pe.signal.formula import Float64Array, check_number, check_timescales
 
 
@@ -100,8 +100,7 @@ def scaling_function(rope_type: str) -> Callable[..., RopeScaling]:
     """Returns the function of a `rope_type`, or raises ValueError with the nearest name."""
     if rope_type in _SCALINGS:
         return _SCALINGS[rope_type]
-    near = difflib.get_close_matches(str(rope_type), _SCALINGS, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(rope_type, _SCALINGS)
     raise ValueError(f"Unknown `rope_type` {rope_type!r}. Choose one of: {', '.join(_SCALINGS)}.{hint}")
 
 

@@ -1,6 +1,5 @@
 """Rows to batches that a model takes: columns to inputs, types, axes, and rows of several lengths side by side."""
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -10,6 +9,7 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.parity.data.shards import count
 from keras_pe.export.parity.data.source import Column, DataError, Rows
 from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype, as_texts
+from keras_pe.shown import did_you_mean
 
 _WAY_OUT = " Shorter rows are padded where `pad_values` names the input."
 
@@ -180,11 +180,9 @@ def match_columns(
         if column not in columns and len(inputs) == 1 and len(columns) == 1 and not given:
             column = columns[0]
         if column not in columns:
-            near = difflib.get_close_matches(column, columns, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
             raise DataError(
                 f"{name} must have a column {column!r} for the model's input {spec.name!r}. "
-                f"Received: {', '.join(columns)}.{hint}"
+                f"Received: {', '.join(columns)}.{did_you_mean(column, columns)}"
             )
         matched[spec.name] = column
     return matched

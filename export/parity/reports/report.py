@@ -1,6 +1,5 @@
 """What every report offers: a text, a form for a notebook, plain values and files."""
 
-import difflib
 import importlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from keras_pe.export.parity.reports import html, markdown, text
 from keras_pe.export.parity.reports.document import Document, Outcome
 from keras_pe.export.parity.reports.json import Published
 from keras_pe.export.publishing.staging import staged_file
+from keras_pe.shown import did_you_mean
 
 # The form that a suffix names, and the packages that it needs.
 _FORMS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -91,8 +91,7 @@ def check_report_path(path: Path) -> None:
         IsADirectoryError: If a folder has this name.
     """
     if path.suffix not in _FORMS:
-        near = difflib.get_close_matches(path.suffix, _FORMS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(path.suffix, _FORMS)
         raise ValueError(f"A report's name must end in one of: {', '.join(_FORMS)}. Received: {path}.{hint}")
     if path.is_dir():
         raise IsADirectoryError(f"A report must be a file. Received: {path}, which is a folder.")
