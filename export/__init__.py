@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from keras_pe.export.parity.replay import replay_bundle
     from keras_pe.export.parity.reports.report import write_report
     from keras_pe.export.parity.work.job import Acceptance
-    from keras_pe.export.results.allowance import Allowance
-    from keras_pe.export.results.check_results import CaseInfo, Coverage, Stage, TableCoverage
+    from keras_pe.export.results.check_results import Allowance, CaseInfo, Coverage, Stage, TableCoverage
     from keras_pe.export.results.comparison import Comparison, ErrorProfile
     from keras_pe.export.results.diagnosis import Cause, Finding, LayerResult, Proof
     from keras_pe.export.results.runs import (
@@ -115,7 +114,7 @@ __all__ = [
 # Those that are imported when they are first asked for, and the module each comes from.
 _LAZY = {
     "Acceptance": "keras_pe.export.parity.work.job",
-    "Allowance": "keras_pe.export.results.allowance",
+    "Allowance": "keras_pe.export.results.check_results",
     "Batching": "keras_pe.export.parity.data.batching",
     "Border": "keras_pe.export.model.border",
     "CaseInfo": "keras_pe.export.results.check_results",

@@ -1,7 +1,16 @@
 """What a check found: plain frozen records, from the whole check down to one output in one case."""
 
-from keras_pe.export.results.allowance import HALF, PRECISIONS, Allowance
-from keras_pe.export.results.check_results import AnyResults, CaseInfo, CheckResults, Coverage, Stage, TableCoverage
+from keras_pe.export.results.check_results import (
+    HALF,
+    PRECISIONS,
+    Allowance,
+    AnyResults,
+    CaseInfo,
+    CheckResults,
+    Coverage,
+    Stage,
+    TableCoverage,
+)
 from keras_pe.export.results.comparison import Comparison, ErrorProfile, Problem
 from keras_pe.export.results.diagnosis import Cause, Finding, LayerResult, Proof
 from keras_pe.export.results.runs import (

@@ -31,7 +31,7 @@ def json_option(what: str) -> Callable[[Command], Command]:
 def by_name(
     context: click.Context, parameter: click.Parameter, pairs: Iterable[tuple[str, Value]], of: str = "name"
 ) -> dict[str, Value]:
-    """Returns what an option that may be given more than once says of each name, or raises UsageError if it is twice."""
+    """Returns what an option says of each name, or raises UsageError if it speaks of one twice."""
     found: dict[str, Value] = {}
     for name, value in pairs:
         if name in found:
