@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_pe.export.parity.dataset.results import DatasetResult, DatasetResults, OutputSummary
 from keras_pe.export.parity.presentation.figures import number
-from keras_pe.export.parity.presentation.filling import Subject, beside, causes, fill, skipped
+from keras_pe.export.parity.presentation.filling import Subject, artifact_names, beside, causes, fill, skipped
 from keras_pe.export.parity.reports.document import (
     CaseVerdict,
     Document,
@@ -74,17 +74,19 @@ def _document(found: DatasetResults) -> Document:
         suites=tuple(_suite(found, result) for result in found.results),
     )
     compared = sum(result.statistics.rows for result in found.results)
-    return fill(found, said, [_subject(result) for result in found.results], columns=_COLUMNS, compared=compared)
+    names = artifact_names(result.artifact for result in found.results)
+    subjects = [_subject(result, names[result.artifact]) for result in found.results]
+    return fill(found, said, subjects, columns=_COLUMNS, compared=compared)
 
 
-def _subject(result: DatasetResult) -> Subject:
+def _subject(result: DatasetResult, name: str) -> Subject:
     found = result.statistics
     decides = any(output.decision for output in result.outputs)
     compared = [output for output in result.outputs if output.statistics.values]
     largest = number(max(output.statistics.max_abs_diff for output in compared)) if compared else "-"
     return Subject(
         name=result.runtime,
-        artifact=result.artifact.rpartition("/")[2],
+        artifact=name,
         passed=result.passed,
         why="" if found.rows else " (not loaded)" if result.error else " (no rows)",
         figures=(

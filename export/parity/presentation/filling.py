@@ -1,7 +1,8 @@
 """The document of a check, filled in one way whatever was fed: the cases of a sweep, or the rows of a data set."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from keras_pe.export.parity.presentation.remedies import remedy
 from keras_pe.export.parity.reports.document import (
@@ -106,6 +107,18 @@ def fill(
         suites=(*said.suites, *([Suite(found.model, tuple(others))] if others else [])),
         seconds=found.seconds,
     )
+
+
+def artifact_names(artifacts: Iterable[str]) -> dict[str, str]:
+    """Returns what a report calls artifacts: a file's name, with as many of its folders as tell it from the others."""
+    parts = {artifact: Path(artifact).parts for artifact in artifacts}
+
+    def name(own: tuple[str, ...]) -> str:
+        ends = (own[-count:] for count in range(1, len(own)))
+        is_alone = (end for end in ends if sum(other[-len(end) :] == end for other in parts.values()) == 1)
+        return str(Path(*next(is_alone, own)))
+
+    return {artifact: name(own) if own else "" for artifact, own in parts.items()}
 
 
 def nothing_compared(name: str) -> CaseVerdict:

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from keras_pe.export.errors import sentence
 from keras_pe.export.parity.presentation.figures import number
-from keras_pe.export.parity.presentation.filling import causes, skipped
+from keras_pe.export.parity.presentation.filling import artifact_names, causes, skipped
 from keras_pe.export.parity.reports.document import Statement
 from keras_pe.export.results import (
     CaseResult,
@@ -29,9 +28,11 @@ class Group:
 
     Attributes:
         results: At least one, in the order of the check.
+        artifact: What the report calls the artifact, or the format where there is none.
     """
 
     results: tuple[RuntimeResult, ...]
+    artifact: str = ""
 
     @property
     def first(self) -> RuntimeResult:
@@ -47,11 +48,6 @@ class Group:
         return f"{family}, {len(self.results)} {'levels' if family == 'onnxruntime' else 'variants'}"
 
     @property
-    def artifact(self) -> str:
-        """The artifact's name without its folder, or the format where there is none."""
-        return self.first.artifact.rstrip("/").rpartition("/")[2] or self.first.format
-
-    @property
     def passed(self) -> bool:
         """The verdict that all share."""
         return self.first.passed
@@ -65,13 +61,14 @@ class Group:
 
 def group_results(results: Sequence[RuntimeResult]) -> tuple[Group, ...]:
     """Returns results in groups, in the order of the check."""
+    names = artifact_names(result.artifact for result in results)
     groups: dict[object, list[RuntimeResult]] = {}
     for result in results:
         family = RuntimeName.parse(result.runtime).any_variant
         causes = (result.findings, result.layers, result.proof, result.error)
         key = (result.artifact, family, result.passed, result.status, len(result.cases), causes)
         groups.setdefault(key, []).append(result)
-    return tuple(Group(tuple(alike)) for alike in groups.values())
+    return tuple(Group(tuple(alike), names[alike[0].artifact] or alike[0].format) for alike in groups.values())
 
 
 def statements(reference: str, group: Group) -> Iterator[Statement]:
@@ -100,15 +97,16 @@ def coverage(found: CheckResults) -> Iterator[str]:
     tables = [f"{each.read:,} of {each.rows:,} rows read by {each.input!r}" for each in found.coverage.tables]
     if sizes or tables:
         yield f"Exercised: {'; '.join([*sizes, *tables])}."
+    names = artifact_names(each.artifact for each in found.results)
     read = {each.artifact: each.weights for each in found.results if each.weights and each.weights.count}
     for artifact, weights in read.items():
         share = f"{weights.compared} of {weights.count} weights"
         nbytes = f"{shown_bytes(weights.compared_nbytes)} of {shown_bytes(weights.nbytes)}"
-        yield f"{Path(artifact).name}: {share} compared by content, {nbytes}."
+        yield f"{names[artifact]}: {share} compared by content, {nbytes}."
     taken = {each.artifact: each.branches for each in found.results if each.branches and each.branches.count}
     for artifact, branches in taken.items():
         missed = "".join(f"; {name!r} was never {value}" for name, value in branches.missed.items())
-        yield f"{Path(artifact).name}: {branches.taken} of {branches.count} branches of conditions taken{missed}."
+        yield f"{names[artifact]}: {branches.taken} of {branches.count} branches of conditions taken{missed}."
 
 
 def accepted(found: CheckResults) -> Iterator[Statement]:

@@ -48,6 +48,19 @@ def test_artifacts_go_down_and_runtimes_across_with_verdict_and_error_in_each_ce
     assert at_fault == (0,)
 
 
+def test_artifacts_of_one_name_are_told_by_their_folders():
+    places = ("/a/fp32/model.onnx", "/a/int8/model.onnx", "/b/int8/model.onnx", "/b/other.onnx", "/b/saved/")
+    results = [dataclasses.replace(PASSING.results[0], artifact=place) for place in places]
+    results[1] = dataclasses.replace(FAILING.results[0], artifact=places[1], findings=(), layers=(), proof=None)
+    report = dataclasses.replace(PASSING, results=tuple(results))
+    (_, *rows), at_fault = cells(report)
+    names = ["fp32/model.onnx", "a/int8/model.onnx", "b/int8/model.onnx", "other.onnx", "saved"]
+    assert [row[0] for row in rows] == names
+    assert at_fault == (1,)
+    assert [row[1].split()[0] for row in rows] == ["passed", "FAILED", "passed", "passed", "passed"]
+    assert "onnxruntime[all] on a/int8/model.onnx: FAILED" in str(report)
+
+
 def test_one_artifact_needs_no_matrix():
     assert table_of(PASSING).rows == ()
     assert "Artifacts and runtimes" not in PASSING.render("markdown")
