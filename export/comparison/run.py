@@ -1,15 +1,14 @@
-"""One artifact in one runtime: every case run and compared, and judged by what a user accepts."""
+"""One artifact in one runtime: every case run and compared, and how the differences of the longest spread."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from pathlib import Path
 
 import numpy as np
 
-from keras_pe.export.comparison.compare import compare_outputs, may_be_rounding
+from keras_pe.export.comparison.compare import absolute_difference, compare_outputs, may_be_rounding
 from keras_pe.export.comparison.inputs.cases import Case, cast_where_exact
-from keras_pe.export.comparison.law import STRICT, Law, is_held
+from keras_pe.export.comparison.law import STRICT, Law, is_float
 from keras_pe.export.comparison.matching import (
     as_names,
     in_its_floats,
@@ -17,7 +16,6 @@ from keras_pe.export.comparison.matching import (
     match_inputs,
     match_outputs,
 )
-from keras_pe.export.comparison.profile import profile_longest
 from keras_pe.export.comparison.references.reference import Expectation, Reference, StoredReference
 from keras_pe.export.errors import RuntimeDiedError, RuntimeFailedError, RuntimeHungError, RuntimeRefusedError
 from keras_pe.export.results import (
@@ -25,13 +23,16 @@ from keras_pe.export.results import (
     Array,
     CaseResult,
     CaseStatus,
-    Comparison,
+    ErrorProfile,
     Recording,
     RunStatus,
     RuntimeResult,
 )
 from keras_pe.export.runtimes.runner import Runner
-from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec, as_dtype
+from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
+
+MAX_BINS = 128
+_BINS_A_DECADE = 2
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,8 @@ def run_cases(
         expectations[number] = _in_types_of(answer or {}, reference, expectation)
         cases.append(_compare(reference, expectations[number], answer or {}, refusal))
     near = [number for number, case in enumerate(cases) if may_be_rounding(case.comparisons)]
-    measured = _compared_again(reference, expectations, answers, cases, near, STRICT)
-    passed = failed.status is RunStatus.COMPARED and _have_passed(measured)
+    measured = compared_again(reference, expectations, answers, cases, near, STRICT)
+    passed = failed.status is RunStatus.COMPARED and have_passed(measured)
     result = replace(failed, passed=passed, cases=measured, version=runner.version, seconds=runner.seconds)
     result = replace(result, names=names, providers=dict(runner.providers))
     result = replace(result, profile=profile_longest(result, expectations, answers))
@@ -114,7 +115,7 @@ def _ended(result: RuntimeResult, error: RuntimeFailedError, when: str) -> Runti
     return replace(result, status=status, error=f"{when}: {error}")
 
 
-def _have_passed(cases: Sequence[CaseResult]) -> bool:
+def have_passed(cases: Sequence[CaseResult]) -> bool:
     """Whether something was compared, and no case has failed."""
     is_compared = any(comparison.count for case in cases for comparison in case.comparisons)
     return is_compared and all(case.status is not CaseStatus.FAILED for case in cases)
@@ -193,7 +194,7 @@ def compare_case(
     return CaseResult(expectation.case.name, CaseStatus.PASSED if passed else CaseStatus.FAILED, "", comparisons)
 
 
-def _compared_again(
+def compared_again(
     reference: Reference,
     expectations: Sequence[Expectation],
     answers: Sequence[Arrays | None],
@@ -234,68 +235,89 @@ def _record(result: RuntimeResult, expectations: Sequence[Expectation], answers:
     )
 
 
-def judged(result: RuntimeResult, run: Run, reference: Reference, law: Law) -> RuntimeResult:
-    """Returns a result whose cases are judged by a law that accepts more than the strict one.
+def profile_longest(
+    result: RuntimeResult, expectations: Sequence[Expectation], answers: Sequence[Arrays | None]
+) -> ErrorProfile | None:
+    """Returns the profile of the comparison with the most positions, among those that failed if any did.
 
-    What was found of the difference stays, whether it is accepted or not. Cases whose inputs the accepted precision
-    does not hold are left out.
+    A runtime that is wrong is often furthest out in the shortest case, where there is least to see. None where no
+    arrays were compared.
+    """
+    compared = [
+        (index, case.name, each)
+        for index, case in enumerate(result.cases)
+        for each in case.comparisons
+        if each.worst_index is not None
+    ]
+    if not compared:
+        return None
+    index, name, comparison = max(compared, key=lambda row: (not row[2].passed, _positions(row[2].shape)))
+    expectation, output = expectations[index], comparison.output
+    outputs, truth = expectation.in_float32 or expectation.outputs or {}, expectation.truth or {}
+    answer = answers[index]
+    assert answer is not None, "what was compared was answered"
+    return profile_errors(name, output, outputs[output], answer[output], truth.get(output))
+
+
+def profile_errors(case: str, output: str, expected: Array, actual: Array, truth: Array | None = None) -> ErrorProfile:
+    """Summarizes the differences of two arrays of one shape with at least one value.
 
     Args:
-        result: What the strict law fails, with its causes.
-        run: What it was found from.
-        reference: What it is measured against.
-        law: What the user accepts.
+        case: The case's name.
+        output: The output's name.
+        expected: The reference's array.
+        actual: The runtime's array.
+        truth: The float64 rebuild's array, if there is one: the differences are measured against it, and those of
+            `expected` are the noise.
     """
-    if result.status is not RunStatus.COMPARED:
-        return result
-    told = [_left_out(case, each, law) for case, each in zip(result.cases, run.expectations, strict=False)]
-    open_cases = [number for number, case in enumerate(told) if _is_open(case)]
-    compared = _compared_again(reference, run.expectations, run.answers, told, open_cases, law)
-    cases = tuple(_with_decisions(compared, law.allowance.allow_changed))
-    passed = _have_passed(cases)
-    recording = None if passed else result.recording
-    return replace(result, cases=cases, passed=passed, is_accepted=passed, recording=recording)
+    difference = _difference(expected if truth is None else truth, actual)
+    axis = min(1, difference.ndim - 1) if difference.ndim else None
+    size = _positions(difference.shape)
+    starts = np.unique(np.linspace(0, size, MAX_BINS, endpoint=False).astype(int))
+    exact = int((difference == 0).sum())
+    nonfinite = int(np.isinf(difference).sum())
+    edges, counts = _histogram(difference[(difference > 0) & np.isfinite(difference)])
+    return ErrorProfile(
+        case=case,
+        output=output,
+        axis=axis,
+        size=size,
+        starts=tuple(starts.tolist()),
+        errors=_largest(difference, axis, starts),
+        noise=() if truth is None else _largest(_difference(truth, expected), axis, starts),
+        equal=exact,
+        nonfinite=nonfinite,
+        log10_bin_edges=edges,
+        counts=counts,
+    )
 
 
-def _is_open(case: CaseResult) -> bool:
-    """Whether it failed for what was compared alone."""
-    return case.status is CaseStatus.FAILED and not case.error and bool(case.comparisons)
+def _positions(shape: tuple[int, ...]) -> int:
+    """Returns the length of the second axis, or of the only one."""
+    return shape[:2][-1] if shape else 1
 
 
-def _left_out(case: CaseResult, expectation: Expectation, law: Law) -> CaseResult:
-    precision = law.allowance.precision
-    if precision is None or all(is_held(array, precision) for array in expectation.case.inputs.values()):
-        return case
-    return CaseResult(case.name, CaseStatus.SKIPPED, f"{precision} does not hold its values")
+def _difference(target: Array, values: Array) -> Array:
+    """Returns |target - values| in float64; 1 where two texts differ."""
+    if target.dtype.kind in "iub" or is_float(target.dtype):
+        return absolute_difference(target, values)
+    differs: Array = target != values
+    return differs.astype(np.float64)
 
 
-def _with_decisions(cases: Sequence[CaseResult], allowed: float) -> Iterator[CaseResult]:
-    """Yields the cases with outputs passed of which no more decisions have changed than may, over all cases."""
-    every = [comparison for case in cases for comparison in case.comparisons]
-    decided = {name for name in {each.output for each in every} if _decides_alike(name, every, allowed)}
-    for case in cases:
-        comparisons = tuple(replace(each, passed=True) if each.output in decided else each for each in case.comparisons)
-        passed = _is_open(case) and all(each.passed for each in comparisons)
-        yield replace(case, comparisons=comparisons, status=CaseStatus.PASSED if passed else case.status)
+def _largest(difference: Array, axis: int | None, starts: Array) -> tuple[float, ...]:
+    """Returns the largest difference in each bin along the axis."""
+    if axis is None:
+        return (float(difference),)
+    line = difference.max(axis=tuple(i for i in range(difference.ndim) if i != axis))
+    return tuple(np.maximum.reduceat(line, starts).tolist())
 
 
-def _decides_alike(output: str, every: Sequence[Comparison], allowed: float) -> bool:
-    """Whether all of an output's comparisons are of decisions, of which no more have changed than may."""
-    if not allowed:
-        return False
-    found = [_decisions(each) for each in every if each.output == output]
-    counted = [each for each in found if each is not None]
-    total = sum(count for count, _ in counted)
-    return total > 0 and len(counted) == len(found) and sum(changed for _, changed in counted) <= allowed * total
-
-
-def _decisions(comparison: Comparison) -> tuple[int, float] | None:
-    """Returns how many decisions were compared and how many have changed; None where there are none."""
-    if comparison.problem is not None:
-        return None
-    if comparison.argmax_agreement is not None:
-        rows = prod(comparison.shape[:-1])
-        return rows, rows * (1 - comparison.argmax_agreement)
-    if np.dtype(as_dtype(comparison.dtype)).kind in "iub":
-        return comparison.count, comparison.count * comparison.fraction_out_of_tolerance
-    return None
+def _histogram(positive: Array) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Returns the edges, as decimal logarithms, and the counts of bins that are equally wide on a logarithmic scale."""
+    if not positive.size:
+        return (), ()
+    places = np.floor(np.log10(positive) * _BINS_A_DECADE).astype(int)
+    first, last = int(places.min()), int(places.max())
+    counts = np.bincount(places - first)
+    return tuple(i / _BINS_A_DECADE for i in range(first, last + 2)), tuple(counts.tolist())

@@ -8,6 +8,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec
 
+from keras_pe.export.comparison.acceptance import judged
 from keras_pe.export.comparison.inputs.cases import GivenInputs
 from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.comparison.references.opening import (
@@ -20,7 +21,7 @@ from keras_pe.export.comparison.references.opening import (
     study,
 )
 from keras_pe.export.comparison.references.reference import Reference
-from keras_pe.export.comparison.run import Run, judged, run_cases
+from keras_pe.export.comparison.run import Run, run_cases
 from keras_pe.export.comparison.seconds import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Stopwatch, check_seconds
 from keras_pe.export.parity.covered import covered, with_coverage, with_coverage_required
 from keras_pe.export.parity.diagnosis.diagnose import compare_runtimes, diagnose, is_alike

@@ -9,10 +9,11 @@ from functools import cached_property
 from pathlib import Path
 
 from keras_pe.export.artifacts.reading import hash_files
+from keras_pe.export.comparison.acceptance import judged
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.comparison.references.reference import Expectation, StoredReference
-from keras_pe.export.comparison.run import judged, run_cases
+from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.comparison.seconds import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Stopwatch, check_seconds
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.parity.bundle import RecordedFailure, read_bundle
