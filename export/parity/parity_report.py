@@ -8,7 +8,6 @@ from pathlib import Path
 import keras_pe
 from keras_pe.export.artifacts.reading import hash_artifacts
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.seconds import Stopwatch, date
 from keras_pe.export.parity.presentation.figures import (
     OUTCOMES,
     cases,
@@ -31,6 +30,7 @@ from keras_pe.export.parity.presentation.sentences import (
 from keras_pe.export.parity.reports.document import CaseVerdict, Document, Outcome, Suite
 from keras_pe.export.parity.reports.json import Published
 from keras_pe.export.parity.reports.report import Report
+from keras_pe.export.progress import Stopwatch, date
 from keras_pe.export.results import (
     Allowance,
     CaseInfo,

@@ -9,9 +9,9 @@ from keras_pe.export.comparison.inputs.sweep import given_roles, sweep
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.comparison.run import run_cases
-from keras_pe.export.comparison.seconds import DIAGNOSIS_SECONDS, Budget, OutOfTimeError
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.presentation.filling import explain as sentence_on
+from keras_pe.export.progress import DIAGNOSIS_SECONDS, Budget, OutOfTimeError
 from keras_pe.export.results import Array, Finding
 from keras_pe.export.runtimes.runner import Runner
 

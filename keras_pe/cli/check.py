@@ -13,10 +13,10 @@ from keras_pe.cli.options import allowance_options, by_name, given_options, json
 from keras_pe.cli.starting import check_model_file, prepare_keras
 
 if TYPE_CHECKING:
-    from keras_pe.export.comparison.seconds import Stopwatch
     from keras_pe.export.parity.dataset.data_report import DatasetReport
     from keras_pe.export.parity.parity_report import ParityReport
     from keras_pe.export.parity.reports.report import Report
+    from keras_pe.export.progress import Stopwatch
 
 _EXISTING = click.Path(exists=True, path_type=Path)
 _LONGEST = 86_400.0  # seconds: a day
@@ -130,12 +130,12 @@ def check(
     """
     _check_usage(context)
     check_data_usage(context, data_set)
-    from keras_pe.export.comparison.seconds import Stopwatch
     from keras_pe.export.model.saved_file import KERAS_SUFFIXES
     from keras_pe.export.parity.bundle import check_bundle_path
     from keras_pe.export.parity.check import check_parity
     from keras_pe.export.parity.replay import replay_bundle
     from keras_pe.export.parity.reports.report import check_report_path
+    from keras_pe.export.progress import Stopwatch
 
     watch = Stopwatch()
     is_keras = model is not None and model.suffix in KERAS_SUFFIXES

@@ -10,13 +10,13 @@ from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, given_cases, in_types_of, read_case
 from keras_pe.export.comparison.inputs.sweep import given_roles, sweep
 from keras_pe.export.comparison.references.reference import ArtifactReference, Reference, StoredReference
-from keras_pe.export.comparison.seconds import Stopwatch
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
 from keras_pe.export.model.signature.declared import input_names
 from keras_pe.export.model.signature.model_signature import checked_ranges
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.known_values import KnownValues, values_from_json
 from keras_pe.export.model.watch.recording import matched_paths
+from keras_pe.export.progress import Stopwatch
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.registry import find_runtimes
 

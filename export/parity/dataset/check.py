@@ -12,7 +12,6 @@ import numpy as np
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.reading import hash_artifacts
 from keras_pe.export.comparison.references.opening import Source
-from keras_pe.export.comparison.seconds import DIAGNOSIS_SECONDS, TIMEOUT, Stopwatch, check_seconds, date
 from keras_pe.export.parity.check import check_parity
 from keras_pe.export.parity.data.batching import Batching, Feed, fill_up, fixed_size
 from keras_pe.export.parity.data.open_data import open_source
@@ -28,7 +27,7 @@ from keras_pe.export.parity.work.models import open_artifacts, opened_model
 from keras_pe.export.parity.work.schedule import Checkpoint, Schedule
 from keras_pe.export.parity.work.shard import Tally, shard_batches
 from keras_pe.export.processes.process import Room
-from keras_pe.export.progress import Tell, telling
+from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Stopwatch, Tell, check_seconds, date, telling
 from keras_pe.export.results import Allowance, Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.protocols import Model

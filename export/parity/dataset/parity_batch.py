@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import Artifact
-from keras_pe.export.comparison.seconds import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
 from keras_pe.export.parity.data.array_files import open_mapping
 from keras_pe.export.parity.data.batching import Batching
 from keras_pe.export.parity.data.shards import shards_of, travelling
@@ -18,6 +17,7 @@ from keras_pe.export.parity.work.calibration import calibrate
 from keras_pe.export.parity.work.job import Acceptance, Calibration, Job
 from keras_pe.export.parity.work.models import open_artifacts, open_model_file
 from keras_pe.export.parity.work.shard import run_rows
+from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, check_seconds
 from keras_pe.export.results import Allowance, Array
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 

@@ -7,7 +7,6 @@ from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run
-from keras_pe.export.comparison.seconds import Budget
 from keras_pe.export.model.watch.recording import is_within
 from keras_pe.export.parity.diagnosis.causes import behavior, inside, values
 from keras_pe.export.parity.diagnosis.causes.compiled import changed_by_runtime, compiled_otherwise, graph_optimization
@@ -16,6 +15,7 @@ from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.recorded_cases import rank
 from keras_pe.export.parity.diagnosis.weights import WeightComparison
+from keras_pe.export.progress import Budget
 from keras_pe.export.results import Cause, Finding, LayerResult, Problem, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import RuntimeName, Version

@@ -8,7 +8,6 @@ from functools import cache, partial
 from keras_pe.export.comparison.law import STRICT, is_float
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Expectation
-from keras_pe.export.comparison.seconds import OutOfTimeError
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.model.stored_weights import is_foldable
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
@@ -16,6 +15,7 @@ from keras_pe.export.parity.diagnosis.output_locations import OutputLocations
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, RecordedOutput, other_cases
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors
+from keras_pe.export.progress import OutOfTimeError
 from keras_pe.export.results import Array, LayerResult, Proof
 from keras_pe.export.runtimes.runtime import Arrays
 

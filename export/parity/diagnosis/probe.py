@@ -8,9 +8,9 @@ from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.inputs.sweep import draw_case
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.comparison.run import Run
-from keras_pe.export.comparison.seconds import Budget, OutOfTimeError
 from keras_pe.export.errors import RuntimeFailedError, first_line
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
+from keras_pe.export.progress import Budget, OutOfTimeError
 from keras_pe.export.results import Array, CaseResult, CaseStatus
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays

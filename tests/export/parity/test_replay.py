@@ -18,11 +18,11 @@ from click.testing import CliRunner
 from keras_pe.cli import main
 from keras_pe.export import check_parity, replay_bundle, write_bundle
 from keras_pe.export.artifacts.reading import hash_files
-from keras_pe.export.comparison.seconds import Budget
 from keras_pe.export.parity import replay as replay_module
 from keras_pe.export.parity.bundle import read_bundle
 from keras_pe.export.parity.parity_report import ParityReport
 from keras_pe.export.parity.replay import replay_command
+from keras_pe.export.progress import Budget
 from keras_pe.export.results import Finding, Recording, RuntimeResult
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from tests.cli.test_check import write_scale

@@ -14,8 +14,8 @@ from keras_pe.export import export_onnx
 from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run import run_cases
-from keras_pe.export.comparison.seconds import Budget
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
+from keras_pe.export.progress import Budget
 from keras_pe.export.results import RuntimeResult
 from keras_pe.export.runtimes.runner import Worker
 from tests.export.parity.diagnosis.planted import AMPLE

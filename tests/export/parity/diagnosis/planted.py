@@ -9,8 +9,8 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run import run_cases
-from keras_pe.export.comparison.seconds import Budget
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
+from keras_pe.export.progress import Budget
 from keras_pe.export.results import Finding
 from keras_pe.export.runtimes.runner import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec

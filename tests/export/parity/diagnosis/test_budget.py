@@ -8,14 +8,13 @@ import keras
 import numpy as np
 import pytest
 
-from keras_pe.export import check_dataset, check_parity, replay_bundle
+from keras_pe.export import check_dataset, check_parity, progress, replay_bundle
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.comparison import seconds as budgets
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run import run_cases
-from keras_pe.export.comparison.seconds import Budget
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
+from keras_pe.export.progress import Budget
 from keras_pe.export.runtimes.runner import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
@@ -80,7 +79,7 @@ def _diagnosed(layer, shape, runner_class=Noisy, budget=None, tell=None):
 
 def test_a_search_ends_when_its_time_is_over_and_says_what_it_did_not_get_to(monkeypatch) -> None:
     asked = itertools.count()
-    monkeypatch.setattr(budgets, "perf_counter", lambda: float(next(asked)))
+    monkeypatch.setattr(progress, "perf_counter", lambda: float(next(asked)))
     told: list[str] = []
     # A second goes by between two looks at the clock, and it is looked at before each call of a layer.
     result = _diagnosed(keras.layers.Dense(3, name="y"), (2, 4), budget=Budget(25.0, told.append))
