@@ -55,7 +55,22 @@ class ParityReport(Report, CheckResults):
     published = Published("parity-report", "A parity check", CheckResults)
 
     def document(self) -> Document:
-        return _document(self)
+        said = Document(
+            title=f"Parity of {self.model}",
+            passed=self.passed,
+            summary=(
+                f"Measured against {self.reference}.",
+                *beside(self),
+                f"{self.compared:,} values compared in {self.seconds:.1f} s.",
+                *coverage(self),
+            ),
+            remarks=tuple(remarks(self)),
+            appendix=(cases(self),),
+            suites=tuple(_suite(self, result) for result in self.results),
+        )
+        subjects = [subject(self.model, group) for group in group_results(self.results)]
+        seed = (("seed of the inputs", str(self.seed)),)
+        return fill(self, said, subjects, columns=_COLUMNS, compared=self.compared, versions=seed)
 
 
 def make_report(
@@ -118,25 +133,6 @@ def versions_of(found: Sequence[str]) -> dict[str, str]:
     """Returns the versions by package; `found` has texts such as "onnxruntime 1.31.1"."""
     versions = [Version.parse(version) for version in found if version]
     return {"keras-pe": keras_pe.__version__, **{version.package: version.detail for version in versions}}
-
-
-def _document(found: CheckResults) -> Document:
-    said = Document(
-        title=f"Parity of {found.model}",
-        passed=found.passed,
-        summary=(
-            f"Measured against {found.reference}.",
-            *beside(found),
-            f"{found.compared:,} values compared in {found.seconds:.1f} s.",
-            *coverage(found),
-        ),
-        remarks=tuple(remarks(found)),
-        appendix=(cases(found),),
-        suites=tuple(_suite(found, result) for result in found.results),
-    )
-    subjects = [subject(found.model, group) for group in group_results(found.results)]
-    seed = (("seed of the inputs", str(found.seed)),)
-    return fill(found, said, subjects, columns=_COLUMNS, compared=found.compared, versions=seed)
 
 
 def subject(model: str, group: Group) -> Subject:

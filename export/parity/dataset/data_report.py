@@ -62,21 +62,17 @@ class DatasetReport(Report, DatasetResults):
     published = Published("dataset-report", "A check of a data set", DatasetResults)
 
     def document(self) -> Document:
-        return _document(self)
-
-
-def _document(found: DatasetResults) -> Document:
-    said = Document(
-        title=f"{found.data} through {found.model}",
-        passed=found.passed,
-        summary=_summary(found),
-        remarks=tuple(_remarks(found)),
-        suites=tuple(_suite(found, result) for result in found.results),
-    )
-    compared = sum(result.statistics.rows for result in found.results)
-    names = artifact_names(result.artifact for result in found.results)
-    subjects = [_subject(result, names[result.artifact]) for result in found.results]
-    return fill(found, said, subjects, columns=_COLUMNS, compared=compared)
+        said = Document(
+            title=f"{self.data} through {self.model}",
+            passed=self.passed,
+            summary=_summary(self),
+            remarks=tuple(_remarks(self)),
+            suites=tuple(_suite(self, result) for result in self.results),
+        )
+        compared = sum(result.statistics.rows for result in self.results)
+        names = artifact_names(result.artifact for result in self.results)
+        subjects = [_subject(result, names[result.artifact]) for result in self.results]
+        return fill(self, said, subjects, columns=_COLUMNS, compared=compared)
 
 
 def _subject(result: DatasetResult, name: str) -> Subject:
