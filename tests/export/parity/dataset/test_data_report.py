@@ -29,6 +29,13 @@ def test_nothing_is_loaded_and_nothing_of_the_template_is_left(name: str) -> Non
     assert f": {verdict}</title>" in page
 
 
+def test_artifacts_of_one_name_are_told_by_their_folders() -> None:
+    first, *_ = PASSING.results
+    results = tuple(dataclasses.replace(first, artifact=f"/a/{folder}/model.onnx") for folder in ("fp32", "int8"))
+    titles = [part.title for part in dataclasses.replace(PASSING, results=results).document().parts]
+    assert titles == [f"{first.runtime} on {folder}/model.onnx" for folder in ("fp32", "int8")]
+
+
 def test_of_a_long_row_the_values_are_shown_that_differ() -> None:
     row = FAILING.results[0].statistics.worst[1]
     expected = np.zeros(514, np.float32)
