@@ -137,18 +137,15 @@ def check_parity(
             law.allowance.check_outputs(outputs)
         strict, results = list[RuntimeResult](), list[RuntimeResult]()
         for group, worker in zip(groups, workers, strict=True):
-            for spec, path in group:
-                tell_here = partial(tell, len(results) + 1, total)
-                tell_here(spec.name)
-                with ExitStack() as own:
-                    runner = worker or own.enter_context(InProcessRunner(spec, reference.model, reference.signature))
+            with worker or InProcessRunner(group[0][0], reference.model, reference.signature) as runner:
+                for spec, path in group:
+                    tell_here = partial(tell, len(results) + 1, total)
+                    tell_here(spec.name)
                     budget = partial(Budget, diagnosis_seconds, partial(_tell_search, tell_here, spec.name))
                     run = run_cases(runner, spec, path, reference, expectations, precision)
                     strict.append(_explained(run, runner, reference, strict, budget))
                     results.append(_accepted(strict[-1], run, runner, reference, law, results))
-                watch.stage(f"{spec.name} {path.name if path else ''}".strip(), results[-1].seconds)
-            if worker is not None:
-                worker.close()
+                    watch.stage(f"{spec.name} {path.name if path else ''}".strip(), results[-1].seconds)
         basis = reference.basis
         answered = [each.case.inputs for each in expectations if each.outputs is not None]
         exercised = covered(reference.inputs, reference.roles, answered)
