@@ -39,17 +39,12 @@ def ray_executor(place: str) -> Iterator[Executor]:
 
 
 class RayExecutor(Executor):
-    """Runs functions in actors of the Ray cluster that this process is connected to."""
+    """Runs functions in actors of the Ray cluster that this process is connected to, one for each of its processors."""
 
-    def __init__(self, workers: int | None = None) -> None:
-        """Starts the actors.
-
-        Args:
-            workers: How many; one for each processor of the cluster by default.
-        """
+    def __init__(self) -> None:
         import ray
 
-        count = workers or int(ray.cluster_resources().get("CPU", 1))
+        count = int(ray.cluster_resources().get("CPU", 1))
         actor = ray.remote(max_restarts=-1, max_task_retries=2)(_Caller)
         self._actors = [actor.remote() for _ in range(count)]
         self._busy = [0] * count
