@@ -9,6 +9,8 @@ from keras_pe.export.results import Stage
 
 Tell = Callable[[int, int | None, str], None]
 """Called with what is done, of how much (None where that is not known), and what comes next."""
+Progress = Callable[[int, int, str], None]
+"""The same where it is always known of how much."""
 
 TIMEOUT = 120.0
 """Seconds that a runtime may take to load, or for one answer, unless told otherwise."""
@@ -17,7 +19,7 @@ DIAGNOSIS_SECONDS = 60.0
 
 
 @contextmanager
-def telling(progress: Callable[[int, int, str], None] | Tell | bool | None, unit: str = "") -> Iterator[Tell]:
+def telling(progress: Progress | Tell | bool | None, unit: str = "") -> Iterator[Tell]:
     """Yields what to call; a bar goes when the block ends.
 
     Args:
@@ -47,7 +49,8 @@ def telling_stages(progress: Callable[[str], None] | bool | None) -> Iterator[Ca
 def _bar(unit: str) -> Iterator[Tell]:
     """Shows a bar on the standard error if that is a terminal, or in the notebook that this runs in."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
     from rich.text import Text
 
     console = Console(stderr=True)
@@ -66,7 +69,7 @@ def _bar(unit: str) -> Iterator[Tell]:
 
     # What is said stands as it is: rich would take the brackets of "onnxruntime[all]" for markup.
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), Done(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task("start", total=None)
         yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what or "running")
 

@@ -25,14 +25,12 @@ from keras_pe.export.comparison.run import Run, run_cases
 from keras_pe.export.parity.covered import covered, with_coverage, with_coverage_required
 from keras_pe.export.parity.diagnosis.diagnose import compare_runtimes, diagnose, is_alike
 from keras_pe.export.parity.parity_report import ParityReport, make_report, untaken
-from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Stopwatch, check_seconds, telling
+from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Progress, Stopwatch, check_seconds, telling
 from keras_pe.export.results import Allowance, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import InProcessRunner, Runner, Worker
 from keras_pe.export.runtimes.runtime import RuntimeName, RuntimeSpec
 from keras_pe.protocols import Model
-
-Progress = Callable[[int, int, str], None]
 
 _Options = ParamSpec("_Options")
 

@@ -16,10 +16,9 @@ from keras_pe.export.comparison.references.reference import Expectation, StoredR
 from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.parity.bundle import RecordedFailure, read_bundle
-from keras_pe.export.parity.check import Progress
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.parity_report import ParityReport, make_report
-from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Stopwatch, check_seconds, telling
+from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Progress, Stopwatch, check_seconds, telling
 from keras_pe.export.results import Array, RuntimeResult
 from keras_pe.export.runtimes.registry import known_runtimes, named_runtimes
 from keras_pe.export.runtimes.runner import Worker
