@@ -12,7 +12,7 @@ time stands what the files are made of: operators, and transpositions among them
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -56,7 +56,7 @@ def measure(names: Sequence[str] = (), threads: Sequence[int] = (1,)) -> dict[st
                 seconds |= found["seconds"]
         operators[name] = found["operators"]
         left_out += found["left out"]
-    return {"seconds": seconds, "operators": operators, "left out": left_out}
+    return {"seconds": seconds, "operators": operators, "left out": list(dict.fromkeys(left_out))}
 
 
 def export(name: str, route: str, folder: Path) -> None:
@@ -88,33 +88,33 @@ def run(name: str, folder: Path, threads: int) -> dict[str, Any]:
 
     feeds = MEASURED[name].feeds
     files = {route: folder / f"{route}.onnx" for route in ROUTES if (folder / f"{route}.onnx").is_file()}
-    contents: dict[str, bytes] = {}
-    left_out = []
-    for route, file in files.items():
-        content = file.read_bytes()
-        try:
-            loaded = session(content, threads)
-            loaded.run(None, _feed(loaded, feeds(*CASES[feeds][0])))
-        except Exception as error:  # of the runtime's own kinds
-            left_out.append(f"{name}, {route}: the file cannot be run: {' '.join(str(error).split())[:200]}")
-        else:
-            contents[route] = content
-    if OURS not in contents:
-        raise RuntimeError(f"there is nothing to compare: {'; '.join(left_out) or f'{name} was not exported'}")
+    contents = {route: file.read_bytes() for route, file in files.items()}
 
-    def opened(file: bytes, case: tuple[int, int]) -> Run:
-        loaded = session(file, threads)
+    def opened(route: str, case: tuple[int, int]) -> Run:
+        loaded = session(contents[route], threads)
         return partial(loaded.run, None, _feed(loaded, feeds(*case)))
 
     seconds: dict[str, list[float]] = {}
+    left_out: list[str] = []
     for case in CASES[feeds]:
-        label = f"{name}, {' x '.join(map(str, case))}, {threads} thread{'s' * (threads > 1)}"
-        openers = {
-            f"{label}/{route}": partial(opened, file, case)
-            for route, file in (contents | {ITSELF: contents[OURS]}).items()
-        }
+        size = " x ".join(map(str, case))
+        label = f"{name}, {size}, {threads} thread{'s' * (threads > 1)}"
+        openers: dict[str, Callable[[], Run]] = {}
+        for route in files:
+            try:
+                opened(route, case)()
+            except Exception as error:  # of the runtime's own kinds
+                reason = " ".join(str(error).split())[:200]
+                left_out.append(f"{name}, {route}, {size}: the file cannot be run: {reason}")
+            else:
+                openers[f"{label}/{route}"] = partial(opened, route, case)
+        if f"{label}/{OURS}" not in openers:
+            raise RuntimeError(f"there is nothing to compare: {'; '.join(left_out) or f'{name} was not exported'}")
+        openers[f"{label}/{ITSELF}"] = partial(opened, OURS, case)
         seconds |= interleaved_openings(openers, rounds=64, most_seconds=3.0)
-    operators = {route: _operators(files[route]) for route in contents}
+    operators = {
+        route: _operators(files[route]) for route in files if any(key.endswith(f"/{route}") for key in seconds)
+    }
     return {"seconds": seconds, "operators": operators, "left out": left_out}
 
 

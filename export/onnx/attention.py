@@ -10,7 +10,7 @@ from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.operator_calls import Unfused, call_operator, differentiable
 
 OPERATOR = "Attention"
-_MASKED = -0.7 * 3.38953e38  # as Keras has it: any score below 1e31 is lost in it, so the sum is what a choice returns
+MASKED = -0.7 * 3.38953e38  # as Keras has it: any score below 1e31 is lost in it, so the sum is what a choice returns
 
 
 def attention(
@@ -31,7 +31,7 @@ def attention(
 
     tensors = [keras.ops.convert_to_tensor(tensor) for tensor in (query, key, value)]
     added = [each for each in (bias, mask) if each is not None]
-    reason = obstacle_to_attention(opset, tensors, added, scale, others)
+    reason = _obstacle_to_attention(opset, tensors, added, scale, others)
     if reason:
         unfused.note(OPERATOR, reason)
     is_masked = mask is not None or is_causal
@@ -50,13 +50,12 @@ def attention(
     return differentiable(partial(call_attention, scale), usually, *tensors, *([] if total is None else [total]))
 
 
-def obstacle_to_attention(
+def _obstacle_to_attention(
     opset: int, tensors: list[Any], added: list[Any], scale: Any, others: dict[str, Any]
 ) -> str | None:
     """Returns why no operator computes it; None where one does."""
-    if opset not in opsets.WITH_ATTENTION:
-        first, last = opsets.WITH_ATTENTION[0], opsets.WITH_ATTENTION[-1]
-        return f"it is written at the operator sets {first} to {last}, not at {opset}"
+    if reason := obstacle_of_set(opset):
+        return reason
     if any(tensor.dtype != "float32" for tensor in tensors):
         return f"it computes in {tensors[0].dtype.name}"
     if any(len(tensor.shape) != 4 or None in tensor.shape[2:] for tensor in tensors):
@@ -68,6 +67,13 @@ def obstacle_to_attention(
     if others.get("attn_logits_soft_cap") is not None:
         return "its scores are capped, which runtimes do before or after the mask"
     return None
+
+
+def obstacle_of_set(opset: int) -> str | None:
+    """Returns why a file of this operator set has no operator for attention; None where it has."""
+    first, last = opsets.WITH_ATTENTION[0], opsets.WITH_ATTENTION[-1]
+    written = f"it is written at the operator sets {first} to {last}, not at {opset}"
+    return None if opset in opsets.WITH_ATTENTION else written
 
 
 def call_attention(scale: float | None, *tensors: Any) -> Any:
@@ -147,7 +153,7 @@ def _as_sum(mask: Any) -> Any:
     """Returns what is added to the scores: nothing where a mask is true."""
     import tensorflow as tf
 
-    return tf.where(mask, tf.constant(0.0), tf.constant(_MASKED, "float32"))
+    return tf.where(mask, tf.constant(0.0), tf.constant(MASKED, "float32"))
 
 
 def masked_softmax(layer: Any, usual: Callable[..., Any], inputs: Any, mask: Any = None) -> Any:

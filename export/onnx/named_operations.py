@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from keras_pe.export.graph.tensorflow_internals import replaced_products
 from keras_pe.export.model.watch.keras_internals import replaced_attention, replaced_functions, replaced_operations
 from keras_pe.export.onnx.attention import attention, attention_of_layer, masked_softmax
 from keras_pe.export.onnx.handlers import opsets
@@ -61,7 +62,7 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
     masking = [layer for layer in layers if type(layer).call is keras.layers.Softmax.call]
     own += [(layer, "call", partial(masked_softmax, layer)) for layer in masking]
     of_layers = replaced_attention(layers, partial(attention_of_layer, spelled.kept))
-    with usual, of_layers, replaced_functions(own):
+    with usual, of_layers, replaced_products(spelled.matmul), replaced_functions(own):
         yield
 
 

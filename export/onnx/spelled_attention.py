@@ -1,20 +1,22 @@
-"""Attention that a layer spells out by `einsum` and `softmax`, as keras-hub's do, known by its last product."""
+"""Attention that a layer spells out by products and a softmax, as keras-hub's do, known by its last product."""
 
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import permutations
 from typing import Any
 
 import numpy as np
 
-from keras_pe.export.onnx.attention import OPERATOR, call_attention, obstacle_to_attention
+from keras_pe.export.onnx.attention import MASKED, OPERATOR, call_attention, obstacle_of_set
 from keras_pe.export.onnx.operator_calls import Unfused, differentiable
 
+_FILL = -1e9  # what a layer gives scores that no query may see is no higher, or they would count
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class _Product:
     """A contraction of two tensors, each with a label for each of its axes, and the labels of the result."""
 
@@ -24,17 +26,49 @@ class _Product:
 
 
 @dataclass(frozen=True)
+class _Mask:
+    """What is added to scores: a tensor or number, times a factor. If it has a condition, where that holds, or not."""
+
+    added: Any
+    factor: float = 1.0
+    condition: Any = None
+    holds: bool = True
+
+    def times(self, number: float) -> "_Mask":
+        return replace(self, factor=self.factor * number)
+
+    def is_infinite(self) -> bool:
+        """Whether a row of it may be minus infinity, as far as that is known."""
+        chosen = [self.added] if self.condition is not None else _operands(self.added, "SelectV2")[1:]
+        return any(_number(each) == -math.inf for each in chosen)
+
+    def tensor(self) -> Any:
+        import tensorflow as tf
+
+        added = self.added if self.factor == 1 else self.added * self.factor
+        if self.condition is None:
+            return added
+        return tf.where(self.condition, *((added, 0.0) if self.holds else (0.0, added)))
+
+
+@dataclass(frozen=True)
 class _Weights:
-    """What attention's weights are the softmax of: scores times a number, plus a mask. `sees` is 0 for empty rows."""
+    """What attention's weights are the softmax of: scores times a number, plus masks. `sees` is 0 for empty rows."""
 
     scores: _Product
-    scale: float
-    added: Any
-    sees: Any
+    scale: float = 1.0
+    masks: tuple[_Mask, ...] = ()
+    sees: Any = None
+
+    def times(self, number: float) -> "_Weights":
+        return replace(self, scale=self.scale * number, masks=tuple(mask.times(number) for mask in self.masks))
+
+    def plus(self, mask: _Mask) -> "_Weights":
+        return replace(self, masks=(*self.masks, mask))
 
 
 class SpelledAttention:
-    """What `einsum` returned while a model is traced: the product of weights and values is looked up from there."""
+    """The products of a model that is traced: that of weights and values is looked up from the last of them."""
 
     def __init__(self, opset: int, unfused: Unfused) -> None:
         self._opset = opset
@@ -54,43 +88,59 @@ class SpelledAttention:
 
     def einsum(self, usual: Callable[..., Any], subscripts: str, *operands: Any, **options: Any) -> Any:
         """Returns what `keras.ops.einsum` does, and notes what it was computed from."""
-        product = None if options or self._is_kept else _product(subscripts, operands)
+        product = None if options or self._is_kept else _contraction(subscripts, operands)
         if product is None:
             return usual(subscripts, *operands, **options)
         product = _in_one_order(product)
-        result = self._attention(usual, product)
+        return self._result(product, lambda: usual(subscripts, product.left[1], product.right[1]))
+
+    def matmul(self, usual: Callable[..., Any], x: Any, y: Any, adj_x: bool, adj_y: bool) -> Any:
+        """Returns the product of matrices in a batch, and notes what it was computed from."""
+        product = None if self._is_kept else _matrix_product(x, y, adj_x, adj_y)
+        return usual(x, y) if product is None else self._result(product, lambda: usual(x, y))
+
+    def _result(self, product: _Product, usual: Callable[[], Any]) -> Any:
+        result = self._attention(product)
         if result is None:
-            result = usual(subscripts, product.left[1], product.right[1])
+            result = usual()
             self._products[_key(result)] = product
         return result
 
-    def _attention(self, usual: Callable[..., Any], product: _Product) -> Any:
+    def _attention(self, product: _Product) -> Any:
         """Returns the product of attention's weights and its values, by the operator; None where it is none."""
         for (labels, tensor), values in permutations((product.left, product.right)):
             weights = self._weights(tensor)
             axes = weights and _Axes.of(weights.scores, labels, values, product.output)
             if weights and axes:
-                return self._call(usual, axes, weights)
+                return self._call(axes, weights)
         return None
 
-    def _call(self, usual: Callable[..., Any], axes: "_Axes", weights: _Weights) -> Any:
+    def _call(self, axes: "_Axes", weights: _Weights) -> Any:
         import tensorflow as tf
 
-        tensors = axes.tensors()
-        tensors[0], factor = _scaled(tensors[0])
-        scale = factor * weights.scale
-        added, sees = ([] if each is None else [axes.of_scores(each)] for each in (weights.added, weights.sees))
-        reason = obstacle_to_attention(self._opset, tensors, [*added, *sees], scale, {})
+        reason = obstacle_of_set(self._opset)
+        if not reason and any(mask.is_infinite() for mask in weights.masks):
+            reason = "its mask is minus infinity: who may see nothing takes NaN, for which runtimes return zeros"
+        if not reason and not axes.have_sizes():
+            reason = "its heads or their channels are not known, or its batches differ"
         if reason:
             self._unfused.note(OPERATOR, reason)
             return None
+        tensors, factor = axes.tensors()
+        added = [axes.of_scores(mask.tensor()) for mask in weights.masks]
+        sees = [] if weights.sees is None else [axes.of_scores(weights.sees)]
+        if any(len(each.shape) != 4 for each in (*added, *sees)):
+            self._unfused.note(OPERATOR, "its mask or bias has other axes")
+            return None
+        scale = factor * weights.scale
 
         def usually(query: Any, key: Any, value: Any, *added: Any) -> Any:
             key, value = (tf.repeat(each, query.shape[2] // each.shape[2], axis=2) for each in (key, value))
-            scores = usual("btnh,bsnh->bnts", query, key) * scale
-            return usual("bnts,bsnh->btnh", tf.nn.softmax(sum(added, scores)), value)
+            scores = tf.einsum("btnh,bsnh->bnts", query, key) * scale
+            return tf.einsum("bnts,bsnh->btnh", tf.nn.softmax(sum(added, scores)), value)
 
-        result = differentiable(partial(call_attention, scale), usually, *tensors, *added)
+        total = [sum(added[1:], added[0])] if added else []
+        result = differentiable(partial(call_attention, scale), usually, *tensors, *total)
         for rows in sees:
             result *= tf.transpose(rows, [0, 2, 1, 3])
         return axes.as_output(result)
@@ -102,25 +152,57 @@ class SpelledAttention:
             if first.op.type == "Softmax" and second.shape[-1:] == (1,):  # what is 0 for a row is so for its result
                 tensor, sees = first, second
         for scores in _operands(tensor, "Softmax"):
-            sums = [*permutations(_operands(scores, "AddV2"), 2), (scores, None)]
-            for product, added in sums:
-                scaled, scale = _scaled(product)
-                if _key(scaled) in self._products and (added is None or added.shape.rank is not None):
-                    return _Weights(self._products[_key(scaled)], scale, added, sees)
+            found = self._filled(scores) or self._scores(scores)
+            return found and replace(found, sees=sees)
+        return None
+
+    def _scores(self, tensor: Any) -> _Weights | None:
+        """Returns what a tensor is a product that was noted times a number, plus what."""
+        if product := self._products.get(_key(tensor)):
+            return _Weights(product)
+        source, factor = _scaled(tensor)
+        if source is not tensor:
+            found = self._scores(source)
+            return found and found.times(factor)
+        is_difference = tensor.op.type == "Sub"
+        for first, second in (
+            [_operands(tensor, "Sub")] if is_difference else permutations(_operands(tensor, "AddV2"), 2)
+        ):
+            if second.shape.rank is not None and (found := self._scores(first)):
+                return found.plus(_Mask(second, -1.0 if is_difference else 1.0))
+        return None
+
+    def _filled(self, tensor: Any) -> _Weights | None:
+        """Returns what a choice is made of between scores and less: a number, or the scores and one."""
+        if tensor.op.type != "SelectV2" or tensor.op.inputs[0].shape.rank is None:
+            return None
+        condition, *chosen = tensor.op.inputs
+        for (first, second), is_less in ((chosen, False), (chosen[::-1], True)):
+            found, fill = self._scores(first), _number(second)
+            less = self._scores(second) if fill is None else None
+            if found and fill is not None and fill <= _FILL:
+                return found.plus(_Mask(MASKED if fill > -math.inf else fill, 1.0, condition, is_less))
+            if found and less and replace(less, masks=()) == found and len(less.masks) == 1:
+                return found.plus(replace(less.masks[0], condition=condition, holds=is_less))
         return None
 
 
 @dataclass(frozen=True)
 class _Axes:
-    """Queries, keys and values whose heads may stand in several axes: the first are of keys and values as well."""
+    """Queries, keys and values, whose heads may stand in several axes: the first are of keys and values as well.
 
-    query: Any
-    key: Any
-    value: Any
+    Attributes:
+        operands: Of each of the three the tensor, the labels of its axes, and these in the order
+            `(batch, length, *heads, channels)`.
+        order: Where each axis of the result stands among those of the queries.
+    """
+
+    operands: Sequence[tuple[Any, Sequence[str], Sequence[str]]]
+    order: tuple[int, ...]
 
     @classmethod
     def of(cls, scores: _Product, weights: str, values: tuple[str, Any], output: str) -> "_Axes | None":
-        """Returns those of a product of weights and values; None where their axes mean or lie otherwise.
+        """Returns those of a product of weights and values; None where their axes mean otherwise.
 
         Args:
             scores: The product that the weights were made of.
@@ -130,51 +212,88 @@ class _Axes:
         """
         names = dict(zip(weights, scores.output, strict=True))
         held, result = ([names.get(label, "channels") for label in labels] for labels in (values[0], output))
+        batch, *heads, length, size = [*scores.output]
         for (queries, query), (keys, key) in permutations((scores.left, scores.right)):
-            axes = cls(query, key, values[1])
-            if len(queries) < 4 or not axes.have_sizes():
+            summed = {*queries} & {*keys} - {*scores.output}
+            shared = [label for label in heads if label in keys]
+            if len(summed) != 1 or heads[: len(shared)] != shared:
                 continue
-            (batch, length, *heads, channels), shared, size = [*queries], [*keys[2:-1]], scores.output[-1]
-            found = [*scores.output], [*keys], held, result, heads[: len(shared)]
-            of_keys, of_values = ([batch, size, *shared, each] for each in (channels, "channels"))
-            wanted = [batch, *heads, length, size], of_keys, of_values, [batch, length, *heads, "channels"], shared
-            if found == wanted:
-                return axes
+            of_queries, of_result = ([batch, length, *heads, each] for each in (*summed, "channels"))
+            of_keys, of_values = ([batch, size, *shared, each] for each in (*summed, "channels"))
+            operands = (query, queries, of_queries), (key, keys, of_keys), (values[1], held, of_values)
+            pairs = *(each[1:] for each in operands), (result, of_result)
+            if all(sorted(labels) == sorted(wanted) for labels, wanted in pairs):
+                return cls(operands, tuple(map(of_result.index, result)))
         return None
 
     def have_sizes(self) -> bool:
         """Whether all have the same batch, and the sizes of heads are known: the operator broadcasts nothing."""
-        tensors = (self.query, self.key, self.value)
-        return len({tensor.shape[0] for tensor in tensors}) == 1 and all(None not in each.shape[2:] for each in tensors)
+        shapes = self._shapes()
+        return len({shape[0] for shape in shapes}) == 1 and all(None not in shape[2:] for shape in shapes)
 
-    def tensors(self) -> list[Any]:
-        """Returns queries, keys and values with one axis of heads each."""
-        return [self._with_one_axis(tensor) for tensor in (self.query, self.key, self.value)]
+    def tensors(self) -> tuple[list[Any], float]:
+        """Returns queries, keys and values with one axis of heads each, and what the scores are multiplied by."""
+        (query, by_query), (key, by_key), (value, by_value) = (_turned(*each) for each in self.operands)
+        query, by_heads = _scaled(_with_one_axis(query))
+        value = value if by_value == 1 else value * by_value
+        return [query, _with_one_axis(key), _with_one_axis(value)], by_query * by_key * by_heads
 
     def as_output(self, result: Any) -> Any:
         """Returns a result of one axis of heads with as many as the queries have."""
-        heads = self.query.shape[2:-1]
-        return result if len(heads) == 1 else _of_shape(result, [*heads, result.shape[-1]])
+        import tensorflow as tf
+
+        heads = self._shapes()[0][2:-1]
+        result = result if len(heads) == 1 else _of_shape(result, [*heads, result.shape[-1]])
+        return result if self.order == (*range(len(self.order)),) else tf.transpose(result, self.order)
 
     def of_scores(self, tensor: Any) -> Any:
         """Returns what is added to the scores, or known of their rows, with one axis of heads."""
         import tensorflow as tf
 
-        for _ in range(len(self.query.shape) - len(tensor.shape)):
+        for _ in range(len(self.order) - len(tensor.shape)):
             tensor = tensor[None]
+        if len(tensor.shape) == 3:
+            return tensor[:, None]
         groups = [*range(2, len(tensor.shape) - 2)]
         is_shared = all(tensor.shape[axis] == 1 for axis in (1, *groups))
         return tf.squeeze(tensor, groups) if groups and is_shared else tensor
 
-    def _with_one_axis(self, tensor: Any) -> Any:
-        sizes = [math.prod(tensor.shape[2:-1]), tensor.shape[-1]]
-        for source in _operands(tensor, "Reshape")[:1]:
-            if [*source.shape[2:]] == sizes:
-                return source
-        return tensor if len(tensor.shape) == 4 else _of_shape(tensor, sizes)
+    def _shapes(self) -> list[list[int | None]]:
+        return [[tensor.shape[labels.index(each)] for each in wanted] for tensor, labels, wanted in self.operands]
 
 
-def _of_shape(tensor: Any, sizes: Sequence[int]) -> Any:
+def _with_one_axis(tensor: Any) -> Any:
+    """Returns queries, keys or values with one axis of heads: as they were before they got several, if they were so."""
+    sizes = [math.prod(tensor.shape[2:-1]), tensor.shape[-1]]
+    for source in _operands(tensor, "Reshape")[:1]:
+        if [*source.shape[2:]] == sizes:
+            return source
+    return tensor if len(tensor.shape) == 4 else _of_shape(tensor, sizes)
+
+
+def _turned(tensor: Any, labels: Sequence[str], wanted: Sequence[str]) -> tuple[Any, float]:
+    """Returns a tensor with its axes in another order, before it was turned and multiplied by a number; and the number.
+
+    Args:
+        tensor: Any.
+        labels: Of its axes.
+        wanted: The labels in the order of the result.
+    """
+    import tensorflow as tf
+
+    labels, factor = [*labels], 1.0
+    while True:
+        tensor, number = _scaled(tensor)
+        factor *= number
+        order = tf.get_static_value(tensor.op.inputs[1]) if tensor.op.type == "Transpose" else None
+        if order is None:
+            break
+        tensor, labels = tensor.op.inputs[0], [labels[[*order].index(axis)] for axis in range(len(labels))]
+    places = [labels.index(label) for label in wanted]
+    return tensor if places == sorted(places) else tf.transpose(tensor, places), factor
+
+
+def _of_shape(tensor: Any, sizes: Sequence[int | None]) -> Any:
     """Returns a tensor with other axes after the batch and the length."""
     import tensorflow as tf
 
@@ -182,17 +301,29 @@ def _of_shape(tensor: Any, sizes: Sequence[int]) -> Any:
     return tf.reshape(tensor, [shape[0], shape[1], *sizes])
 
 
-def _product(subscripts: str, operands: Sequence[Any]) -> _Product | None:
-    """Returns a contraction of two tensors of the graph that is traced; None of any other."""
+def _matrix_product(x: Any, y: Any, adj_x: bool, adj_y: bool) -> _Product | None:
+    """Returns a product of matrices in a batch as a contraction; None where one has fewer matrices."""
+    if not _are_traced(x, y) or x.shape.rank is None or x.shape[:-2] != y.shape[:-2]:
+        return None
+    batch = "abcdefghijklmnopqrstuvw"[: x.shape.rank - 2]
+    return _Product((batch + ("yx" if adj_x else "xy"), x), (batch + ("zy" if adj_y else "yz"), y), f"{batch}xz")
+
+
+def _are_traced(*tensors: Any) -> bool:
     import tensorflow as tf
 
+    return all(tf.is_tensor(each) and tf.is_symbolic_tensor(each) and each.dtype == "float32" for each in tensors)
+
+
+def _contraction(subscripts: str, operands: Sequence[Any]) -> _Product | None:
+    """Returns a contraction of two tensors of the graph that is traced; None of any other."""
     sides, _, output = subscripts.replace(" ", "").partition("->")
     terms = sides.split(",")
     if len(operands) != 2 or len(terms) != 2 or not output or "." in subscripts:
         return None
-    if not all(tf.is_tensor(each) and tf.is_symbolic_tensor(each) and each.dtype == "float32" for each in operands):
-        return None
-    if any(each.shape.rank != len(term) for each, term in zip(operands, terms, strict=True)):
+    if not _are_traced(*operands) or any(
+        each.shape.rank != len(term) for each, term in zip(operands, terms, strict=True)
+    ):
         return None
     return _Product((terms[0], operands[0]), (terms[1], operands[1]), output)
 
@@ -257,8 +388,19 @@ def _number(tensor: Any) -> float | None:
     """Returns the number that a tensor is; None where it is none, or not known while the graph is traced."""
     import tensorflow as tf
 
+    if isinstance(tensor, float):
+        return tensor
     value = tf.get_static_value(tensor)
-    return None if value is None or np.ndim(value) else value.item()
+    if value is not None:
+        return None if np.ndim(value) else value.item()
+    operator, inputs = tensor.op.type, tensor.op.inputs
+    if operator == "StridedSlice" and inputs[0].op.type == "Shape" and len(tensor.shape) == 0:
+        place = tf.get_static_value(inputs[1])
+        return None if place is None else inputs[0].op.inputs[0].shape[place.item()]
+    number = _number(inputs[0]) if operator in ("Cast", "Sqrt", "Rsqrt") else None
+    if number is None or operator == "Cast":
+        return number
+    return None if number <= 0 else math.sqrt(number) if operator == "Sqrt" else 1 / math.sqrt(number)
 
 
 def _key(tensor: Any) -> Any:

@@ -107,6 +107,90 @@ def test_a_quotient_of_scores_is_a_scale(tmp_path):
     assert _operators_of(Divided(), 4, tmp_path, 23)["Attention"] == 1
 
 
+def _keras_products(query, key, allowed):
+    ops = keras.ops
+    query, key = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key))
+    scores = ops.matmul(query, ops.swapaxes(key, -1, -2)) / ops.sqrt(ops.cast(ops.shape(key)[-1], "float32"))
+    weights = ops.softmax(scores + (1.0 - ops.cast(allowed[:, None], "float32")) * -1e9)
+    return ops.transpose(ops.matmul(weights, key), (0, 2, 1, 3))
+
+
+def _operator_products(query, key, allowed):
+    ops = keras.ops
+    query, key = (ops.transpose(x, (0, 2, 1, 3)) for x in (query * 0.5, key))
+    weights = ops.softmax(ops.where(allowed[:, None], query @ ops.swapaxes(key, -1, -2), -1e9))
+    return ops.transpose(weights @ key, (0, 2, 1, 3))
+
+
+def _tensorflow_products(query, key, allowed):
+    import tensorflow as tf
+
+    query, key = (tf.transpose(x, (0, 2, 1, 3)) for x in (query, key))
+    scores = tf.matmul(query, key, transpose_b=True) / tf.math.sqrt(tf.cast(tf.shape(key)[-1], tf.float32))
+    scores -= tf.cast(~allowed[:, None], tf.float32) * 1e9
+    return tf.transpose(tf.matmul(tf.nn.softmax(scores, axis=-1), key), (0, 2, 1, 3))
+
+
+def _products_of_one_head(query, key, allowed):
+    ops = keras.ops
+    query, key = query[:, :, 0], key[:, :, 0]
+    scores = ops.einsum("btc,bsc->bts", query, key) + ops.where(allowed, 0.0, -1e9)
+    return ops.matmul(ops.softmax(scores * 0.5), key)[:, :, None]
+
+
+def _layer(query, key, allowed):
+    attended = L.Attention(score_mode="dot")([query[:, :, 0], key[:, :, 0]], mask=[None, allowed[:, 0]])
+    return attended[:, :, None]
+
+
+def _values_first(query, key, allowed):
+    import tensorflow as tf
+
+    query, key = (tf.transpose(x, (0, 2, 1, 3)) for x in (query, key))
+    weights = tf.nn.softmax(tf.matmul(query, key, transpose_b=True))
+    return tf.transpose(tf.matmul(key, weights, transpose_a=True, transpose_b=True), (0, 3, 1, 2))
+
+
+class Called(L.Layer):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def call(self, query, key, allowed):
+        return self.function(query, key, allowed)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [_keras_products, _operator_products, _tensorflow_products, _products_of_one_head, _layer, _values_first],
+)
+def test_attention_by_products_of_matrices_is_one_operator_too(function, tmp_path):
+    operators = _operators_of(Called(function), 4, tmp_path, 23)
+    assert (operators["Attention"], operators["MatMul"], operators["Transpose"]) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("is_added", [True, False])
+def test_a_mask_of_minus_infinity_is_left_to_the_softmax_which_returns_nan_where_all_is_hidden(is_added, tmp_path):
+    def attend(query, key, allowed):
+        ops = keras.ops
+        query, key = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key))
+        scores, seen = ops.matmul(query, ops.swapaxes(key, -1, -2)), allowed[:, None]
+        masked = scores + ops.where(seen, 0.0, -np.inf) if is_added else ops.where(seen, scores, -np.inf)
+        return ops.transpose(ops.matmul(ops.softmax(masked), key), (0, 2, 1, 3))
+
+    assert _operators_of(Called(attend), 4, tmp_path, 23)["Softmax"] == 1
+
+
+def test_a_product_that_attends_over_channels_is_none_of_queries_and_keys(tmp_path):
+    def attend(query, key, allowed):
+        ops = keras.ops
+        query, key = query[:, :, 0], key[:, :, 0]
+        weights = ops.softmax(ops.matmul(ops.swapaxes(key, 1, 2), key))
+        return ops.matmul(query, weights)[:, :, None]
+
+    assert _operators_of(Called(attend), 4, tmp_path, 23)["Attention"] == 0
+
+
 def test_scores_that_are_capped_stay_several_operators(tmp_path):
     operators = _operators_of(Grouped(cap=2.0), 2, tmp_path, 23)
     assert (operators["Attention"], operators["Softmax"], operators["Tanh"]) == (0, 1, 1)
