@@ -1,4 +1,4 @@
-"""`Einsum` of two tensors as one MatMul.
+"""`Einsum` of two tensors as one MatMul, or as a Mul where nothing is summed.
 
 tf2onnx 1.17 makes some forty operators of each, most of which compute shapes, takes seconds to choose them by trying,
 and reads `A` and `a` in an equation as one letter.
@@ -14,10 +14,19 @@ from keras_pe.export.onnx.handlers.replacement import Replacement, handler
 
 @handler("Einsum")
 def contraction(ctx: Replacement, *operands: str) -> str | None:
-    """A MatMul where there are two operands, each with labels of its own; else what tf2onnx writes."""
+    """A MatMul of two operands that have labels of their own, a Mul of two of which nothing is summed."""
     terms = _terms(ctx.attribute("equation"))
     ctx.set_attribute("equation", f"{','.join(terms[:-1])}->{terms[-1]}")
-    product = _product(ctx, operands, terms) if _is_contraction(terms) else None
+    product = None
+    if len(terms) == 3 and not any("." in term or len(set(term)) < len(term) for term in terms):
+        left, right, output = (set(term) for term in terms)
+        # Each operand has labels of its own, all of them in the output; something is contracted.
+        if left - right and right - left and (left & right) - output and left ^ right <= output:
+            product = _product(ctx, operands, terms)
+        elif left | right == output:
+            product = ctx.emit(
+                "Mul", *(_as_output(ctx, *each, terms[2]) for each in zip(operands, terms, strict=False))
+            )
     if product is None:
         ctx.leave_to_tf2onnx()
     return product
@@ -33,12 +42,12 @@ def _terms(equation: str) -> list[str]:
     return ["".join(letters.get(label, label) for label in term) for term in (*sides.split(","), output)]
 
 
-def _is_contraction(terms: Sequence[str]) -> bool:
-    if len(terms) != 3 or any("." in term or len(set(term)) < len(term) for term in terms):
-        return False
-    left, right, output = (set(term) for term in terms)
-    # Each operand has labels of its own, all of them in the output; something is contracted.
-    return bool(left - right and right - left and (left & right) - output) and left ^ right <= output
+def _as_output(ctx: Replacement, tensor: str, labels: str, output: str) -> str:
+    """Returns a tensor with its axes in the order of the output, and one of size 1 for each that it has not."""
+    groups = [[label] for label in output if label in labels]
+    missing = [axis for axis, label in enumerate(output) if label not in labels]
+    turned = _transposed(ctx, tensor, labels, groups)
+    return ctx.emit("Unsqueeze", turned, missing) if missing else turned
 
 
 def _product(ctx: Replacement, tensors: Sequence[str], terms: Sequence[str]) -> str | None:

@@ -65,7 +65,15 @@ def test_a_contraction_is_one_matrix_product_and_exact(tmp_path: Path, equation:
     assert set(kinds) <= {"MatMul", "Reshape", "Transpose", "Shape", "Concat"}  # the latter two where sizes are asked
 
 
-@pytest.mark.parametrize("equation", ["abcde,ace->abcd", "ab,cd->abcd", "aAb,abc->aAc"])
+@pytest.mark.parametrize("equation", ["ab,cd->abcd", "ab,c->abc", "ab,c->cba", "ba,ab->ab", "ab,b->ba"])
+def test_products_of_which_nothing_is_summed_are_one_elementwise_product(tmp_path: Path, equation: str) -> None:
+    actual, expected, kinds = _export(equation, "ab", tmp_path)
+    np.testing.assert_array_max_ulp(actual, expected.astype("float32"), 1)  # of the one rounding
+    assert kinds.count("Mul") == 1
+    assert set(kinds) <= {"Mul", "Unsqueeze", "Transpose"}
+
+
+@pytest.mark.parametrize("equation", ["abcde,ace->abcd", "aAb,abc->aAc"])
 def test_other_equations_are_exact_too(tmp_path: Path, equation: str) -> None:
     actual, expected, _ = _export(equation, "bcdeA", tmp_path)
     np.testing.assert_allclose(actual, expected, atol=8e-6, rtol=0)
