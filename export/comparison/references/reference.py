@@ -13,7 +13,13 @@ from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.errors import RuntimeFailedError, RuntimeRefusedError
-from keras_pe.export.model.sizes.dimensions import Dimension, SizeRange, all_dimensions, dimensions_from_json
+from keras_pe.export.model.sizes.dimensions import (
+    Dimension,
+    SizeRange,
+    all_dimensions,
+    checked_sizes,
+    dimensions_from_json,
+)
 from keras_pe.export.model.watch.known_values import KnownValues
 from keras_pe.export.processes.process import Closing
 from keras_pe.export.results import Array
@@ -172,6 +178,7 @@ class ArtifactReference(Reference):
     def __init__(
         self, path: Path, spec: RuntimeSpec, timeout: float, sizes: Mapping[str, Sequence[int]] | None = None
     ) -> None:
+        given = checked_sizes(sizes)
         self.name = str(path)
         self._path = path
         self._runtime = spec.name
@@ -185,14 +192,14 @@ class ArtifactReference(Reference):
         with contextlib.suppress(ValueError, ImportError):  # of another exporter, or not a file that can be read here
             self.dimensions = dimensions_from_json(read_artifact(path).metadata.get(SIZES_KEY, "{}"))
         self.dimensions = all_dimensions([spec.shape for spec in self.inputs], self.dimensions)
-        if unknown := (sizes or {}).keys() - self.dimensions:
+        if unknown := given.keys() - self.dimensions:
             self._worker.close()
             raise ValueError(
                 f"`sizes` must be of {', '.join(sorted(self.dimensions))}. Received: {', '.join(sorted(unknown))}."
             )
-        for name, own in (sizes or {}).items():
-            given = SizeRange(min(own), 0, given=tuple(own))
-            self.dimensions = {**self.dimensions, name: replace(self.dimensions[name], sizes=given)}
+        for name, own in given.items():
+            taken = SizeRange(min(own), 0, given=own)
+            self.dimensions = {**self.dimensions, name: replace(self.dimensions[name], sizes=taken)}
         self.version = self._worker.version
 
     @property

@@ -19,7 +19,7 @@ from keras_pe.export.model.signature.declared import (
 )
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimension_search import unnamed_lengths
-from keras_pe.export.model.sizes.dimensions import Kind
+from keras_pe.export.model.sizes.dimensions import Kind, checked_sizes
 from keras_pe.export.model.sizes.found_sizes import FoundSizes, asks_for_a_value, find_sizes
 from keras_pe.export.model.watch.known_values import KnownValues, find_vocabularies
 from keras_pe.export.model.watch.nesting import FlatModel, Shape, leaves, sanitize, unique, with_leaves
@@ -80,7 +80,7 @@ def model_signature(
         recorded = _recorded(model, sizes, inputs, ranges)
         if recorded is not None:
             return recorded
-    given = {name: (values,) if isinstance(values, int) else tuple(values) for name, values in (sizes or {}).items()}
+    given = checked_sizes(sizes)
     arguments, names = declared_arguments(model, input_signature)
     specs = [spec for _, spec in leaves(arguments)]
     plain = unique(map(sanitize, names))

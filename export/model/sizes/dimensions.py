@@ -4,8 +4,23 @@ import enum
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from numbers import Integral
 
 _LARGE = 1024  # two such sizes are a large image
+
+
+def checked_sizes(sizes: Mapping[str, int | Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
+    """Returns the sizes that a caller gives of each dimension, one or several.
+
+    Raises:
+        ValueError: If there is none of a dimension, or what is no whole number from 1.
+    """
+    found = {name: tuple(own) if isinstance(own, Iterable) else (own,) for name, own in (sizes or {}).items()}
+    for name, own in found.items():
+        if not own or not all(isinstance(size, Integral) and size >= 1 for size in own):
+            received = ", ".join(map(repr, own)) or "none"
+            raise ValueError(f"`sizes` must be whole numbers from 1, one or several. Received: {received} of {name!r}.")
+    return found
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from keras_pe.export.model.sizes.dimensions import (
     Kind,
     SizeRange,
     all_dimensions,
+    checked_sizes,
     counted,
     describe_dimensions,
     dimensions_from_json,
@@ -94,3 +95,15 @@ def test_what_was_found_is_said() -> None:
         "ended: 2 only",
         "known: 64, 224 (given)",
     ]
+
+
+def test_sizes_that_are_given_are_whole_numbers_from_one_or_several_of_each_dimension() -> None:
+    assert checked_sizes(None) == {}
+    assert checked_sizes({"height": (64, 224), "width": 8, "rows": [1]}) == {
+        "height": (64, 224),
+        "width": (8,),
+        "rows": (1,),
+    }
+    for wrong, said in (((), "none"), ((3, 0), "3, 0"), ((2.5,), "2.5"), ("ab", "'a', 'b'")):
+        with pytest.raises(ValueError, match=rf"`sizes` must be whole numbers from 1.* Received: {said} of 'height'"):
+            checked_sizes({"height": wrong})  # type: ignore[dict-item]
