@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import Artifact
+from keras_pe.export.comparison.references.opening import is_path
 from keras_pe.export.parity.data.array_files import open_mapping
 from keras_pe.export.parity.data.batching import Batching
 from keras_pe.export.parity.data.shards import shards_of, travelling
@@ -60,8 +61,11 @@ class ParityBatch:
 
         Raises:
             ValueError, FileNotFoundError, ImportError: As `check_dataset`.
+            TypeError: If `artifact` is not one.
         """
         check_seconds(timeout, DIAGNOSIS_SECONDS)
+        if not is_path(artifact):
+            raise TypeError(f"`artifact` must be one, by path or as an export returned it. Received: {artifact!r}.")
         reference, targets = open_model_file(model), open_artifacts(artifact, runtime).targets[:1]
         if not targets:
             raise ValueError(

@@ -35,7 +35,14 @@ class Report:
         raise NotImplementedError
 
     def render(self, form: str) -> str:
-        """Returns the report as "html", "json", "junit" or "markdown"."""
+        """Returns the report as "html", "json", "junit" or "markdown".
+
+        Raises:
+            ValueError: If it is none of these.
+        """
+        known = [each for each, _ in _FORMS.values()]
+        if form not in known:
+            raise ValueError(f"Unknown form {form!r}. Choose one of: {', '.join(known)}.{did_you_mean(form, known)}")
         if form == "json":
             return self.published.render(self)
         found: str = importlib.import_module(f"{__package__}.{form}").render(self.document())

@@ -98,6 +98,12 @@ class Job:
     timeout: float
     one_thread: bool = True
 
+    def __post_init__(self) -> None:
+        """Refuses what a worker would fail at, as if it had died."""
+        for name, given, kind in (("batching", self.batching, Batching), ("acceptance", self.acceptance, Acceptance)):
+            if not isinstance(given, kind):
+                raise TypeError(f"`{name}` must be of type {kind.__name__}. Received: {given!r}.")
+
     @property
     def law(self) -> Law:
         """How much is allowed, and what is looked at."""

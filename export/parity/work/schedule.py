@@ -40,7 +40,10 @@ class Checkpoint:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:
+            raise NotADirectoryError(f"`checkpoint_dir` must be a folder. Received: {folder}, a file.") from error
 
     def load(self, key: str, shard: Shard) -> RuntimeStatistics | None:
         """Returns the result, None where there is none, or where what stands there is not whole or another."""

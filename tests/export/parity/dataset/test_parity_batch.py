@@ -1,11 +1,13 @@
 """The check of one batch inside another engine: every row is told of, whatever the runtime does."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 
-from keras_pe.export import ParityBatch
+from keras_pe.export import ParityBatch, check_dataset
 from tests.cli.test_check_data import write_model
 
 
@@ -23,3 +25,19 @@ def test_of_an_artifact_that_does_not_load_every_row_fails(tmp_path: Path) -> No
     found = ParityBatch(model, unloadable(broken))({"x": np.ones((3, 4), np.float32)})
     assert found["failed"].tolist() == [True] * 3
     assert found["error"].tolist() == [np.inf] * 3
+
+
+def test_of_two_artifacts_none_is_passed_over(tmp_path: Path) -> None:
+    model, other = (write_model(tmp_path / name, None) for name in ("model.onnx", "other.onnx"))
+    with pytest.raises(TypeError, match="`artifact` must be one"):
+        ParityBatch(model, [model, other])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "kind"), [("batching", "Batching"), ("acceptance", "Acceptance")])
+def test_what_is_of_another_type_is_refused_before_a_worker_fails_at_it(tmp_path: Path, name: str, kind: str) -> None:
+    model, data = write_model(tmp_path / "model.onnx", None), {"x": np.ones((3, 4), np.float32)}
+    given: dict[str, Any] = {name: {"batch_size": 2}}
+    with pytest.raises(TypeError, match=f"`{name}` must be of type {kind}"):
+        check_dataset(model, model, data, workers=0, **given)
+    with pytest.raises(TypeError, match=f"`{name}` must be of type {kind}"):
+        ParityBatch(model, model, **given)(data)

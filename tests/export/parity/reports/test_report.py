@@ -29,6 +29,13 @@ def test_the_same_report_gives_the_same_bytes(tmp_path):
     assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
 
 
+def test_an_unknown_form_is_refused_with_those_that_are_known():
+    with pytest.raises(ValueError, match=r"Unknown form 'htm'\. Choose one of: html, json, markdown, junit\. Did you "):
+        PASSING.render("htm")
+    with pytest.raises(ValueError, match="Unknown form 'document'"):  # a module beside the forms
+        PASSING.render("document")
+
+
 def test_an_unknown_suffix_is_refused_with_those_that_are_known(tmp_path):
     with pytest.raises(ValueError, match=r"must end in one of: \.html, \.json, \.md, \.xml\. .* Did you mean '\.html'"):
         write_report(PASSING, tmp_path / "report.htm")

@@ -28,6 +28,12 @@ def test_what_was_saved_is_there_and_nothing_else(tmp_path: Path) -> None:
     assert len(list((tmp_path / "new").iterdir())) == 1
 
 
+def test_a_file_in_the_place_of_the_folder_is_refused_by_the_name_of_the_argument(tmp_path: Path) -> None:
+    (tmp_path / "kept").touch()
+    with pytest.raises(NotADirectoryError, match=r"`checkpoint_dir` must be a folder\. Received: .*kept, a file"):
+        Checkpoint(tmp_path / "kept")
+
+
 @pytest.mark.parametrize(
     ("key", "shard"),
     [
