@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from keras_pe.export.errors import UnknownSizesError
-from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange
+from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange, find_range, find_step
 from keras_pe.export.model.watch.nesting import Shape, StaticShape
 
 Axis = tuple[int, int]  # the number of the input, the number of its axis
@@ -28,14 +28,13 @@ _OTHER_BATCHES = (12, 64, 1)  # for a model that takes pairs of rows, or groups,
 _PATIENCE = 120.0  # seconds after which a first size is looked for among the likely ones alone
 _MOST_TOGETHER = 3  # axes of which all subsets are tried
 _MOST_SUBSETS = 300  # beyond which those of three are not
-# What the size of one axis, or of all of one input, is of all others' in a model that takes no equal ones: places in a
-# text of each image, of which a square is pooled to as many; the product of two others; an image beside a smaller one.
-_MULTIPLES = tuple(dict.fromkeys((*range(2, 17), _LIKELY[0], *(side**2 for side in range(5, 33)))))
-
-_STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 56, 64, 96, 112, 128, 160, 256, 320, 512)
-_TELLING = (6720, 1, 2, 32, 512, -1)  # the first is a multiple of most steps
-_FAR = 210  # steps from a size that was found, where a model is asked whether there is an end
-_FARTHEST = 2**20  # a size, up to which the end of a table is looked for
+# The size of one axis, or of all of one input, beside others of 1, and beside others of the first likely one, where no
+# equal ones are taken: one or two more, as for a token of its own; places in a text of each image, of which a square is
+# pooled to as many; the product of two others; an image beside a smaller one.
+_LARGER = tuple((1 + more, _LIKELY[0] + more) for more in (1, 2)) + tuple(
+    (times, _LIKELY[0] * times)
+    for times in dict.fromkeys((*range(2, 17), _LIKELY[0], *(side**2 for side in range(5, 33))))
+)
 
 
 @dataclass(frozen=True)
@@ -96,19 +95,24 @@ def find_dimensions(
         UnknownSizesError: If the model takes no sizes that were asked for. It says so if there were more to ask for.
     """
     end = time.monotonic() + patience
-    try:
-        search = _Search(shapes, takes, given, examples, runs, weight_sizes, end, rank_one_has_batch=True)
-    except UnknownSizesError:
-        if not any(len(shape) == 1 and shape[0] is None for shape in shapes):
-            raise
-        search = _Search(shapes, takes, given, examples, runs, weight_sizes, end, rank_one_has_batch=False)
+    ranks = sorted({len(shape) for shape in shapes if shape and shape[0] is None})
+    for least_rank in (0, *(rank + 1 for rank in ranks)):
+        try:
+            search = _Search(shapes, takes, given, examples, runs, weight_sizes, end, least_rank)
+            break
+        except UnknownSizesError as error:
+            if error.args or error.__cause__ or least_rank > max(ranks, default=0):
+                raise
     groups = search.groups(batches_apart, others_apart)
+    ranges = search.ranges(groups, table_sizes())
+    if search.has_moved_beyond(ranges):
+        groups = search.groups(batches_apart, others_apart)
+        ranges = search.ranges(groups, table_sizes())
     names = {axis: name for name, (_, axes) in groups.items() for axis in axes}
     named = [
         tuple(dim if isinstance(dim, int) else names[i, axis] for axis, dim in enumerate(shape))
         for i, shape in enumerate(shapes)
     ]
-    ranges = search.ranges(groups, table_sizes())
     return NamedShapes(named, {name: Dimension(kind, name, ranges[name]) for name, (kind, _) in groups.items()})
 
 
@@ -130,8 +134,9 @@ class _Search:
         runs: tuple[Sequence[StaticShape], Takes] | None,
         weight_sizes: Sequence[int],
         end: float,
-        rank_one_has_batch: bool,
+        least_rank: int,
     ) -> None:
+        """Looks for the first sizes, until an end. The first axis of an input of fewer axes than some is no batch."""
         self._shapes, self._takes, self._given = shapes, takes, given
         self._batches: list[Axis] = []
         self._others: list[Axis] = []
@@ -141,8 +146,10 @@ class _Search:
                 if isinstance(dim, str):
                     self._named.setdefault(dim, []).append((i, axis))
                 elif dim is None:
-                    is_batch = axis == 0 and (rank_one_has_batch or len(shape) > 1)
+                    is_batch = axis == 0 and len(shape) >= least_rank
                     (self._batches if is_batch else self._others).append((i, axis))
+        named_batches = [axes for name, axes in self._named.items() if self._kind_of(name) is Kind.BATCH]
+        self._batch_axes = {*itertools.chain(self._batches, *named_batches)}
         self._runs = runs[1] if runs else takes
         self._base = self._at(runs[0]) if runs else self._first_that_works(weight_sizes, examples, end)
 
@@ -170,6 +177,20 @@ class _Search:
                 guess = ranges[name] = find_range(takes, known, guess, tables)
         return ranges
 
+    def has_moved_beyond(self, ranges: Mapping[str, SizeRange]) -> bool:
+        """Goes to likely sizes beyond ranges that hardly begin, if the model takes such.
+
+        What is left of an image may be one place there, which is broadcast to as many as the model has.
+        """
+        short = [own.most for own in ranges.values() if own.step and own.most and own.most < 2 * own.least]
+        given = {axis for sizes in self._given_sizes() for axis in sizes}
+        free = [axis for axis in self._base if axis not in self._batch_axes and axis not in given]
+        for size in sorted(_LIKELY):
+            if short and size > max(short) and self._takes_size(free, size):
+                self._base |= dict.fromkeys(free, size)
+                return True
+        return False
+
     def _first_that_works(
         self, weight_sizes: Sequence[int], examples: Sequence[Sequence[StaticShape]], end: float
     ) -> dict[Axis, int]:
@@ -189,10 +210,9 @@ class _Search:
     def _bases(self, weight_sizes: Sequence[int]) -> Iterator[dict[Axis, int]]:
         """Yields sizes to ask for: equal ones but for batches, then some that are a multiple of the others."""
         for fixed in self._given_sizes():
-            of_batches = [axes for name, axes in self._named.items() if self._kind_of(name) is Kind.BATCH]
-            batches = [axis for axis in itertools.chain(self._batches, *of_batches) if axis not in fixed]
+            batches = [axis for axis in self._batch_axes if axis not in fixed]
             others = itertools.chain(self._others, *self._named.values())
-            free = [axis for axis in others if axis not in batches and axis not in fixed]
+            free = [axis for axis in others if axis not in self._batch_axes and axis not in fixed]
             likely = _LIKELY if free else _LIKELY[:1]
             asked = [(_BATCH, size) for size in (*likely, *weight_sizes, *_OTHERS) if size != _BATCH]
             asked = asked if free else asked[:1]
@@ -201,17 +221,17 @@ class _Search:
             equal = dict.fromkeys(batches, _BATCH) | dict.fromkeys(free, _LIKELY[0]) | fixed
             of_inputs = [[axis for axis in free if axis[0] == i] for i in range(len(self._shapes))]
             larger = [[axis] for axis in free] + [axes for axes in of_inputs if 1 < len(axes) < len(free)]
-            for axes, multiple in itertools.product(larger, _MULTIPLES):
-                found = equal | dict.fromkeys(axes, multiple * _LIKELY[0])
+            for axes, (beside_one, beside_likely) in itertools.product(larger, _LARGER):
+                found = equal | dict.fromkeys(axes, beside_likely)
                 if self._takes(self._static(found)):  # smaller ones tell more, if they are taken
-                    few = equal | dict.fromkeys(axes, multiple)
+                    few = equal | dict.fromkeys(axes, beside_one)
                     yield from (few | {one: 1} for one in free if one not in axes)
                 yield found
 
     def _given_sizes(self) -> Iterator[dict[Axis, int]]:
         """Yields the sizes of axes that the caller may have given: all of a kind have that of its first dimension.
 
-        Where others of a kind were given too, each axis has its own, in order, or none is known before they have names.
+        Where others of a kind were given too, each axis may have its own, in order, or none before it has a name.
         """
         equal = {
             axis: self._given[name][0] for name, axes in self._named.items() for axis in axes if name in self._given
@@ -223,9 +243,9 @@ class _Search:
             if first := self._given.get(kind):
                 equal[axis] = first[0]
                 in_order[axis] = self._given.get(f"{kind}_{counts[kind]}", first)[0]
-        yield equal
+        yield in_order
         if in_order != equal:
-            yield from (in_order, {})
+            yield from (equal, {})
 
     def _at(self, static: Sequence[StaticShape]) -> dict[Axis, int]:
         axes = itertools.chain(self._batches, self._others, *self._named.values())
@@ -282,84 +302,3 @@ def _subsets(axes: list[Axis]) -> Iterator[list[Axis]]:
             yield from ([first, *more] for more in itertools.combinations(others, count))
     yield from (axes[:count] for count in range(_MOST_TOGETHER, len(axes)))
     yield from (axes[::step] for step in range(2, len(axes) // 2))
-
-
-def find_range(
-    takes: Callable[[int], bool], known: int, guess: SizeRange | None = None, tables: Sequence[int] = ()
-) -> SizeRange:
-    """Returns the range of sizes around a known one.
-
-    Between two sizes of equal remainder that are taken, all others are held to be taken; so are all beyond the last
-    that was asked for.
-
-    Args:
-        takes: Whether a size is taken.
-        known: A size that is taken.
-        guess: A range that it may be: the questions to confirm it are fewer.
-        tables: The sizes of tables, such as those of positions, that may end far beyond the known size; least first.
-    """
-    if guess and guess.step and known in guess and _is_range(takes, known, guess, bool(tables)):
-        return guess
-    if guess and not guess.step and not any(takes(known + step) for step in _TELLING if known + step > 0):
-        return SizeRange(known, 0)
-    step = abs(find_step(takes, known))
-    if not step:
-        return SizeRange(known, 0)
-    least = known - step * _last(lambda steps: takes(known - step * steps), (known - 1) // step)
-    if not takes(known + 2 * step):  # the end, or one was taken by chance, as a square may be next to a square
-        return SizeRange(least, step, known + step if takes(known + step) else known)
-    for size in tables:
-        end = known + step * ((size - known) // step)
-        if end < known:
-            continue
-        if not takes(end):
-            break
-        if not takes(end + step):
-            return SizeRange(least, step, end)
-    farthest = _farthest(step, bool(tables))
-    if takes(known + step * farthest):
-        return SizeRange(least, step)
-    bound = _FAR
-    while bound < farthest and takes(known + step * bound):  # most tables end soon
-        bound *= 2
-    return SizeRange(least, step, known + step * _last(lambda steps: takes(known + step * steps), bound))
-
-
-def find_step(takes: Callable[[int], bool], known: int) -> int:
-    """Returns what leads from a known size to the next that is taken: up if there is one, else down, else 0.
-
-    A step that can be taken twice comes first. One alone may be a chance: a model that rounds sizes up to multiples of
-    32 takes 96 and, 28 larger, 124, which counts as 128, but not 152.
-    """
-    once: list[int] = []
-    for step in _STEPS:
-        if takes(known + step):
-            if takes(known + 2 * step):
-                return step
-            once.append(step)
-    # Where the known size is the largest. A size of 1 tells nothing: it is broadcast to any other.
-    down = (-step for step in _STEPS if step < known - 1 and takes(known - step))
-    return once[0] if once else next(down, 0)
-
-
-def _is_range(takes: Callable[[int], bool], known: int, guess: SizeRange, has_tables: bool) -> bool:
-    least, step, most = guess.least, guess.step, guess.most
-    inside = (least, known + step, most or known + step * _farthest(step, has_tables))
-    outside = (least - step, known + step // 2, *([most + step] if most else []))
-    return all(map(takes, inside)) and not any(takes(size) for size in outside if size > 0 and size not in guess)
-
-
-def _farthest(step: int, has_tables: bool) -> int:
-    """Returns how many steps from a known size is asked for an end."""
-    return max(_FAR, _FARTHEST // step) if has_tables else _FAR
-
-
-def _last(holds: Callable[[int], bool], bound: int) -> int:
-    """Returns the largest count up to the bound for which something holds, which holds at 0 and ends once."""
-    if bound == 0 or holds(bound):
-        return bound
-    low, high = 0, bound
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low

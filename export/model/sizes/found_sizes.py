@@ -205,14 +205,15 @@ class _Oracle:
         """Yields what the dimensions may be, the freest first: shapes of a loop do not tell which must agree."""
         shapes = self._model.shapes
         dynamic = [(axis, dim) for shape in shapes for axis, dim in enumerate(shape) if not isinstance(dim, int)]
-        if not dynamic or (dynamic == [(0, None)] and not self._given):  # any batch will do
+        last = None
+        if not dynamic or (dynamic == [(0, None)] and not self._given):  # most take any batch
             named = [tuple(Kind.BATCH.value if dim is None else dim for dim in shape) for shape in shapes]
-            batch = {name: Dimension(Kind.BATCH, name) for name in (Kind.BATCH.value,) if dynamic}
-            yield NamedShapes(named, batch)
+            last = NamedShapes(named, {name: Dimension(Kind.BATCH, name) for name in (Kind.BATCH.value,) if dynamic})
+            yield last
+        if not dynamic:
             return
         sizes = {int(size) for variable in self._model.variables for size in variable.shape}
         weight_sizes = sorted(size for size in sizes if 1 < size <= _LARGEST)[:_MOST_SIZES]
-        last = None
         for batches_apart, others_apart in _APART:
             try:
                 found = find_dimensions(

@@ -39,6 +39,16 @@ def test_a_rank_one_input_without_a_batch_is_found_out() -> None:
     assert found.shapes == [("batch", "length"), ("length",)]
 
 
+def test_nodes_and_their_connections_have_no_batch() -> None:
+    found = find([(None, None), (None, 3)], lambda s: s[0][0] == s[0][1] == s[1][0])
+    assert found.shapes == [("length", "length"), ("length", 3)]
+
+
+def test_a_token_more_is_found() -> None:
+    found = find([(None, None), (None, None)], lambda s: same_batch(s) and s[1][1] == s[0][1] + 1)
+    assert [own.sizes.least for own in found.dimensions.values()] == [1, 1, 2]
+
+
 def test_first_axes_that_need_not_be_equal_are_not_one_batch() -> None:
     nodes_and_edges = find([(None, 8), (None, 2), (None, 3)], lambda s: s[1][0] == s[2][0])
     assert nodes_and_edges.shapes == [("batch", 8), ("batch_2", 2), ("batch_2", 3)]
@@ -113,6 +123,11 @@ def test_each_dimension_has_the_sizes_that_it_takes() -> None:
 def test_one_size_alone_is_found_and_is_the_only_one() -> None:
     found = find([(None, None)], lambda s: s[0][1] == 197)
     assert found.dimensions["length"].sizes == SizeRange(197, 0)
+
+
+def test_one_place_that_is_broadcast_to_all_is_no_size() -> None:
+    found = find([(None, None, None, 3)], lambda s: (s[0][1] // 16) * (s[0][2] // 16) in (1, 196))
+    assert found.dimensions["height"].sizes == found.dimensions["width"].sizes == SizeRange(224, 1, 239)
 
 
 def test_sound_is_found_by_its_length() -> None:

@@ -275,6 +275,13 @@ def test_sizes_that_add_up_are_given_as_they_are_printed() -> None:
     assert [own.sizes.given for own in signature.dimensions.values()] == [(), (24,), (24,), (48,)]
 
 
+def test_a_batch_that_must_be_even_is_found_where_nothing_else_is_dynamic() -> None:
+    x = keras.Input((4,), name="x")
+    pairs = layers.Lambda(lambda x: ops.max(ops.reshape(x, (ops.shape(x)[0] // 2, 2, 4)), 1), output_shape=(4,))
+    signature = model_signature(keras.Model(x, pairs(x)))
+    assert describe_dimensions(signature.dimensions) == ["batch: multiples of 2, from 2"]
+
+
 def test_what_is_asked_of_steps_is_asked_of_all_at_once() -> None:
     steps: list[Any] = []
 
