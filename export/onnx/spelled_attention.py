@@ -8,21 +8,21 @@ from functools import partial
 from itertools import permutations
 from typing import Any
 
-import numpy as np
-
 from keras_pe.export.onnx.attention import MASKED, OPERATOR, call_attention, obstacle_of_set
 from keras_pe.export.onnx.operator_calls import Unfused, differentiable
+from keras_pe.export.onnx.traced_products import (
+    Product,
+    contraction,
+    key_of,
+    number_of,
+    operands_of,
+    product_of_matrices,
+    scaled,
+    turned,
+    without_shuffle,
+)
 
 _FILL = -1e9  # what a layer gives scores that no query may see is no higher, or they would count
-
-
-@dataclass(frozen=True, eq=False)
-class _Product:
-    """A contraction of two tensors, each with a label for each of its axes, and the labels of the result."""
-
-    left: tuple[str, Any]
-    right: tuple[str, Any]
-    output: str
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class _Mask:
 
     def is_infinite(self) -> bool:
         """Whether a row of it may be minus infinity, as far as that is known."""
-        chosen = [self.added] if self.condition is not None else _operands(self.added, "SelectV2")[1:]
-        return any(_number(each) == -math.inf for each in chosen)
+        chosen = [self.added] if self.condition is not None else operands_of(self.added, "SelectV2")[1:]
+        return any(number_of(each) == -math.inf for each in chosen)
 
     def tensor(self) -> Any:
         import tensorflow as tf
@@ -55,7 +55,7 @@ class _Mask:
 class _Weights:
     """What attention's weights are the softmax of: scores times a number, plus masks. `sees` is 0 for empty rows."""
 
-    scores: _Product
+    scores: Product
     scale: float = 1.0
     masks: tuple[_Mask, ...] = ()
     sees: Any = None
@@ -73,7 +73,7 @@ class SpelledAttention:
     def __init__(self, opset: int, unfused: Unfused) -> None:
         self._opset = opset
         self._unfused = unfused
-        self._products: dict[Any, _Product] = {}  # by graph and name of the result
+        self._products: dict[Any, Product] = {}  # by graph and name of the result
         self._is_kept = False
 
     @contextlib.contextmanager
@@ -88,25 +88,25 @@ class SpelledAttention:
 
     def einsum(self, usual: Callable[..., Any], subscripts: str, *operands: Any, **options: Any) -> Any:
         """Returns what `keras.ops.einsum` does, and notes what it was computed from."""
-        product = None if options or self._is_kept else _contraction(subscripts, operands)
+        product = None if options or self._is_kept else contraction(subscripts, operands)
         if product is None:
             return usual(subscripts, *operands, **options)
-        product = _in_one_order(product)
+        product = without_shuffle(product)
         return self._result(product, lambda: usual(subscripts, product.left[1], product.right[1]))
 
     def matmul(self, usual: Callable[..., Any], x: Any, y: Any, adj_x: bool, adj_y: bool) -> Any:
         """Returns the product of matrices in a batch, and notes what it was computed from."""
-        product = None if self._is_kept else _matrix_product(x, y, adj_x, adj_y)
+        product = None if self._is_kept else product_of_matrices(x, y, adj_x, adj_y)
         return usual(x, y) if product is None else self._result(product, lambda: usual(x, y))
 
-    def _result(self, product: _Product, usual: Callable[[], Any]) -> Any:
+    def _result(self, product: Product, usual: Callable[[], Any]) -> Any:
         result = self._attention(product)
         if result is None:
             result = usual()
-            self._products[_key(result)] = product
+            self._products[key_of(result)] = product
         return result
 
-    def _attention(self, product: _Product) -> Any:
+    def _attention(self, product: Product) -> Any:
         """Returns the product of attention's weights and its values, by the operator; None where it is none."""
         for (labels, tensor), values in permutations((product.left, product.right)):
             weights = self._weights(tensor)
@@ -129,7 +129,9 @@ class SpelledAttention:
         tensors, factor = axes.tensors()
         added = [axes.of_scores(mask.tensor()) for mask in weights.masks]
         sees = [] if weights.sees is None else [axes.of_scores(weights.sees)]
-        if any(len(each.shape) != 4 for each in (*added, *sees)):
+        batch, _, heads, _ = tensors[0].shape
+        shapes = [each.shape for each in (*added, *sees)]
+        if any(len(shape) != 4 or shape[0] not in (1, batch) or shape[1] not in (1, heads) for shape in shapes):
             self._unfused.note(OPERATOR, "its mask or bias has other axes")
             return None
         scale = factor * weights.scale
@@ -148,25 +150,25 @@ class SpelledAttention:
     def _weights(self, tensor: Any) -> _Weights | None:
         """Returns what a tensor is the softmax of, if its scores are a product that was noted."""
         sees = None
-        for first, second in permutations(_operands(tensor, "Mul"), 2):
+        for first, second in permutations(operands_of(tensor, "Mul"), 2):
             if first.op.type == "Softmax" and second.shape[-1:] == (1,):  # what is 0 for a row is so for its result
                 tensor, sees = first, second
-        for scores in _operands(tensor, "Softmax"):
+        for scores in operands_of(tensor, "Softmax"):
             found = self._filled(scores) or self._scores(scores)
             return found and replace(found, sees=sees)
         return None
 
     def _scores(self, tensor: Any) -> _Weights | None:
         """Returns what a tensor is a product that was noted times a number, plus what."""
-        if product := self._products.get(_key(tensor)):
+        if product := self._products.get(key_of(tensor)):
             return _Weights(product)
-        source, factor = _scaled(tensor)
+        source, factor = scaled(tensor)
         if source is not tensor:
             found = self._scores(source)
             return found and found.times(factor)
         is_difference = tensor.op.type == "Sub"
         for first, second in (
-            [_operands(tensor, "Sub")] if is_difference else permutations(_operands(tensor, "AddV2"), 2)
+            [operands_of(tensor, "Sub")] if is_difference else permutations(operands_of(tensor, "AddV2"), 2)
         ):
             if second.shape.rank is not None and (found := self._scores(first)):
                 return found.plus(_Mask(second, -1.0 if is_difference else 1.0))
@@ -178,7 +180,7 @@ class SpelledAttention:
             return None
         condition, *chosen = tensor.op.inputs
         for (first, second), is_less in ((chosen, False), (chosen[::-1], True)):
-            found, fill = self._scores(first), _number(second)
+            found, fill = self._scores(first), number_of(second)
             less = self._scores(second) if fill is None else None
             if found and fill is not None and fill <= _FILL:
                 return found.plus(_Mask(MASKED if fill > -math.inf else fill, 1.0, condition, is_less))
@@ -201,7 +203,7 @@ class _Axes:
     order: tuple[int, ...]
 
     @classmethod
-    def of(cls, scores: _Product, weights: str, values: tuple[str, Any], output: str) -> "_Axes | None":
+    def of(cls, scores: Product, weights: str, values: tuple[str, Any], output: str) -> "_Axes | None":
         """Returns those of a product of weights and values; None where their axes mean otherwise.
 
         Args:
@@ -233,8 +235,8 @@ class _Axes:
 
     def tensors(self) -> tuple[list[Any], float]:
         """Returns queries, keys and values with one axis of heads each, and what the scores are multiplied by."""
-        (query, by_query), (key, by_key), (value, by_value) = (_turned(*each) for each in self.operands)
-        query, by_heads = _scaled(_with_one_axis(query))
+        (query, by_query), (key, by_key), (value, by_value) = (turned(*each) for each in self.operands)
+        query, by_heads = scaled(_with_one_axis(query))
         value = value if by_value == 1 else value * by_value
         return [query, _with_one_axis(key), _with_one_axis(value)], by_query * by_key * by_heads
 
@@ -265,32 +267,10 @@ class _Axes:
 def _with_one_axis(tensor: Any) -> Any:
     """Returns queries, keys or values with one axis of heads: as they were before they got several, if they were so."""
     sizes = [math.prod(tensor.shape[2:-1]), tensor.shape[-1]]
-    for source in _operands(tensor, "Reshape")[:1]:
+    for source in operands_of(tensor, "Reshape")[:1]:
         if [*source.shape[2:]] == sizes:
             return source
     return tensor if len(tensor.shape) == 4 else _of_shape(tensor, sizes)
-
-
-def _turned(tensor: Any, labels: Sequence[str], wanted: Sequence[str]) -> tuple[Any, float]:
-    """Returns a tensor with its axes in another order, before it was turned and multiplied by a number; and the number.
-
-    Args:
-        tensor: Any.
-        labels: Of its axes.
-        wanted: The labels in the order of the result.
-    """
-    import tensorflow as tf
-
-    labels, factor = [*labels], 1.0
-    while True:
-        tensor, number = _scaled(tensor)
-        factor *= number
-        order = tf.get_static_value(tensor.op.inputs[1]) if tensor.op.type == "Transpose" else None
-        if order is None:
-            break
-        tensor, labels = tensor.op.inputs[0], [labels[[*order].index(axis)] for axis in range(len(labels))]
-    places = [labels.index(label) for label in wanted]
-    return tensor if places == sorted(places) else tf.transpose(tensor, places), factor
 
 
 def _of_shape(tensor: Any, sizes: Sequence[int | None]) -> Any:
@@ -299,109 +279,3 @@ def _of_shape(tensor: Any, sizes: Sequence[int | None]) -> Any:
 
     shape = tf.shape(tensor)
     return tf.reshape(tensor, [shape[0], shape[1], *sizes])
-
-
-def _matrix_product(x: Any, y: Any, adj_x: bool, adj_y: bool) -> _Product | None:
-    """Returns a product of matrices in a batch as a contraction; None where one has fewer matrices."""
-    if not _are_traced(x, y) or x.shape.rank is None or x.shape[:-2] != y.shape[:-2]:
-        return None
-    batch = "abcdefghijklmnopqrstuvw"[: x.shape.rank - 2]
-    return _Product((batch + ("yx" if adj_x else "xy"), x), (batch + ("zy" if adj_y else "yz"), y), f"{batch}xz")
-
-
-def _are_traced(*tensors: Any) -> bool:
-    import tensorflow as tf
-
-    return all(tf.is_tensor(each) and tf.is_symbolic_tensor(each) and each.dtype == "float32" for each in tensors)
-
-
-def _contraction(subscripts: str, operands: Sequence[Any]) -> _Product | None:
-    """Returns a contraction of two tensors of the graph that is traced; None of any other."""
-    sides, _, output = subscripts.replace(" ", "").partition("->")
-    terms = sides.split(",")
-    if len(operands) != 2 or len(terms) != 2 or not output or "." in subscripts:
-        return None
-    if not _are_traced(*operands) or any(
-        each.shape.rank != len(term) for each, term in zip(operands, terms, strict=True)
-    ):
-        return None
-    return _Product((terms[0], operands[0]), (terms[1], operands[1]), output)
-
-
-def _in_one_order(product: _Product) -> _Product:
-    """Leaves out a shuffle that both factors have of the channels over which they are summed."""
-    (left, first), (right, second) = product.left, product.right
-    if left[-1] != right[-1] or left[-1] in product.output:
-        return product
-    before, other = _before_shuffle(first), _before_shuffle(second)
-    if before is None or other is None or before[1] != other[1]:
-        return product
-    return _Product((left, before[0]), (right, other[0]), product.output)
-
-
-def _before_shuffle(tensor: Any) -> tuple[Any, int] | None:
-    """Returns a tensor without the last shuffle of its channels, which laid so many parts of them side by side."""
-    import tensorflow as tf
-
-    for first, second in permutations(_operands(tensor, "Mul"), 2):
-        found = _before_shuffle(first) if _number(second) is not None else None
-        if found is not None:
-            return found[0] * second, found[1]
-    if tensor.op.type == "Reshape":
-        source, shape = tensor.op.inputs
-        found = _before_stack(source) if source.op.type == "Pack" else _before_shuffle(source)
-        if found is not None and found[0].shape[-1] == tensor.shape[-1]:
-            return tf.reshape(found[0], shape), found[1]
-    return None
-
-
-def _before_stack(stacked: Any) -> tuple[Any, int] | None:
-    """Returns the tensor whose channels were split into parts that lie side by side now, and how many these are."""
-    parts = list(stacked.op.inputs)
-    split, last = parts[0].op, len(stacked.shape) - 1
-    if split.type != "Split" or [part.name for part in parts] != [output.name for output in split.outputs]:
-        return None
-    axis, whole = split.inputs
-    lies_so = stacked.op.get_attr("axis") in (-1, last) and _number(axis) in (-1, last - 1)
-    return (whole, len(parts)) if lies_so else None
-
-
-def _scaled(tensor: Any) -> tuple[Any, float]:
-    """Returns what a tensor is a multiple of, and the number."""
-    for first, second in permutations(_operands(tensor, "Mul"), 2):
-        if (factor := _number(second)) is not None:
-            source, scale = _scaled(first)
-            return source, scale * factor
-    for first, second in [_operands(tensor, "RealDiv")] if tensor.op.type == "RealDiv" else []:
-        if divisor := _number(second):
-            source, scale = _scaled(first)
-            return source, scale / divisor
-    return tensor, 1.0
-
-
-def _operands(tensor: Any, operator: str) -> list[Any]:
-    """Returns what the operator took that returned a tensor of the traced graph; nothing where it was another."""
-    return list(tensor.op.inputs) if tensor.op.type == operator else []
-
-
-def _number(tensor: Any) -> float | None:
-    """Returns the number that a tensor is; None where it is none, or not known while the graph is traced."""
-    import tensorflow as tf
-
-    if isinstance(tensor, float):
-        return tensor
-    value = tf.get_static_value(tensor)
-    if value is not None:
-        return None if np.ndim(value) else value.item()
-    operator, inputs = tensor.op.type, tensor.op.inputs
-    if operator == "StridedSlice" and inputs[0].op.type == "Shape" and len(tensor.shape) == 0:
-        place = tf.get_static_value(inputs[1])
-        return None if place is None else inputs[0].op.inputs[0].shape[place.item()]
-    number = _number(inputs[0]) if operator in ("Cast", "Sqrt", "Rsqrt") else None
-    if number is None or operator == "Cast":
-        return number
-    return None if number <= 0 else math.sqrt(number) if operator == "Sqrt" else 1 / math.sqrt(number)
-
-
-def _key(tensor: Any) -> Any:
-    return tensor.graph, tensor.name

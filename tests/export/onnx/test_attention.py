@@ -98,6 +98,16 @@ def test_queries_of_another_batch_than_the_keys_stay_several_operators(tmp_path)
     assert _operators_of(Learned(), 4, tmp_path, 23)["Softmax"] == 1
 
 
+def test_a_mask_of_more_examples_than_the_scores_stays_a_sum(tmp_path):
+    def attend(query, key, allowed):
+        ops = keras.ops
+        query, key = (ops.reshape(x[0], (1, 4, -1, 4)) for x in (query, key))
+        scores = ops.matmul(query, ops.swapaxes(key, -1, -2)) + ops.where(allowed[:, None], 0.0, -1e9)
+        return ops.transpose(ops.matmul(ops.softmax(scores), key), (0, 2, 1, 3))
+
+    assert _operators_of(Called(attend), 4, tmp_path, 23)["Softmax"] == 1
+
+
 def test_a_quotient_of_scores_is_a_scale(tmp_path):
     class Divided(KeysFirst):
         def call(self, query, key, allowed):
