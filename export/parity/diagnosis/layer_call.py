@@ -1,7 +1,7 @@
 """A call of a layer that an artifact gets wrong, and the call made again with one thing about it changed."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,7 +29,8 @@ class LayerFault:
         held: what it holds.
         loose: What the layer was given that the code of the layer around it has computed.
         before: What was there before of a shape that it is given, by the layer or input that it came from.
-        reordered: Returns what it was given, by its number, as tensors of the artifact hold it in other orders.
+        reordered: Returns what it was given, by its number, as tensors of the artifact hold it in other orders, each
+            under their name.
         unsure: Layers that it was given from, whose outputs the exporter has named no tensor for: one that holds the
             same may stand beside the way. They may be at fault in its place.
         through: The layer in whose output it shows: for one of these, or where no tensor can be its own.
@@ -49,7 +50,7 @@ class LayerFault:
     held: Array | None = None
     loose: tuple[Array, ...] = ()
     before: Mapping[str, Array] = field(default_factory=dict)
-    reordered: Callable[[int], Sequence[Array]] = lambda number: ()
+    reordered: Callable[[int], Mapping[str, Array]] = lambda number: {}
     unsure: "tuple[LayerFault, ...]" = ()
     through: "LayerFault | None" = None
     is_folded: bool = False

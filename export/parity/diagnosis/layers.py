@@ -1,9 +1,11 @@
 """Where: the layers at fault, found by putting Keras' own outputs in the place of the artifact's, one after another."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+
+import numpy as np
 
 from keras_pe.export.comparison.law import STRICT, is_float
 from keras_pe.export.comparison.references.keras import KerasReference
@@ -292,10 +294,10 @@ def _with_surroundings(fault: LayerFault, output: RecordedOutput, case: Recorded
     before = (pair for pair in known if {pair[1].shape, (*pair[1].shape[:1], *pair[1].shape[2:])} & shapes)
 
     @cache
-    def reordered(number: int) -> Sequence[Array]:
+    def reordered(number: int) -> Mapping[str, Array]:
         array = output.call.inputs[number]
         is_telling = is_float(array.dtype) and array.size > 1
-        return tensors.reordered(array, _SLACK * STRICT.flat_tolerance(array))[:_MOST_BEFORE] if is_telling else ()
+        return tensors.reordered(array, _SLACK * STRICT.flat_tolerance(array)) if is_telling else {}
 
     nearest = dict(itertools.islice(before, _MOST_BEFORE))
     return replace(fault, loose=output.loose_inputs, before=nearest, reordered=reordered)

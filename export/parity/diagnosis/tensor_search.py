@@ -68,11 +68,14 @@ class Tensors:
         """Whether a tensor has the same values in any order: what is on the way between layers may be turned."""
         return any(True for _ in self._rearranged(values, tolerance))
 
-    def reordered(self, values: Array, tolerance: float) -> list[Array]:
-        """Returns what tensors hold that have the same values, in their shape, but not in their order."""
+    def reordered(self, values: Array, tolerance: float) -> dict[str, Array]:
+        """Returns what tensors hold that have the same values, in their shape, but not in their order, by their names.
+
+        A tensor of which several layouts may be meant has as many names.
+        """
         same = self.sized(self._rearranged(values, tolerance), values)
         matches = (match for match in same if match.difference > tolerance)
-        return [self.in_shape(match, values.shape) for match in matches]
+        return {f"{match.tensor} {match.axes}": self.in_shape(match, values.shape) for match in matches}
 
     def _rearranged(self, values: Array, tolerance: float) -> Iterator[str]:
         """Yields the tensors that have the same values in any order."""

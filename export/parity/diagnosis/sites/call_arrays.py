@@ -14,6 +14,7 @@ from keras_pe.export.parity.diagnosis.sites.attributes import activations
 from keras_pe.export.results import Array, Cause
 
 _MOST_IN_PAIRS = 8  # weights of a layer, whose pairs are 28 then
+_MOST_REORDERED = 8
 _OF_STEPS: dict[str, Callable[[Array], Array]] = {
     "the output": lambda output: output,
     "the first step of the output": lambda output: output[:, 0],
@@ -32,8 +33,8 @@ def altered_inputs(fault: LayerFault) -> Edits:
         if array.dtype.kind == "f":
             yield place.scaled(Cause.SCALED_INPUT)
         yield from place.edits(_input_proposals(fault, array))
-        for which in range(len(fault.reordered(number))):
-            said, other = f"given {name} in another order", partial(_reordered, number, which)
+        for tensor in itertools.islice(fault.reordered(number), _MOST_REORDERED):
+            said, other = f"given {name} in another order", partial(_reordered, number, tensor)
             yield place.edit(Cause.REORDERED_INPUT, said, other)
         yield from _taken_instead(place, fault, array)
 
@@ -83,8 +84,8 @@ def _input_proposals(fault: LayerFault, array: Array) -> Iterator[Proposal]:
             yield from edits.through(activations(), Cause.OTHER_ACTIVATION)
 
 
-def _reordered(number: int, which: int, fault: LayerFault) -> Array:
-    return fault.reordered(number)[which]
+def _reordered(number: int, tensor: str, fault: LayerFault) -> Array:
+    return fault.reordered(number)[tensor]
 
 
 def _taken_instead(place: Place, fault: LayerFault, array: Array) -> Edits:

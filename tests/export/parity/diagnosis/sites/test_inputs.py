@@ -38,6 +38,11 @@ def _shuffled(x, is_changed):
     return ops.reshape(ops.swapaxes(pairs, 3, 4), (-1, *mixed.shape[1:]))
 
 
+def _dealt(x, is_changed):
+    order = [0, 2, 4, 1, 3, 5]
+    return L.GroupNormalization(2, name="groups")(ops.take(x, order, axis=2) if is_changed else x)
+
+
 def _reflected(x, is_changed):
     around = [[0, 0], [1, 1], [1, 1], [0, 0]]
     conv = L.Conv2D(6, 3, padding="valid" if is_changed else "same", name="conv")
@@ -62,6 +67,7 @@ def _divided_twice(x, is_changed):
 CHANGES = [
     Change("a mask that sees ahead", functional((6, 8), _seen_ahead), "shifted mask", "attend", "shifted by 1"),
     Change("shuffled", functional(IMAGE, _shuffled), "reordered input", "head", "in another order"),
+    Change("dealt", functional((6, 6), _dealt), "reordered input", "groups", "in another order"),
     Change("reflected", functional(IMAGE, _reflected), "other padding", "conv", "'reflect'"),
     Change("the first step", functional((6, 8), _one_step), "other input", "head", "the first step of the output"),
     Change("ids plus one", functional((6,), _ids), "shifted input", "table", "plus 1"),
