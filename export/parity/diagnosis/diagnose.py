@@ -14,6 +14,7 @@ from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.recorded_cases import rank
+from keras_pe.export.parity.diagnosis.relations.detection import few_rows, few_values, find_change
 from keras_pe.export.parity.diagnosis.weights import WeightComparison
 from keras_pe.export.progress import Budget
 from keras_pe.export.results import Cause, Finding, LayerResult, Problem, RunStatus, RuntimeResult
@@ -66,19 +67,23 @@ def diagnose(
     trace = next(iter(probe.attempt("a look inside the artifact", _trace)), LayerTrace())
     probe = replace(probe, faults=trace.faults, others=trace.others, is_sound_inside=trace.is_sound_inside)
     findings = find_causes(probe)
-    return replace(run.result, layers=_with_origins(trace.layers, findings), proof=trace.proof, findings=findings)
+    layers = _with_origins(trace, findings)
+    return replace(run.result, layers=layers, proof=trace.proof, findings=findings)
 
 
-def _with_origins(layers: Iterable[LayerResult], findings: Sequence[Finding]) -> tuple[LayerResult, ...]:
-    """Returns the layers with the fault where its cause is: those that are absent with that layer follow from it."""
+def _with_origins(trace: LayerTrace, findings: Sequence[Finding]) -> tuple[LayerResult, ...]:
+    """Returns the layers with the fault where its cause is: those that are absent with that layer follow from it, and
+    those after it that may be given its output from elsewhere."""
     causes = {finding.layer for finding in findings if finding.absent}
-    absent = {layer for finding in findings for layer in finding.absent} - {finding.layer for finding in findings}
-    origins = dict.fromkeys(absent, False) | dict.fromkeys(causes, True)
+    explained = {finding.layer for finding in findings if finding.layer}
+    follow = {layer for finding in findings for layer in finding.absent}
+    follow |= {fault.layer for fault in trace.faults if any(_is_explained(each, explained) for each in fault.unsure)}
+    origins = dict.fromkeys(follow - explained, False) | dict.fromkeys(causes, True)
     return tuple(
         replace(each, originates_here=origins.get(each.layer.partition("#")[0], each.originates_here))
         if each.differs
         else each
-        for each in layers
+        for each in trace.layers
     )
 
 
@@ -121,12 +126,22 @@ def _unexplained(probe: Probe, explained: set[str], has_findings: bool) -> list[
     if left:
         said, tried = "The layers before it agree, and what it returns does not.", f"Tried: {_TRIED}.{_notes(probe)}"
         return [
-            Finding(Cause.UNKNOWN, f"{said}{probe.calls_at_fault(fault)} {tried}", layer, absent=fault.absent)
+            Finding(
+                Cause.UNKNOWN, f"{said}{probe.calls_at_fault(fault)}{_seen(fault)} {tried}", layer, absent=fault.absent
+            )
             for layer, fault in left.items()
         ]
     if has_findings:
         return []
     return [Finding(Cause.UNKNOWN, f"Nothing that was tried explains the difference: {_TRIED}.{_notes(probe)}")]
+
+
+def _seen(fault: LayerFault) -> str:
+    """Returns a sentence on which values of an output are others; none where the artifact shows none."""
+    if fault.actual is None:
+        return ""
+    change = find_change(fault.expected, fault.actual, fault.tolerance, (few_rows, few_values))
+    return "" if change is None else f" {change}"
 
 
 def _notes(probe: Probe) -> str:

@@ -67,13 +67,14 @@ class _Walk:
 
     def __init__(self, case: RecordedCase) -> None:
         self._case, self._outputs, self._artifact = case, case.outputs, OutputLocations(case)
+        self._before = self._artifact.tensors
         self._faults: list[tuple[RecordedOutput, LayerFault]] = []
         self._merged = set[int]()
         self._absent: list[RecordedOutput] = []  # of which no fault is known yet that they follow from
         self._passed_over = set[int]()
 
     def trace(self) -> LayerTrace:
-        plain, before, differing = self._artifact.matches, self._artifact.tensors, self._artifact.differing
+        plain, differing = self._artifact.matches, self._artifact.differing
         is_sound = self._artifact.outputs_pass()[2]
         try:
             while not self._artifact.outputs_pass()[2] and len(self._faults) < _MOST_FAULTS:
@@ -92,7 +93,7 @@ class _Walk:
         blamed = {output.number: output for output, _ in self._faults}
         outputs = [blamed.get(each.number, each) for each in self._outputs]
         differing = differing - self._merged
-        results = tuple(self._result(each, plain[each.number], before, each.number in differing) for each in outputs)
+        results = tuple(self._result(each, plain[each.number], each.number in differing) for each in outputs)
         faults = tuple(fault for _, fault in self._faults)
         return LayerTrace(results, faults, proof=self._proof(), is_sound_inside=is_sound)
 
@@ -144,7 +145,7 @@ class _Walk:
             self._absent.append(output)
             return True
         actual = tensors.in_shape(found.match, output.array.shape)
-        fault = replace(self._fault(output, found.match), actual=actual, unsure=self._unsure(output))
+        fault = replace(self._fault(output, found.match), actual=actual, unsure=self._unsure(output, found.match))
         fault = _with_surroundings(fault, output, self._case, tensors)
         return self._put(output, fault, output.array, found.match)
 
@@ -175,10 +176,13 @@ class _Walk:
         self._absent.clear()
         self._faults.append((output, replace(fault, absent=absent)))
 
-    def _unsure(self, output: RecordedOutput) -> tuple[LayerFault, ...]:
-        """Returns the layers before one that are known by their values alone: these may stand beside the way."""
+    def _unsure(self, output: RecordedOutput, match: TensorMatch) -> tuple[LayerFault, ...]:
+        """Returns the layers before one that may stand beside the way: those that are known by their values alone, and
+        those at fault whose right outputs leave it as it was."""
+        was, now = (tensors.arrays[match.tensor] for tensors in (self._before, self._artifact.tensors))
+        replaced = {each.number for each, _ in self._faults} if np.array_equal(was, now, equal_nan=True) else set()
         sources = [self._outputs[number] for number in output.sources]
-        unsure = [each for each in sources if not self._artifact.named(each)]
+        unsure = [each for each in sources if each.number in replaced or not self._artifact.named(each)]
         return tuple(map(self._fault, unsure))
 
     def _is_foldable(self, output: RecordedOutput) -> bool:
@@ -195,9 +199,7 @@ class _Walk:
         layers = dict.fromkeys(fault.call.path for fault in shown if fault.tensor is not None)
         return Proof(tuple(layers), *self._artifact.outputs_pass())
 
-    def _result(
-        self, output: RecordedOutput, match: TensorMatch | None, tensors: Tensors, differs: bool
-    ) -> LayerResult:
+    def _result(self, output: RecordedOutput, match: TensorMatch | None, differs: bool) -> LayerResult:
         """Returns what a layer's output was in the artifact as it is: `match` where it held it."""
         path = output.call.path
         if match is not None:
@@ -209,7 +211,7 @@ class _Walk:
         known = fault.tensor if fault is not None else None if mended is None else mended.tensor
         named = {known} if known else self._artifact.named(output)
         expected = fault.folded.expected if fault is not None and fault.folded is not None else output.array
-        held = next(iter(tensors.sized(named, expected)), None)
+        held = next(iter(self._before.sized(named, expected)), None)
         tensor, difference = (None, float("inf")) if held is None else (held.tensor, held.difference)
         return LayerResult(path, tensor, difference, output.tolerance, True, originates_here=fault is not None)
 

@@ -97,7 +97,7 @@ def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
     for fault in probe.faults:
         is_done = any(_is_in_any(layer, fault.layers) for layer in explained | done)
         finding = None if is_done else _explain(fault, probe)
-        if finding is not None:
+        if finding is not None and finding.layer not in explained | done:
             done |= {fault.layer, finding.layer or fault.layer}
             calls = probe.calls_at_fault(fault) if finding.layer == fault.layer else ""
             yield replace(finding, evidence=finding.evidence + calls)

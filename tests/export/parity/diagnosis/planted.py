@@ -11,7 +11,7 @@ from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.run import run_cases
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.progress import Budget
-from keras_pe.export.results import Finding
+from keras_pe.export.results import Finding, RuntimeResult
 from keras_pe.export.runtimes.runner import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
@@ -50,13 +50,18 @@ class Closed(Planted):
 
 
 def findings(model: keras.Model, compute: Compute, runtime: type[Planted] = Planted) -> tuple[Finding, ...]:
-    """Returns what is said of an artifact that computes the outputs of a model in its own way."""
+    """Returns the causes that are found for an artifact that computes the outputs of a model in its own way."""
+    return diagnosed(model, compute, runtime).findings
+
+
+def diagnosed(model: keras.Model, compute: Compute, runtime: type[Planted] = Planted) -> RuntimeResult:
+    """Returns all that is said of it."""
     reference = KerasReference(model)
     expectations = reference.answer(sweep(reference.inputs, reference.roles, seed=0, known=reference.dimensions))
     runner = runtime(reference.inputs, compute)
     run = run_cases(runner, runner.spec, None, reference, expectations)
     assert not run.result.passed
-    return diagnose(run, runner, reference, reference.roles, Budget(AMPLE)).findings
+    return diagnose(run, runner, reference, reference.roles, Budget(AMPLE))
 
 
 def one_layer(layer: keras.Layer, *shapes: tuple[int | None, ...], dtype: str = "float32") -> keras.Model:

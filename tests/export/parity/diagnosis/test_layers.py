@@ -1,13 +1,17 @@
 """Where: the layer whose output differs first, and those that follow, in an ONNX file and in a SavedModel."""
 
+import json
 from pathlib import Path
 
 import keras
 import numpy as np
 import onnx
 import pytest
+from fault_examples import seeded
 
 from keras_pe.export import check_parity, export_onnx, export_saved_model
+from keras_pe.export.artifacts.artifact import LAYERS_KEY
+from tests.export.parity.diagnosis.planted import Planted, diagnosed
 
 
 def _model(shift: float = 0.0) -> keras.Model:
@@ -79,3 +83,25 @@ def test_a_layer_that_returns_what_another_one_does_is_found_by_the_name_of_its_
     assert {finding.layer for finding in result.findings} == {layer}
     assert result.proof is not None
     assert result.proof.holds
+
+
+class _ReadElsewhere(Planted):
+    """Names its layers' outputs, and reads none of what stands in the place of one."""
+
+    def metadata(self):
+        return {LAYERS_KEY: json.dumps({"first": ["first"], "second": ["second"]})}
+
+
+def test_a_layer_that_a_right_input_leaves_as_it_was_is_not_blamed_for_a_wrong_one():
+    x = keras.Input((5, 4), name="x")
+    first, second = keras.layers.Dense(6, "tanh", name="first"), keras.layers.Dense(3, "silu", name="second")
+    y = first(x)
+    model = seeded(keras.Model(x, {"first": y, "second": second(y)}))
+
+    def wrong(inputs):
+        y = keras.ops.matmul(inputs["x"], first.kernel) + first.bias
+        return {"first": y, "second": second(y)}
+
+    result = diagnosed(model, wrong, _ReadElsewhere)
+    assert [(finding.cause, finding.layer) for finding in result.findings] == [("other activation", "first")]
+    assert [layer.layer for layer in result.layers if layer.originates_here] == ["first"]
