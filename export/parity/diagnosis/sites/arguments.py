@@ -46,8 +46,11 @@ def other_masks(fault: LayerFault) -> Edits:
         yield _with(Cause.DROPPED_MASK, said, partial(_without_masks, dropped))
     for name in names:
         yield _with(Cause.INVERTED_MASK, f"with `{name}` inverted", partial(_inverted, name))
+    parameters = inspect.signature(fault.call.layer.call).parameters
+    if {"query_mask", "value_mask"} <= set(names) and "attention_mask" in parameters:
+        yield _with(Cause.INVERTED_MASK, "with its masks of padding inverted together", _inverted_padding)
     yield from _shifted(arguments, names)
-    if "use_causal_mask" in inspect.signature(fault.call.layer.call).parameters:
+    if "use_causal_mask" in parameters:
         causal = not arguments.get("use_causal_mask", False)
         cause = Cause.ADDED_CAUSAL_MASK if causal else Cause.DROPPED_CAUSAL_MASK
         yield _with(cause, f"with use_causal_mask={causal}", lambda _: {"use_causal_mask": causal})
@@ -105,6 +108,12 @@ def _inverted(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     import keras
 
     return {name: keras.ops.logical_not(arguments[name])}
+
+
+def _inverted_padding(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    queries, values = (as_array(arguments[name]) for name in ("query_mask", "value_mask"))
+    mask = ~(queries[:, :, np.newaxis] & values[:, np.newaxis])
+    return {"query_mask": None, "value_mask": None, "attention_mask": as_tensor(mask)}
 
 
 def _rolled(arguments: Mapping[str, Any], name: str, step: int) -> dict[str, Any]:
@@ -188,8 +197,8 @@ def _inside(
 
     def compute(fault: LayerFault) -> Array:
         layer, arguments = fault.call.layer, given(fault)
-        if hasattr(layer, "key_dim"):  # attention goes through its softmax where the scores are asked for
-            arguments["return_attention_scores"] = True
+        if "return_attention_scores" in inspect.signature(layer.call).parameters:
+            arguments["return_attention_scores"] = True  # attention goes through its softmax only then
         with replaced_functions(replaced):
             return call(layer, arguments, fault)
 

@@ -158,11 +158,14 @@ def _plain_values(name: str, value: Any) -> Iterator[Any]:
 
 
 def _on_other_sides(widths: Any) -> Iterator[Any]:
-    """Yields what is added or cut on both sides of each axis, all of it on one."""
+    """Yields what is added or cut on both sides of each axis, all of it on one, or one of it moved over."""
     pairs = [tuple(pair) if isinstance(pair, list | tuple) else None for pair in widths]
     flat = None in pairs
-    for one_sided in (lambda a, b: (0, a + b), lambda a, b: (a + b, 0), lambda a, b: (b, a)):
-        moved = one_sided(*widths) if flat else tuple(one_sided(*pair) for pair in pairs if pair is not None)
+    for other_sides in (
+        *(lambda a, b: (0, a + b), lambda a, b: (a + b, 0), lambda a, b: (b, a)),
+        *(lambda a, b: (a - 1, b + 1), lambda a, b: (a + 1, b - 1)),
+    ):
+        moved = other_sides(*widths) if flat else tuple(other_sides(*pair) for pair in pairs if pair is not None)
         if moved != (tuple(widths) if flat else tuple(pairs)):
             yield moved
 

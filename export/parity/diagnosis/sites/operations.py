@@ -139,10 +139,13 @@ def _with_own_weights(fault: LayerFault, plain: Array) -> Array:
 
 
 def other_directions(fault: LayerFault) -> Edits:
-    """Yields what the layer gives where its two directions are not what they should be."""
+    """Yields what the layer gives where it, or one of its two directions, reads from the other end."""
     import keras
 
     layer = fault.call.layer
+    if isinstance(layer, keras.layers.RNN) and layer.return_sequences and fault.index == 0:
+        said = "read from the other end, each step in its place,"
+        yield Edit(Cause.OTHER_DIRECTION, said, lambda f: np.flip(_from_the_other_end(f), 1))
     if not isinstance(layer, keras.layers.Bidirectional) or layer.merge_mode is None or fault.index > 0:
         return
     merge, back = _MERGED[layer.merge_mode], layer.backward_layer
@@ -158,8 +161,7 @@ def other_directions(fault: LayerFault) -> Edits:
         return np.flip(steps, 1) if layer.return_sequences else steps
 
     def not_reversed(fault: LayerFault) -> Array:
-        alone = replace(fault, call=replace(fault.call, layer=back))
-        return with_attributes(alone, {"go_backwards": not back.go_backwards})
+        return _from_the_other_end(replace(fault, call=replace(fault.call, layer=back)))
 
     changes: dict[str, Compute] = {
         "with the backward steps in the order in which they are made": lambda f: merge(forwards(f), backwards(f)),
@@ -173,31 +175,65 @@ def other_directions(fault: LayerFault) -> Edits:
     yield exchanged_weights(pairs, "the weights of both directions")
 
 
+def _from_the_other_end(fault: LayerFault) -> Array:
+    return with_attributes(fault, {"go_backwards": not fault.call.layer.go_backwards})
+
+
 def told_values(fault: LayerFault) -> Edits:
-    """Yields what has become of an output, where that shows in its values."""
+    """Yields what has become of an output, or of what it adds to an input, where that shows in its values."""
     if fault.actual is None:
         return
-    change = find_change(fault.expected, fault.actual, fault.tolerance, OF_OUTPUTS)
-    if change is not None and change.cause not in UNEXPLAINED:
-        yield _same_change(change, fault)
+    yield from _told(fault, "other values", _output)
     yield output_called("what it should").scaled(Cause.SCALED_VALUES)
+    for number, array in enumerate(fault.call.inputs):
+        if array.shape == fault.expected.shape and array.dtype.kind == "f":
+            name = "its input" if len(fault.call.inputs) == 1 else f"input {number}"
+            yield from _told(fault, f"something else added to {name}", partial(_added, number))
 
 
-def _same_change(change: Change, first: LayerFault) -> Edit:
-    """Returns the edit that is a change of the values, seen in one case, wherever it is seen again."""
+def _output(fault: LayerFault) -> tuple[Array, Array]:
+    assert fault.actual is not None
+    return fault.expected, fault.actual
+
+
+def _added(number: int, fault: LayerFault) -> tuple[Array, Array]:
+    """Returns what is added to an input, as it should be and as it is, once where it is the same for the whole batch:
+    a table of positions is."""
+    added = [array.astype(np.float64) - fault.call.inputs[number] for array in _output(fault)]
+    is_repeated = all(np.ptp(array, axis=0).max(initial=0.0) <= fault.tolerance for array in added)
+    expected, actual = (array[:1] for array in added) if is_repeated else added
+    return expected, actual
+
+
+def _told(first: LayerFault, said: str, seen: Callable[[LayerFault], tuple[Array, Array]]) -> Edits:
+    """Yields the edit that is a change of some values, seen in one case, wherever it is seen again.
+
+    Args:
+        first: The case.
+        said: What the artifact holds, before the change is said.
+        seen: Returns the values that are looked at, as they should be and as they are.
+    """
+
+    def found(fault: LayerFault) -> Change | None:
+        return find_change(*seen(fault), fault.tolerance, OF_OUTPUTS)
+
+    change = found(first)
+    if change is None or change.cause in UNEXPLAINED:
+        return
 
     def same(fault: LayerFault) -> Array | None:
         if fault.actual is None or distance(fault.actual, fault.expected) <= fault.tolerance:
             return fault.actual
-        given = fault.expected, fault.actual, fault.tolerance, OF_OUTPUTS
-        other = find_change(*given)
+        other = found(fault)
         # Fewer values may not be enough to show it.
-        is_silent = fault.actual.size < first.expected.size and (other is None or other.cause in UNEXPLAINED)
-        return fault.actual if is_silent or change.agrees(other) or holds(change, *given) else None
+        is_fewer = seen(fault)[0].size < seen(first)[0].size
+        is_silent = is_fewer and (other is None or other.cause in UNEXPLAINED)
+        agrees = is_silent or change.agrees(other) or holds(change, *seen(fault), fault.tolerance, OF_OUTPUTS)
+        return fault.actual if agrees else None
 
     is_start = change.cause is Cause.SHIFTED_ROWS and _is_position(first)
     cause = Cause.START_INDEX_OFF if is_start else change.cause
-    return Edit(cause, f"other values: {str(change)[:1].lower()}{str(change)[1:-1]}", same, is_output=True)
+    yield Edit(cause, f"{said}: {str(change)[:1].lower()}{str(change)[1:-1]}", same, is_output=True)
 
 
 def rounded_inside(dtypes: Sequence[str]) -> Site:

@@ -1,8 +1,9 @@
 """A layer of images that pads otherwise, given what is padded already, or that reads other places between pixels."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,13 @@ from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_tensor, w
 from keras_pe.export.results import Array, Cause
 
 _MODES = ("reflect", "symmetric", "edge", "wrap")  # NumPy's names
-_Widths = list[tuple[int, int]]
+_DILATIONS = (1, 2, 3)
+_SIDES: dict[str, Callable[[int], int]] = {  # how much of an amount is before
+    "as much before as after": lambda amount: amount // 2,
+    "the larger half before": lambda amount: amount - amount // 2,
+    "all of it before": lambda amount: amount,
+    "all of it after": lambda amount: 0,
+}
 
 _AXES = (-3, -2)  # the height and width of an image
 _Places = Callable[[Array, int, int], Array]
@@ -30,48 +37,58 @@ _ROUNDED: dict[str, Callable[[Array], Array]] = {
 
 
 def other_paddings(fault: LayerFault) -> Edits:
-    """Yields the layer with other pixels on other sides of its images, or other sides cut off what it returns."""
+    """Yields the layer with other pixels on other sides of its images, or of what it returns."""
     if not hasattr(fault.call.layer, "get_config"):
         return
     config, image = fault.call.layer.get_config(), fault.call.inputs[0] if fault.call.inputs else np.zeros(())
     sizes = config.get("kernel_size") or config.get("pool_size")
-    if config.get("padding") != "same" or not isinstance(sizes, list | tuple) or image.ndim != len(sizes) + 2:
+    if not isinstance(sizes, list | tuple) or image.ndim != len(sizes) + 2:
         return
+    is_padded, is_transposed = config.get("padding") == "same", "output_padding" in config
     dilations = config.get("dilation_rate") or (1,) * len(sizes)
     reach = [(size - 1) * step for size, step in zip(sizes, dilations, strict=True)]
-    if "output_padding" in config:  # a transposed convolution
-        too_many = [max(r + 1 - stride, 0) for r, stride in zip(reach, config["strides"], strict=True)]
-        for where, widths in _sides(too_many).items():
-            said = f"with what its output has too much cut off, {where},"
-            yield Edit(Cause.OTHER_PADDING, said, partial(_cut, widths=widths))
-        return
-    for where, widths in _sides(reach).items():
-        padded = partial(_padded, widths=widths, mode="constant")
-        yield Edit(Cause.OTHER_PADDING, f"padded with zeros, {where},", padded)
-    for mode in _MODES:
+    for where, before in _SIDES.items():
+        if is_padded and not is_transposed:
+            padded = partial(_padded, widths=[(before(r), r - before(r)) for r in reach], mode="constant")
+            yield Edit(Cause.OTHER_PADDING, f"padded with zeros, {where},", padded)
+        if is_padded:
+            fitted = partial(_fitted, change={"padding": "valid"}, before=before)
+            how = "with what its output has too much cut off" if is_transposed else "with zeros around its output"
+            yield Edit(Cause.OTHER_PADDING, f"{how}, {where},", fitted)
+        for rate in _DILATIONS if max(dilations) > 1 else ():
+            fitted = partial(_fitted, change={"dilation_rate": (rate,) * len(sizes)}, before=before)
+            said = f"with dilation_rate={rate} and its output cut to size, {where},"
+            yield Edit(Cause.attribute("dilation_rate"), said, fitted)
+    for mode in _MODES if is_padded and not is_transposed else ():
         padded = partial(_padded, widths=[(r // 2, r - r // 2) for r in reach], mode=mode)
         yield Edit(Cause.OTHER_PADDING, f"padded by {mode!r}", padded)
 
 
-def _sides(amounts: Sequence[int]) -> dict[str, _Widths]:
-    """Returns how an amount along each axis may be divided between before and after."""
-    return {
-        "as much before as after": [(n // 2, n // 2) for n in amounts],
-        "the larger half before": [(n - n // 2, n // 2) for n in amounts],
-        "all of it before": [(n, 0) for n in amounts],
-        "all of it after": [(0, n) for n in amounts],
-    }
-
-
-def _padded(fault: LayerFault, widths: _Widths, mode: str) -> Array:
+def _padded(fault: LayerFault, widths: Sequence[tuple[int, int]], mode: str) -> Array:
     padded = np.pad(fault.call.inputs[0], [(0, 0), *widths, (0, 0)], mode)  # type: ignore[call-overload]
     call = replace(fault.call, arguments=(as_tensor(padded), *fault.call.arguments[1:]))
     return with_attributes(replace(fault, call=call), {"padding": "valid"})
 
 
-def _cut(fault: LayerFault, widths: _Widths) -> Array:
-    whole, sizes = with_attributes(fault, {"padding": "valid"}), fault.expected.shape[1:-1]
-    return whole[:, *(slice(before, before + size) for (before, _), size in zip(widths, sizes, strict=True))]
+def _fitted(fault: LayerFault, change: Mapping[str, Any], before: Callable[[int], int]) -> Array:
+    """Returns what the layer gives with other attributes, cut or filled up with zeros to the size that it should have.
+
+    Args:
+        fault: The call.
+        change: The attributes by name.
+        before: Returns how much of an amount is cut or put before the first pixel of an axis.
+    """
+    output = with_attributes(fault, change)
+    for axis, size in enumerate(fault.expected.shape[1:-1], start=1):
+        more = output.shape[axis] - size
+        if more > 0:
+            output = output.take(range(before(more), before(more) + size), axis)
+        widths = [
+            (before(-more), -more - before(-more)) if each == axis and more < 0 else (0, 0)
+            for each in range(output.ndim)
+        ]
+        output = np.pad(output, widths)
+    return output
 
 
 def other_places(fault: LayerFault) -> Edits:

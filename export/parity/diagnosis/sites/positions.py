@@ -45,6 +45,7 @@ def other_rotations(fault: LayerFault) -> Edits:
         yield Edit(cause, said, partial(with_attributes, change=change))
     if not _is_of_one_axis(layer):
         return
+    yield Edit(Cause.FLIPPED_SIGN, "turning the other way round", partial(_elsewhere, np.negative))
     is_shown = fault.actual is not None
     for offset in [_offset(fault, 1.0 / _scaling_of(layer).timescales)] if is_shown else _NEAR:
         if offset:

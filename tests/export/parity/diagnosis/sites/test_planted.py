@@ -162,6 +162,79 @@ def _run_forwards():
     return _of_layer(L.GRU(3, go_backwards=True, unroll=True, name="y"), wrong, (5, 4))
 
 
+def _turned_in_place():
+    def wrong(layer, x):
+        return ops.flip(layer(ops.flip(x, 1)), 1)
+
+    return _of_layer(L.GRU(3, return_sequences=True, unroll=True, name="y"), wrong, (5, 4))
+
+
+def _turned_back(layer, x):
+    return layer(x, positions=-np.arange(x.shape[1]).astype("int32"))
+
+
+def _learned_from_one():
+    def wrong(layer, x):
+        table = layer.get_weights()[0]
+        return x + table[np.minimum(1 + np.arange(x.shape[1]), 599)]
+
+    return _of_layer(keras_pe.LearnedPositionEmbedding(600, name="y"), wrong, (None, 6))
+
+
+def _convolution(change, **options):
+    """Returns a convolution of images, and what a function makes of it with other options."""
+    layer = L.Conv2D(3, 3, name="y", **options)
+
+    def wrong(layer, x):
+        other = L.Conv2D(3, 3, **{**options, **change[0]})
+        other.build(x.shape)
+        other.set_weights(layer.get_weights())
+        return change[1](np.asarray(other(x)))
+
+    return _of_layer(layer, wrong, (7, 8, 2))
+
+
+def _padded_afterwards():
+    widths = [(0, 0), (1, 1), (1, 1), (0, 0)]
+    return _convolution(({"padding": "valid"}, lambda y: np.pad(y, widths)), padding="same")
+
+
+def _not_dilated():
+    return _convolution(({"dilation_rate": 1}, lambda y: y[:, 1:-1, 1:-1]), dilation_rate=2)
+
+
+def _cropped_elsewhere():
+    return _of_layer(L.Cropping1D(2, name="y"), lambda _, x: x[:, 1:-3], (9, 4))
+
+
+def _inverted_padding():
+    tokens = keras.Input((5,), dtype="int32", name="tokens")
+    embed, layer = L.Embedding(9, 4, mask_zero=True, name="embed"), L.MultiHeadAttention(2, 3, name="y")
+    x = embed(tokens)
+    model = seeded(keras.Model(tokens, {"x": x, "y": layer(x, x)}))
+
+    def wrong(inputs):
+        x, kept = ops.convert_to_tensor(np.asarray(embed(inputs["tokens"]))), inputs["tokens"] != 0
+        return {"x": x, "y": layer(x, x, attention_mask=~(kept[:, :, None] & kept[:, None]))}
+
+    return model, wrong
+
+
+def _softmax_of_grouped_queries():
+    x = keras.Input((5, 4), name="x")
+    layer = L.GroupQueryAttention(4, 4, 2, name="y")
+    model = seeded(keras.Model(x, layer(x, x)))
+
+    def wrong(inputs):
+        x = inputs["x"]
+        query, key, value = (np.asarray(part(x)) for part in (layer._query_dense, layer._key_dense, layer._value_dense))
+        key, value = np.repeat(key, 2, 2), np.repeat(value, 2, 2)
+        shares = np.asarray(ops.softmax(np.einsum("bqhc,bkhc->bhqk", query, key) / np.sqrt(4), axis=2))
+        return layer._output_dense(np.einsum("bhqk,bkhc->bqhc", shares, value))
+
+    return model, wrong
+
+
 def _attention(change):
     """Returns attention with a mask, and the same with what a change makes of its scores, hidden ones, and axis."""
     x, mask = keras.Input((5, 4), name="x"), keras.Input((5, 5), dtype="bool", name="mask")
@@ -238,6 +311,14 @@ def _transposed_2d():
         (_transposed_1d, "other padding", "the larger half before"),
         (_transposed_2d, "other padding", "the larger half before"),
         (_run_forwards, "other go_backwards", "go_backwards=False"),
+        (_turned_in_place, "other direction", "from the other end, each step in its place"),
+        (_rotary(_turned_back), "flipped sign", "turning the other way round"),
+        (_learned_from_one, "start index off", "added to its input: index i of axis 1 holds what belongs to i+1"),
+        (_padded_afterwards, "other padding", "zeros around its output, as much before as after"),
+        (_not_dilated, "other dilation_rate", "with dilation_rate=1 and its output cut to size"),
+        (_cropped_elsewhere, "other cropping", "cropping=(1, 3) instead of (2, 2)"),
+        (_inverted_padding, "inverted mask", "masks of padding inverted together"),
+        (_softmax_of_grouped_queries, "other axis", "softmax over axis=2"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -261,3 +342,18 @@ def test_of_a_shared_layer_the_call_at_fault_is_named():
     (finding,) = findings(model, wrong)
     assert (finding.cause, finding.layer) == ("other activation", "shared")
     assert "It is wrong in call 2 of 2 alone." in finding.evidence
+
+
+@pytest.mark.slow
+def test_what_nothing_explains_is_said_to_differ_in_the_rows_where_it_does():
+    layer = L.Dense(6, name="y")
+    model = seeded(one_layer(layer, (40, 4)))
+
+    def wrong(inputs):
+        y = np.array(layer(inputs["x"]))
+        y[:, 7] += np.cos(50 * y[:, 7])
+        return y
+
+    (finding,) = findings(model, wrong)
+    assert (finding.cause, finding.layer) == ("unknown", "y")
+    assert "Index 7 of axis 1 (1 of 40) differs" in finding.evidence
