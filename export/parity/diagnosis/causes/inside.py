@@ -53,15 +53,23 @@ def weights_at_fault(probe: Probe, differing: Sequence[WeightFault]) -> Iterator
     telling = telling if probe.faults else _proven(probe, telling)
     for fault in probe.faults:
         own = [each for each in telling if _is_in_any(each.layer, fault.layers)]
-        # A constant that was only found by its content may be another's: what explains all the numbers comes first. So
-        # does what tells the weights of a normalization apart: folded, they are one factor.
-        folded = fault.folded
-        unsure = [each for each in own if (each.layer == folded.layer if folded else not each.is_named)]
-        instead = explain(probe, folded or fault) if unsure else None
+        unsure = [each for each in own if _is_unsure(each, fault)]
+        instead = explain(probe, fault.folded or fault) if unsure else None
         if instead is not None:
             telling = [each for each in telling if each not in own]
             yield instead.finding
     yield from _as_findings(telling)
+
+
+def _is_unsure(weight: WeightFault, fault: LayerFault) -> bool:
+    """Whether what explains all the numbers comes before what is said of a weight.
+
+    A constant that was only found by its content may be another's, and the weights of a normalization are folded into
+    one factor, which tells none of them apart.
+    """
+    if fault.folded is not None:
+        return weight.layer == fault.folded.layer
+    return not weight.is_named or (weight.is_folded and hasattr(fault.call.layer, "moving_variance"))
 
 
 def _proven(probe: Probe, differing: list[WeightFault]) -> list[WeightFault]:
