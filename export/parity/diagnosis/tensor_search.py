@@ -55,14 +55,14 @@ class Tensors:
 
     def find(self, output: Array, tolerance: float, names: Container[str]) -> TensorMatch | None:
         """Returns the nearest tensor, of the given names, that holds an output within the tolerance."""
-        found = [
-            match
-            for axes, values in _flattened(output, _layouts(output.shape))
-            for name in self._by_size.get(output.size, ())
-            if name in names
-            if (match := self._compare(name, values, axes, tolerance)) is not None
-        ]
-        return min(found, key=lambda match: match.difference, default=None)
+        return min(self._holding(output, tolerance, names), key=lambda match: match.difference, default=None)
+
+    def _holding(self, output: Array, tolerance: float, names: Container[str]) -> Iterator[TensorMatch]:
+        """Yields the tensors of the given names that hold an output, in whatever layout."""
+        for axes, values in _flattened(output, _layouts(output.shape)):
+            for name in self._by_size.get(output.size, ()):
+                if name in names and (match := self._compare(name, values, axes, tolerance)) is not None:
+                    yield match
 
     def holds(self, values: Array, tolerance: float) -> bool:
         """Whether a tensor has the same values in any order: what is on the way between layers may be turned."""
@@ -119,14 +119,9 @@ class Tensors:
             shape: That of Keras' output.
             right: The names of tensors that are another output, and right.
         """
-        held = self.in_shape(match, shape)
-        copies = {
-            copy.tensor: copy
-            for axes, values in _flattened(held, _layouts(shape))
-            for name in self._by_size.get(held.size, ())
-            if name != match.tensor and axes in (_layouts_told(self.arrays[name].shape, shape) or [axes])
-            if (copy := self._compare(name, values, axes, 0.0)) is not None
-        }
+        same = self._holding(self.in_shape(match, shape), 0.0, {*self.names} - {match.tensor})
+        told = ((copy, _layouts_told(self.arrays[copy.tensor].shape, shape)) for copy in same)
+        copies = {copy.tensor: copy for copy, layouts in told if copy.axes in (layouts or [copy.axes])}
         is_told = np.ptp(self._values(match.tensor)) > 0 and not any(name in right for name in copies)
         return replace(match, copies=tuple(copies.values()) if is_told else ())
 
