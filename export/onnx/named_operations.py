@@ -10,7 +10,9 @@ from typing import Any
 
 from keras_pe.export.graph.tensorflow_internals import replaced_products
 from keras_pe.export.model.watch.keras_internals import replaced_attention, replaced_functions, replaced_operations
+from keras_pe.export.model.watch.traceable import steps_as_rows
 from keras_pe.export.onnx.attention import attention, attention_of_layer, masked_softmax
+from keras_pe.export.onnx.convolutions import convolution, transposed_convolution
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.operator_calls import Unfused, call_operator, differentiable
 from keras_pe.export.onnx.spelled_attention import SpelledAttention
@@ -36,16 +38,12 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
     usual = replaced_operations(
         nn={
             "gelu": _gelu,
-            "hard_silu": _hard_silu,
-            "hard_sigmoid": _hard_sigmoid,
-            "celu": _celu,
-            "hard_shrink": partial(_shrunk, 0.0),
-            "soft_shrink": partial(_shrunk, None),
+            **{name: partial(_activation, *named) for name, named in _ACTIVATIONS.items()},
             "dot_product_attention": partial(attention, opset, unfused),
-            "conv": partial(_convolution, 1),
-            "depthwise_conv": partial(_convolution, 1),
-            "separable_conv": partial(_convolution, 2),
-            "conv_transpose": _transposed_convolution,
+            "conv": partial(convolution, 1),
+            "depthwise_conv": partial(convolution, 1),
+            "separable_conv": partial(convolution, 2),
+            "conv_transpose": transposed_convolution,
         },
         numpy={"einsum": spelled.einsum},
         normalizations={"layer_normalization": normalization, "rms_normalization": _rms_normalization},
@@ -62,8 +60,20 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
     masking = [layer for layer in layers if type(layer).call is keras.layers.Softmax.call]
     own += [(layer, "call", partial(masked_softmax, layer)) for layer in masking]
     of_layers = replaced_attention(layers, partial(attention_of_layer, spelled.kept))
-    with usual, of_layers, replaced_products(spelled.matmul), replaced_functions(own):
+    by_steps = [layer for layer in layers if isinstance(layer, keras.layers.TimeDistributed)]
+    as_rows = steps_as_rows(filter(_is_of_rows, by_steps), even_if_fixed=True)
+    with usual, of_layers, replaced_products(spelled.matmul), replaced_functions(own), as_rows:
         yield
+
+
+def _is_of_rows(layer: Any) -> bool:
+    """Whether what a TimeDistributed layer does in each step is of Keras' own layers, which take each row by itself."""
+    import keras
+
+    inner = layer.layer
+    parts = getattr(inner, "operations", None) or getattr(inner, "layers", None) or [inner]
+    own = [part for part in parts if type(part).__module__.startswith("keras.src.layers.")]
+    return len(own) == len(parts) and not any(isinstance(part, keras.layers.Lambda) for part in own)
 
 
 def _upsampling(layer: Any, usual: Callable[..., Any], x: Any) -> Any:
@@ -72,99 +82,6 @@ def _upsampling(layer: Any, usual: Callable[..., Any], x: Any) -> Any:
     attributes: dict[str, Any] = {"times": list(layer.size), "is_last": layer.data_format == "channels_last"}
     attributes["is_smooth"] = layer.interpolation == "bilinear"
     return _in_float32("Resize", usual, x, shape=layer.compute_output_shape(x.shape), **attributes)
-
-
-def _convolution(kernels: int, usual: Callable[..., Any], x: Any, *arguments: Any, **options: Any) -> Any:
-    """Returns a convolution with kernels that have gaps, padded by itself.
-
-    What it pads to keep the size is known from the kernel. TensorFlow computes it from the size, where that is not
-    known, in some fifty operators around blocks of pixels.
-
-    Args:
-        kernels: How many it takes.
-        usual: Computes it.
-        x: The images.
-        arguments: The kernels, and what follows them.
-        options: The other arguments.
-    """
-    import tensorflow as tf
-
-    options = (
-        dict(zip(("strides", "padding", "data_format", "dilation_rate"), arguments[kernels:], strict=False)) | options
-    )
-    kernel, *others = arguments[:kernels]
-    rank = len(kernel.shape) - 2
-    strides, gaps = (_of_each_axis(options.get(name, 1), rank) for name in ("strides", "dilation_rate"))
-    image = _axes_of_image(options.get("data_format"), rank)
-    is_known = all(x.shape[axis] is not None for axis in image)
-    if options.get("padding", "valid") != "same" or max(gaps) == 1 or max(strides) > 1 or is_known:
-        return usual(x, kernel, *others, **options)
-    paddings = [[0, 0]] * len(x.shape)
-    for axis, size, gap in zip(image, kernel.shape, gaps, strict=False):
-        added = gap * (size - 1)
-        paddings[axis] = [added // 2, added - added // 2]
-    return usual(tf.pad(x, paddings), kernel, *others, **options | {"padding": "valid"})
-
-
-def _of_each_axis(value: int | Sequence[int], rank: int) -> list[int]:
-    return [value] * rank if isinstance(value, int) else list(value)
-
-
-def _axes_of_image(data_format: str | None, rank: int) -> range:
-    import keras
-
-    is_last = (data_format or keras.config.image_data_format()) == "channels_last"
-    return range(1, rank + 1) if is_last else range(2, rank + 2)
-
-
-_PIXELS = 8  # along each axis of an example; any number will do
-
-
-def _transposed_convolution(
-    usual: Callable[..., Any],
-    inputs: Any,
-    kernel: Any,
-    strides: int | Sequence[int] = 1,
-    padding: str = "valid",
-    output_padding: Any = None,
-    data_format: str | None = None,
-    dilation_rate: int | Sequence[int] = 1,
-) -> Any:
-    """Returns a transposed convolution of images of any size, of which as much is cut off whatever the size.
-
-    TensorFlow is told the size of the result, which is computed in some twenty operators.
-    """
-    import keras
-    import tensorflow as tf
-
-    rank, options = len(kernel.shape) - 2, (strides, padding, output_padding, data_format, dilation_rate)
-    image = _axes_of_image(data_format, rank)
-    if inputs.dtype != "float32" or all(inputs.shape[axis] is not None for axis in image):
-        return usual(inputs, kernel, *options)
-
-    def returned(shape: Sequence[int | None]) -> list[int | None]:
-        images, kernels = (keras.KerasTensor(tuple(each)) for each in (shape, kernel.shape))
-        return list(keras.ops.conv_transpose(images, kernels, *options).shape)
-
-    example = returned([_PIXELS if axis in image else size for axis, size in enumerate(inputs.shape)])
-    attributes: dict[str, Any] = {
-        "sizes": [example[axis] for axis in image],
-        "strides": _of_each_axis(strides, rank),
-        "dilations": _of_each_axis(dilation_rate, rank),
-    }
-    shape = returned(inputs.shape)
-    added = [image[0]] if rank == 1 else []  # TensorFlow makes an image of one row of a line
-    shape[image[0] : image[0]] = [1] * len(added)
-    attributes = {name: [1] * len(added) + values for name, values in attributes.items()}
-    attributes |= {"is_same": padding.lower() == "same", "is_last": image[0] == 1}
-
-    def call(images: Any, kernel: Any) -> Any:
-        for axis in added:
-            images, kernel = tf.expand_dims(images, axis), tf.expand_dims(kernel, 0)
-        result = call_operator("ConvTranspose", [images, kernel], [shape], attributes)[0]
-        return tf.squeeze(result, added) if added else result
-
-    return differentiable(call, lambda images, kernel: usual(images, kernel, *options), inputs, kernel)
 
 
 def _layer_normalization(
@@ -251,21 +168,26 @@ def _gelu(usual: Callable[..., Any], x: Any, approximate: bool = True) -> Any:
     return _in_float32("Gelu", lambda values: usual(values, approximate), x)
 
 
-def _hard_silu(usual: Callable[..., Any], x: Any) -> Any:
-    return _in_float32("HardSwish", usual, x)
+# By Keras' name: ONNX's, and its attributes by the arguments of Keras' function.
+_ACTIVATIONS: dict[str, tuple[str, Callable[..., dict[str, float]]]] = {
+    "celu": ("Celu", lambda alpha=1.0: {"alpha": alpha}),
+    "hard_shrink": ("Shrink", lambda threshold=0.5: {"lambd": threshold, "bias": 0.0}),
+    "hard_sigmoid": ("HardSigmoid", lambda: {"alpha": 1 / 6, "beta": 0.5}),
+    "hard_silu": ("HardSwish", lambda: {}),
+    "soft_shrink": ("Shrink", lambda threshold=0.5: {"lambd": threshold, "bias": threshold}),
+}
 
 
-def _hard_sigmoid(usual: Callable[..., Any], x: Any) -> Any:
-    return _in_float32("HardSigmoid", usual, x, alpha=1 / 6, beta=0.5)
-
-
-def _celu(usual: Callable[..., Any], x: Any, alpha: float = 1.0) -> Any:
-    return _in_float32("Celu", lambda values: usual(values, alpha), x, alpha=float(alpha))
-
-
-def _shrunk(bias: float | None, usual: Callable[..., Any], x: Any, threshold: float = 0.5) -> Any:
-    lambd = float(threshold)
-    return _in_float32("Shrink", lambda x: usual(x, threshold), x, lambd=lambd, bias=lambd if bias is None else bias)
+def _activation(
+    operator: str,
+    attributes: Callable[..., dict[str, float]],
+    usual: Callable[..., Any],
+    x: Any,
+    *arguments: Any,
+    **options: Any,
+) -> Any:
+    numbers: dict[str, Any] = {name: float(each) for name, each in attributes(*arguments, **options).items()}
+    return _in_float32(operator, lambda values: usual(values, *arguments, **options), x, **numbers)
 
 
 def _in_float32(

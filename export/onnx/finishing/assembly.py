@@ -123,7 +123,7 @@ def _rewritten(
     same |= keep_rows(graph, sizes)
     order_needed(graph)
     keep_pads(graph, opset)
-    keep_sparse_windows(graph)
+    keep_sparse_windows(graph, sizes)
     same |= compute_channels_first(graph, sizes, shapes)
     order_needed(graph)
     return graph, sizes, same

@@ -24,7 +24,7 @@ _EXACT = (  # and what is rounded once, everywhere alike
 def compute_constants(graph: Any, sizes: KnownSizes, opset: int) -> bool:
     """Makes constants of what constants and known sizes decide, in an `onnx.GraphProto` in place.
 
-    Floats that nobody has computed yet are left as they are: a layer may have them for its weights.
+    What is made of floats alone that nobody has computed is left as it is: a layer may have them for its weights.
 
     Args:
         graph: The graph, whose nodes stand in the order in which they are computed.
@@ -44,7 +44,7 @@ def compute_constants(graph: Any, sizes: KnownSizes, opset: int) -> bool:
         if value is None and node.op_type in _EXACT and not node.domain:
             numbers = (found[name] if name in found else editor.value(name) for name in read)
             given = {name: each for name, each in zip(read, numbers, strict=True) if each is not None}
-            may_be_weights = not found.keys() & given.keys() and any(each.dtype.kind == "f" for each in given.values())
+            may_be_weights = not found.keys() & given.keys() and all(each.dtype.kind == "f" for each in given.values())
             if given.keys() == set(read) and not may_be_weights:
                 value = _computed(node, given, opset)
         if value is not None and np.size(value) <= _MOST:

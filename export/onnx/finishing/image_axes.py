@@ -21,27 +21,9 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     read_instead,
     refill,
 )
-from keras_pe.export.onnx.finishing.symbolic_sizes import REDUCTIONS, KnownSizes, Sizes
+from keras_pe.export.onnx.finishing.symbolic_sizes import BROADCASTING, ELEMENTWISE, REDUCTIONS, KnownSizes, Sizes
 
-_ELEMENTWISE = (
-    *("Abs", "Add", "Cast", "Celu", "Clip", "Div", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish"),
-    *(
-        "LeakyRelu",
-        "Log",
-        "Max",
-        "Min",
-        "Mul",
-        "Neg",
-        "Pow",
-        "Reciprocal",
-        "Relu",
-        "Selu",
-        "Shrink",
-        "Sigmoid",
-        "Softplus",
-    ),
-    *("Sqrt", "Sub", "Tanh"),
-)
+_ALIKE = (*BROADCASTING, *ELEMENTWISE)
 _OF_IMAGES = ("AveragePool", "Conv", "ConvTranspose", "MaxPool")
 _Squeezed = tuple[str, tuple[Any, ...]]
 
@@ -99,7 +81,7 @@ def _widened(editor: GraphEditor, node: Any, squeezed: Mapping[str, _Squeezed], 
     Returns:
         Along which axes what it returns is to be squeezed now; none where the node is left as it was.
     """
-    if node.op_type not in (*_ELEMENTWISE, "Concat", "Pad", "Transpose") or len(node.input) > 3:
+    if node.op_type not in (*_ALIKE, "Concat", "Pad", "Transpose") or len(node.input) > 3:
         return ()
     constants = {name: value for name in node.input if (value := editor.value(name)) is not None}
     tensors = [name for name in node.input if name and name not in constants]
@@ -226,7 +208,7 @@ class _Images(GraphEditor):
             axes = self.reduced(node)
             left = [axis for axis in self.to_first if axis not in axes]
             return bool(axes) and (self.is_one(node.output[0]) or left == sorted(left))
-        return node.op_type in ("Concat", *_ELEMENTWISE) and self.is_one(node.output[0])
+        return node.op_type in ("Concat", *_ALIKE) and self.is_one(node.output[0])
 
     def reduced(self, node: Any) -> list[int]:
         """Returns the axes of an image that a reduction is over; none where they are not told."""

@@ -213,7 +213,7 @@ def turn_images_first(graph: Any) -> None:
 _WITH_WINDOWS = ("AveragePool", "Conv", "MaxPool")
 
 
-def keep_sparse_windows(graph: Any) -> None:
+def keep_sparse_windows(graph: Any, sizes: KnownSizes) -> None:
     """Cuts the pixels that no window sees off the images of an `onnx.GraphProto`, in place.
 
     Where the stride is larger than the window, SAME needs no padding, and less than none where pixels are left over at
@@ -222,12 +222,14 @@ def keep_sparse_windows(graph: Any) -> None:
     editor, nodes = GraphEditor(graph), []
     for node in graph.node:
         for body in bodies(node):
-            keep_sparse_windows(body)
+            keep_sparse_windows(body, sizes)
         if node.op_type in _WITH_WINDOWS and attribute(node, "auto_pad") == b"SAME_UPPER":
-            sizes = attribute(node, "kernel_shape")
-            strides, gaps = (attribute(node, name) or [1] * len(sizes) for name in ("strides", "dilations"))
-            reach = [(size - 1) * gap + 1 for size, gap in zip(sizes, gaps, strict=True)]
-            if any(stride > size for stride, size in zip(strides, reach, strict=True)):
+            kernel = attribute(node, "kernel_shape")
+            strides, gaps = (attribute(node, name) or [1] * len(kernel) for name in ("strides", "dilations"))
+            reach = [(size - 1) * gap + 1 for size, gap in zip(kernel, gaps, strict=True)]
+            image = (sizes.shape(node.input[0]) or ())[2:] or [None] * len(reach)
+            # Of one pixel, as the rows of a line have, nothing is left over.
+            if any(stride > size and pixels != 1 for stride, size, pixels in zip(strides, reach, image, strict=True)):
                 nodes += _cut(editor, node, strides, reach)
         nodes.append(node)
     refill(graph.node, nodes)

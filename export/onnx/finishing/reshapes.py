@@ -23,7 +23,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     read_instead,
     set_attribute,
 )
-from keras_pe.export.onnx.finishing.symbolic_sizes import REDUCTIONS, KnownSizes, Sizes
+from keras_pe.export.onnx.finishing.symbolic_sizes import BROADCASTING, ELEMENTWISE, REDUCTIONS, KnownSizes, Sizes
 
 _RESHAPING = ("Reshape", "Squeeze", "Unsqueeze")
 _SHAPING = ("Expand", *_RESHAPING)
@@ -35,33 +35,57 @@ def remove_needless_reshapes(graph: Any, sizes: KnownSizes) -> dict[str, str]:
     Returns:
         Which tensor is read now in place of each that was only a name of the same.
     """
-    for operators, is_undone in (
-        (("MatMul", "Gemm"), _does_without_flattening),
-        (REDUCTIONS, _keeps_axes),
-        (("Concat",), _stands_side_by_side),
-    ):
+    same = dict[str, str]()
+    editor = GraphEditor(graph)
+    for product in editor.nodes("MatMul", "Gemm"):
+        same |= _without_flattening(editor, product, sizes)
+    for operators, is_undone in ((REDUCTIONS, _keeps_axes), (("Concat",), _stands_side_by_side)):
         editor = GraphEditor(graph)
         for node in editor.nodes(*operators):
             reshape = editor.only_reader(node.output[0], "Reshape", "Unsqueeze")
             if reshape is not None and reshape.input[0] == node.output[0] and is_undone(editor, node, reshape, sizes):
                 node.output[0] = reshape.output[0]
                 graph.node.remove(reshape)
-    return _without_effect(graph, sizes)
+    return same | _without_effect(graph, sizes)
 
 
-def _does_without_flattening(editor: GraphEditor, product: Any, split: Any, sizes: KnownSizes) -> bool:
-    """Lets a product take what is flattened before it and split again behind it, if one undoes the other."""
+def _without_flattening(editor: GraphEditor, product: Any, sizes: KnownSizes) -> dict[str, str]:
+    """Lets a product take what is flattened before it and split again behind it, if one undoes the other, and so what
+    is done to each row between the two, as a bias and an activation are.
+
+    Returns:
+        What stands for the rows, which nobody reads any more.
+    """
     weight, flatten = sizes.shape(product.input[1]) or (), editor.producer(product.input[0], "Reshape")
     is_plain = len(product.input) == 2 and not product.attribute  # a Gemm with attributes transposes or scales
-    if not is_plain or len(weight) != 2 or flatten is None or split.op_type != "Reshape":
-        return False
-    source = flatten.input[0]
+    if not is_plain or len(weight) != 2 or flatten is None:
+        return {}
+    results, reader = [product.output[0]], editor.only_reader(product.output[0])
+    while reader is not None and reader.op_type != "Reshape" and _is_of_rows(reader, results[-1], sizes):
+        results.append(reader.output[0])
+        reader = editor.only_reader(reader.output[0])
+    source, rows = flatten.input[0], results[-1]
     wanted = (sizes.shape(source) or ())[:-1]
+    widths = [shape[-1] for result in results if (shape := sizes.shape(result))]
     # As many elements come out as go in, so these leading sizes leave the flattened one for the last axis alone.
-    if not wanted or sizes.vector(split.input[1]) != (*wanted, weight[1]):
-        return False
+    if reader is None or reader.input[0] != rows or not wanted or len(widths) < len(results):
+        return {}
+    if sizes.vector(reader.input[1] if reader.op_type == "Reshape" else "") != (*wanted, widths[-1]):
+        return {}
     become(product, "MatMul", [source, product.input[1]])
-    return True
+    for result, width in zip(results, widths, strict=True):
+        sizes.tell(result, (*wanted, width))
+    split = reader.output[0]
+    editor.producers[rows].output[0] = split
+    editor.graph.node.remove(reader)
+    return {rows: split} if len(results) > 1 else {}
+
+
+def _is_of_rows(node: Any, rows: str, sizes: KnownSizes) -> bool:
+    """Whether a node does the same to each row, of however many axes of them: to each number, or by a vector."""
+    others = [sizes.shape(name) for name in node.input if name != rows]
+    is_elementwise = node.op_type in (*BROADCASTING, *ELEMENTWISE)
+    return is_elementwise and all(shape is not None and len(shape) < 2 for shape in others)
 
 
 def _keeps_axes(editor: GraphEditor, reduction: Any, reshape: Any, sizes: KnownSizes) -> bool:

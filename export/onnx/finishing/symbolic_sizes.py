@@ -25,12 +25,12 @@ _BOOL = 9
 # ONNX's int32, int64, bool, and float32, which Keras counts in: it has each size of a mask that any memory holds.
 _COUNTING = (6, 7, _BOOL, 1)
 _END = 10**9  # what a Slice up to the end is given by tf2onnx, or more
-_AS_FIRST = (
+ELEMENTWISE = (
     *("Abs", "Cast", "Ceil", "Celu", "Clip", "Cos", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish"),
-    *("Identity", "InstanceNormalization", "LayerNormalization", "LeakyRelu", "Log", "LogSoftmax", "Neg", "Not"),
-    *("Reciprocal", "Relu", "RotaryEmbedding", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Softmax"),
-    *("Softplus", "Sqrt", "Tanh"),
+    *("Identity", "LeakyRelu", "Log", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid"),
+    *("Sign", "Sin", "Softplus", "Sqrt", "Tanh"),
 )
+_ALONG_AXES = ("InstanceNormalization", "LayerNormalization", "LogSoftmax", "RotaryEmbedding", "Softmax")
 BROADCASTING = (
     *("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul"),
     *("Or", "Pow", "Sub", "Where", "Xor"),
@@ -327,7 +327,7 @@ def _range(shapes: Any, vectors: Any, attributes: Any) -> Any:
 
 _RULES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "Attention": _attention,
-    **dict.fromkeys(_AS_FIRST, lambda shapes, vectors, attributes: shapes[0]),
+    **dict.fromkeys((*ELEMENTWISE, *_ALONG_AXES), lambda shapes, vectors, attributes: shapes[0]),
     **dict.fromkeys(BROADCASTING, lambda shapes, vectors, attributes: _broadcast(shapes)),
     **dict.fromkeys(REDUCTIONS, _reduction),
     **dict.fromkeys(_BY_CHANNEL, lambda shapes, vectors, attributes: [*shapes[0][:2], *[None] * (len(shapes[0]) - 2)]),

@@ -10,7 +10,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 
-from keras_pe.export import export_onnx
+from keras_pe.export import check_parity, export_onnx
 from keras_pe.export.artifacts.artifact import LAYERS_KEY
 
 L = keras.layers
@@ -30,6 +30,35 @@ def test_a_dense_layer_is_one_product_at_any_rank(tmp_path: Path, shape: tuple[i
     model = keras.Sequential([keras.Input(shape, name="values"), L.Dense(4)])
     values = np.random.default_rng(0).normal(size=(2, *(size or 6 for size in shape))).astype("float32")
     assert _export(model, values, tmp_path) == ["MatMul", "Add"]
+
+
+@pytest.mark.parametrize("shape", [(None, 8), (3, 8)])
+def test_so_is_one_for_each_step_with_its_activation(tmp_path: Path, shape: tuple[int | None, ...]) -> None:
+    model = keras.Sequential([keras.Input(shape, name="values"), L.TimeDistributed(L.Dense(4, activation="relu"))])
+    values = np.random.default_rng(0).normal(size=(2, shape[0] or 6, 8)).astype("float32")
+    assert _export(model, values, tmp_path) == ["MatMul", "Add", "Relu"]
+    assert check_parity(model, tmp_path / "m.onnx", runtimes="onnxruntime[all]", require_coverage=True).passed
+    proto = onnx.load(tmp_path / "m.onnx")
+    (kernel,) = (tensor for tensor in proto.graph.initializer if tensor.name.endswith("/kernel"))
+    kernel.CopyFrom(onnx.numpy_helper.from_array(1.5 * onnx.numpy_helper.to_array(kernel), kernel.name))
+    onnx.save(proto, tmp_path / "m.onnx")
+    (result,) = check_parity(model, tmp_path / "m.onnx", runtimes=["onnxruntime[all]"]).results
+    (finding,) = result.findings
+    assert kernel.name.endswith(f"{finding.layer}/kernel")
+
+
+class Centered(L.Layer):
+    """Takes the mean over the batch off each row."""
+
+    def call(self, x: Any) -> Any:
+        return x - keras.ops.mean(x, axis=0, keepdims=True)
+
+
+def test_a_layer_that_mixes_rows_is_applied_step_by_step(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(2, 3, 8)).astype("float32")
+    for inner in (Centered(), keras.Sequential([L.Dense(8), Centered()])):
+        model = keras.Sequential([keras.Input((3, 8), name="values"), L.TimeDistributed(inner)])
+        _export(model, values, tmp_path)
 
 
 def test_a_dense_layer_after_a_transposition_is_too(tmp_path: Path) -> None:

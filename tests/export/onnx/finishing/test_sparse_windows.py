@@ -25,6 +25,14 @@ LAYERS = {
 }
 
 
+def test_nothing_is_cut_off_a_line(tmp_path: Path) -> None:
+    inputs = keras.Input((None, 3))
+    file = export_onnx(
+        keras.Model(inputs, L.DepthwiseConv1D(3, strides=2, padding="same")(inputs)), tmp_path / "m.onnx"
+    )
+    assert "Slice" not in [node.op_type for node in onnx.load(file.path).graph.node]
+
+
 @pytest.fixture(scope="module")
 def model() -> keras.Model:
     """Returns a model with all of the layers: one export tells of each."""
