@@ -1,41 +1,40 @@
 """Convolutions of images of any size, traced without computing one: what is padded or cut off does not depend on it."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras_pe.export.onnx.operator_calls import call_operator, differentiable
 
 
-def convolution(kernels: int, usual: Callable[..., Any], x: Any, *arguments: Any, **options: Any) -> Any:
+def convolution(usual: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """Returns a convolution with kernels that have gaps, padded by itself.
 
     What it pads to keep the size is known from the kernel. TensorFlow computes it from the size, where that is not
     known, in some fifty operators around blocks of pixels.
 
     Args:
-        kernels: How many it takes.
-        usual: Computes it.
-        x: The images.
-        arguments: The kernels, and what follows them.
-        options: The other arguments.
+        usual: Computes it: Keras' function of the images, one kernel or two, and how they meet.
+        arguments: Its arguments.
+        options: Those by name.
     """
     import tensorflow as tf
 
-    options = (
-        dict(zip(("strides", "padding", "data_format", "dilation_rate"), arguments[kernels:], strict=False)) | options
-    )
-    kernel, *others = arguments[:kernels]
+    bound = inspect.signature(usual).bind(*arguments, **options)
+    bound.apply_defaults()
+    given = bound.arguments
+    x, kernel, *_ = given.values()
     rank = len(kernel.shape) - 2
-    strides, gaps = (_of_each_axis(options.get(name, 1), rank) for name in ("strides", "dilation_rate"))
-    image = _axes_of_image(options.get("data_format"), rank)
+    strides, gaps = (_of_each_axis(given[name], rank) for name in ("strides", "dilation_rate"))
+    image = _axes_of_image(given["data_format"], rank)
     is_known = all(x.shape[axis] is not None for axis in image)
-    if options.get("padding", "valid") != "same" or max(gaps) == 1 or max(strides) > 1 or is_known:
-        return usual(x, kernel, *others, **options)
+    if given["padding"] != "same" or max(gaps) == 1 or max(strides) > 1 or is_known:
+        return usual(**given)
     paddings = [[0, 0]] * len(x.shape)
     for axis, size, gap in zip(image, kernel.shape, gaps, strict=False):
         added = gap * (size - 1)
         paddings[axis] = [added // 2, added - added // 2]
-    return usual(tf.pad(x, paddings), kernel, *others, **options | {"padding": "valid"})
+    return usual(**given | {"inputs": tf.pad(x, paddings), "padding": "valid"})
 
 
 _PIXELS = 8  # along each axis of an example; any number will do

@@ -76,6 +76,13 @@ def test_large_means_cost_no_digits_at_any_operator_set(tmp_path):
         assert np.abs(actual - expected).max() <= 4 * 2**-15 * spread, opset
 
 
+def test_a_convolution_is_called_by_names_as_well(tmp_path):
+    patches = L.Lambda(lambda x: keras.ops.image.extract_patches(x, (2, 2)), output_shape=(4, 4, 12))
+    model = _model(patches, shape=(8, 8, 3))
+    assert _operators(model, tmp_path)["Conv"] == 1
+    assert check_parity(model, tmp_path / "model.onnx", runtimes="onnxruntime[all]", require_coverage=True).passed
+
+
 GROUPS = {
     "groups": ((None, None, 8), L.GroupNormalization(2)),
     "channels by themselves": ((6, 7, 8), L.GroupNormalization(-1)),

@@ -53,6 +53,9 @@ class Centered(L.Layer):
     def call(self, x: Any) -> Any:
         return x - keras.ops.mean(x, axis=0, keepdims=True)
 
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
+
 
 def test_a_layer_that_mixes_rows_is_applied_step_by_step(tmp_path: Path) -> None:
     values = np.random.default_rng(0).normal(size=(2, 3, 8)).astype("float32")
