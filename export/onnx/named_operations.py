@@ -59,12 +59,12 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
     own += [(layer, "call", partial(masked_softmax, layer)) for layer in masking]
     of_layers = replaced_attention(layers, partial(attention_of_layer, spelled.kept))
     by_steps = [layer for layer in layers if isinstance(layer, keras.layers.TimeDistributed)]
-    as_rows = steps_as_rows(filter(_is_of_rows, by_steps), even_if_fixed=True)
+    as_rows = steps_as_rows(filter(_takes_rows_alone, by_steps), even_if_fixed=True)
     with usual, of_layers, replaced_products(spelled.matmul), replaced_functions(own), as_rows:
         yield
 
 
-def _is_of_rows(layer: Any) -> bool:
+def _takes_rows_alone(layer: Any) -> bool:
     """Whether what a TimeDistributed layer does in each step is of Keras' own layers, which take each row by itself."""
     import keras
 
