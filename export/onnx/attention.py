@@ -62,8 +62,8 @@ def _obstacle_to_attention(
         return "its heads or their channels are not known"
     if any(len(each.shape) not in (2, 4) for each in added):
         return "its mask or bias has other axes"
-    if not (scale is None or isinstance(scale, int | float)):
-        return "its scale is computed"
+    if reason := obstacle_of_scale(scale):
+        return reason
     if others.get("attn_logits_soft_cap") is not None:
         return "its scores are capped, which runtimes do before or after the mask"
     return None
@@ -74,6 +74,13 @@ def obstacle_of_set(opset: int) -> str | None:
     first, last = opsets.WITH_ATTENTION[0], opsets.WITH_ATTENTION[-1]
     written = f"it is written at the operator sets {first} to {last}, not at {opset}"
     return None if opset in opsets.WITH_ATTENTION else written
+
+
+def obstacle_of_scale(scale: Any) -> str | None:
+    """Returns why the operator has no such scale; None where it has."""
+    if not (scale is None or isinstance(scale, int | float)):
+        return "its scale is computed"
+    return "its scale is not above zero, which runtimes refuse" if scale is not None and scale <= 0 else None
 
 
 def call_attention(scale: float | None, *tensors: Any) -> Any:

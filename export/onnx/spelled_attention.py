@@ -4,11 +4,11 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import permutations
 from typing import Any
 
-from keras_pe.export.onnx.attention import MASKED, OPERATOR, call_attention, obstacle_of_set
+from keras_pe.export.onnx.attention import MASKED, OPERATOR, call_attention, obstacle_of_scale, obstacle_of_set
 from keras_pe.export.onnx.operator_calls import Unfused, differentiable
 from keras_pe.export.onnx.traced_products import (
     Product,
@@ -22,33 +22,43 @@ from keras_pe.export.onnx.traced_products import (
     without_shuffle,
 )
 
+_OTHER_SCORES = "its scores are no product of queries and keys, times a number, plus masks, or its axes mean otherwise"
 _FILL = -1e9  # what a layer gives scores that no query may see is no higher, or they would count
 
 
 @dataclass(frozen=True)
 class _Mask:
-    """What is added to scores: a tensor or number, times a factor. If it has a condition, where that holds, or not."""
+    """What is added to scores: a tensor or number, times a factor.
+
+    Attributes:
+        added: What.
+        factor: The number.
+        conditions: If there are any, it is added where one of these tensors has the truth value beside it.
+    """
 
     added: Any
     factor: float = 1.0
-    condition: Any = None
-    holds: bool = True
+    conditions: tuple[tuple[Any, bool], ...] = ()
 
     def times(self, number: float) -> "_Mask":
         return replace(self, factor=self.factor * number)
 
     def is_infinite(self) -> bool:
         """Whether a row of it may be minus infinity, as far as that is known."""
-        chosen = [self.added] if self.condition is not None else operands_of(self.added, "SelectV2")[1:]
+        chosen = [self.added] if self.conditions else operands_of(self.added, "SelectV2")[1:]
         return any(number_of(each) == -math.inf for each in chosen)
 
     def tensor(self) -> Any:
         import tensorflow as tf
 
         added = self.added if self.factor == 1 else self.added * self.factor
-        if self.condition is None:
+        if not self.conditions:
             return added
-        return tf.where(self.condition, *((added, 0.0) if self.holds else (0.0, added)))
+        ((first, is_true), *others) = self.conditions
+        if not others:
+            return tf.where(first, *((added, 0.0) if is_true else (0.0, added)))
+        conditions = [each if is_true else tf.logical_not(each) for each, is_true in self.conditions]
+        return tf.where(reduce(tf.logical_or, conditions), added, 0.0)
 
 
 @dataclass(frozen=True)
@@ -113,6 +123,8 @@ class SpelledAttention:
             axes = weights and _Axes.of(weights.scores, labels, values, product.output)
             if weights and axes:
                 return self._call(axes, weights)
+            if tensor.op.type == "Softmax" and not obstacle_of_set(self._opset):
+                self._unfused.note(OPERATOR, _OTHER_SCORES)
         return None
 
     def _call(self, axes: "_Axes", weights: _Weights) -> Any:
@@ -135,6 +147,9 @@ class SpelledAttention:
             self._unfused.note(OPERATOR, "its mask or bias has other axes")
             return None
         scale = factor * weights.scale
+        if reason := obstacle_of_scale(scale):
+            self._unfused.note(OPERATOR, reason)
+            return None
 
         def usually(query: Any, key: Any, value: Any, *added: Any) -> Any:
             key, value = (tf.repeat(each, query.shape[2] // each.shape[2], axis=2) for each in (key, value))
@@ -175,17 +190,28 @@ class SpelledAttention:
         return None
 
     def _filled(self, tensor: Any) -> _Weights | None:
-        """Returns what a choice is made of between scores and less: a number, or the scores and one."""
-        if tensor.op.type != "SelectV2" or tensor.op.inputs[0].shape.rank is None:
-            return None
-        condition, *chosen = tensor.op.inputs
-        for (first, second), is_less in ((chosen, False), (chosen[::-1], True)):
-            found, fill = self._scores(first), number_of(second)
-            less = self._scores(second) if fill is None else None
-            if found and fill is not None and fill <= _FILL:
-                return found.plus(_Mask(MASKED if fill > -math.inf else fill, 1.0, condition, is_less))
-            if found and less and replace(less, masks=()) == found and len(less.masks) == 1:
-                return found.plus(replace(less.masks[0], condition=condition, holds=is_less))
+        """Returns what choices are made of between scores and less: one number, or once the scores and a number."""
+        conditions: list[tuple[Any, bool]] = []
+        fills: set[float] = set()
+        while tensor.op.type == "SelectV2" and tensor.op.inputs[0].shape.rank is not None:
+            condition, *chosen = tensor.op.inputs
+            numbers = [number_of(each) for each in chosen]
+            is_less = numbers[0] is not None  # where the condition holds
+            fill = numbers[0] if is_less else numbers[1]
+            if fill is None:
+                return None if conditions else self._shifted(condition, *chosen)
+            conditions.append((condition, is_less))
+            fills.add(fill)
+            tensor = chosen[is_less]
+        found = self._scores(tensor) if len(fills) == 1 and max(fills) <= _FILL else None
+        return found and found.plus(_Mask(MASKED if min(fills) > -math.inf else -math.inf, 1.0, tuple(conditions)))
+
+    def _shifted(self, condition: Any, first: Any, second: Any) -> _Weights | None:
+        """Returns what a choice is made of between scores, and the same plus something."""
+        for scores, shifted, is_shifted in ((first, second, False), (second, first, True)):
+            found, other = self._scores(scores), self._scores(shifted)
+            if found and other and replace(other, masks=()) == found and len(other.masks) == 1:
+                return found.plus(replace(other.masks[0], conditions=((condition, is_shifted),)))
         return None
 
 

@@ -161,6 +161,15 @@ def _values_first(query, key, allowed):
     return tf.transpose(tf.matmul(key, weights, transpose_a=True, transpose_b=True), (0, 3, 1, 2))
 
 
+def _masked_twice(query, key, allowed):
+    ops = keras.ops
+    query, key = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key))
+    scores = ops.where(allowed[:, None], ops.matmul(query, ops.swapaxes(key, -1, -2)), -1e9)
+    is_even = ops.arange(ops.shape(key)[2]) % 2 == 0
+    weights = ops.softmax(ops.where(is_even[None, None, None], -1e9, scores))
+    return ops.transpose(ops.matmul(weights, key), (0, 2, 1, 3))
+
+
 class Called(L.Layer):
     def __init__(self, function):
         super().__init__()
@@ -172,7 +181,15 @@ class Called(L.Layer):
 
 @pytest.mark.parametrize(
     "function",
-    [_keras_products, _operator_products, _tensorflow_products, _products_of_one_head, _layer, _values_first],
+    [
+        _keras_products,
+        _operator_products,
+        _tensorflow_products,
+        _products_of_one_head,
+        _layer,
+        _values_first,
+        _masked_twice,
+    ],
 )
 def test_attention_by_products_of_matrices_is_one_operator_too(function, tmp_path):
     operators = _operators_of(Called(function), 4, tmp_path, 23)
@@ -189,6 +206,22 @@ def test_a_mask_of_minus_infinity_is_left_to_the_softmax_which_returns_nan_where
         return ops.transpose(ops.matmul(ops.softmax(masked), key), (0, 2, 1, 3))
 
     assert _operators_of(Called(attend), 4, tmp_path, 23)["Softmax"] == 1
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.5])
+def test_a_scale_that_is_not_positive_is_left_to_the_product(scale, tmp_path):
+    def attend(query, key, allowed):
+        ops = keras.ops
+        query, key = (ops.transpose(x, (0, 2, 1, 3)) for x in (query, key))
+        weights = ops.softmax(ops.matmul(query, ops.swapaxes(key, -1, -2)) * scale)
+        return ops.transpose(ops.matmul(weights, key), (0, 2, 1, 3))
+
+    assert _operators_of(Called(attend), 4, tmp_path, 23)["Softmax"] == 1
+
+    def named(query, key, allowed):
+        return keras.ops.dot_product_attention(query, key, key, scale=scale)
+
+    assert _operators_of(Called(named), 4, tmp_path, 23)["Softmax"] == 1
 
 
 def test_a_product_that_attends_over_channels_is_none_of_queries_and_keys(tmp_path):
@@ -296,6 +329,20 @@ def test_attention_is_one_operator_from_the_set_that_has_it_and_selects_no_score
     (softmax,) = [node for node in graph.node if node.op_type == "Softmax"]
     assert producers[softmax.input[0]].op_type == "Add"
     assert not any(node.op_type == "Where" and softmax.output[0] in node.input for node in graph.node)
+
+
+@pytest.mark.slow
+def test_why_attention_that_is_spelled_out_stays_so_is_told(tmp_path):
+    class Tempered(L.Layer):
+        def call(self, x):
+            scores = keras.ops.matmul(x, keras.ops.swapaxes(x, 1, 2)) / (1.0 + keras.ops.max(keras.ops.abs(x)))
+            return keras.ops.matmul(keras.ops.softmax(scores), x)
+
+    x = keras.Input((None, 8), name="x")
+    model = keras.Model(x, Tempered(name="tempered")(x))
+    artifact = export_onnx(model, tmp_path / "model.onnx", opset_version=23)
+    (reason,) = [each.unfused["Attention"] for each in artifact.contents if "Attention" in each.unfused]
+    assert reason.startswith("its scores are no product of queries and keys")
 
 
 @pytest.mark.slow
