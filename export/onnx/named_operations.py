@@ -74,12 +74,12 @@ def _takes_rows_alone(layer: Any) -> bool:
     return len(own) == len(parts) and not any(isinstance(part, keras.layers.Lambda) for part in own)
 
 
-def _upsampling(layer: Any, usual: Callable[..., Any], x: Any) -> Any:
+def _upsampling(layer: Any, usual: Callable[..., Any], inputs: Any) -> Any:
     if layer.interpolation not in ("nearest", "bilinear"):
-        return usual(x)
+        return usual(inputs)
     attributes: dict[str, Any] = {"times": list(layer.size), "is_last": layer.data_format == "channels_last"}
     attributes["is_smooth"] = layer.interpolation == "bilinear"
-    return _in_float32("Resize", usual, x, shape=layer.compute_output_shape(x.shape), **attributes)
+    return _in_float32("Resize", usual, inputs, shape=layer.compute_output_shape(inputs.shape), **attributes)
 
 
 def _layer_normalization(

@@ -126,6 +126,27 @@ def test_axes_that_are_not_the_last_are_normalized_as_before(tmp_path):
     assert not operators["LayerNormalization"]
 
 
+class ByKeyword(L.Layer):
+    """Calls operations and layers by the names of their arguments."""
+
+    def __init__(self):
+        super().__init__()
+        self.kernel = self.add_weight(shape=(2, 2, 8, 8), initializer="random_normal")
+        self.twice, self.groups = L.UpSampling2D(), L.GroupNormalization(2)
+
+    def call(self, x):
+        ops = keras.ops
+        x = ops.gelu(x=ops.conv(inputs=x, kernel=self.kernel, padding="same", dilation_rate=2), approximate=False)
+        x = ops.image.extract_patches(self.groups(inputs=self.twice(inputs=x)), 2, strides=1, dilation_rate=2)
+        attended = ops.dot_product_attention(query=x, key=x, value=x) + ops.layer_normalization(x=x)
+        return attended + ops.matmul(x1=x, x2=ops.swapaxes(x, axis1=2, axis2=3))[..., :1]
+
+
+def test_arguments_may_be_given_by_their_names(tmp_path):
+    operators = _operators(_model(ByKeyword(), shape=(6, 6, 8)), tmp_path)
+    assert operators["Resize"] == operators["LayerNormalization"] == operators["Erf"] == 1
+
+
 def test_operations_are_named_wherever_they_are_called(tmp_path):
     operators = _operators(_model(Functions()), tmp_path)
     assert operators["LayerNormalization"] == operators["HardSwish"] == operators["Erf"] == operators["Pow"] == 1
