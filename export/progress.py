@@ -3,6 +3,7 @@
 import datetime
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from numbers import Real
 from time import perf_counter, process_time
 
 from keras_pe.export.results import Stage
@@ -76,9 +77,9 @@ def _bar(unit: str) -> Iterator[Tell]:
 
 def check_seconds(timeout: float, diagnosis_seconds: float) -> None:
     """Raises ValueError unless a runtime may take some time, and a diagnosis some or none."""
-    if not timeout > 0:
+    if not (isinstance(timeout, Real) and timeout > 0):
         raise ValueError(f"`timeout` must be above 0 seconds. Received: timeout={timeout!r}.")
-    if not diagnosis_seconds >= 0:
+    if not (isinstance(diagnosis_seconds, Real) and diagnosis_seconds >= 0):
         raise ValueError(f"`diagnosis_seconds` must be at least 0. Received: diagnosis_seconds={diagnosis_seconds!r}.")
 
 

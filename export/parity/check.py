@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial, wraps
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ParamSpec
 
@@ -99,7 +100,7 @@ def check_parity(
         FileNotFoundError: If a file is missing.
     """
     check_seconds(timeout, diagnosis_seconds)
-    if seed < 0:
+    if not (isinstance(seed, Integral) and seed >= 0):
         raise ValueError(f"`seed` must be a whole number from 0. Received: seed={seed!r}.")
     law = accepting(Allowance(rtol, atol, precision, allow_changed))
     watch = Stopwatch()

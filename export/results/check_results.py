@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import ClassVar
 
 import numpy as np
@@ -43,14 +44,14 @@ class Allowance:
         """Refuses what makes no sense."""
         of_outputs = self.atol if isinstance(self.atol, Mapping) else {"": self.atol}
         for name, value in (("rtol", self.rtol), *(("atol", value) for value in of_outputs.values())):
-            if not 0 <= value < np.inf:
+            if not (isinstance(value, Real) and 0 <= value < np.inf):
                 raise ValueError(f"`{name}` must be at least 0, and finite. Received: {name}={value!r}.")
         if self.precision is not None and self.precision not in PRECISIONS:
             raise ValueError(
                 f"`precision` must be one of: {', '.join(PRECISIONS)}; or None, for the model's own. "
                 f"Received: precision={self.precision!r}."
             )
-        if not 0 <= self.allow_changed <= 1:
+        if not (isinstance(self.allow_changed, Real) and 0 <= self.allow_changed <= 1):
             raise ValueError(f"`allow_changed` must be a share, from 0 to 1. Received: {self.allow_changed!r}.")
 
     @property

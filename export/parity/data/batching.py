@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 
 import numpy as np
 
@@ -53,9 +54,9 @@ class Batching:
 
     def __post_init__(self) -> None:
         """Refuses what makes no sense, and sorts the buckets."""
-        if self.batch_size < 1:
+        if not (isinstance(self.batch_size, Integral) and self.batch_size >= 1):
             raise ValueError(f"`batch_size` must be at least 1 row. Received: batch_size={self.batch_size!r}.")
-        if min(self.length_buckets, default=1) < 1:
+        if not all(isinstance(size, Integral) and size >= 1 for size in self.length_buckets):
             received = ", ".join(map(str, self.length_buckets))
             raise ValueError(f"`length_buckets` must be sizes of at least 1. Received: {received}.")
         object.__setattr__(self, "length_buckets", tuple(sorted(self.length_buckets)))

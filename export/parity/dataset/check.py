@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,7 @@ def _processors() -> int:
 
 
 def _check_workers(workers: int | None, executor: Executor | None) -> None:
-    if workers is not None and workers < 0:
+    if workers is not None and not (isinstance(workers, Integral) and workers >= 0):
         raise ValueError(f"`workers` must be at least 0. Received: workers={workers!r}.")
     if workers is not None and executor is not None:
         raise ValueError("`workers` must be left out where `executor` is given: it has its own.")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ class Acceptance:
         """Refuses what makes no sense."""
         for given in self.decisions.values():
             parse_decision(given)
-        if self.stop_after is not None and self.stop_after < 1:
+        if self.stop_after is not None and not (isinstance(self.stop_after, Integral) and self.stop_after >= 1):
             raise ValueError(f"`stop_after` must be at least 1 row. Received: stop_after={self.stop_after!r}.")
 
 

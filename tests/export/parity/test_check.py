@@ -80,9 +80,10 @@ def test_a_check_of_nothing_is_an_error_with_a_way_out(model, artifacts, runtime
         check_parity(model, artifacts, runtimes=runtimes)
 
 
-def test_a_seed_below_zero_is_refused_by_its_name(model):
-    with pytest.raises(ValueError, match=r"`seed` must be a whole number from 0\. Received: seed=-1\."):
-        check_parity(model, seed=-1, runtimes="keras[graph]")
+@pytest.mark.parametrize("seed", [-1, 1.5, None])
+def test_a_seed_that_is_no_whole_number_from_zero_is_refused_by_its_name(model, seed):
+    with pytest.raises(ValueError, match=rf"`seed` must be a whole number from 0\. Received: seed={seed}\."):
+        check_parity(model, seed=seed, runtimes="keras[graph]")
 
 
 @pytest.mark.slow

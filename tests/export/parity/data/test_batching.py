@@ -137,6 +137,8 @@ def test_padding_of_what_is_no_input_and_buckets_of_no_size_are_refused() -> Non
         Feed.match((TOKENS,), Batching(pad_values={"ids": 0}), ["tokens"], "data")
     with pytest.raises(ValueError, match=r"`length_buckets` must be sizes of at least 1\. Received: 8, 0"):
         Batching(length_buckets=(8, 0))
+    with pytest.raises(ValueError, match=r"`length_buckets` must be sizes of at least 1\. Received: 2\.5"):
+        Batching(length_buckets=(2.5,))  # type: ignore[arg-type]
 
 
 def test_a_missing_column_is_told_with_the_nearest() -> None:

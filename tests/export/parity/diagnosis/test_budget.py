@@ -119,9 +119,9 @@ def test_a_layer_that_cannot_be_described_and_a_graph_that_cannot_be_read_cost_n
     ],
 )
 def test_every_check_refuses_the_same_seconds_before_it_opens_a_file(check: Callable[..., object]) -> None:
-    for seconds in (-1.0, float("nan")):
+    for seconds in (-1.0, float("nan"), None):
         with pytest.raises(ValueError, match="`diagnosis_seconds` must be at least 0"):
             check(diagnosis_seconds=seconds)
-    for seconds in (0, -1.0, float("nan")):
+    for seconds in (0, -1.0, float("nan"), "5"):
         with pytest.raises(ValueError, match="`timeout` must be above 0 seconds"):
             check(timeout=seconds)
