@@ -96,6 +96,7 @@ def check_parity(
 
     Raises:
         ValueError: If an argument is not valid, a file cannot be read, or a runtime is unknown.
+        TypeError: If the model, an artifact or inputs are of no kind that is taken.
         ImportError: If a runtime that was asked for is not installed.
         FileNotFoundError: If a file is missing.
     """

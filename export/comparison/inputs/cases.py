@@ -46,9 +46,10 @@ def read_cases(inputs: GivenInputs | Sequence[GivenInputs]) -> tuple[Case, ...]:
     Raises:
         FileNotFoundError: If a file is missing.
         ValueError: If there is no case, or a file cannot be read.
+        TypeError: If it is none of these.
     """
-    one = isinstance(inputs, str | os.PathLike | Mapping)
-    several: Sequence[GivenInputs] = [inputs] if one else list(inputs)  # type: ignore[list-item,arg-type]
+    is_one = isinstance(inputs, str | os.PathLike | Mapping) or not isinstance(inputs, Iterable)
+    several: Sequence[GivenInputs] = [inputs] if is_one else list(inputs)  # type: ignore[list-item,arg-type]
     if not several:
         raise ValueError("`inputs` must have at least one case. Received: none.")
     cases = [_given_case(number, each) for number, each in enumerate(several)]
@@ -160,4 +161,6 @@ def _given_case(number: int, given: GivenInputs) -> Case:
         return Case(
             f"given {number}", {name: np.asarray(array) for name, array in given.items()}, "given by the caller"
         )
+    if not isinstance(given, str | os.PathLike):
+        raise TypeError(f"`inputs` must be mappings of names to arrays, or .npz files. Received: {given!r}.")
     return read_case(given)[0]

@@ -60,8 +60,11 @@ def locate_artifacts(sources: Source | Sequence[Source]) -> list[tuple[str, Path
     Raises:
         FileNotFoundError: If one is not there.
         ValueError: If one is not an artifact.
+        TypeError: If one is no path.
     """
-    several = [sources] if isinstance(sources, str | os.PathLike | Artifact) else list(sources)
+    several = [sources] if is_path(sources) or not isinstance(sources, Iterable) else list(sources)
+    if others := [each for each in several if not is_path(each)]:
+        raise TypeError(f"`artifacts` must be paths, or what an export returned. Received: {others[0]!r}.")
     found = [locate(source) for source in several]
     for format, path in found:
         if format not in _RUNTIMES:

@@ -80,6 +80,12 @@ def test_a_check_of_nothing_is_an_error_with_a_way_out(model, artifacts, runtime
         check_parity(model, artifacts, runtimes=runtimes)
 
 
+@pytest.mark.parametrize("artifacts", [None, 3, [None]])
+def test_artifacts_that_are_no_paths_are_refused_by_the_name_of_the_argument(model, artifacts):
+    with pytest.raises(TypeError, match=r"`artifacts` must be paths, or what an export returned\. Received: (None|3)"):
+        check_parity(model, artifacts)
+
+
 @pytest.mark.parametrize("seed", [-1, 1.5, None])
 def test_a_seed_that_is_no_whole_number_from_zero_is_refused_by_its_name(model, seed):
     with pytest.raises(ValueError, match=rf"`seed` must be a whole number from 0\. Received: seed={seed}\."):

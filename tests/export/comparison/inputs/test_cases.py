@@ -89,6 +89,12 @@ def test_a_missing_file_no_case_and_other_inputs_are_refused(tmp_path):
         given_cases({"x": X}, ["x", "z"])
 
 
+@pytest.mark.parametrize("given", [None, 3, [None], [{"x": np.ones(1)}, 3]])
+def test_what_is_neither_a_mapping_nor_a_path_is_refused_by_the_name_of_the_argument(given):
+    with pytest.raises(TypeError, match=r"`inputs` must be mappings of names to arrays, or \.npz files\. Received: "):
+        given_cases(given, ["x"])
+
+
 def test_numbers_of_numpys_default_types_are_given_in_those_of_the_model():
     inputs = [TensorInfo("ids", ("batch",), "int32"), TensorInfo("x", ("batch",), "float32")]
     case = in_types_of(Case("own", {"ids": np.array([1, 2]), "x": np.array([0.1, np.nan])}, ""), inputs)
