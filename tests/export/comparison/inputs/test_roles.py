@@ -37,6 +37,12 @@ def test_positions_and_starts_are_told_from_other_integers():
     assert reference.roles == {"p": Role("positions", -(2**24), 2**24), "s": Role("start", 0, 300)}
 
 
+def test_ids_of_two_tables_are_fair_for_both():
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    both = [keras.layers.Embedding(rows, 4)(ids) for rows in (30, 20)]
+    assert KerasReference(keras.Model(ids, both)).roles == {"ids": Role("ids", 0, 20)}
+
+
 def test_an_embedding_deep_in_a_subclassed_model_is_found():
     class Tagger(keras.Model):
         def __init__(self):
