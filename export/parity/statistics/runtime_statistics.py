@@ -50,7 +50,7 @@ class OutputStatistics(Shown):
         changed: Rows with such a decision.
         ties: Rows whose changed decisions all had a margin within the noise: the reference itself is not sure of them.
         classes: How many decisions changed, by the expected and the actual class; the actual one is -1 where there are
-            more than `measure.MAX_CLASSES`.
+            more than `measurement.MAX_CLASSES`.
         margins: Of each row the largest share that the error takes of a decision's margin. Below 1 none changes.
     """
 

@@ -8,8 +8,8 @@ import numpy as np
 from keras_pe.export.parity.dataset.data_report import DatasetReport
 from keras_pe.export.parity.dataset.results import DatasetResult, OutputSummary
 from keras_pe.export.parity.statistics.decisions import Decision
-from keras_pe.export.parity.statistics.measure import measure_output
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics, Severity, WorstRow
+from keras_pe.export.parity.work.measurement import measure_output
 from keras_pe.export.results import NameMatch
 from tests.export.parity.presentation import samples
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from keras_pe.export.parity.statistics.decisions import Decision
-from keras_pe.export.parity.statistics.measure import measure_output
 from keras_pe.export.parity.statistics.runtime_statistics import (
     WORST,
     OutputStatistics,
@@ -15,6 +14,7 @@ from keras_pe.export.parity.statistics.runtime_statistics import (
     Severity,
     WorstRow,
 )
+from keras_pe.export.parity.work.measurement import measure_output
 
 
 def row(number: int, severity: Severity = Severity.FAILED, error: float = 1.0) -> WorstRow:

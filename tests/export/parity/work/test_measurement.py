@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from keras_pe.export.parity.statistics.decisions import Decision
-from keras_pe.export.parity.statistics.measure import MAX_CLASSES, measure_output
 from keras_pe.export.parity.statistics.runtime_statistics import OutputStatistics
+from keras_pe.export.parity.work.measurement import MAX_CLASSES, measure_output
 
 
 def measure(expected: np.ndarray, actual: np.ndarray, **options: object) -> tuple[OutputStatistics, list[int]]:
