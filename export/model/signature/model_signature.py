@@ -18,8 +18,7 @@ from keras_pe.export.model.signature.declared import (
     spec_shape,
 )
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.sizes.dimension_search import unnamed_lengths
-from keras_pe.export.model.sizes.dimensions import Kind, checked_sizes
+from keras_pe.export.model.sizes.dimensions import Kind, checked_sizes, unnamed_lengths
 from keras_pe.export.model.sizes.found_sizes import FoundSizes, asks_for_a_value, find_sizes
 from keras_pe.export.model.watch.known_values import KnownValues, find_vocabularies
 from keras_pe.export.model.watch.nesting import FlatModel, Shape, leaves, sanitize, unique, with_leaves

@@ -10,10 +10,9 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from keras_pe.export.errors import UnknownSizesError
-from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange, find_range, find_step
+from keras_pe.export.model.sizes.dimensions import Dimension, Kind, NamedShapes, SizeRange
 from keras_pe.export.model.watch.nesting import Shape, StaticShape
 
 Axis = tuple[int, int]  # the number of the input, the number of its axis
@@ -28,6 +27,7 @@ _OTHER_BATCHES = (12, 64, 1)  # for a model that takes pairs of rows, or groups,
 _PATIENCE = 120.0  # seconds after which a first size is looked for among the likely ones alone
 _MOST_TOGETHER = 3  # axes of which all subsets are tried
 _MOST_SUBSETS = 300  # beyond which those of three are not
+_APART = ((True, True), (False, True), (False, False))  # whether batches are, and other dimensions
 # The size of one axis, or of all of one input, beside others of 1, and beside others of the first likely one, where no
 # equal ones are taken: one or two more, as for a token of its own; places in a text of each image, of which a square is
 # pooled to as many; the product of two others; an image beside a smaller one.
@@ -36,31 +36,10 @@ _LARGER = tuple((1 + more, _LIKELY[0] + more) for more in (1, 2)) + tuple(
     for times in dict.fromkeys((*range(2, 17), _LIKELY[0], *(side**2 for side in range(5, 33))))
 )
 
-
-@dataclass(frozen=True)
-class NamedShapes:
-    """The shapes of a model's inputs.
-
-    Attributes:
-        shapes: One an input, a name on each dynamic dimension.
-        dimensions: The dynamic dimensions, by name.
-    """
-
-    shapes: list[tuple[int | str, ...]]
-    dimensions: dict[str, Dimension]
-
-    def static(self, sizes: Mapping[str, int]) -> list[StaticShape]:
-        """Returns the shapes with sizes for the names."""
-        return [tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape) for shape in self.shapes]
-
-    def sizes_in(self, shapes: Sequence[StaticShape]) -> dict[str, int] | None:
-        """Returns the size of each name in static shapes; None if one has two, or the shapes are others."""
-        sizes: dict[str, int] = {}
-        for own, shape in zip(self.shapes, shapes, strict=True):
-            for dim, size in zip(own, shape, strict=True):
-                if (sizes.setdefault(dim, size) if isinstance(dim, str) else dim) != size:
-                    return None
-        return sizes
+_STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 56, 64, 96, 112, 128, 160, 256, 320, 512)
+_TELLING = (6720, 1, 2, 32, 512, -1)  # the first is a multiple of most steps
+_FAR = 210  # steps from a size that was found, where a model is asked whether there is an end
+_FARTHEST = 2**20  # a size, up to which the end of a table is looked for
 
 
 def find_dimensions(
@@ -68,22 +47,21 @@ def find_dimensions(
     takes: Takes,
     given: Mapping[str, Sequence[int]],
     *,
-    batches_apart: bool = True,
-    others_apart: bool = True,
     table_sizes: Callable[[], Sequence[int]] = tuple,
     examples: Sequence[Sequence[StaticShape]] = (),
     runs: tuple[Sequence[StaticShape], Takes] | None = None,
     weight_sizes: Sequence[int] = (),
     patience: float = _PATIENCE,
-) -> NamedShapes:
-    """Returns names and ranges: `batch`, `height`, `width`, `length`, `length_2`, ...
+) -> Iterator[NamedShapes]:
+    """Yields names and ranges: `batch`, `height`, `width`, `length`, `length_2`, ...
+
+    The freest come first, in which axes have a name of their own wherever they may: shapes of a loop do not tell which
+    must agree. Then all batches are one, and then all other dimensions are as well.
 
     Args:
         shapes: One an input; `None` where the dimension is dynamic, a name where the caller has given it one.
         takes: Whether the model takes these static shapes.
         given: The sizes that a dimension takes, by the name that it will have.
-        batches_apart: Whether to look for batches that are independent, instead of one.
-        others_apart: The same of all other dimensions.
         table_sizes: Returns the sizes of tables, such as those of positions, that may end. Called after `takes`.
         examples: Shapes that the model is known to take, which are asked for before the likely ones.
         runs: Shapes at which the model runs, and whether it does at others: dimensions are then held to be independent
@@ -103,23 +81,23 @@ def find_dimensions(
         except UnknownSizesError as error:
             if error.args or error.__cause__ or least_rank > max(ranks, default=0):
                 raise
-    groups = search.groups(batches_apart, others_apart)
-    ranges = search.ranges(groups, table_sizes())
-    if search.has_moved_beyond(ranges):
-        groups = search.groups(batches_apart, others_apart)
-        ranges = search.ranges(groups, table_sizes())
-    names = {axis: name for name, (_, axes) in groups.items() for axis in axes}
-    named = [
-        tuple(dim if isinstance(dim, int) else names[i, axis] for axis, dim in enumerate(shape))
-        for i, shape in enumerate(shapes)
-    ]
-    return NamedShapes(named, {name: Dimension(kind, name, ranges[name]) for name, (kind, _) in groups.items()})
-
-
-def unnamed_lengths(shapes: Sequence[Shape]) -> list[str]:
-    """Returns the names that the dynamic dimensions will have, those of the caller and batches aside."""
-    axes = ((shape, axis) for shape in shapes for axis, dim in enumerate(shape) if axis and dim is None)
-    return list(dict.fromkeys(Kind.of_axis(shape, axis).value for shape, axis in axes))
+    last, tables = None, table_sizes()
+    for apart in _APART:
+        groups = search.groups(*apart)
+        ranges = search.ranges(groups, tables)
+        if last is None and not runs and search.has_moved_beyond(ranges):
+            groups = search.groups(*apart)
+            ranges = search.ranges(groups, tables)
+        names = {axis: name for name, (_, axes) in groups.items() for axis in axes}
+        named = [
+            tuple(dim if isinstance(dim, int) else names[i, axis] for axis, dim in enumerate(shape))
+            for i, shape in enumerate(shapes)
+        ]
+        dimensions = {name: Dimension(kind, name, ranges[name]) for name, (kind, _) in groups.items()}
+        found = NamedShapes(named, dimensions)
+        if found != last:
+            yield found
+        last = found
 
 
 class _Search:
@@ -302,3 +280,84 @@ def _subsets(axes: list[Axis]) -> Iterator[list[Axis]]:
             yield from ([first, *more] for more in itertools.combinations(others, count))
     yield from (axes[:count] for count in range(_MOST_TOGETHER, len(axes)))
     yield from (axes[::step] for step in range(2, len(axes) // 2))
+
+
+def find_range(
+    takes: Callable[[int], bool], known: int, guess: SizeRange | None = None, tables: Sequence[int] = ()
+) -> SizeRange:
+    """Returns the range of sizes around a known one.
+
+    Between two sizes of equal remainder that are taken, all others are held to be taken; so are all beyond the last
+    that was asked for.
+
+    Args:
+        takes: Whether a size is taken.
+        known: A size that is taken.
+        guess: A range that it may be: the questions to confirm it are fewer.
+        tables: The sizes of tables, such as those of positions, that may end far beyond the known size; least first.
+    """
+    if guess and guess.step and known in guess and _is_range(takes, known, guess, bool(tables)):
+        return guess
+    if guess and not guess.step and not any(takes(known + step) for step in _TELLING if known + step > 0):
+        return SizeRange(known, 0)
+    step = abs(find_step(takes, known))
+    if not step:
+        return SizeRange(known, 0)
+    least = known - step * _last(lambda steps: takes(known - step * steps), (known - 1) // step)
+    if not takes(known + 2 * step):  # the end, or one was taken by chance, as a square may be next to a square
+        return SizeRange(least, step, known + step if takes(known + step) else known)
+    for size in tables:
+        end = known + step * ((size - known) // step)
+        if end < known:
+            continue
+        if not takes(end):
+            break
+        if not takes(end + step):
+            return SizeRange(least, step, end)
+    farthest = _farthest(step, bool(tables))
+    if takes(known + step * farthest):
+        return SizeRange(least, step)
+    bound = _FAR
+    while bound < farthest and takes(known + step * bound):  # most tables end soon
+        bound *= 2
+    return SizeRange(least, step, known + step * _last(lambda steps: takes(known + step * steps), bound))
+
+
+def find_step(takes: Callable[[int], bool], known: int) -> int:
+    """Returns what leads from a known size to the next that is taken: up if there is one, else down, else 0.
+
+    A step that can be taken twice comes first. One alone may be a chance: a model that rounds sizes up to multiples of
+    32 takes 96 and, 28 larger, 124, which counts as 128, but not 152.
+    """
+    once: list[int] = []
+    for step in _STEPS:
+        if takes(known + step):
+            if takes(known + 2 * step):
+                return step
+            once.append(step)
+    # Where the known size is the largest. A size of 1 tells nothing: it is broadcast to any other.
+    down = (-step for step in _STEPS if step < known - 1 and takes(known - step))
+    return once[0] if once else next(down, 0)
+
+
+def _is_range(takes: Callable[[int], bool], known: int, guess: SizeRange, has_tables: bool) -> bool:
+    least, step, most = guess.least, guess.step, guess.most
+    inside = (least, known + step, most or known + step * _farthest(step, has_tables))
+    outside = (least - step, known + step // 2, *([most + step] if most else []))
+    return all(map(takes, inside)) and not any(takes(size) for size in outside if size > 0 and size not in guess)
+
+
+def _farthest(step: int, has_tables: bool) -> int:
+    """Returns how many steps from a known size is asked for an end."""
+    return max(_FAR, _FARTHEST // step) if has_tables else _FAR
+
+
+def _last(holds: Callable[[int], bool], bound: int) -> int:
+    """Returns the largest count up to the bound for which something holds, which holds at 0 and ends once."""
+    if bound == 0 or holds(bound):
+        return bound
+    low, high = 0, bound
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low

@@ -1,17 +1,14 @@
-"""Dynamic dimensions: what each is and is called, which sizes it takes and how they are found, and sizes of several."""
+"""Dynamic dimensions: what each is, what it is called, the sizes that it takes, and sizes of several together."""
 
 import enum
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from numbers import Integral
 
-_LARGE = 1024  # two such sizes are a large image
+from keras_pe.export.model.watch.nesting import Shape, StaticShape
 
-_STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 56, 64, 96, 112, 128, 160, 256, 320, 512)
-_TELLING = (6720, 1, 2, 32, 512, -1)  # the first is a multiple of most steps
-_FAR = 210  # steps from a size that was found, where a model is asked whether there is an end
-_FARTHEST = 2**20  # a size, up to which the end of a table is looked for
+_LARGE = 1024  # two such sizes are a large image
 
 
 def checked_sizes(sizes: Mapping[str, int | Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
@@ -81,87 +78,6 @@ class SizeRange:
         return f"{kind} of {self.step}, {ends}"
 
 
-def find_range(
-    takes: Callable[[int], bool], known: int, guess: SizeRange | None = None, tables: Sequence[int] = ()
-) -> SizeRange:
-    """Returns the range of sizes around a known one.
-
-    Between two sizes of equal remainder that are taken, all others are held to be taken; so are all beyond the last
-    that was asked for.
-
-    Args:
-        takes: Whether a size is taken.
-        known: A size that is taken.
-        guess: A range that it may be: the questions to confirm it are fewer.
-        tables: The sizes of tables, such as those of positions, that may end far beyond the known size; least first.
-    """
-    if guess and guess.step and known in guess and _is_range(takes, known, guess, bool(tables)):
-        return guess
-    if guess and not guess.step and not any(takes(known + step) for step in _TELLING if known + step > 0):
-        return SizeRange(known, 0)
-    step = abs(find_step(takes, known))
-    if not step:
-        return SizeRange(known, 0)
-    least = known - step * _last(lambda steps: takes(known - step * steps), (known - 1) // step)
-    if not takes(known + 2 * step):  # the end, or one was taken by chance, as a square may be next to a square
-        return SizeRange(least, step, known + step if takes(known + step) else known)
-    for size in tables:
-        end = known + step * ((size - known) // step)
-        if end < known:
-            continue
-        if not takes(end):
-            break
-        if not takes(end + step):
-            return SizeRange(least, step, end)
-    farthest = _farthest(step, bool(tables))
-    if takes(known + step * farthest):
-        return SizeRange(least, step)
-    bound = _FAR
-    while bound < farthest and takes(known + step * bound):  # most tables end soon
-        bound *= 2
-    return SizeRange(least, step, known + step * _last(lambda steps: takes(known + step * steps), bound))
-
-
-def find_step(takes: Callable[[int], bool], known: int) -> int:
-    """Returns what leads from a known size to the next that is taken: up if there is one, else down, else 0.
-
-    A step that can be taken twice comes first. One alone may be a chance: a model that rounds sizes up to multiples of
-    32 takes 96 and, 28 larger, 124, which counts as 128, but not 152.
-    """
-    once: list[int] = []
-    for step in _STEPS:
-        if takes(known + step):
-            if takes(known + 2 * step):
-                return step
-            once.append(step)
-    # Where the known size is the largest. A size of 1 tells nothing: it is broadcast to any other.
-    down = (-step for step in _STEPS if step < known - 1 and takes(known - step))
-    return once[0] if once else next(down, 0)
-
-
-def _is_range(takes: Callable[[int], bool], known: int, guess: SizeRange, has_tables: bool) -> bool:
-    least, step, most = guess.least, guess.step, guess.most
-    inside = (least, known + step, most or known + step * _farthest(step, has_tables))
-    outside = (least - step, known + step // 2, *([most + step] if most else []))
-    return all(map(takes, inside)) and not any(takes(size) for size in outside if size > 0 and size not in guess)
-
-
-def _farthest(step: int, has_tables: bool) -> int:
-    """Returns how many steps from a known size is asked for an end."""
-    return max(_FAR, _FARTHEST // step) if has_tables else _FAR
-
-
-def _last(holds: Callable[[int], bool], bound: int) -> int:
-    """Returns the largest count up to the bound for which something holds, which holds at 0 and ends once."""
-    if bound == 0 or holds(bound):
-        return bound
-    low, high = 0, bound
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
-
-
 class Kind(enum.StrEnum):
     """What a dynamic dimension is. Its value is the name that this package gives to the first of a kind."""
 
@@ -216,6 +132,38 @@ class Dimension:
     kind: Kind
     name: str
     sizes: SizeRange = field(default_factory=SizeRange)
+
+
+@dataclass(frozen=True)
+class NamedShapes:
+    """The shapes of a model's inputs.
+
+    Attributes:
+        shapes: One an input, a name on each dynamic dimension.
+        dimensions: The dynamic dimensions, by name.
+    """
+
+    shapes: list[tuple[int | str, ...]]
+    dimensions: dict[str, Dimension]
+
+    def static(self, sizes: Mapping[str, int]) -> list[StaticShape]:
+        """Returns the shapes with sizes for the names."""
+        return [tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape) for shape in self.shapes]
+
+    def sizes_in(self, shapes: Sequence[StaticShape]) -> dict[str, int] | None:
+        """Returns the size of each name in static shapes; None if one has two, or the shapes are others."""
+        sizes: dict[str, int] = {}
+        for own, shape in zip(self.shapes, shapes, strict=True):
+            for dim, size in zip(own, shape, strict=True):
+                if (sizes.setdefault(dim, size) if isinstance(dim, str) else dim) != size:
+                    return None
+        return sizes
+
+
+def unnamed_lengths(shapes: Sequence[Shape]) -> list[str]:
+    """Returns the names that the dynamic dimensions will have, those of the caller and batches aside."""
+    axes = ((shape, axis) for shape in shapes for axis, dim in enumerate(shape) if axis and dim is None)
+    return list(dict.fromkeys(Kind.of_axis(shape, axis).value for shape, axis in axes))
 
 
 def all_dimensions(shapes: Iterable[Sequence[int | str]], known: Mapping[str, Dimension]) -> dict[str, Dimension]:

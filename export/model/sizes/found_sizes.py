@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.errors import UnknownSizesError, first_line
-from keras_pe.export.model.sizes.dimension_search import NamedShapes, find_dimensions
-from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange, spread
+from keras_pe.export.model.sizes.dimension_search import find_dimensions
+from keras_pe.export.model.sizes.dimensions import Dimension, Kind, NamedShapes, SizeRange, spread
 from keras_pe.export.model.sizes.shape_inference import GraphShapes, PartialShape, SymbolicShapes
 from keras_pe.export.model.watch.known_values import Filling, KnownValues
 from keras_pe.export.model.watch.nesting import FlatModel, StaticShape, leaves
@@ -43,8 +43,6 @@ _STARTS = (
     _Start(3, 4099, "least", is_of_sound=True),
 )
 _START_ALONE = _Start(1, 11)  # one matrix of zeros is inverted, and three are not: other values come first
-# Whether batches, and other dimensions, are independent of each other.
-_APART = ((True, True), (False, True), (False, False))
 # Batch, length and multiple of the least length at which outputs are measured. What ends at a table is as long as the
 # table at both large lengths, and at the least length no more.
 _ROWS = ((5, 67, 3), (7, 211, 7), (2, 1, 1))
@@ -202,36 +200,30 @@ class _Oracle:
                 is_first = False
 
     def _candidates(self) -> Iterator[NamedShapes]:
-        """Yields what the dimensions may be, the freest first: shapes of a loop do not tell which must agree."""
+        """Yields what the dimensions may be, the freest first."""
         shapes = self._model.shapes
         dynamic = [(axis, dim) for shape in shapes for axis, dim in enumerate(shape) if not isinstance(dim, int)]
-        last = None
+        any_batch = None
         if not dynamic or (dynamic == [(0, None)] and not self._given):  # most take any batch
             named = [tuple(Kind.BATCH.value if dim is None else dim for dim in shape) for shape in shapes]
-            last = NamedShapes(named, {name: Dimension(Kind.BATCH, name) for name in (Kind.BATCH.value,) if dynamic})
-            yield last
+            batch = {name: Dimension(Kind.BATCH, name) for name in (Kind.BATCH.value,) if dynamic}
+            yield (any_batch := NamedShapes(named, batch))
         if not dynamic:
             return
         sizes = {int(size) for variable in self._model.variables for size in variable.shape}
         weight_sizes = sorted(size for size in sizes if 1 < size <= _LARGEST)[:_MOST_SIZES]
-        for batches_apart, others_apart in _APART:
-            try:
-                found = find_dimensions(
-                    shapes,
-                    self.takes,
-                    self._given,
-                    batches_apart=batches_apart,
-                    others_apart=others_apart,
-                    table_sizes=self._table_sizes,
-                    examples=self._examples,
-                    weight_sizes=weight_sizes,
-                )
-            except UnknownSizesError as error:
-                self.remark = str(error)
-                return
-            if found != last:
-                yield found
-            last = found
+        found = find_dimensions(
+            shapes,
+            self.takes,
+            self._given,
+            table_sizes=self._table_sizes,
+            examples=self._examples,
+            weight_sizes=weight_sizes,
+        )
+        try:
+            yield from (named for named in found if named != any_batch)
+        except UnknownSizesError as error:
+            self.remark = str(error)
 
     def _called(self, named: NamedShapes, start: _Start, filling: Filling) -> FoundSizes | None:
         """Returns sizes at which the model does not raise, and what it returns; the ranges end there if need be."""
@@ -262,8 +254,8 @@ class _Oracle:
             return None
         runs = called.static(called.sizes), lambda asked: self._runs(asked, filling)
         try:
-            apart = find_dimensions(
-                self._model.shapes, self.takes, self._given, table_sizes=self._table_sizes, runs=runs
+            apart = next(
+                find_dimensions(self._model.shapes, self.takes, self._given, table_sizes=self._table_sizes, runs=runs)
             )
         except UnknownSizesError:
             return called

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from keras_pe.export.errors import UnknownSizesError
-from keras_pe.export.model.sizes.dimension_search import NamedShapes, find_dimensions
-from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange
+from keras_pe.export.model.sizes.dimension_search import find_dimensions
+from keras_pe.export.model.sizes.dimensions import Dimension, Kind, NamedShapes, SizeRange
 from keras_pe.export.model.sizes.found_sizes import name_outputs
 
 
 def find(shapes: Sequence[Any], rule: Callable[..., bool], **given: Sequence[int]) -> NamedShapes:
     """Returns what is found of something that takes the shapes for which the rule holds."""
-    return find_dimensions(shapes, lambda shapes: bool(rule(shapes)), given)
+    return next(find_dimensions(shapes, lambda shapes: bool(rule(shapes)), given))
 
 
 def same_batch(shapes: Sequence[Sequence[int]]) -> bool:
@@ -177,7 +177,7 @@ def test_a_search_that_takes_too_long_ends_after_the_likely_sizes() -> None:
         return False
 
     with pytest.raises(UnknownSizesError, match="none of the 22 likeliest sizes, and to ask for more takes too long"):
-        find_dimensions([(None, None)], takes, {}, patience=0.0)
+        next(find_dimensions([(None, None)], takes, {}, patience=0.0))
     assert len(asked) == 22
     assert {24, 224, 512, 3000} < set(asked)
 
@@ -199,7 +199,7 @@ def test_dimensions_that_have_the_size_of_a_weight_alone_are_found_with_few_ques
         asked.add(tuple(shapes))
         return same_batch(shapes) and {size for shape in shapes for size in shape[1:3]} == {197}
 
-    found = find_dimensions([(None, None, None, 3)] * 4, takes, {}, weight_sizes=(8, 197))
+    found = next(find_dimensions([(None, None, None, 3)] * 4, takes, {}, weight_sizes=(8, 197)))
     assert [own.sizes for name, own in found.dimensions.items() if name != "batch"] == [SizeRange(197, 0)] * 8
     # The likely sizes and those of weights; batches; each step up and down, of all at once and of the first; and six of
     # each other.

@@ -2,7 +2,8 @@
 
 import pytest
 
-from keras_pe.export.model.sizes.dimensions import SizeRange, find_range
+from keras_pe.export.model.sizes.dimension_search import find_range
+from keras_pe.export.model.sizes.dimensions import SizeRange
 
 
 @pytest.mark.parametrize(
