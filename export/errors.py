@@ -90,6 +90,10 @@ class ProcessHungError(Exception):
     """A child process did not answer in time, and was ended."""
 
 
+class UnreadRequestError(Exception):
+    """A request cannot be read in a child process, which is out of step then: what is in it is not known there."""
+
+
 class RuntimeFailedError(Exception):
     """A runtime returned nothing. One of the three below."""
 

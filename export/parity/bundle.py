@@ -10,7 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.reading import hash_files
+from keras_pe.export.dependencies import require
 from keras_pe.export.parity.archive import MANIFEST, read_archive, write_archive
 from keras_pe.export.publishing.staging import staged_file
 from keras_pe.export.results import Allowance, Array, Cause, CheckResults, Finding, Recording, RuntimeResult
@@ -76,6 +78,7 @@ def write_bundle(report: CheckResults, path: str | os.PathLike[str]) -> None:
     Raises:
         ValueError: If no artifact failed, or the name does not end in `.npz`. A failure of the compiled model itself is
             not an artifact's: the model is what a bundle does without.
+        ImportError: If an ONNX file failed and `onnx` is missing, which tells the files that it consists of.
         OSError: If the file cannot be written. What stood there stays.
     """
     path = Path(path).absolute()
@@ -83,6 +86,8 @@ def write_bundle(report: CheckResults, path: str | os.PathLike[str]) -> None:
     failed = [(each, each.recording) for each in report.results if each.artifact and each.recording is not None]
     if not failed:
         raise ValueError("A replay bundle must have a failure. Received: a report in which no artifact failed.")
+    if any(each.format == Format.ONNX for each, _ in failed):
+        require("write_bundle", "onnx")
     stored: _Stored = {}
     content = {
         "version": _VERSION,

@@ -245,6 +245,7 @@ class Child(Process):
         Raises:
             ProcessDiedError: If the process is gone, or its answer cannot be read.
             ProcessHungError: If there was no answer in time. The process is gone.
+            UnreadRequestError: If the arguments cannot be made again there. The process ends.
             Exception: Whatever the method raises, or its factory.
         """
         if not self._is_ready:

@@ -11,7 +11,7 @@ import threading
 from typing import Any, BinaryIO
 
 from keras_pe.export.dependencies import lasting_imports
-from keras_pe.export.errors import typed
+from keras_pe.export.errors import UnreadRequestError, typed
 
 _answers: list[BinaryIO] = []  # of a process that serves, where they go
 
@@ -48,7 +48,7 @@ def _answer(target: Any) -> bool:
     except EOFError:
         raise
     except Exception as error:  # such as a function of a module that is not known here; the rest of it is unread
-        _send("error", _portable(error))
+        _send("error", UnreadRequestError(typed(error)))
         return False
     try:
         status, value = "ok", getattr(target, method)(*arguments)

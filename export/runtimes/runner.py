@@ -1,5 +1,6 @@
 """What has one artifact open in one runtime, in a child process or in this one, and knows it by the model's names."""
 
+import pickle
 import pkgutil
 import re
 import time
@@ -20,6 +21,7 @@ from keras_pe.export.errors import (
     RuntimeFailedError,
     RuntimeHungError,
     RuntimeRefusedError,
+    UnreadRequestError,
     typed,
 )
 from keras_pe.export.processes.process import Child, Closing
@@ -356,9 +358,9 @@ class Worker(Runner):
             raise RuntimeDiedError(str(error)) from None
         except ProcessHungError as error:
             raise RuntimeHungError(str(error)) from None
-        except RuntimeFailedError:
-            raise
-        except Exception as error:  # the request itself: an option that cannot be sent, or is not known there
+        except UnreadRequestError as error:  # an option that is not known there
+            raise RuntimeRefusedError(str(error)) from error
+        except (pickle.PicklingError, AttributeError, TypeError) as error:  # or cannot be sent
             raise RuntimeRefusedError(typed(error)) from error
         return answer
 

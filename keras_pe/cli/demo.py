@@ -7,6 +7,7 @@ import click
 
 from keras_pe.cli.errors import CouldNotBeTriedError
 from keras_pe.cli.starting import start_keras
+from keras_pe.export.dependencies import require
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -50,6 +51,7 @@ def demo(folder: Path, fault: str | None) -> None:
     from rich.console import Console
 
     try:
+        require("demo", "keras", "tensorflow", "tf2onnx", "onnx", "onnxruntime", "matplotlib", extra="demo")
         folder.mkdir(parents=True, exist_ok=True)
         start_keras()
         from keras_pe.export.progress import telling

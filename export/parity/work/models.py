@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.reading import hash_files
 from keras_pe.export.comparison.references.opening import Source, is_path, locate, locate_artifacts
-from keras_pe.export.dependencies import installed_version
+from keras_pe.export.dependencies import installed_version, require
 from keras_pe.export.errors import first_line
 from keras_pe.export.model.saved_file import is_in_old_format, registering_modules
 from keras_pe.export.model.watch.keras_internals import loads_python_code
@@ -94,6 +95,8 @@ def open_artifacts(artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeCho
     located = locate_artifacts(artifacts)
     if not located:
         raise ValueError("`artifacts` must have at least one. Received: none.")
+    if any(format == Format.ONNX for format, _ in located):
+        require("check_dataset", "onnx")
     jobs = [(spec, path) for format, path in located for spec in chosen if spec.format == format]
     fitting = [(_alone(spec), path) for spec, path in jobs if spec.installed]
     contents = {path: _hash_artifact(path) for path in dict.fromkeys(path for _, path in fitting)}
