@@ -75,8 +75,16 @@ class Request:
         Raises:
             FileNotFoundError: If the file is not there.
             ValueError: If it cannot be loaded.
+            TypeError: If it is neither a model nor a path.
         """
         if not isinstance(self.model, str | os.PathLike):
+            import keras
+
+            if not isinstance(self.model, keras.Model):
+                raise TypeError(
+                    "`model` must be a keras.Model, or the path of a .keras or .h5 file of one. "
+                    f"Received: {type(self.model).__name__}."
+                )
             return self.model
         if not Path(self.model).exists():
             raise FileNotFoundError(f"No such file: {os.fspath(self.model)}.")

@@ -199,7 +199,10 @@ def check_destination(filepath: str | os.PathLike[str], format: Format) -> Path:
         ValueError: If the path ends like a file of another format. What ends like none, `encoder-1.5`, is a name.
         FileExistsError: If something else stands there, or a SavedModel's folder holds files of other origin as well.
         NotADirectoryError: If a part of the path is a file.
+        TypeError: If it is no path.
     """
+    if not isinstance(filepath, str | os.PathLike):
+        raise TypeError(f"`filepath` must be a path. Received: filepath={filepath!r:.80}")
     path = Path(filepath).absolute()
     if named := _named_format(path, format):
         right = f"a name that ends in {format.suffix}" if format.suffix else "the name of a folder"

@@ -1,5 +1,6 @@
 """What all exports do alike, whatever the format."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +143,23 @@ def test_examples_by_the_models_own_names_are_told_to_a_check_by_those_of_the_ar
     )
     assert [spec.name for spec in artifact.inputs] == ["my_values"]
     assert "my_values" in artifact.metadata["keras_pe.values"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"model": 3}, "`model` must be a keras.Model, or the path of a .keras or .h5 file of one. Received: int."),
+        ({"filepath": None}, "`filepath` must be a path. Received: filepath=None"),
+        ({"input_signature": "abc"}, "`input_signature` must have a keras.InputSpec(shape=..., dtype=...)"),
+        ({"sizes": "abc"}, "`sizes` must be a mapping from names. Received: sizes='abc'"),
+        ({"ranges": 3}, "`ranges` must be a mapping from names. Received: ranges=3"),
+        ({"ranges": {"x": 3}}, "`ranges` must be pairs of numbers. Received: 'x' with 3"),
+        ({"inputs": 3}, "`inputs` must be mappings of names to arrays, or .npz files. Received: 3."),
+        ({"inputs": [np.ones((1, 3))]}, "or .npz files. Received: array([[1., 1., 1.]])."),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_refused_by_its_name(tmp_path: Path, wrong: dict[str, Any], said: str) -> None:
+    model = keras.Sequential([keras.Input((3,), name="x"), keras.layers.Dense(2)])
+    with pytest.raises(TypeError, match=re.escape(said)):
+        export_onnx(**{"model": model, "filepath": tmp_path / "model.onnx", **wrong})
+    assert list(tmp_path.iterdir()) == []

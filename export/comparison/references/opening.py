@@ -12,7 +12,7 @@ from keras_pe.export.comparison.inputs.sweep import given_roles, sweep
 from keras_pe.export.comparison.references.reference import ArtifactReference, Reference, StoredReference
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
 from keras_pe.export.model.signature.declared import input_names
-from keras_pe.export.model.signature.model_signature import checked_ranges
+from keras_pe.export.model.signature.model_signature import by_name, checked_ranges
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.known_values import KnownValues, values_from_json
 from keras_pe.export.model.watch.recording import matched_paths
@@ -100,6 +100,7 @@ def open_reference(
         RuntimeFailedError: If it is an artifact that does not load.
     """
     watch = watch or Stopwatch()
+    sizes, ranges = by_name("sizes", sizes), by_name("ranges", ranges)
     if is_path(model):
         format, path = locate(model)
         if format == "stored":
@@ -109,7 +110,7 @@ def open_reference(
             return StoredReference(str(path), case, outputs)
         if format != "keras":
             (spec,) = find_runtimes([_RUNTIMES[Format(format)]])
-            artifact = ArtifactReference(path, spec, timeout, sizes or {})
+            artifact = ArtifactReference(path, spec, timeout, sizes)
             artifact.told = told_values(told_by, [spec.name for spec in artifact.inputs])
             return artifact
         model = load_model(path)
@@ -121,7 +122,7 @@ def open_reference(
         reference = KerasReference(model, input_signature, sizes, compiled=compiled)
     else:
         told = told_values(told_by, input_names(model, input_signature))
-        fair = {**told.ranges, **(ranges or {})}
+        fair = {**told.ranges, **ranges}
         reference = KerasReference(model, input_signature, sizes, inputs=told.examples, ranges=fair, compiled=compiled)
     reference.told = told
     watch.stage("find the signature")

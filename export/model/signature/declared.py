@@ -45,6 +45,7 @@ def declared_arguments(model: Any, input_signature: Any) -> tuple[tuple[Any, ...
 
     Raises:
         ValueError: If the signature is not known, or has not one entry for each input.
+        TypeError: If it has something else at a leaf.
     """
     import keras
 
@@ -63,6 +64,12 @@ def declared_arguments(model: Any, input_signature: Any) -> tuple[tuple[Any, ...
             )
         return (declared,), names
     given = [spec for _, spec in leaves(input_signature)]
+    for spec in given:
+        if not (hasattr(spec, "shape") and hasattr(spec, "dtype")):
+            raise TypeError(
+                "`input_signature` must have a keras.InputSpec(shape=..., dtype=...), or the like of it, at each leaf. "
+                f"Received: {spec!r:.80}"
+            )
     if declared is None:
         is_positional = isinstance(input_signature, list | tuple)
         arguments = tuple(input_signature) if is_positional else (input_signature,)

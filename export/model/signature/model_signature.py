@@ -61,12 +61,13 @@ def model_signature(
 
     Raises:
         ValueError: If the signature is not known, does not fit, or if the model cannot be called with it.
-        TypeError: If `model` is not a Keras model.
+        TypeError: If `model` is not a Keras model, or another argument of a wrong type.
     """
     import keras
 
     if not isinstance(model, keras.Model):
         raise TypeError(f"`model` must be a keras.Model. Received: {type(model).__name__}.")
+    sizes, ranges = by_name("sizes", sizes), by_name("ranges", ranges)
     if not model.built:
         raise ValueError(
             f"`model` must be built: {model.name!r} has no weights yet. Call it once, or load its weights."
@@ -90,7 +91,7 @@ def model_signature(
     vocabularies, remarks = find_vocabularies(flat)
     known = {name: each for name, each in zip(plain, vocabularies, strict=True) if each}
     portable = dict(zip(names, plain, strict=True))
-    fair = checked_ranges(renamed(ranges or {}, portable), plain)
+    fair = checked_ranges(renamed(ranges, portable), plain)
     values = KnownValues(known, fair, checked_examples([renamed(each, portable) for each in inputs], flat))
     try:
         found = find_sizes(flat, values, given)
@@ -208,6 +209,19 @@ def renamed(given: Mapping[str, Value], portable: Mapping[str, str]) -> dict[str
     return {name if name in portable.values() else portable.get(name, name): value for name, value in given.items()}
 
 
+def by_name(argument: str, values: Any) -> Mapping[str, Any]:
+    """Returns what was given by name; nothing where None was.
+
+    Raises:
+        TypeError: If it is no mapping from texts.
+    """
+    if values is None:
+        return {}
+    if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+        raise TypeError(f"`{argument}` must be a mapping from names. Received: {argument}={values!r:.80}")
+    return values
+
+
 def checked_ranges(ranges: Mapping[str, tuple[float, float]], names: Sequence[str]) -> dict[str, tuple[float, float]]:
     """Returns the ranges.
 
@@ -216,7 +230,12 @@ def checked_ranges(ranges: Mapping[str, tuple[float, float]], names: Sequence[st
     """
     if unknown := ranges.keys() - set(names):
         raise ValueError(f"`ranges` must be of inputs: {', '.join(names)}. Received: {', '.join(sorted(unknown))}.")
-    for name, (low, high) in ranges.items():
+    for name, ends in ranges.items():
+        try:
+            low, high = ends
+            float(high) - float(low)
+        except (TypeError, ValueError):
+            raise TypeError(f"`ranges` must be pairs of numbers. Received: {name!r} with {ends!r:.80}") from None
         if not low < high:
             raise ValueError(f"`ranges` must hold a value. Received: {name!r} from {low!r} to less than {high!r}.")
         if not np.isfinite(float(high) - float(low)):
