@@ -117,17 +117,17 @@ class OutputLocations:
         return [each for each in same if each.number in self.differing]
 
     def _ways(self, outputs: list[RecordedOutput]) -> list[tuple[TensorMatch, ...]]:
-        """Returns how some outputs may be held, each by a tensor of its own: of several the nearest come first."""
+        """Returns how some outputs may be held, each by a tensor of its own: the likeliest first, then the nearest."""
         right = {number: match.tensor for number, match in self.matches.items() if match is not None}
         held = []
         for each in outputs:
             others = {tensor for number, tensor in right.items() if number != each.number} | self._case.inputs.keys()
             shape = each.array.shape
             held.append([self.tensors.with_copies(match, shape, others) for match in self._candidates(each)])
-        ways = [way for way in itertools.product(*held) if _are_apart(way)]
-        if len(outputs) == 1:
-            return ways
-        return sorted(ways, key=lambda way: sum(match.difference for match in way))[:_MOST_TOGETHER]
+        numbered = [list(enumerate(matches)) for matches in held]
+        ways = [tuple(zip(*way, strict=True)) for way in itertools.product(*numbered)]
+        ways.sort(key=lambda way: (sum(way[0]), sum(match.difference for match in way[1])))
+        return [matches for _, matches in ways if _are_apart(matches)][:_MOST_TOGETHER]
 
     def _breaks(self, replaced: Container[str], tensors: Tensors) -> bool:
         """Whether something else in the place of tensors makes wrong what was right, these themselves aside."""
