@@ -105,7 +105,7 @@ def _declare(graph: Any) -> None:
         "StringSplit": (TensorProto.STRING, TensorProto.INT64),
         "StringConcat": (TensorProto.STRING,),
         "Equal": (TensorProto.BOOL,),
-        **dict.fromkeys(("Attention", "RotaryEmbedding"), (TensorProto.FLOAT,)),
+        **dict.fromkeys(("Attention", "Gelu", "RotaryEmbedding"), (TensorProto.FLOAT,)),
     }
     for node in graph.node:
         if node.domain == opsets.LATER_DOMAIN:

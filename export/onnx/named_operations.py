@@ -37,7 +37,7 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
     spelled = SpelledAttention(opset, unfused)
     usual = replaced_operations(
         nn={
-            "gelu": _gelu,
+            "gelu": partial(_gelu, opset),
             **{name: partial(_activation, *named) for name, named in _ACTIVATIONS.items()},
             "dot_product_attention": partial(attention, opset, unfused),
             **dict.fromkeys(("conv", "depthwise_conv", "separable_conv"), convolution),
@@ -160,7 +160,10 @@ def _group_normalization(layer: Any, usual: Callable[..., Any], inputs: Any) -> 
     return keras.ops.cast(result, layer.compute_dtype)
 
 
-def _gelu(usual: Callable[..., Any], x: Any, approximate: bool = True) -> Any:
+def _gelu(opset: int, usual: Callable[..., Any], x: Any, approximate: bool = True) -> Any:
+    if opset >= opsets.GELU_VERSION:
+        kind = "tanh" if approximate else "none"
+        return _in_float32("Gelu", lambda values: usual(values, approximate), x, approximate=kind)
     if approximate:  # ONNX Runtime recognizes this one in the operators that TensorFlow traces
         return usual(x, approximate)
     return _in_float32("Gelu", lambda values: usual(values, approximate), x)

@@ -23,6 +23,7 @@ from keras_pe.export.onnx.finishing.operator_forms import (
     keep_sparse_windows,
     leave_negative_indices,
     name_global_averages,
+    name_root_mean_squares,
     spell_root_mean_squares,
     turn_images_first,
 )
@@ -111,6 +112,8 @@ def _rewritten(
     same = leave_out_needless(proto.graph, sizes)
     same |= remove_needless_reshapes(proto.graph, sizes)
     spell_root_mean_squares(proto.graph, sizes)
+    if opset >= opsets.ROOT_MEAN_SQUARES_VERSION:
+        name_root_mean_squares(proto.graph, sizes)
     name_global_averages(proto.graph, sizes)
     leave_negative_indices(proto.graph, sizes)
     share_sizes(proto.graph, sizes)

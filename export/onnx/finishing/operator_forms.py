@@ -6,7 +6,7 @@ behind.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     attribute,
     become,
     make_node,
+    order_needed,
     read_instead,
     refill,
 )
@@ -80,17 +81,6 @@ def spell_root_mean_squares(graph: Any, sizes: KnownSizes) -> None:
     """
     editor = GraphEditor(graph)
 
-    def steps_before(tensor: str) -> list[Any]:
-        """Returns the operators that compute the inverse, nothing where they are others."""
-        steps = []
-        for operator in _ROOT_BACKWARDS:
-            node = editor.producer(tensor, operator)
-            if node is None or editor.uses(tensor) != 1:
-                return []
-            steps.append(node)
-            tensor = next((name for name in node.input if name not in editor.constants), "")
-        return steps
-
     def is_weighted(tensor: str) -> bool:
         """Whether nothing but a product with a vector reads a tensor."""
         reader = editor.only_reader(tensor, "Mul")
@@ -99,7 +89,7 @@ def spell_root_mean_squares(graph: Any, sizes: KnownSizes) -> None:
 
     for scaling in [node for node in editor.nodes("Mul") if is_weighted(node.output[0])]:
         for x, inverse in (scaling.input, scaling.input[::-1]):
-            steps, shape = steps_before(inverse), sizes.shape(x)
+            steps, shape = _steps_before(editor, inverse, _ROOT_BACKWARDS), sizes.shape(x)
             if not steps or list(steps[-1].input) != [x, x] or shape is None:
                 continue
             _, root, added, mean, squares = steps
@@ -110,6 +100,57 @@ def spell_root_mean_squares(graph: Any, sizes: KnownSizes) -> None:
             become(squares, "Pow", [x, two])
             become(scaling, "Div", [x, root.output[0]])
             break
+
+
+def _steps_before(editor: GraphEditor, tensor: str, operators: Sequence[str]) -> list[Any]:
+    """Returns the operators that compute a tensor, the last first, each of which one alone reads; else nothing."""
+    steps = []
+    for operator in operators:
+        node = editor.producer(tensor, operator)
+        if node is None or editor.uses(tensor) != 1:
+            return []
+        steps.append(node)
+        tensor = next((name for name in node.input if name not in editor.constants), "")
+    return steps
+
+
+def name_root_mean_squares(graph: Any, sizes: KnownSizes) -> None:
+    """Divides by a root mean square and scales, in an `onnx.GraphProto` in place, by the operator for it."""
+    order_needed(graph)  # what was left behind would be one more reader
+    editor = GraphEditor(graph)
+    for scaling in editor.nodes("Mul"):
+        for quotient, scale in (scaling.input, scaling.input[::-1]):
+            last = sizes.shape(scale)
+            found = _over_root_mean_square(editor, sizes, quotient, last) if last else None
+            if last and found:
+                x, epsilon = found
+                become(scaling, "RMSNormalization", [x, scale], axis=-len(last), epsilon=epsilon)
+                break
+
+
+def _over_root_mean_square(
+    editor: GraphEditor, sizes: KnownSizes, quotient: str, last: Sequence[Any]
+) -> tuple[str, float] | None:
+    """Returns what is divided by the root mean square of its axes of these last sizes, and what is added to the mean.
+
+    None where a quotient is another, or others read it or what it is made of.
+    """
+    from onnx import TensorProto
+
+    division = editor.producer(quotient, "Div")
+    if division is None or editor.uses(quotient) != 1:
+        return None
+    x, root = division.input
+    steps, shape, count = _steps_before(editor, root, ("Sqrt", "Add", "ReduceMean", "Pow")), sizes.shape(x), len(last)
+    if not steps or shape is None or sizes.kind(x) != TensorProto.FLOAT or steps[-1].input[0] != x:
+        return None
+    _, added, mean, squares = steps
+    epsilon, power = (
+        next((editor.value(name) for name in node.input if name in editor.constants), None) for node in (added, squares)
+    )
+    if shape[-count:] != tuple(last) or sizes.shape(mean.output[0]) != (*shape[:-count], *(1,) * count):
+        return None
+    return None if epsilon is None or epsilon.size != 1 or power is None or power != 2 else (x, float(epsilon.item()))
 
 
 _MOST_PIXELS = 4096  # at 56 x 56 its largest error is 2.4 times Keras', at 224 x 224 3.4 times

@@ -30,7 +30,9 @@ ELEMENTWISE = (
     *("Identity", "LeakyRelu", "Log", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid"),
     *("Sign", "Sin", "Softplus", "Sqrt", "Tanh"),
 )
-_ALONG_AXES = ("InstanceNormalization", "LayerNormalization", "LogSoftmax", "RotaryEmbedding", "Softmax")
+_ALONG_AXES = (
+    *("InstanceNormalization", "LayerNormalization", "LogSoftmax", "RMSNormalization", "RotaryEmbedding", "Softmax"),
+)
 BROADCASTING = (
     *("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul"),
     *("Or", "Pow", "Sub", "Where", "Xor"),

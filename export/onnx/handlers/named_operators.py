@@ -33,7 +33,7 @@ def layer_normalization(ctx: Replacement, x: str, gamma: str, beta: str, axis: i
 
 
 def rms_normalization(ctx: Replacement, x: str, scale: str, axis: int, epsilon: float) -> str:
-    """In the spelling that ONNX Runtime fuses, with a power: the standard's own operator is of opset 23."""
+    """In the spelling that ONNX Runtime fuses, with a power, which is named in a set that has an operator for it."""
     return _scaled(ctx, x, ctx.emit("Pow", x, 2), scale, axis, epsilon)
 
 
@@ -65,8 +65,13 @@ def group_normalization(
     return ctx.emit("Transpose", result, perm=[0, *range(2, rank), 1]) if is_last else result
 
 
-def gelu(ctx: Replacement, x: str) -> str:
-    """In the spelling that ONNX Runtime fuses, which divides by the root: a product with its inverse is not known."""
+def gelu(ctx: Replacement, x: str, approximate: str | None = None) -> str:
+    """The operator of a set that has it, which is told how it is computed.
+
+    Else in the spelling that ONNX Runtime fuses, which divides by the root: a product with its inverse is not known.
+    """
+    if approximate is not None:
+        return ctx.emit_later("Gelu", x, approximate=approximate)[0]
     error = ctx.emit("Erf", ctx.emit("Div", x, math.sqrt(2)))
     return ctx.emit("Mul", ctx.emit("Mul", x, ctx.emit("Add", error, 1)), 0.5)
 

@@ -126,6 +126,35 @@ def test_axes_that_are_not_the_last_are_normalized_as_before(tmp_path):
     assert not operators["LayerNormalization"]
 
 
+class Library(L.Layer):
+    """Normalizes in operations of its own, as keras-hub's layers do."""
+
+    def build(self, shape):
+        self.scale = self.add_weight(shape=shape[-1:], initializer="ones")
+
+    def call(self, x):
+        ops = keras.ops
+        return x * ops.rsqrt(ops.mean(ops.square(x), -1, keepdims=True) + 1e-6) * (1.0 + self.scale)
+
+
+@pytest.mark.parametrize("layer", [L.RMSNormalization, Library, lambda: L.RMSNormalization((-2, -1))])
+def test_a_root_mean_square_is_one_operator_from_the_set_that_has_it(layer, tmp_path):
+    model = _model(layer())
+    at_22, at_23 = (_operators(model, tmp_path, opset_version=opset) for opset in (22, 23))
+    assert (at_22["RMSNormalization"], at_22["Pow"]) == (0, 1)
+    assert (at_23["RMSNormalization"], at_23["Pow"], at_23["Sqrt"], at_23["ReduceMean"]) == (1, 0, 0, 0)
+    assert check_parity(model, tmp_path / "model.onnx", runtimes="onnxruntime").passed
+
+
+@pytest.mark.parametrize("approximate", [True, False])
+def test_a_gelu_is_one_operator_from_the_set_that_has_it(approximate, tmp_path):
+    model = _model(L.Lambda(lambda x: keras.ops.gelu(x, approximate=approximate)))
+    at_19, at_20 = (_operators(model, tmp_path, opset_version=opset) for opset in (19, 20))
+    assert (at_19["Gelu"], at_19["Tanh"] + at_19["Erf"]) == (0, 1)
+    assert at_20 == {"Gelu": 1}
+    assert check_parity(model, tmp_path / "model.onnx", runtimes="onnxruntime").passed
+
+
 class ByKeyword(L.Layer):
     """Calls operations and layers by the names of their arguments."""
 
