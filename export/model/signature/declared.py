@@ -107,6 +107,8 @@ def _declared(model: Any) -> tuple[Any, list[str]]:
     """Returns the input structure the model was made with and its names, None for a subclassed model without one."""
     import keras
 
+    if isinstance(model, keras.Sequential) and functional_of(model) is model:
+        return None, []  # Keras could not tell what its layers return
     if isinstance(model, keras.Sequential):
         return model.inputs[0], [_layer_names(model).get(id(model.inputs[0]), "inputs")]
     if isinstance(model, keras.Model) and hasattr(model, "output_names"):

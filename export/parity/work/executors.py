@@ -31,6 +31,7 @@ class ProcessPool(Executor):
         self._idle: queue.SimpleQueue[Child | None] = queue.SimpleQueue()
         self._children: set[Child] = set()
         self._lock = threading.Lock()
+        self._is_closed = False
         for _ in range(workers):
             self._idle.put(None)
 
@@ -46,20 +47,26 @@ class ProcessPool(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Ends the processes. What they are at is lost unless `wait` is true."""
         if not wait:
+            # What waits is cancelled before processes end: whoever had one would begin the next task with a new one.
+            self._threads.shutdown(wait=False, cancel_futures=True)
             self._close_all()
-        self._threads.shutdown(wait=True, cancel_futures=cancel_futures or not wait)
+        self._threads.shutdown(wait=True, cancel_futures=cancel_futures)
         self._close_all()
 
     def _run(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         child = self._idle.get()
         try:
             if child is None:
-                child = Child(f"{__name__}:Tasks", name="a worker process")
-                with self._lock:
-                    self._children.add(child)
+                child = self._started()
             return child.ask("run", fn, args, kwargs)
         except ProcessDiedError as error:
             raise WorkerDiedError(str(error)) from None
+        except ValueError as error:
+            if not self._is_closed:
+                raise
+            raise WorkerDiedError(
+                f"the process was ended: {error}"
+            ) from None  # its log may be closed before it is read
         finally:
             if child is not None and not child.is_free:
                 child.close()
@@ -68,8 +75,18 @@ class ProcessPool(Executor):
                 child = None
             self._idle.put(child)
 
+    def _started(self) -> Child:
+        child = Child(f"{__name__}:Tasks", name="a worker process")
+        with self._lock:
+            if not self._is_closed:
+                self._children.add(child)
+                return child
+        child.close()
+        raise WorkerDiedError("the processes were ended while this one started")
+
     def _close_all(self) -> None:
         with self._lock:
+            self._is_closed = True
             children, self._children = self._children, set()
         for child in children:
             child.close()

@@ -33,6 +33,11 @@ def test_a_sequential_model_that_was_never_called_has_a_signature() -> None:
     ]
 
 
+def test_a_sequential_model_whose_results_keras_cannot_tell_has_the_inputs_that_it_was_built_with() -> None:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Lambda(lambda x: x.numpy() * 2)])
+    assert [spec.shape for spec in model_signature(model).inputs] == [("batch", 4)]
+
+
 def test_inputs_of_one_length_share_its_name_and_others_do_not() -> None:
     source, target = (
         keras.Input((None,), dtype="int32", name="source"),

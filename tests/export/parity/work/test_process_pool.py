@@ -1,6 +1,7 @@
 """The processes of a pool run this package and what is installed, nothing of the current folder."""
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,18 @@ def test_a_module_in_the_current_folder_is_not_imported(tmp_path: Path, monkeypa
     with ProcessPool(1) as pool:
         assert pool.submit(abs, -3).result() == 3
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_pool_that_is_ended_begins_none_of_the_tasks_that_wait() -> None:
+    pool = ProcessPool(1)
+    first, *waiting = [pool.submit(time.sleep, 600) for _ in range(4)]
+    while not pool.pids:
+        time.sleep(0.01)
+    pool.shutdown(wait=False)
+    with pytest.raises(WorkerDiedError):
+        first.result()
+    assert all(each.cancelled() for each in waiting)
+    assert not pool.pids
 
 
 class Unreadable:
