@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import Format
-from keras_pe.export.artifacts.onnx_model import all_nodes
+from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes
 from keras_pe.export.errors import UnsupportedError, first_line
 from keras_pe.export.graph.tensorflow_internals import optimized, with_constants
 from keras_pe.export.graph.tracing import Trace
@@ -107,10 +107,13 @@ def _declare(graph: Any) -> None:
         "Equal": (TensorProto.BOOL,),
         **dict.fromkeys(("Attention", "Gelu", "RotaryEmbedding"), (TensorProto.FLOAT,)),
     }
-    for node in graph.node:
-        if node.domain == opsets.LATER_DOMAIN:
-            for name, kind in zip(node.output, types[node.op_type], strict=True):
-                graph.value_info.add(name=name).type.tensor_type.elem_type = kind
+    for body in all_graphs(graph):
+        for node in body.node:
+            if node.op_type in types and node.op_type != "Equal":
+                node.domain = opsets.LATER_DOMAIN  # which tf2onnx loses of what stands in a branch or a loop
+            if node.domain == opsets.LATER_DOMAIN:
+                for name, kind in zip(node.output, types[node.op_type], strict=True):
+                    body.value_info.add(name=name).type.tensor_type.elem_type = kind
 
 
 def _move(graph: Any) -> None:

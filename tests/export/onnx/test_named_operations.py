@@ -9,6 +9,7 @@ import pytest
 
 from keras_pe import RotaryPositionEncoding
 from keras_pe.export import check_parity, export_onnx
+from keras_pe.export.artifacts.onnx_model import all_nodes
 
 L = keras.layers
 
@@ -153,6 +154,27 @@ def test_a_gelu_is_one_operator_from_the_set_that_has_it(approximate, tmp_path):
     assert (at_19["Gelu"], at_19["Tanh"] + at_19["Erf"]) == (0, 1)
     assert at_20 == {"Gelu": 1}
     assert check_parity(model, tmp_path / "model.onnx", runtimes="onnxruntime").passed
+
+
+class Branching(L.Layer):
+    """Computes by operators of late sets in a branch."""
+
+    def call(self, x):
+        ops = keras.ops
+
+        def attended():
+            scores = ops.einsum("bqhd,bkhd->bhqk", x, x)
+            return ops.gelu(ops.einsum("bhqk,bkhd->bqhd", ops.softmax(scores), x))
+
+        return ops.cond(ops.mean(x) > 0, attended, lambda: x * 1.0)
+
+
+def test_operators_of_late_sets_stand_in_branches_too(tmp_path):
+    model = _model(Branching())
+    path = export_onnx(model, tmp_path / "model.onnx", opset_version=23).path
+    kinds = [node.op_type for node in all_nodes(onnx.load(path).graph)]
+    assert (kinds.count("Attention"), kinds.count("Gelu")) == (1, 1)
+    assert check_parity(model, path, runtimes="onnxruntime").passed
 
 
 class ByKeyword(L.Layer):
