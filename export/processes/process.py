@@ -115,6 +115,7 @@ class Process(Closing):
             OSError: If there is no such program.
         """
         self._name, self._in_group = name, in_group
+        self._letting_go = threading.Lock()  # one thread may close it while another is told how it ended
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self.room = Room()
         self._popen = subprocess.Popen(
@@ -132,7 +133,10 @@ class Process(Closing):
         """Whether the process is gone. Its number stays its own until `wait`."""
         if self._popen.returncode is not None:
             return True
-        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        except ChildProcessError:  # another thread has waited for it just now
+            return True
 
     def kill(self) -> None:
         """Ends the process, and its group if it leads one, while its number is still its own. It is gone then."""
@@ -148,7 +152,8 @@ class Process(Closing):
         for stream in filter(None, (self._popen.stdin, self._popen.stdout)):
             with contextlib.suppress(OSError):  # what it was sent last is still in the buffer
                 stream.close()
-        self._log.close()
+        with self._letting_go:
+            self._log.close()
         self.room.close()
 
     def how_it_ended(self) -> str:
@@ -167,9 +172,12 @@ class Process(Closing):
         return f"{self._name} {how}" + (f": {' | '.join(lines)}" if lines else "")
 
     def log_lines(self) -> list[str]:
-        """Returns what it has written."""
-        # Not `seek`: the process writes at the position that both share.
-        written = os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0)
+        """Returns what it has written, nothing once it is closed."""
+        with self._letting_go:
+            if self._log.closed:
+                return []
+            # Not `seek`: the process writes at the position that both share.
+            written = os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0)
         return written.decode(errors="replace").strip().splitlines()
 
     def clear_log(self) -> None:
@@ -267,8 +275,10 @@ class Child(Process):
             self._popen.stdin.flush()
         except OSError:
             raise ProcessDiedError(self.how_it_ended()) from None
-        except BaseException:  # the process has read half a message
-            self.kill()
+        except BaseException:
+            if self._popen.stdin.closed:  # by another thread
+                raise ProcessDiedError(self.how_it_ended()) from None
+            self.kill()  # it has read half a message
             raise
 
     def _answer(self, limit: float | None, told: Callable[[Any], None]) -> Any:

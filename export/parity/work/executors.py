@@ -61,12 +61,6 @@ class ProcessPool(Executor):
             return child.ask("run", fn, args, kwargs)
         except ProcessDiedError as error:
             raise WorkerDiedError(str(error)) from None
-        except ValueError as error:
-            if not self._is_closed:
-                raise
-            raise WorkerDiedError(
-                f"the process was ended: {error}"
-            ) from None  # its log may be closed before it is read
         finally:
             if child is not None and not child.is_free:
                 child.close()

@@ -126,6 +126,17 @@ def test_a_child_that_closes_its_pipe_and_goes_on_is_ended(monkeypatch: pytest.M
         assert not is_there(child.pid)
 
 
+def test_a_child_that_another_thread_ended_is_gone_for_whoever_asks() -> None:
+    child = Child(f"{__name__}:Held", name="the child")
+    assert child.ask("count", 1) == 1
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED)  # waited for, and `Popen` not yet told
+    assert child.has_ended
+    child.close()
+    with pytest.raises(ProcessDiedError, match=r"^the child ended with "):
+        child.ask("count", 1)
+
+
 IN_A_FOLDER = """
 from keras_pe.export.processes.process import Child
 with Child("own:Own") as child:

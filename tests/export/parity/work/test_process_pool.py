@@ -24,7 +24,7 @@ def test_a_pool_that_is_ended_begins_none_of_the_tasks_that_wait() -> None:
     while not pool.pids:
         time.sleep(0.01)
     pool.shutdown(wait=False)
-    with pytest.raises(WorkerDiedError):
+    with pytest.raises(WorkerDiedError, match=r"^a worker process ended with signal 9"):
         first.result()
     assert all(each.cancelled() for each in waiting)
     assert not pool.pids
