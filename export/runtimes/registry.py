@@ -2,7 +2,7 @@
 
 import functools
 import importlib.metadata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -66,13 +66,17 @@ def find_runtimes(names: str | RuntimeSpec | Sequence[str | RuntimeSpec] | None)
     has, if there are any.
 
     Raises:
+        TypeError: If they are of other types.
         ValueError: If a name is unknown.
         ImportError: If a runtime is not installed.
     """
     if names is None:
         return default_runtimes()
+    given = [*names] if isinstance(names, Iterable) and not isinstance(names, str) else [names]
+    if not all(isinstance(each, str | RuntimeSpec) for each in given):
+        raise TypeError(f"`runtimes` must be names or specs of runtimes. Received: runtimes={names!r}.")
     found: list[RuntimeSpec] = []
-    for name in [names] if isinstance(names, str | RuntimeSpec) else names:
+    for name in given:
         chosen = [name] if isinstance(name, RuntimeSpec) else named_runtimes(name)
         for spec in chosen:
             if (missing := spec.missing) is not None:

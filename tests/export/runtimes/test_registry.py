@@ -18,6 +18,12 @@ def test_an_unknown_name_is_refused_with_the_nearest():
         find_runtimes(["onxruntime"])
 
 
+@pytest.mark.parametrize("names", [3, b"onnxruntime", [3], ["onnxruntime", None]])
+def test_what_is_neither_a_name_nor_a_spec_is_refused(names):
+    with pytest.raises(TypeError, match=r"^`runtimes` must be names or specs of runtimes\. Received: runtimes="):
+        find_runtimes(names)
+
+
 def test_a_runtime_that_is_not_installed_is_an_error_by_name_and_a_line_in_the_report_otherwise(monkeypatch):
     missing = RuntimeSpec("absent", "onnx", "absent:Runtime", "no_such_package", "pip install absent")
     monkeypatch.setattr(registry, "known_runtimes", lambda: (missing,))
