@@ -21,6 +21,7 @@ _UNKNOWN = re.compile(
     r"(?:Could not (?:locate|deserialize)|Unknown) \w+:? '[^']*'(?: because its parent module \S+ cannot be imported)?"
     r"|Cannot deserialize object of type `\w+`"
 )
+_LAMBDA = re.compile(r"Could not interpret [\w ]+ identifier(?=: \{)")
 _IMPORT_IT = (
     "Import the module that defines it and registers it with Keras first, on the command line with --import MODULE."
 )
@@ -74,6 +75,8 @@ def why_not_loaded(error: BaseException | None, path: Path, for_unknown: str = _
     said = first_line(error)
     if unknown := _UNKNOWN.match(said):  # what follows is a page of configuration
         return f"{unknown[0]}. {for_unknown}"
+    if unread := _LAMBDA.match(said):
+        return f"{unread[0]}: Keras saves a lambda there, which it cannot load. Give the function a name. {for_unknown}"
     if is_in_old_format(path) and not isinstance(error, OSError):  # which says that the file is damaged
         return (
             f"{said}. Keras cannot load all that it saves in the format .h5, such as a sum 'x + y' of two layers. Save "

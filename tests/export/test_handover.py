@@ -85,6 +85,7 @@ def doubled(x: object) -> object:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The object being serialized includes a `lambda`")
 def test_what_the_other_process_cannot_load_is_refused_with_the_way_out(tmp_path: Path) -> None:
     x = keras.Input((2,), name="x")
     gone = type("Gone", (keras.layers.Layer,), {"__module__": "gone_since", "call": lambda self, x: x * 2})
@@ -93,6 +94,10 @@ def test_what_the_other_process_cannot_load_is_refused_with_the_way_out(tmp_path
         (
             keras.layers.Dense(2, activation=doubled),
             r"cannot load it: Could not locate function 'doubled'\. Put",
+        ),
+        (
+            keras.layers.Dense(2, activation=lambda x: x * 2),
+            "identifier: Keras saves a lambda there, which it cannot load. Give the function a name. Put it into",
         ),
         (gone(), r"its module 'gone_since' cannot be imported there \(ModuleNotFoundError: No .*\)\. Put"),
     ):
