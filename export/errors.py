@@ -114,6 +114,12 @@ _WHAT_FOLLOWS = "Error encountered:"  # after a paragraph on what Keras was at
 _IN_A_LAYER = re.compile(r"Exception encountered when calling (\w+\.\w+\(\))\.?")
 
 
+def check_type(argument: str, given: object, kind: type) -> None:
+    """Raises TypeError unless what was given for an argument is of a class."""
+    if not isinstance(given, kind):
+        raise TypeError(f"`{argument}` must be of type {kind.__name__}. Received: {argument}={given!r:.80}")
+
+
 def joined(sentences: Iterable[str]) -> str:
     """Returns sentences as one text that goes on after a colon, each said once."""
     first, *others = dict.fromkeys(sentences)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.comparison.inputs.cases import GivenInputs, in_types_of, read_cases
+from keras_pe.export.errors import check_type
 from keras_pe.export.model.border import Border
 from keras_pe.export.model.saved_file import load_model
 from keras_pe.export.model.signature.model_signature import model_signature
@@ -63,10 +64,12 @@ class Request:
         Raises:
             FileNotFoundError: If the file is not there.
             ValueError: If it cannot be loaded, or the border does not fit it.
+            TypeError: If the model or the border is of another type.
         """
         model = self.loaded()
         if self.border is None:
             return replace(self, model=model)
+        check_type("border", self.border, Border)
         return replace(self, model=self.border.around(model, self.input_signature), input_signature=None, border=None)
 
     def loaded(self) -> Any:

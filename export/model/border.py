@@ -11,7 +11,7 @@ from keras_pe.export.model.signature.declared import (
     spec_dtype,
     spec_shape,
 )
-from keras_pe.export.model.signature.model_signature import model_signature
+from keras_pe.export.model.signature.model_signature import by_name, model_signature
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.nesting import leaves, map_leaves, sanitize, unique, with_leaves
 from keras_pe.protocols import Model
@@ -39,6 +39,7 @@ class Border:
             layer, or a function of `keras.ops`.
 
     Raises:
+        TypeError: If a field is of another type.
         ValueError: If a field has a value that is not listed here.
     """
 
@@ -51,6 +52,11 @@ class Border:
 
     def __post_init__(self) -> None:
         """Refuses what is not listed."""
+        for title in ("dtypes", "layout", "preprocessing", "postprocessing"):
+            object.__setattr__(self, title, by_name(title, getattr(self, title)))
+        self._check_names_and_steps()
+        if self.batch is not None and (type(self.batch) is not int or self.batch < 1):
+            raise ValueError(f"`batch` must be a whole number from 1. Received: batch={self.batch!r:.80}")
         for name, layout in self.layout.items():
             if layout not in LAYOUTS:
                 raise ValueError(f"`layout` must be one of {', '.join(LAYOUTS)}. Received: {name!r}: {layout!r}.")
@@ -58,6 +64,20 @@ class Border:
             if isinstance(step, str) and step not in DECISIONS and _count(step) is None:
                 known = f"{', '.join(DECISIONS)}, top and a count such as top5, or a layer"
                 raise ValueError(f"`postprocessing` must be one of {known}. Received: {name!r}: {step!r}.")
+
+    def _check_names_and_steps(self) -> None:
+        """Raises TypeError unless outputs are names, and what values go through can be called."""
+        outputs = [*self.outputs.values()] if isinstance(self.outputs, Mapping) else self.outputs
+        is_sequence = isinstance(outputs, Sequence) and not isinstance(outputs, str)
+        if outputs is not None and not (is_sequence and all(isinstance(name, str) for name in outputs)):
+            raise TypeError(
+                f"`outputs` must be names, or new names and the model's own. Received: outputs={self.outputs!r:.80}"
+            )
+        steps = {"preprocessing": self.preprocessing, "postprocessing": self.postprocessing}
+        for title, given in steps.items():
+            for name, step in given.items():
+                if not callable(step) and not (title == "postprocessing" and isinstance(step, str)):
+                    raise TypeError(f"`{title}` must be layers or functions. Received: {name!r}: {step!r:.80}")
 
     def around(self, model: Model, input_signature: Any = None) -> Any:
         """Returns the model that takes and returns what the artifact does, with the weights of the given one.
@@ -139,7 +159,7 @@ def _check_dtype(name: str, dtype: str) -> None:
 
     try:
         keras.backend.standardize_dtype(dtype)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"`dtypes` must be types of Keras, such as uint8. Received: {name!r}: {dtype!r}.") from error
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.reading import hash_files
 from keras_pe.export.dependencies import require
+from keras_pe.export.errors import check_type
 from keras_pe.export.parity.archive import MANIFEST, read_archive, write_archive
 from keras_pe.export.publishing.staging import staged_file
 from keras_pe.export.results import Allowance, Array, Cause, CheckResults, Finding, Recording, RuntimeResult
@@ -76,11 +77,13 @@ def write_bundle(report: CheckResults, path: str | os.PathLike[str]) -> None:
         path: An `.npz` file. It is written beside this place and renamed.
 
     Raises:
+        TypeError: If it is no such report.
         ValueError: If no artifact failed, or the name does not end in `.npz`. A failure of the compiled model itself is
             not an artifact's: the model is what a bundle does without.
         ImportError: If an ONNX file failed and `onnx` is missing, which tells the files that it consists of.
         OSError: If the file cannot be written. What stood there stays.
     """
+    check_type("report", report, CheckResults)
     path = Path(path).absolute()
     check_bundle_path(path)
     failed = [(each, each.recording) for each in report.results if each.artifact and each.recording is not None]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from keras_pe.export.dependencies import require
+from keras_pe.export.errors import check_type
 from keras_pe.export.parity.reports import html, markdown, text
 from keras_pe.export.parity.reports.document import Document, Outcome
 from keras_pe.export.parity.reports.json import Published
@@ -109,7 +110,9 @@ def write_report(report: Report, path: str | Path) -> None:
     """Writes a report in the form that the suffix names, as its `save` does: `.html`, `.json`, `.md` or `.xml` (JUnit).
 
     Raises:
+        TypeError: If it is no report.
         ValueError, ImportError, IsADirectoryError: As `check_report_path`.
         OSError: If the file cannot be written. What stood there stays.
     """
+    check_type("report", report, Report)
     report.save(path)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.comparison.law import Law, accepting
+from keras_pe.export.errors import check_type
 from keras_pe.export.parity.data.batching import Batching, Feed
 from keras_pe.export.parity.data.source import DataSource
 from keras_pe.export.parity.statistics.decisions import Decision, parse_decision
@@ -101,9 +102,8 @@ class Job:
 
     def __post_init__(self) -> None:
         """Refuses what a worker would fail at, as if it had died."""
-        for name, given, kind in (("batching", self.batching, Batching), ("acceptance", self.acceptance, Acceptance)):
-            if not isinstance(given, kind):
-                raise TypeError(f"`{name}` must be of type {kind.__name__}. Received: {given!r}.")
+        check_type("batching", self.batching, Batching)
+        check_type("acceptance", self.acceptance, Acceptance)
 
     @property
     def law(self) -> Law:

@@ -101,11 +101,37 @@ def test_a_subclassed_model_has_one_too() -> None:
     [
         ({"layout": {"image": "nchw"}}, "one of channels_first, channels_last. Received: 'image': 'nchw'"),
         ({"postprocessing": {"scores": "top"}}, "a count such as top5, or a layer. Received: 'scores': 'top'"),
+        ({"batch": 0}, "`batch` must be a whole number from 1. Received: batch=0"),
+        ({"batch": 1.5}, "`batch` must be a whole number from 1. Received: batch=1.5"),
     ],
 )
 def test_what_is_not_known_is_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Border(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"dtypes": "uint8"}, "`dtypes` must be a mapping from names. Received: dtypes='uint8'"),
+        ({"layout": ["channels_first"]}, "`layout` must be a mapping from names. Received: layout="),
+        ({"preprocessing": {"image": "argmax"}}, "`preprocessing` must be layers or functions. Received: 'image': 'ar"),
+        ({"postprocessing": {"scores": 5}}, "`postprocessing` must be layers or functions. Received: 'scores': 5"),
+        (
+            {"outputs": "scores"},
+            "`outputs` must be names, or new names and the model's own. Received: outputs='scores'",
+        ),
+        ({"outputs": [0]}, "`outputs` must be names"),
+    ],
+)
+def test_what_is_of_another_type_is_refused_when_it_is_made(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        Border(**fields)
+
+
+def test_a_border_is_a_border(model: Any, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"`border` must be of type Border\. Received: border='channels_first'"):
+        export_onnx(model, tmp_path / "model.onnx", border="channels_first")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

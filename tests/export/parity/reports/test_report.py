@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from keras_pe.export import write_report
+from keras_pe.export import write_bundle, write_report
 from keras_pe.export.parity.reports.report import check_report_path
 from tests.export.parity.presentation.samples import ALL, FAILING, PASSING
 from tests.full_disk import full_disk
@@ -39,6 +39,12 @@ def test_an_unknown_form_is_refused_with_those_that_are_known():
 def test_an_unknown_suffix_is_refused_with_those_that_are_known(tmp_path):
     with pytest.raises(ValueError, match=r"must end in one of: \.html, \.json, \.md, \.xml\. .* Did you mean '\.html'"):
         write_report(PASSING, tmp_path / "report.htm")
+
+
+@pytest.mark.parametrize(("write", "name"), [(write_report, "report.md"), (write_bundle, "failures.npz")])
+def test_what_is_no_report_is_refused(tmp_path, write, name):
+    with pytest.raises(TypeError, match=r"^`report` must be of type \w+\. Received: report='passed'"):
+        write("passed", tmp_path / name)
 
 
 def test_a_folder_is_not_overwritten(tmp_path):
