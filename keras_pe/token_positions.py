@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_pe.protocols import Tensor
+from keras_pe.signal.layouts import is_integer
 
 
 def positions_from_mask(
@@ -34,8 +35,8 @@ def positions_from_mask(
         `(..., length)`, int32.
 
     Raises:
-        TypeError: If `mask` is None, or `segment_ids` come with a mask that is a tensor.
-        ValueError: If `mask` is a scalar, or `segment_ids` are of another shape than `mask`.
+        TypeError: If `mask` is no array, `segment_ids` come with a mask that is a tensor, or a number is no integer.
+        ValueError: If `mask` is a scalar, `segment_ids` are of another shape than `mask`, or a number is no int32.
 
     Source:
         fairseq 0.12.2, utils.py, `make_positions`.
@@ -45,11 +46,13 @@ def positions_from_mask(
     >>> positions_from_mask([1, 1, 1, 1, 1, 0], segment_ids=[1, 1, 1, 2, 2, 0]).tolist()
     [0, 1, 2, 0, 1, 0]
     """
-    if mask is None:
+    if not (isinstance(mask, list | tuple) or hasattr(mask, "dtype")):
         raise TypeError(
-            "`mask` must be an array or a tensor. Received: mask=None. What has no mask has no padding: its positions "
-            "are 0, 1, 2, ..., which the layers count themselves."
+            f"`mask` must be an array or a tensor. Received: mask={mask!r:.80}. What has no mask has no padding: its "
+            "positions are 0, 1, 2, ..., which the layers count themselves."
         )
+    _check_int32("start_index", start_index)
+    _check_int32("padding_position", padding_position)
     if not isinstance(mask, np.ndarray | list | tuple):
         return _positions_of_tensor(mask, segment_ids, start_index, padding_position)
     tokens = np.asarray(mask) != 0
@@ -59,6 +62,13 @@ def positions_from_mask(
     if segment_ids is not None:
         count -= _tokens_before_segment(count - tokens, np.asarray(segment_ids))
     return np.where(tokens, count + np.int32(start_index - 1), np.int32(padding_position))
+
+
+def _check_int32(name: str, value: Any) -> None:
+    if not is_integer(value):
+        raise TypeError(f"`{name}` must be an integer. Received: {name}={value!r:.80}")
+    if not -(2**31) <= value < 2**31:
+        raise ValueError(f"`{name}` must be an int32. Received: {name}={value!r}.")
 
 
 def _positions_of_tensor(mask: Any, segment_ids: Any, start_index: int, padding_position: int) -> Any:

@@ -1,5 +1,7 @@
 """Tokens are counted from the start of their sequence, wherever the padding is."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -66,3 +68,21 @@ def test_a_scalar_is_no_mask() -> None:
 def test_no_mask_at_all_is_refused_with_what_it_means() -> None:
     with pytest.raises(TypeError, match=r"Received: mask=None\. What has no mask has no padding"):
         positions_from_mask(None)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"mask": 3}, TypeError, r"`mask` must be an array or a tensor\. Received: mask=3"),
+        ({"start_index": 1.5}, TypeError, r"`start_index` must be an integer\. Received: start_index=1\.5"),
+        (
+            {"padding_position": None},
+            TypeError,
+            r"`padding_position` must be an integer\. Received: padding_position=N",
+        ),
+        ({"start_index": 2**31}, ValueError, r"`start_index` must be an int32\. Received: start_index=2147483648"),
+    ],
+)
+def test_numbers_that_are_no_positions_are_refused(given: dict[str, Any], error: type, message: str) -> None:
+    with pytest.raises(error, match=message):
+        positions_from_mask(**{"mask": MASKS, **given})

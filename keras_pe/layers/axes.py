@@ -13,12 +13,12 @@ from keras import ops
 from keras_pe.layers.base import Combine, CombiningLayer, plain
 from keras_pe.layers.call_arguments import Positions, Shape, resolve_positions
 from keras_pe.rotations.composed import LIMIT, Columns, ComposedEncoding
-from keras_pe.rotations.concrete import count_up, is_integer, known_length
+from keras_pe.rotations.concrete import count_up, known_length
 from keras_pe.rotations.fractional import FractionalEncoding
 from keras_pe.rotations.lookup import MOST_ROWS, Table, TabulatedEncoding
 from keras_pe.signal.coordinates import Coordinates
 from keras_pe.signal.formula import sines_and_cosines
-from keras_pe.signal.layouts import Layout, assemble
+from keras_pe.signal.layouts import Layout, assemble, is_integer
 
 Flatten = Literal["rows", "columns"]
 
@@ -131,7 +131,8 @@ class GridLayer(CombiningLayer):
         super().__init__(combine=combine, max_length=max_length, **kwargs)
         if flatten not in get_args(Flatten):
             raise ValueError(f"`flatten` must be 'rows' or 'columns'. Received: {flatten=}.")
-        if grid_shape is not None and not (grid_shape and all(is_integer(size) and size > 0 for size in grid_shape)):
+        sizes = grid_shape if isinstance(grid_shape, Sequence) else ()
+        if grid_shape is not None and not (sizes and all(is_integer(size) and size > 0 for size in sizes)):
             raise ValueError(f"`grid_shape` must be positive integers, one per axis, or None. Received: {grid_shape=}.")
         if not is_integer(class_tokens) or class_tokens < 0 or (class_tokens and grid_shape is None):
             raise ValueError(

@@ -27,7 +27,8 @@ from keras_pe.layers.call_arguments import (
     split_on_host,
 )
 from keras_pe.rotations.composed import LIMIT
-from keras_pe.rotations.concrete import is_integer, known_length
+from keras_pe.rotations.concrete import known_length
+from keras_pe.signal.layouts import is_integer
 
 Combine = Literal["add", "concatenate", "replace"]
 PerAxis = int | tuple[int, ...]

@@ -8,7 +8,8 @@ import numpy as np
 from keras import ops
 
 from keras_pe.rotations.composed import LIMIT
-from keras_pe.rotations.concrete import count_up, is_eager, is_integer, visible
+from keras_pe.rotations.concrete import count_up, is_eager, visible
+from keras_pe.signal.layouts import is_integer
 
 Shape = tuple[int | None, ...]
 OUT_OF_REACH = 2**29  # several of these can be added in int32

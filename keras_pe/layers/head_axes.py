@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from keras_pe.layers.call_arguments import Shape
-from keras_pe.rotations.concrete import is_integer
+from keras_pe.signal.layouts import is_integer
 
 
 class HeadAxes(NamedTuple):

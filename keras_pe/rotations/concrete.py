@@ -17,11 +17,6 @@ from keras import ops
 _Result = TypeVar("_Result")
 
 
-def is_integer(value: Any) -> bool:
-    """Whether `value` is a Python or NumPy integer; a bool is not."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
 def known_length(length: Any) -> int | None:
     """Returns a length as an int if it holds whenever the graph that may be traced now runs, or else None."""
     if type(length) is int:

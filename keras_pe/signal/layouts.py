@@ -88,9 +88,14 @@ def column_order(count: int, channels: int, layout: Layout) -> npt.NDArray[np.in
     return held
 
 
+def is_integer(value: Any) -> bool:
+    """Whether `value` is a Python or NumPy integer; a bool is not."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def check_channels(channels: int) -> None:
     """Raises unless `channels` is a whole number of at least 1."""
-    if isinstance(channels, bool) or not isinstance(channels, int | np.integer):
+    if not is_integer(channels):
         raise TypeError(f"`channels` must be an integer. Received: channels={channels!r}.")
     if channels < 1:
         raise ValueError(f"`channels` must be at least 1. Received: channels={channels!r}.")

@@ -145,6 +145,7 @@ def test_a_layer_made_again_says_the_same(arguments: dict[str, Any]) -> None:
     [
         ({"class_tokens": 1}, "`class_tokens` must be"),
         ({"grid_shape": (0, 3)}, "`grid_shape` must be positive"),
+        ({"grid_shape": 3}, "`grid_shape` must be positive integers, one per axis, or None. Received: grid_shape=3"),
         ({"flatten": "rows first"}, "`flatten` must be"),
         ({"coordinates": Coordinates(), "max_length": 9}, "`max_length` must be None"),
         ({"coordinates": Coordinates(), "start_index": 1}, "`start_index` must be 0"),

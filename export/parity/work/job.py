@@ -8,6 +8,7 @@ from typing import Any
 
 from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.errors import check_type
+from keras_pe.export.model.signature.model_signature import by_name
 from keras_pe.export.parity.data.batching import Batching, Feed
 from keras_pe.export.parity.data.source import DataSource
 from keras_pe.export.parity.statistics.decisions import Decision, parse_decision
@@ -28,6 +29,7 @@ class Acceptance:
         stop_after: Stop when so many rows have failed. The check has not passed then.
 
     Raises:
+        TypeError: If decisions are no mapping from names.
         ValueError: If one of them makes no sense.
     """
 
@@ -36,6 +38,7 @@ class Acceptance:
 
     def __post_init__(self) -> None:
         """Refuses what makes no sense."""
+        object.__setattr__(self, "decisions", by_name("decisions", self.decisions))
         for given in self.decisions.values():
             parse_decision(given)
         if self.stop_after is not None and not (isinstance(self.stop_after, Integral) and self.stop_after >= 1):

@@ -233,6 +233,11 @@ def test_an_option_that_makes_no_sense_is_refused_before_anything_runs(make: Cal
         make()
 
 
+def test_decisions_that_are_no_mapping_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"`decisions` must be a mapping from names\. Received: decisions='argmax'"):
+        Acceptance(decisions="argmax")  # type: ignore[arg-type]
+
+
 @pytest.mark.slow
 def test_options_about_what_is_no_output_are_refused(files: Files) -> None:
     with pytest.raises(ValueError, match=r"`atol` must be of outputs: p\. Received: q"):
