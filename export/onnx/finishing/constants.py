@@ -13,6 +13,7 @@ from keras_pe.export.onnx.finishing.graph_edits import GraphEditor, attribute, r
 from keras_pe.export.onnx.finishing.symbolic_sizes import BROADCASTING, KnownSizes
 
 _MOST = 4096  # entries: more of them take more room in a file than their operators
+_NO_BOUND = 10**9  # what tf2onnx writes for the end of an axis of any size, or more
 _EXACT = (  # and what is rounded once, everywhere alike
     *("Abs", "Add", "And", "Cast", "Ceil", "Concat", "ConstantOfShape", "Div", "Equal", "Expand", "Floor", "Gather"),
     *("Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or"),
@@ -96,9 +97,14 @@ def leave_out_needless(graph: Any, sizes: KnownSizes) -> dict[str, str]:
 
 
 def _unchanged(editor: GraphEditor, node: Any, sizes: KnownSizes) -> str | None:
-    """Returns what a node returns as it is: what is cast to its own type, or multiplied by 1; None of others."""
+    """Returns what a node returns as it is, if it changes nothing, or only what the node before it has changed."""
     if node.op_type == "Cast":
         return str(node.input[0]) if sizes.kind(node.input[0]) == attribute(node, "to") else None
+    if node.op_type == "Slice":
+        axes, before = _reversed_axes(editor, node), editor.producer(node.input[0], "Slice")
+        if axes == []:
+            return str(node.input[0])
+        return str(before.input[0]) if axes and before and axes == _reversed_axes(editor, before) else None
     if node.op_type not in ("Div", "Mul"):
         return None
     for tensor, factor in (node.input, *([node.input[::-1]] if node.op_type == "Mul" else [])):
@@ -106,6 +112,20 @@ def _unchanged(editor: GraphEditor, node: Any, sizes: KnownSizes) -> str | None:
         if number is not None and (number == 1).all() and shape is not None and shape == sizes.shape(node.output[0]):
             return str(tensor)
     return None
+
+
+def _reversed_axes(editor: GraphEditor, cut: Any) -> list[int] | None:
+    """Returns the axes that a Slice reverses, if it takes all that there is; None where it leaves something out."""
+    bounds = [editor.value(name) for name in cut.input[1:]]
+    if len(bounds) < 4 or any(each is None for each in bounds):
+        return None
+    reversed_axes = []
+    for start, end, axis, step in zip(*bounds, strict=True):
+        if step == -1 and (start == -1 or start >= _NO_BOUND) and end <= -_NO_BOUND:
+            reversed_axes.append(int(axis))
+        elif not (step == 1 and start == 0 and end >= _NO_BOUND):
+            return None
+    return sorted(reversed_axes)
 
 
 def _cast_once(editor: GraphEditor, cast: Any, sizes: KnownSizes) -> None:

@@ -67,6 +67,15 @@ def test_what_changes_nothing_is_left_out(tmp_path: Path) -> None:
     assert _exported(counted, (None, 4), (3, 5, 4), tmp_path) == ["Greater", "Cast"]
 
 
+def test_what_is_reversed_twice_is_not_reversed(tmp_path: Path) -> None:
+    both = L.Lambda(
+        lambda x: ops.flip(ops.flip(x, 1) * 2, 1) + ops.flip(ops.flip(x, (1, 2)), (2, 1)) + x[:, ::-1][:, ::-1]
+    )
+    assert _exported(both, (None, 4), (3, 5, 4), tmp_path) == ["Slice", "Mul", "Slice", "Add", "Add"]
+    others = L.Lambda(lambda x: ops.flip(ops.flip(x, 1), 2)[:, ::-2][:, ::-2])
+    assert _exported(others, (None, 4), (3, 5, 4), tmp_path) == ["Slice"] * 4
+
+
 def test_a_cast_that_loses_something_stays(tmp_path: Path) -> None:
     whole = L.Lambda(lambda x: ops.cast(ops.cast(x, "int32"), "float32"))
     assert _exported(whole, (None, 4), (3, 5, 4), tmp_path) == ["Cast", "Cast"]
