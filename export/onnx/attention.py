@@ -123,10 +123,11 @@ def attention_of_layer(
             return usual(query, key, value, attention_mask, training, use_causal_mask=use_causal_mask, **scored)
     if training or not drops_scores(layer):
         return usual(query, key, value, attention_mask, training, use_causal_mask=use_causal_mask)
-    if attention_mask is not None:
-        attention_mask = keras.ops.cast(attention_mask, "bool")
-        if use_causal_mask:
-            attention_mask = keras.ops.logical_and(attention_mask, causal_mask(layer, query, value))
+    if attention_mask is not None and use_causal_mask:
+        causal = causal_mask(layer, query, value)
+        attention_mask = keras.ops.logical_and(keras.ops.cast(attention_mask, "bool"), causal)
+    elif attention_mask is not None:
+        attention_mask = _seen(attention_mask)
     is_causal = use_causal_mask and attention_mask is None
     with without_dropout(layer):
         output, scores = usual(query, key, value, attention_mask, training, use_causal_mask=is_causal)
@@ -173,10 +174,17 @@ def masked_softmax(layer: Any, usual: Callable[..., Any], inputs: Any, mask: Any
     scores = keras.ops.convert_to_tensor(inputs)
     if mask is None or scores.dtype != "float32" or not isinstance(layer.axis, int) or not _is_shared(mask, scores):
         return usual(inputs, mask)
-    seen = keras.ops.convert_to_tensor(mask)
-    seen = seen if seen.dtype == "bool" else seen > keras.ops.cast(0.5, seen.dtype)
+    seen = _seen(mask)
     sees = keras.ops.cast(keras.ops.any(seen, layer.axis, keepdims=True), "float32")
     return keras.ops.softmax(scores + _as_sum(seen), layer.axis) * sees
+
+
+def _seen(mask: Any) -> Any:
+    """Returns where a `Softmax` keeps scores: of a mask of numbers where they are above 0.5, of integers above 0."""
+    import keras
+
+    mask = keras.ops.convert_to_tensor(mask)
+    return mask if mask.dtype == "bool" else mask > keras.ops.cast(0.5, mask.dtype)
 
 
 def _is_shared(mask: Any, scores: Any) -> bool:

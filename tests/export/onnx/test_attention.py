@@ -305,7 +305,6 @@ def test_masked_attention_adds_a_mask_that_is_made_once_and_answers_as_keras_doe
 def test_attention_is_one_operator_from_the_set_that_has_it_and_selects_no_scores(
     kind, dropout, use_causal_mask, opset, tmp_path
 ):
-    import onnxruntime
 
     keras.utils.set_random_seed(0)
     layer = kind(2, 4, dropout=dropout) if kind is L.MultiHeadAttention else kind(4, 4, 2, dropout=dropout)
@@ -329,6 +328,27 @@ def test_attention_is_one_operator_from_the_set_that_has_it_and_selects_no_score
     (softmax,) = [node for node in graph.node if node.op_type == "Softmax"]
     assert producers[softmax.input[0]].op_type == "Add"
     assert not any(node.op_type == "Where" and softmax.output[0] in node.input for node in graph.node)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+@pytest.mark.parametrize("use_causal_mask", [False, True])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("kind", [L.MultiHeadAttention, L.GroupQueryAttention])
+def test_a_mask_of_numbers_hides_what_it_hides_in_keras(kind, dropout, use_causal_mask, dtype, tmp_path):
+    """Keras' layers keep what is above 0.5 where they may drop, and what is not zero where they never do."""
+    keras.utils.set_random_seed(0)
+    layer = kind(2, 4, dropout=dropout) if kind is L.MultiHeadAttention else kind(4, 4, 2, dropout=dropout)
+    x, mask = keras.Input((None, 8), name="x"), keras.Input((None, None), dtype=dtype, name="mask")
+    model = keras.Model([x, mask], layer(x, x, attention_mask=mask, use_causal_mask=use_causal_mask))
+    rng = np.random.default_rng(0)
+    given = {"x": rng.normal(size=(2, 5, 8)).astype("float32")}
+    given["mask"] = rng.choice(np.array([-7, -0.4, 0, 0.4, 1, 7]), (2, 5, 5)).astype(dtype)
+    for opset in (18, 23):
+        path = export_onnx(model, tmp_path / "model.onnx", opset_version=opset).path
+        (actual,) = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, given)
+        # Sums of at most eight products of numbers around one, four times over: 2**-24 each.
+        np.testing.assert_allclose(actual, model(given), rtol=0, atol=200 * 2**-24)
 
 
 @pytest.mark.slow
