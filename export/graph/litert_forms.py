@@ -2,8 +2,8 @@
 
 It knows arrays of tensors, into which Keras' recurrent layers, scans and maps write their rows, only where the batch is
 fixed: here they write into a tensor. It takes a slice up to place 0, such as `x[..., :0]`, for one up to the end, and
-has no slice that adds two axes, no roll and no look at the bits of a float. It multiplies no int8: as floats the
-products are the same, and so are sums of up to a thousand.
+has no slice that adds two axes, no roll and no look at the bits of a float. Its softplus overflows. It multiplies no
+int8: as floats the products are the same, and so are sums of up to a thousand.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.graph.tensorflow_internals import replaced_slices, with_row
+from keras_pe.export.graph.tensorflow_internals import replaced_slices, replaced_softplus, with_row
 from keras_pe.export.graph.tracer import InArrays, convertible_control_flow
 from keras_pe.export.model.watch.keras_internals import (
     replaced_functions,
@@ -35,6 +35,7 @@ def litert_forms() -> Iterator[None]:
         replaced_operations(core={"map": _map}, numpy={"signbit": _signbit}),
         replaced_recurrence(_rnn),
         replaced_slices(_slice),
+        replaced_softplus(_softplus),
         replaced_functions((tf, name, function) for name, function in forms.items()),
     ):
         yield
@@ -151,6 +152,13 @@ def _signbit(_: Callable[..., Any], x: Any) -> Any:
 
     x = tf.convert_to_tensor(x)
     return (x < 0) | ((x == 0) & (1 / x < 0)) if x.dtype.is_floating else x < 0
+
+
+def _softplus(x: Any, name: str | None = None) -> Any:
+    """Returns what `tf.math.softplus` does: the converter's logarithm of 1 + exp(x) is infinite from 89."""
+    import tensorflow as tf
+
+    return tf.add(tf.maximum(x, tf.zeros([], x.dtype)), tf.math.log1p(tf.exp(-tf.abs(x))), name)
 
 
 def _roll(_: Callable[..., Any], x: Any, shift: Any, axis: Any) -> Any:

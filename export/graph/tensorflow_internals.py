@@ -37,6 +37,13 @@ def replaced_products(function: Callable[..., Any]) -> contextlib.AbstractContex
     return replaced_functions([(gen_math_ops, "batch_mat_mul_v2", product)])
 
 
+def replaced_softplus(function: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
+    """Gives `softplus` another implementation, in this thread, and with it what is made of it: a tensor, and a name."""
+    from tensorflow.python.ops import gen_nn_ops
+
+    return replaced_functions([(gen_nn_ops, "softplus", lambda usual, features, name=None: function(features, name))])
+
+
 def with_row(rows: Any, place: Any, row: Any) -> Any:
     """Returns rows with one of them replaced, by the operator that LiteRT computes where the rows lie in memory."""
     import tensorflow as tf

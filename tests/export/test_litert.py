@@ -255,6 +255,17 @@ def test_forms_that_the_interpreter_lacks_are_written_in_others(tmp_path: Path) 
 
 
 @pytest.mark.slow
+def test_a_softplus_of_large_numbers_does_not_overflow(tmp_path: Path) -> None:
+    model = _apply(Function(lambda x: (ops.softplus(x), ops.log_sigmoid(x), keras.activations.mish(x))))
+    artifact = export_litert(model, tmp_path / "model.tflite")
+    x = np.array([-1e5, -89, -88, 0, 1, 88, 89, 1e5], "float32").reshape(1, 2, 4)
+    actual = _run(artifact.path, {"x": x})
+    for spec, value in zip(artifact.outputs, model(x), strict=True):
+        # A rounding or two of the larger of the value and 1, whose logarithm is taken: 2**-24 each.
+        np.testing.assert_allclose(actual[spec.name], value, rtol=4 * 2**-24, atol=4 * 2**-24)
+
+
+@pytest.mark.slow
 def test_a_contraction_arrives_whichever_factor_has_the_batch(tmp_path: Path) -> None:
     matrix = np.random.default_rng(1).normal(size=(6, 4)).astype("float32")
 
