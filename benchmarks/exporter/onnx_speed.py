@@ -95,7 +95,7 @@ def run(name: str, folder: Path, threads: int) -> dict[str, Any]:
         return partial(loaded.run, None, _feed(loaded, feeds(*case)))
 
     seconds: dict[str, list[float]] = {}
-    left_out: list[str] = []
+    refusals: dict[tuple[str, str], list[str]] = {}
     for case in CASES[feeds]:
         size = " x ".join(map(str, case))
         label = f"{name}, {size}, {threads} thread{'s' * (threads > 1)}"
@@ -105,16 +105,20 @@ def run(name: str, folder: Path, threads: int) -> dict[str, Any]:
                 opened(route, case)()
             except Exception as error:  # of the runtime's own kinds
                 reason = " ".join(str(error).split())[:200]
-                left_out.append(f"{name}, {route}, {size}: the file cannot be run: {reason}")
+                refusals.setdefault((route, reason), []).append(size)
             else:
                 openers[f"{label}/{route}"] = partial(opened, route, case)
         if f"{label}/{OURS}" not in openers:
-            raise RuntimeError(f"there is nothing to compare: {'; '.join(left_out) or f'{name} was not exported'}")
+            raise RuntimeError(f"there is nothing to compare: {refusals or f'{name} was not exported'}")
         openers[f"{label}/{ITSELF}"] = partial(opened, OURS, case)
         seconds |= interleaved_openings(openers, rounds=64, most_seconds=3.0)
     operators = {
         route: _operators(files[route]) for route in files if any(key.endswith(f"/{route}") for key in seconds)
     }
+    left_out = [
+        f"{name}, {route}, {' and '.join(sizes)}: the file cannot be run: {reason}"
+        for (route, reason), sizes in refusals.items()
+    ]
     return {"seconds": seconds, "operators": operators, "left out": left_out}
 
 
