@@ -15,6 +15,7 @@ from keras_pe.export.model.signature.model_signature import by_name, model_signa
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.nesting import leaves, map_leaves, sanitize, unique, with_leaves
 from keras_pe.protocols import Model
+from keras_pe.signal.layouts import is_integer
 
 LAYOUTS = ("channels_first", "channels_last")
 DECISIONS = ("argmax", "softmax", "sigmoid")
@@ -55,7 +56,7 @@ class Border:
         for title in ("dtypes", "layout", "preprocessing", "postprocessing"):
             object.__setattr__(self, title, by_name(title, getattr(self, title)))
         self._check_names_and_steps()
-        if self.batch is not None and (type(self.batch) is not int or self.batch < 1):
+        if self.batch is not None and (not is_integer(self.batch) or self.batch < 1):
             raise ValueError(f"`batch` must be a whole number from 1. Received: batch={self.batch!r:.80}")
         for name, layout in self.layout.items():
             if layout not in LAYOUTS:
