@@ -48,21 +48,21 @@ class NumericEdit:
     Attributes:
         start: What they are.
         compute: Returns what the call returns with others.
-        cause: Returns what it is called when some of them are others.
+        cause: Returns what it is called when some of them are others, of these.
         said: Returns how that is said, with each number as a text.
         is_output: As in `Edit`.
     """
 
     start: Mapping[str, float]
     compute: Callable[[LayerFault, Mapping[str, float]], Array | None]
-    cause: Callable[[list[str]], Cause]
+    cause: Callable[[Mapping[str, float]], Cause]
     said: Callable[[Mapping[str, str]], str]
     is_output: bool = False
 
     def edit(self, numbers: Mapping[str, float]) -> Edit:
         """Returns the edit for numbers that were found."""
         said = self.said({name: f"{value:.6g}" for name, value in numbers.items()})
-        return Edit(self.cause(list(numbers)), said, lambda fault: self.compute(fault, numbers), self.is_output)
+        return Edit(self.cause(numbers), said, lambda fault: self.compute(fault, numbers), self.is_output)
 
 
 Edits = Iterator[Edit | NumericEdit]
@@ -172,11 +172,16 @@ class Place:
         return Edit(cause, said, lambda fault: self.put(fault, other(fault)), self.is_output)
 
     def scaled(self, cause: Cause) -> NumericEdit:
-        """Returns the edit that is the array times a number."""
+        """Returns the edit that is the array times a number; of values times -1 the sign is what is wrong."""
+
+        def named(numbers: Mapping[str, float]) -> Cause:
+            is_turned = cause is Cause.SCALED_VALUES and abs(numbers["factor"] + 1) < 1e-5
+            return Cause.FLIPPED_SIGN if is_turned else cause
+
         return NumericEdit(
             {"factor": 1.0},
             lambda fault, numbers: self.put(fault, numbers["factor"] * self.get(fault)),
-            lambda _: cause,
+            named,
             lambda numbers: f"{self.how} {self.name} times {numbers['factor']}".lstrip(),
             self.is_output,
         )

@@ -1,6 +1,6 @@
 """An attribute of the layer with another value, numbers that fit, a convention that is two of them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -99,7 +99,7 @@ def _said_of_numbers(start: Mapping[str, float], moved: Mapping[str, str]) -> st
     return "with " + " and ".join(f"{name}={value} instead of {start[name]:.6g}" for name, value in moved.items())
 
 
-def _cause_of(names: list[str]) -> Cause:
+def _cause_of(names: Iterable[str]) -> Cause:
     """Returns what other values of some attributes are called."""
     causes = {_CAUSES.get(name) for name in names}
     known = causes.pop() if len(causes) == 1 else None

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from keras_pe.export.parity.diagnosis.edits import output_called
 from keras_pe.export.parity.diagnosis.search import fitted
+from keras_pe.export.results import Cause
 
 X = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
 
@@ -22,6 +24,11 @@ X = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
 def test_a_number_is_found_from_what_it_does(compute, was, has_become):
     # float32 results of order 1 tell a number of order 1 to some 1e-6.
     assert fitted(compute, [was], compute(was), compute(has_become)) == pytest.approx([has_become], rel=1e-3)
+
+
+@pytest.mark.parametrize(("factor", "cause"), [(-1.0, Cause.FLIPPED_SIGN), (-1.1, Cause.SCALED_VALUES)])
+def test_values_times_minus_1_have_the_other_sign(factor, cause):
+    assert output_called("what it should").scaled(Cause.SCALED_VALUES).edit({"factor": factor}).cause is cause
 
 
 def test_two_numbers_are_found_together():
