@@ -2,8 +2,8 @@
 
 It knows arrays of tensors, into which Keras' recurrent layers, scans and maps write their rows, only where the batch is
 fixed: here they write into a tensor. It takes a slice up to place 0, such as `x[..., :0]`, for one up to the end, and
-has no slice that adds two axes, no roll and no look at the bits of a float. Its softplus overflows. It multiplies no
-int8: as floats the products are the same, and so are sums of up to a thousand.
+has no slice that adds axes, such as `x[..., None]`, no roll and no look at the bits of a float. Its softplus overflows.
+It multiplies no int8: as floats the products are the same, and so are sums of up to a thousand.
 """
 
 import contextlib
@@ -219,7 +219,7 @@ def _slice(
     import tensorflow as tf
 
     index = [] if strides is None or args else _index(begin, end, strides, options)
-    if index.count(None) < 2 and not any(map(_is_of_nothing, index)):
+    if None not in index and not any(map(_is_of_nothing, index)):
         return usual(tensor, begin, end, strides, *args, **options)
     kept = [slice(1, 1) if _is_of_nothing(part) else part for part in index if part is not None]
     result, place = tensor[tuple(kept)], 0

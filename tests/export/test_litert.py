@@ -232,6 +232,20 @@ def test_a_slice_up_to_place_0_has_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_slice_adds_axes_wherever_they_are(tmp_path: Path) -> None:
+    def sliced(x: Any) -> Any:
+        several = x[:, None, ..., None], x[:, 1:, None, 0], x[..., None, :2], x[:, -1, None], x[:, ::2, None]
+        return (x[..., None], x[None], x[..., 0][..., None], *several)
+
+    model = _apply(Function(sliced))
+    artifact = export_litert(model, tmp_path / "model.tflite")
+    x = np.random.default_rng(0).normal(size=(3, 5, 4)).astype("float32")
+    actual = _run(artifact.path, {"x": x})
+    for spec, value in zip(artifact.outputs, model(x), strict=True):
+        np.testing.assert_array_equal(actual[spec.name], value, strict=True)
+
+
+@pytest.mark.slow
 def test_forms_that_the_interpreter_lacks_are_written_in_others(tmp_path: Path) -> None:
     def forms(x: Any) -> Any:
         rolled = ops.roll(x, (-1, 5), axis=(1, 2))
