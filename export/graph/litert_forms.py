@@ -154,7 +154,7 @@ def _signbit(_: Callable[..., Any], x: Any) -> Any:
     return (x < 0) | ((x == 0) & (1 / x < 0)) if x.dtype.is_floating else x < 0
 
 
-def _softplus(x: Any, name: str | None = None) -> Any:
+def _softplus(_: Callable[..., Any], x: Any, name: str | None = None) -> Any:
     """Returns what `tf.math.softplus` does: the converter's logarithm of 1 + exp(x) is infinite from 89."""
     import tensorflow as tf
 

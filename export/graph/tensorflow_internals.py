@@ -38,10 +38,10 @@ def replaced_products(function: Callable[..., Any]) -> contextlib.AbstractContex
 
 
 def replaced_softplus(function: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
-    """Gives `softplus` another implementation, in this thread, and with it what is made of it: a tensor, and a name."""
+    """Gives `softplus`, and with it what is made of it, another implementation, in this thread: called as above."""
     from tensorflow.python.ops import gen_nn_ops
 
-    return replaced_functions([(gen_nn_ops, "softplus", lambda usual, features, name=None: function(features, name))])
+    return replaced_functions([(gen_nn_ops, "softplus", function)])
 
 
 def with_row(rows: Any, place: Any, row: Any) -> Any:
