@@ -74,10 +74,10 @@ class Border:
             raise TypeError(
                 f"`outputs` must be names, or new names and the model's own. Received: outputs={self.outputs!r:.80}"
             )
-        steps = {"preprocessing": self.preprocessing, "postprocessing": self.postprocessing}
-        for title, given in steps.items():
-            for name, step in given.items():
-                if not callable(step) and not (title == "postprocessing" and isinstance(step, str)):
+        unnamed = {name: step for name, step in self.postprocessing.items() if not isinstance(step, str)}
+        for title, steps in (("preprocessing", self.preprocessing), ("postprocessing", unnamed)):
+            for name, step in steps.items():
+                if not callable(step):
                     raise TypeError(f"`{title}` must be layers or functions. Received: {name!r}: {step!r:.80}")
 
     def around(self, model: Model, input_signature: Any = None) -> Any:
