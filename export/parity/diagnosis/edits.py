@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, of_arrays
+from keras_pe.export.parity.diagnosis.relations.detection import cause_of_factor
 from keras_pe.export.results import Array, Cause
 
 Compute = Callable[[LayerFault], Array | None]
@@ -172,16 +173,11 @@ class Place:
         return Edit(cause, said, lambda fault: self.put(fault, other(fault)), self.is_output)
 
     def scaled(self, cause: Cause) -> NumericEdit:
-        """Returns the edit that is the array times a number; of values times -1 the sign is what is wrong."""
-
-        def named(numbers: Mapping[str, float]) -> Cause:
-            is_turned = cause is Cause.SCALED_VALUES and abs(numbers["factor"] + 1) < 1e-5
-            return Cause.FLIPPED_SIGN if is_turned else cause
-
+        """Returns the edit that is the array times a number; of values it is called as their relation is."""
         return NumericEdit(
             {"factor": 1.0},
             lambda fault, numbers: self.put(fault, numbers["factor"] * self.get(fault)),
-            named,
+            lambda numbers: cause_of_factor(numbers["factor"]) if cause is Cause.SCALED_VALUES else cause,
             lambda numbers: f"{self.how} {self.name} times {numbers['factor']}".lstrip(),
             self.is_output,
         )

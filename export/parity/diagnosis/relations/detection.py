@@ -50,9 +50,15 @@ def scaled(one: Array, other: Array, tolerance: float) -> Change | None:
     factor = factors(one, other, all_but(None, one)).item()
     if np.count_nonzero(one) < 2 or factor == 0 or not is_same(factor * one, other, tolerance):
         return None
-    if abs(factor + 1) < 1e-6:
-        return Change(Cause.FLIPPED_SIGN, "Its values have the other sign.")
-    return Change(Cause.SCALED_VALUES, "Its values are {factor:.7g} times those of the model.", {"factor": factor})
+    cause = cause_of_factor(factor)
+    if cause is Cause.FLIPPED_SIGN:
+        return Change(cause, "Its values have the other sign.")
+    return Change(cause, "Its values are {factor:.7g} times those of the model.", {"factor": factor})
+
+
+def cause_of_factor(factor: float) -> Cause:
+    """Returns what values times a number are called, of which float32 tells six digits."""
+    return Cause.FLIPPED_SIGN if abs(factor + 1) < 1e-6 else Cause.SCALED_VALUES
 
 
 def scaled_by_index(one: Array, other: Array, tolerance: float) -> Change | None:
