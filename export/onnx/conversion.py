@@ -110,7 +110,8 @@ def _declare(graph: Any) -> None:
     for body in all_graphs(graph):
         for node in body.node:
             if node.op_type in types and node.op_type != "Equal":
-                node.domain = opsets.LATER_DOMAIN  # which tf2onnx loses of what stands in a branch or a loop
+                # tf2onnx loses it of what stands in a branch or a loop. No `Equal` of texts is known from any other there.
+                node.domain = opsets.LATER_DOMAIN
             if node.domain == opsets.LATER_DOMAIN:
                 for name, kind in zip(node.output, types[node.op_type], strict=True):
                     body.value_info.add(name=name).type.tensor_type.elem_type = kind

@@ -305,7 +305,6 @@ def test_masked_attention_adds_a_mask_that_is_made_once_and_answers_as_keras_doe
 def test_attention_is_one_operator_from_the_set_that_has_it_and_selects_no_scores(
     kind, dropout, use_causal_mask, opset, tmp_path
 ):
-
     keras.utils.set_random_seed(0)
     layer = kind(2, 4, dropout=dropout) if kind is L.MultiHeadAttention else kind(4, 4, 2, dropout=dropout)
     x, mask = keras.Input((None, 8), name="x"), keras.Input((None, None), dtype="bool", name="mask")
@@ -336,7 +335,7 @@ def test_attention_is_one_operator_from_the_set_that_has_it_and_selects_no_score
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 @pytest.mark.parametrize("kind", [L.MultiHeadAttention, L.GroupQueryAttention])
 def test_a_mask_of_numbers_hides_what_it_hides_in_keras(kind, dropout, use_causal_mask, dtype, tmp_path):
-    """Keras' layers keep what is above 0.5 where they may drop, and what is not zero where they never do."""
+    """What is kept differs among Keras' layers, and with their dropout: what is above 0.5, or what is not zero."""
     keras.utils.set_random_seed(0)
     layer = kind(2, 4, dropout=dropout) if kind is L.MultiHeadAttention else kind(4, 4, 2, dropout=dropout)
     x, mask = keras.Input((None, 8), name="x"), keras.Input((None, None), dtype=dtype, name="mask")
