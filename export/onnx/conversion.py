@@ -110,7 +110,7 @@ def _declare(graph: Any) -> None:
     for body in all_graphs(graph):
         for node in body.node:
             if node.op_type in types and node.op_type != "Equal":
-                # tf2onnx loses it of what stands in a branch or a loop. No `Equal` of texts is known from any other there.
+                # tf2onnx loses it in branches and loops, where an `Equal` of texts looks like any other.
                 node.domain = opsets.LATER_DOMAIN
             if node.domain == opsets.LATER_DOMAIN:
                 for name, kind in zip(node.output, types[node.op_type], strict=True):
