@@ -59,7 +59,7 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
         if not given and first not in named:
             return super().__call__(**named)  # by the name that a subclass gives it, or Keras tells what is missing
         inputs, *others = given or (named.pop(first),)
-        named = by_name(names, others, named)
+        named = by_name(names, others, named, self.name)
         # Keras converts what it is given before `call` sees it.
         check_before_conversion(inputs, named.get("positions"), named.get("start_index"), self.name)
         if not self.built:
@@ -67,7 +67,7 @@ class PositionLayer(keras.layers.Layer):  # type: ignore[misc]
         if named.get("positions") is not None:
             named["positions"] = split_on_host(named["positions"])
         seen = {name: value for name, value in named.items() if value is not None}
-        return super().__call__(inputs, *others[len(names) :], **seen)
+        return super().__call__(inputs, **seen)
 
     def build(self, inputs_shape: Shape) -> None:
         check_inputs_shape(inputs_shape)

@@ -51,9 +51,28 @@ def count_axes(inputs_shape: Any, positions: Any) -> int:
     return len(positions) if listed else 1
 
 
-def by_name(names: Sequence[str], others: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of a call by name, those given by their place with them."""
-    return {**dict(zip(names, others, strict=False)), **named}
+def by_name(names: Sequence[str], others: Sequence[Any], named: dict[str, Any], layer: str) -> dict[str, Any]:
+    """Returns all arguments of a call by name, or raises TypeError, as Python does, if one is given twice.
+
+    Args:
+        names: The arguments after the first one, in their order.
+        others: The values that are given by place, after the first one.
+        named: The values that are given by name.
+        layer: Name of the layer, for the errors.
+    """
+    if len(others) > len(names):
+        raise TypeError(
+            f"Layer '{layer}' takes at most {len(names) + 1} arguments by place: {', '.join(names)} after the first. "
+            f"Received: {len(others) + 1}."
+        )
+    by_place = dict(zip(names, others, strict=False))
+    for name in by_place:
+        if name in named:
+            raise TypeError(
+                f"`{name}` must be given by place or by name in layer '{layer}'. "
+                f"Received: multiple values for argument '{name}'."
+            )
+    return {**by_place, **named}
 
 
 def check_inputs_dtype(dtype: Any, name: str = "inputs") -> None:

@@ -38,11 +38,11 @@ class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
         raise NotImplementedError
 
     def __call__(self, queries: Any, *others: Any, **named: Any) -> Any:
-        named = by_name(self._call_arguments, others, named)
+        named = by_name(self._call_arguments, others, named, self.name)
         check_before_conversion(queries, named.get("positions"), named.get("start_index"), self.name)
         check_before_conversion(queries, named.get("key_positions"), None, self.name)
         given = {name: value for name, value in named.items() if value is not None}
-        return super().__call__(queries, *others[len(self._call_arguments) :], **given)
+        return super().__call__(queries, **given)
 
     def call(
         self, queries: Any, keys: Any = None, positions: Any = None, start_index: Any = None, key_positions: Any = None

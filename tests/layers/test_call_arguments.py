@@ -1,5 +1,6 @@
 """What a call of the layer may be given, on whichever backend Keras runs, and how it refuses the rest."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -7,7 +8,17 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_pe import SinusoidalPositionEncoding, timing_signal
+from keras_pe import (
+    AlibiBias,
+    FourierFeatures,
+    LearnedPositionEmbedding,
+    RelativePositionBias,
+    RelativePositionEmbedding,
+    RotaryPositionEncoding,
+    SinusoidalPositionEncoding,
+    TimestepEmbedding,
+    timing_signal,
+)
 from tests.layers.configurations import EXACT, exact_grid, run
 
 
@@ -155,6 +166,47 @@ class TestErrors:
             with pytest.raises(error) as raised:
                 SinusoidalPositionEncoding()(np.zeros((2, 5, 4), "float32"), **arguments)
             assert said in str(raised.value), arguments
+
+    @pytest.mark.parametrize("symbolic", [False, True])
+    @pytest.mark.parametrize(
+        ("make", "shape", "names"),
+        [
+            (SinusoidalPositionEncoding, (1, 3, 4), ("inputs", "positions", "start_index")),
+            (lambda: LearnedPositionEmbedding(9), (1, 3, 4), ("inputs", "positions", "start_index")),
+            (lambda: FourierFeatures([[0.1, 0.2]]), (1, 3, 4), ("inputs", "positions", "start_index")),
+            (RotaryPositionEncoding, (1, 3, 2, 4), ("queries", "keys", "positions", "start_index")),
+            (lambda: AlibiBias(2), (1, 3, 2, 4), ("queries", "keys", "positions", "start_index", "key_positions")),
+            (
+                lambda: RelativePositionBias(2),
+                (1, 3, 2, 4),
+                ("queries", "keys", "positions", "start_index", "key_positions"),
+            ),
+            (
+                lambda: RelativePositionEmbedding(2, 3),
+                (1, 3, 2, 4),
+                ("queries", "keys", "positions", "start_index", "key_positions"),
+            ),
+            (lambda: TimestepEmbedding(4), (3,), ("timesteps",)),
+        ],
+    )
+    def test_an_argument_that_is_given_twice_or_too_many_is_refused_as_python_does(
+        self, make: Callable[[], Any], shape: tuple[int, ...], names: tuple[str, ...], symbolic: bool
+    ) -> None:
+        def tensor(*sizes: int, dtype: str = "int32") -> Any:
+            return keras.KerasTensor(sizes, dtype) if symbolic else np.zeros(sizes, dtype)
+
+        integers = {"positions": tensor(3), "key_positions": tensor(3), "start_index": tensor()}
+        values = [integers.get(name, tensor(*shape, dtype="float32")) for name in names]
+        layer = make()
+        layer(*values)
+        for count in range(1, len(names) + 1):
+            for place in range(count):
+                for given in (values[:count], [*values[:place], None, *values[place + 1 : count]]):
+                    if given[0] is not None:
+                        with pytest.raises(TypeError, match=rf"multiple values for argument '{names[place]}'"):
+                            layer(*given, **{names[place]: values[place]})
+        with pytest.raises(TypeError, match="argument"):
+            layer(*values, tensor(3))
 
     def test_an_input_longer_than_the_table_is_refused_eagerly_and_symbolically(self) -> None:
         for length, bound in [(11, 10), (2, 1)]:
