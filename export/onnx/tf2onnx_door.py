@@ -6,13 +6,16 @@ What Keras' own export changes to let it run with NumPy 2 stays changed, as it d
 import contextlib
 import itertools
 import logging
+import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import traceback
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import Format
-from keras_pe.export.errors import UnsupportedError, first_line, joined
+from keras_pe.export.errors import UnsupportedError, first_line, joined, typed
 from keras_pe.export.graph.tracing import Trace
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.onnx.tf2onnx_repairs import Handlers, repaired
@@ -25,11 +28,19 @@ _LOCK = threading.RLock()
 
 @dataclass(frozen=True)
 class Failure:
-    """An operator that was not converted: its name in the graph, its type, and what tf2onnx said, if anything."""
+    """An operator that was not converted.
+
+    Attributes:
+        node: Its name in the graph; empty if the graph as a whole was not converted.
+        op_type: Its type.
+        reason: What tf2onnx said, if anything.
+        is_mistake: Whether tf2onnx raised an error of Python instead of a refusal.
+    """
 
     node: str
     op_type: str
     reason: str
+    is_mistake: bool = False
 
 
 class FailedError(Exception):
@@ -41,6 +52,18 @@ class FailedError(Exception):
 
     def __str__(self) -> str:
         return ", ".join(failure.op_type for failure in self.failures)
+
+
+class _OptimizerError(Exception):
+    """An optimizer of tf2onnx raised an error, which is the cause, and may have changed half of the graph."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+# These two choose by hash or by stopwatch, so that equal exports would differ.
+_BY_CHANCE = ("merge_duplication", "einsum_optimizer")
 
 
 def convert_graph(
@@ -63,32 +86,34 @@ def convert_graph(
         handlers: They go before tf2onnx's own.
 
     Raises:
-        FailedError: If operators were not converted.
-        Exception: Whatever else comes to the libraries' hand.
+        FailedError: If operators were not converted, or tf2onnx failed.
     """
     import tensorflow as tf
     from tf2onnx import tfonnx
 
+    left_out = [*_BY_CHANCE]
     with _LOCK, repaired(handlers), _collected_failures() as failures:
-        try:
-            with tf.device("/cpu:0"), tf.Graph().as_default() as graph:
-                tf.import_graph_def(definition, name="")
-                converted = tfonnx.process_tf_graph(
-                    graph,
-                    continue_on_error=True,  # failures are collected, so that all of them are named
-                    opset=opset,
-                    custom_rewriter=[_mark],
-                    input_names=list(inputs),
-                    output_names=list(outputs),
-                    tensors_to_rename=dict(names),
-                )
-            if not failures:
-                return _optimized(converted).make_model("")
-        except Exception as error:
-            if not failures:
-                raise
-            raise FailedError(failures) from error
-        raise FailedError(failures)
+        while True:
+            try:
+                with tf.device("/cpu:0"), tf.Graph().as_default() as graph:
+                    tf.import_graph_def(definition, name="")
+                    converted = tfonnx.process_tf_graph(
+                        graph,
+                        continue_on_error=True,  # failures are collected, so that all of them are named
+                        opset=opset,
+                        custom_rewriter=[_mark],
+                        input_names=list(inputs),
+                        output_names=list(outputs),
+                        tensors_to_rename=dict(names),
+                    )
+                if not failures:
+                    return _optimized(converted, left_out).make_model("")
+            except _OptimizerError as error:
+                left_out.append(error.name)  # the graph is converted again: this one may be half changed
+                continue
+            except Exception as error:
+                raise FailedError(failures or [_at_fault(error) or _unplaced(error)]) from error
+            raise FailedError(failures)
 
 
 def repair_frozen(definition: Any) -> Any:
@@ -116,28 +141,64 @@ def _mark(graph: Any, nodes: list[Any]) -> list[Any]:
     return nodes
 
 
-def _optimized(graph: Any) -> Any:
+def _optimized(graph: Any, left_out: Collection[str]) -> Any:
     """Returns a graph that tf2onnx's optimizers find nothing to do in.
 
-    Two are left out, which choose by hash or by stopwatch what an export repeats exactly. tf2onnx' own loop also counts
-    and writes all nodes before and after each optimizer, which takes longer than many of them.
+    tf2onnx's own loop also counts and writes all nodes before and after each optimizer, which takes longer than many of
+    them.
+
+    Args:
+        graph: A tf2onnx graph.
+        left_out: The names of the optimizers that are not used. No file needs any of them.
+
+    Raises:
+        _OptimizerError: If an optimizer raises an error.
     """
     from tf2onnx.optimizer import _get_optimizers
 
-    left_out = ("merge_duplication", "einsum_optimizer")
-    kinds = [kind for name, kind in _get_optimizers().items() if name not in left_out]
+    kinds = {name: kind for name, kind in _get_optimizers().items() if name not in left_out}
     for turn in itertools.count():
         is_any = False
-        for kind in kinds:
+        for name, kind in kinds.items():
             optimizer = kind()
             optimizer.opt_iteration = turn
-            graph = optimizer._optimize(graph)
-            graph.delete_unused_nodes(graph.outputs)
+            try:
+                graph = optimizer._optimize(graph)
+                graph.delete_unused_nodes(graph.outputs)
+            except Exception as error:  # tf2onnx raises whatever its own mistakes raise
+                raise _OptimizerError(name) from error
             is_any |= optimizer.graph_been_opt
         if not is_any:
             break
     graph.topological_sort(graph.get_nodes())
     return graph
+
+
+def _at_fault(error: BaseException) -> Failure | None:
+    """Returns the operator that tf2onnx was at when it raised an error; None if it was at none.
+
+    tf2onnx does not say where it was. The operator, or the node in the innermost frame of the traceback, names it; a
+    node that tf2onnx has added is named by the nearest one before it that has the path of an operator.
+    """
+    import tensorflow as tf
+    from tf2onnx.graph import Node
+
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    waiting = deque(value for frame in reversed(frames) for value in frame.f_locals.values())
+    seen = set[str]()
+    while waiting:
+        value = waiting.popleft()
+        if isinstance(value, tf.Operation | Node) and value.name not in seen:
+            if "/" in value.name:
+                return Failure(value.name, value.type, typed(error), is_mistake=True)
+            seen.add(value.name)
+            waiting.extendleft(reversed(getattr(value, "inputs", ())))
+    return None
+
+
+def _unplaced(error: BaseException) -> Failure:
+    """Returns the failure of a graph as a whole."""
+    return Failure("", "", typed(error), is_mistake=True)
 
 
 @contextlib.contextmanager
@@ -157,8 +218,8 @@ def _collected_failures() -> Iterator[list[Failure]]:
                 op_type = str(arguments[2]).split("\n")[0].removeprefix("OP=")
                 cause = record.exc_info[1] if record.exc_info else None
                 failures.append(Failure(str(arguments[0]), op_type, f" in this use: {first_line(cause)}"))
-            elif record.msg.startswith("rewriter"):
-                failures.append(Failure("", "graph", f": {record.getMessage()}"))
+            elif record.msg.startswith("rewriter") and (error := sys.exc_info()[1]) is not None:
+                failures.append(_at_fault(error) or _unplaced(error))
 
     logger = logging.getLogger("tf2onnx")
     before = logger.handlers, logger.propagate, logger.level
@@ -190,10 +251,17 @@ def unsupported(failures: Sequence[Failure], trace: Trace, model: Any) -> Unsupp
         places.append((path, op_type))
         is_complex = failure.op_type.endswith(OF_COMPLEX)
         reason = failure.reason or (" for complex numbers" if is_complex else "")
-        sentences.append(f"operator {op_type!r} of {trace.view.place(path)} has no ONNX form{reason}.")
+        place = f"operator {op_type!r} of {trace.view.place(path)}" if path else trace.view.place(path)
+        if failure.is_mistake:
+            sentences.append(f"tf2onnx failed at {place} by a mistake of its own ({failure.reason}).")
+            sentences.append("Write this layer in another way, or export a SavedModel.")
+            continue
+        sentences.append(f"{place} has no ONNX form{reason}.")
         sentences += filter(None, [_WAYS_OUT.get(op_type) or (COMPLEX if is_complex else None)])
     path, op_type = places[0]
-    return UnsupportedError(Format.ONNX, model.name, joined(sentences), layer=trace.view.layer(path), operator=op_type)
+    return UnsupportedError(
+        Format.ONNX, model.name, joined(sentences), layer=trace.view.layer(path), operator=op_type or None
+    )
 
 
 COMPLEX = "Keep real and imaginary parts as two real tensors."

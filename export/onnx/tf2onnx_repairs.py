@@ -238,11 +238,17 @@ def _squeeze_outputs(optimizer: Any, usual: Callable[..., bool], node: Any, grap
     """Returns from the graph what a Reshape is squeezed to.
 
     tf2onnx writes some Reshapes with axes too many and a Squeeze behind, for those that read it. A result of the graph
-    is read by none, and would stay as it is.
+    is read by none, and would stay as it is. And tf2onnx fails at a Reshape whose rank it has not noted, as it writes
+    them for the transpositions of images with one channel.
     """
     from tf2onnx import utils
 
     (output,) = node.output
+    if graph.get_shape(output) is None:
+        asked = graph.get_shape(node.input[1])
+        if asked is None or len(asked) != 1 or asked[0] < 0:
+            return False
+        graph.set_shape(output, [-1] * asked[0])
     before = {reader.name for reader in graph.find_output_consumers(output)}
     is_optimized = usual(optimizer, node, graph)
     added = [reader for reader in graph.find_output_consumers(output) if reader.name not in before]

@@ -143,3 +143,39 @@ def test_a_result_that_is_reshaped_through_one_axis_more_has_its_own_shape() -> 
         model = graph.make_model("")
     (y,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     np.testing.assert_array_equal(y, x.reshape(2, 3, 4, 1))
+
+
+@pytest.mark.parametrize("name", ["optimize_transpose", "reshape_optimizer", "fold_constants"])
+def test_an_optimizer_of_tf2onnx_that_fails_is_left_out(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tf2onnx import optimizer
+
+    kind = optimizer._get_optimizers()[name]
+
+    class Failing(kind):  # type: ignore[misc, valid-type]
+        def _optimize(self, graph: Any) -> Any:
+            for node in graph.get_nodes()[:3]:
+                graph.remove_node(node.name)  # it leaves half of its work behind
+            return [] + None
+
+    x = keras.Input((8, 8, 3), name="x")
+    model = keras.Model(x, keras.layers.UpSampling2D()(keras.layers.Conv2D(1, 3)(x)))
+    monkeypatch.setitem(optimizer._get_optimizers(), name, Failing)
+    (output,) = export_onnx(model, tmp_path / "m.onnx").outputs
+    assert output.shape == ("batch", 12, 12, 1)
+
+
+def test_a_mistake_of_tf2onnx_is_told_with_its_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tf2onnx import tfonnx
+
+    def fail(graph: Any, nodes: Any) -> None:
+        (node,) = [node for node in nodes if node.type == "Sinh"]
+        node.name + 1
+
+    monkeypatch.setattr(tfonnx, "rewrite_constant_fold", fail)
+    x = keras.Input((4,), name="x")
+    y = keras.layers.Lambda(keras.ops.sinh, name="curve")(keras.layers.Dense(3)(x))
+    with pytest.raises(UnsupportedError, match="TypeError") as caught:
+        export_onnx(keras.Model(x, y), tmp_path / "m.onnx")
+    assert caught.value.layer == "curve"
