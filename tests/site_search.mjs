@@ -15,7 +15,7 @@ const page = createContext({
   _ready() {},
 });
 page.window = page;
-for (const name of ["_static/language_data.js", "_static/searchtools.js", "searchindex.js"])
+for (const name of ["_static/searchtools.js", "_static/language_data.js", "searchindex.js"])
   runInContext(readFileSync(`${folder}/${name}`, "utf8"), page);
 page.ask = (query) => runInContext(`Search._performSearch(...Search._parseQuery(${JSON.stringify(query)}))`, page);
 const pages = queries.map((query) => [...new Set(page.ask(query).reverse().map((result) => result[0]))]);

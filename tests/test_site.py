@@ -88,6 +88,22 @@ QUESTIONS = {
     "report a bug": "how-to/report-upstream",
     "custom runtime": "how-to/own-runtime",
     "unknown cause": "how-to/unknown",
+    "object detection boxes and scores": "how-to/detectors",
+    # Whole sentences: words that a page lacks count for nothing, and do not hide it.
+    "how to add rope to multi head attention": "how-to/rotary-attention",
+    "how can I add rotary embeddings to MultiHeadAttention": "how-to/rotary-attention",
+    "which opset should I use for onnxruntime": "how-to/operator-sets",
+    "what are the exit codes of the command": "reference/command-line",
+    "exit code": "reference/command-line",
+    "quantize accuracy drop": "how-to/quantized",
+    "my int8 model lost accuracy after quantization": "how-to/quantized",
+    "how do i run my model on an iphone": "how-to/litert",
+    "run keras model in chrome with javascript": "how-to/browser",
+    "how to export a yolo detector": "how-to/detectors",
+    "can the tokenizer be inside the file": "how-to/strings",
+    "can I use it commercially, which license": "citing",
+    "how do I cite this package": "citing",
+    "the batch size of my file is fixed to 1": "how-to/sizes-and-inputs",
 }
 
 
@@ -119,7 +135,7 @@ class Links(HTMLParser):
 
 def test_every_how_to_has_a_question_that_leads_to_it() -> None:
     pages = {f"how-to/{path.stem}" for path in (ROOT / "docs" / "how-to").glob("*.md")}
-    assert set(QUESTIONS.values()) == pages - {"how-to/index"}
+    assert pages - {"how-to/index"} <= set(QUESTIONS.values())
 
 
 @pytest.mark.slow
@@ -144,7 +160,7 @@ def test_every_question_is_two_clicks_from_the_start_page(site: Path) -> None:
     listed = Links(site / "how-to" / "index.html").links
     assert "how-to/index.html" in Links(site / "index.html").links
     for page in set(QUESTIONS.values()):
-        assert f"{page.removeprefix('how-to/')}.html" in listed
+        assert not page.startswith("how-to/") or f"{page.removeprefix('how-to/')}.html" in listed
 
 
 @pytest.mark.slow
