@@ -62,7 +62,10 @@ def is_installed_by_ci(command: str) -> bool:
             return all(re.search(rf"\b{package}\b", places) for package in packages)
         case ["npm", "install", *packages]:
             return all(f" {package}@" in places for package in packages if not package.startswith("-"))
+        case ["python", "-m", "pip", "install", "-c", "constraints.txt", local]:
+            return local.startswith(".")
         case ["python", "-m", "pip", "install", *packages] | [_, "install", *packages]:
-            named = [package for package in packages if not package.startswith(("keras-pe", "."))]
+            # keras-pe itself comes from a clone: no index has it.
+            named = [package for package in packages if not package.startswith(".")]
             return all(package in places or package == "numpy" for package in named)
     return False
