@@ -1,5 +1,6 @@
 """From runtimes that failed to where and why: the layers at fault, the proof, the causes, what several say together."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -14,10 +15,11 @@ from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.recorded_cases import rank
+from keras_pe.export.parity.diagnosis.relations import close, distance_where_finite
 from keras_pe.export.parity.diagnosis.relations.detection import few_rows, few_values, find_change
 from keras_pe.export.parity.diagnosis.weights import WeightComparison
 from keras_pe.export.progress import Budget
-from keras_pe.export.results import Cause, Finding, LayerResult, Problem, RunStatus, RuntimeResult
+from keras_pe.export.results import Cause, Comparison, Finding, LayerResult, Problem, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import RuntimeName, Version
 
@@ -42,6 +44,7 @@ _LAST: tuple[tuple[Detector, ...], ...] = (
     (behavior.clamped_size,),
     (compiled_otherwise,),
 )
+_ALIKE = 1e-3  # of a difference, by which two places that fail alike may differ
 _SAID = 3  # refusals: one brings others after it
 _TRIED = (
     "the weights one by one, the attributes of the layer, its masks, rounding, axes, rows and signs, state, frozen "
@@ -170,16 +173,49 @@ def _trace(probe: Probe) -> Iterable[LayerTrace]:
 
 
 def is_alike(one: RuntimeResult, other: RuntimeResult) -> bool:
-    """Whether two places fail in the same cases by the same amount, to a thousandth."""
-    if one.passed or (one.status, len(one.cases)) != (other.status, len(other.cases)):
+    """Whether two places fail in the same cases, by the same amounts to a thousandth, with the same arrays."""
+    if one.passed or (one.status, one.error, len(one.cases)) != (other.status, other.error, len(other.cases)):
         return False
     for mine, theirs in zip(one.cases, other.cases, strict=True):
-        if mine.status != theirs.status or len(mine.comparisons) != len(theirs.comparisons):
+        if (mine.status, bool(mine.error)) != (theirs.status, bool(theirs.error)):
             return False
-        for a, b in zip(mine.comparisons, theirs.comparisons, strict=True):
-            apart = 0.0 if a.max_abs_diff == b.max_abs_diff else abs(a.max_abs_diff - b.max_abs_diff)
-            if a.passed != b.passed or apart > a.tolerance + 1e-3 * a.max_abs_diff:
-                return False
+        if [each.output for each in mine.comparisons] != [each.output for each in theirs.comparisons]:
+            return False
+        if not all(map(_is_off_alike, mine.comparisons, theirs.comparisons)):
+            return False
+    return _has_same_answer(one, other)
+
+
+def _is_off_alike(one: Comparison, other: Comparison) -> bool:
+    """Whether two comparisons of one output have one verdict, and differ from the truth by the same amounts."""
+    facts = ((each.passed, each.problem, each.actual_shape, each.actual_dtype) for each in (one, other))
+    if len(set(facts)) > 1:
+        return False
+    if one.problem is Problem.NONFINITE:
+        shares = one.fraction_out_of_tolerance, other.fraction_out_of_tolerance
+        return one.worst_index == other.worst_index and math.isclose(*shares, rel_tol=_ALIKE)
+    pairs = ((one.max_abs_diff, other.max_abs_diff), (one.rms, other.rms))
+    return all(_is_near(*pair, one.tolerance) for pair in pairs)
+
+
+def _is_near(one: float, other: float, tolerance: float) -> bool:
+    """Whether two differences are equal, or apart by no more than rounding; an infinity is near itself alone."""
+    return one == other or (math.isfinite(one) and abs(one - other) <= tolerance + _ALIKE * min(one, other))
+
+
+def _has_same_answer(one: RuntimeResult, other: RuntimeResult) -> bool:
+    """Whether two places returned the same arrays in the worst case of both, if that is one case."""
+    mine, theirs = one.recording, other.recording
+    if mine is None or theirs is None or mine.case != theirs.case:
+        return True
+    if mine.actual.keys() != theirs.actual.keys():
+        return False
+    compared = [each for case in one.cases if case.name == mine.case for each in case.comparisons]
+    for each in (each for each in compared if each.problem in (None, Problem.NONFINITE)):
+        expected, actual = mine.expected[each.output], mine.actual[each.output]
+        off = distance_where_finite(expected, actual)
+        if not close(actual, theirs.actual[each.output], each.tolerance + _ALIKE * off):
+            return False
     return True
 
 

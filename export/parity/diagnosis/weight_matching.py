@@ -254,10 +254,12 @@ def forms_of(constant: Array, shape: tuple[int, ...]) -> list[Array]:
 
 
 def _likeness(one: Array, other: Array) -> float:
-    """Returns the cosine between two arrays, of whatever sign."""
+    """Returns the magnitude of the cosine between two arrays, over the values that are finite in both."""
     products = np.zeros(3)
     for pieces in _pieces(one, other):
-        a, b = (piece.astype(np.float64).ravel() for piece in pieces)
+        wide = [piece.astype(np.float64).ravel() for piece in pieces]
+        is_known = np.isfinite(wide[0]) & np.isfinite(wide[1])
+        a, b = (piece[is_known] for piece in wide)
         products += (a @ b, a @ a, b @ b)
     lengths = np.sqrt(products[1] * products[2])
     return float(abs(products[0]) / lengths) if lengths > 0 else 0.0

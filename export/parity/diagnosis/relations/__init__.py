@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.comparison.compare import absolute_difference
+from keras_pe.export.comparison.law import largest
 from keras_pe.export.results import Array, Cause
 
 ROUNDING = 2.0**-21
@@ -46,9 +47,12 @@ rounding may leave; returns the change, None where it is another one."""
 
 
 def is_same(one: Array, other: Array, tolerance: float = 0.0) -> bool:
-    """Whether two arrays of one shape are the same but for rounding, or for the tolerance where that is more."""
-    allowed = max(tolerance, ROUNDING * np.abs(one).max(initial=0.0))
-    return bool(np.abs(one - other).max(initial=0.0) <= allowed)
+    """Whether two arrays of one shape differ by rounding at most, or by the tolerance if that is larger.
+
+    NaN equals NaN, and an infinity the same infinity.
+    """
+    difference = absolute_difference(one, other).max(initial=0.0)
+    return bool(difference <= max(tolerance, ROUNDING * largest(one, 0.0)))
 
 
 def close(actual: Array, expected: Array, tolerance: float) -> bool:
@@ -61,6 +65,14 @@ def distance(actual: Array, expected: Array) -> float:
     if actual.shape != expected.shape or not {actual.dtype.kind, expected.dtype.kind} <= set("fiubV"):
         return 0.0 if np.array_equal(actual, expected) else float("inf")
     return float(absolute_difference(expected, actual).max(initial=0.0))
+
+
+def distance_where_finite(actual: Array, expected: Array) -> float:
+    """Returns the largest absolute difference of two arrays of one shape, over the values that are finite in both."""
+    if not {actual.dtype.kind, expected.dtype.kind} <= set("fiubV"):
+        return 0.0
+    difference = absolute_difference(expected, actual)
+    return float(difference[np.isfinite(difference)].max(initial=0.0))
 
 
 def all_but(axis: int | None, array: Array) -> tuple[int, ...]:

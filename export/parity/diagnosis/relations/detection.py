@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from keras_pe.export.comparison.compare import absolute_difference
 from keras_pe.export.parity.diagnosis.relations import ROUNDING, Change, Relation, all_but, factors, is_same
 from keras_pe.export.parity.diagnosis.relations.placement import (
     ends_at_row,
@@ -228,6 +229,10 @@ def find_change(
     if np.array_equal(one, other, equal_nan=True):
         return None
     broken = ~np.isfinite(other) & np.isfinite(one)
+    if broken.any() and np.isnan(one).sum() == np.isnan(other).sum():
+        moved = (relation(one, other, tolerance) for relation in (turned_axes, reversed_axes))
+        if (change := next((each for each in moved if each is not None), None)) is not None:
+            return change
     if broken.any():
         text = "{count:,} of {size:,} values are NaN or infinite, the first at {place}."
         facts = {"count": int(broken.sum()), "size": broken.size, "place": [int(i) for i in np.argwhere(broken)[0]]}
@@ -235,26 +240,56 @@ def find_change(
             text += " They are in: {rows}."
             facts["rows"] = said_rows(*rows, broken.shape[rows[0]])
         return Change(Cause.NOT_A_NUMBER, text, {}, facts)
-    found = (relation(one, other, tolerance) for relation in relations)
+    forms = finite_forms(one, other)
+    if all(is_same(*form, tolerance) for form in forms) and not np.isfinite(one).all():
+        return _unexplained(one, other)  # the finite values agree, so no relation of values tells the others
+    found = (relation(*form, tolerance) for relation in relations for form in forms)
     return next((change for change in found if change is not None), None) or _unexplained(one, other)
+
+
+def finite_forms(one: Array, other: Array) -> list[tuple[Array, Array]]:
+    """Returns two arrays of one shape as pairs of finite arrays that the same relations relate.
+
+    A value that is NaN or infinite in either array is replaced by another one of its line, in both arrays by that of
+    one place: a relation of values, or of an index of the other axes, holds there as well. There is a pair for each
+    axis that the line may follow, and none if no value is finite in both.
+    """
+    is_open = ~(np.isfinite(one) & np.isfinite(other))
+    if not is_open.any():
+        return [(one, other)]
+    if is_open.all():
+        return []
+    places = np.arange(one.size).reshape(one.shape)
+    usual = places[~is_open][0]
+    pairs = []
+    for axis in range(one.ndim):
+        first = np.expand_dims((~is_open).argmax(axis=axis), axis)
+        source = np.where(is_open, np.take_along_axis(places, first, axis), places)
+        source = np.where(is_open.ravel()[source], usual, source)
+        pairs.append((one.ravel()[source], other.ravel()[source]))
+    return pairs
 
 
 def holds(change: Change, expected: Array, actual: Array, tolerance: float, relations: Sequence[Relation]) -> bool:
     """Whether another case shows a change that is not the simplest there: noise may hide what the change leaves."""
-    if expected.shape != actual.shape or expected.size > _AT_ONCE or not np.isfinite(actual).all():
+    if expected.shape != actual.shape or expected.size > _AT_ONCE:
         return False
     one, other = expected.astype(np.float64), actual.astype(np.float64)
-    return any(change.agrees(relation(one, other, tolerance)) for relation in relations)
+    if (~np.isfinite(other) & np.isfinite(one)).any():
+        return False
+    forms = finite_forms(one, other)
+    return any(change.agrees(relation(*form, tolerance)) for relation in relations for form in forms)
 
 
 def _unexplained(one: Array, other: Array) -> Change:
-    out = one != other
-    worst = np.unravel_index(int(np.abs(one - other).argmax()), one.shape)
+    difference = absolute_difference(one, other)
+    out = difference > 0
+    worst = np.unravel_index(int(difference.argmax()), one.shape)
     text = (
         "{count:,} of {size:,} values differ, by up to {error:.1e} at {place}: "
         "{expected:.6g} in the model, {actual:.6g} in the artifact."
     )
-    facts = {"count": int(out.sum()), "size": out.size, "error": abs(one[worst] - other[worst])}
+    facts = {"count": int(out.sum()), "size": out.size, "error": difference[worst]}
     facts |= {"place": [int(i) for i in worst], "expected": one[worst], "actual": other[worst]}
     return Change(Cause.CHANGED_VALUES, text, {}, facts)
 
@@ -264,12 +299,12 @@ def _change_of_large(one: Array, other: Array) -> Change | None:
     if len(one) == 1:
         return find_change(one[0], other[0])
     for change, array in turned(one, other, 0.0):
-        if np.array_equal(array, other):
+        if np.array_equal(array, other, equal_nan=True):
             return change
     count = max(1, _AT_ONCE * len(one) // one.size)
     parts = [slice(start, min(start + count, len(one))) for start in range(0, len(one), count)]
-    differing = [rows for rows in parts if not np.array_equal(one[rows], other[rows])]
-    for rows in differing:  # one that has NaN where it should is no change
+    differing = [rows for rows in parts if not np.array_equal(one[rows], other[rows], equal_nan=True)]
+    for rows in differing:
         found = find_change(one[rows], other[rows])
         if found is not None:
             text = (

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from keras_pe.export.comparison.compare import absolute_difference
+from keras_pe.export.comparison.law import largest
 from keras_pe.export.parity.diagnosis.relations import ROUNDING, Change, all_but, is_same
 from keras_pe.export.results import Array, Cause
 
@@ -23,14 +25,14 @@ def turned(one: Array, other: Array, allowed: float) -> Iterator[tuple[Change, A
     it has the first values at least."""
     for axes in orders(one.ndim if one.size == other.size else 0):
         found = one.transpose(axes)
-        if np.abs(found.flat[:_PROBES] - other.flat[:_PROBES]).max(initial=0.0) <= allowed:
+        if absolute_difference(found.flat[:_PROBES], other.flat[:_PROBES]).max(initial=0.0) <= allowed:
             text = "Its axes stand as {axes}" + ("." if found.shape == other.shape else ", read in its own shape.")
             yield Change(Cause.TRANSPOSED_AXES, text, {"axes": list(axes)}), found.reshape(other.shape)
 
 
 def turned_axes(one: Array, other: Array, tolerance: float) -> Change | None:
     """An array whose axes are turned, whatever its shape is then."""
-    allowed = max(tolerance, ROUNDING * np.abs(one).max(initial=0.0))
+    allowed = max(tolerance, ROUNDING * largest(one, 0.0))
     found = turned(one, other, allowed)
     return next((change for change, array in found if is_same(array, other, tolerance)), None)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from keras_pe.export.comparison.compare import compare_outputs
-from keras_pe.export.parity.diagnosis.diagnose import compare_runtimes
-from keras_pe.export.results import CaseResult, Cause, Finding, RuntimeResult
+from keras_pe.export.parity.diagnosis.diagnose import compare_runtimes, is_alike
+from keras_pe.export.results import CaseResult, Cause, Finding, Recording, RuntimeResult
 
 OLDER = "onnxruntime@/older/bin/python"
 SERVER = "http://localhost:8000/v2/models/m"
@@ -70,3 +70,58 @@ def test_a_server_that_is_off_otherwise_keeps_its_own_cause(error):
     here = result("onnxruntime[all]", error, "onnxruntime 1.31.1")
     served = result(SERVER, 0.1, "mlserver 1.7.1", "served")
     assert compare_runtimes([here, served])[1] == served
+
+
+EXPECTED = np.linspace(-1, 1, 50, dtype=np.float32)
+
+
+def _failing(actual: np.ndarray, error: str = "") -> RuntimeResult:
+    """Returns the result of a runtime that returned this where `EXPECTED` is right."""
+    comparisons = compare_outputs({"y": EXPECTED}, {"y": actual}, {"y": EXPECTED.astype(float)})
+    cases = (CaseResult("fair", "failed", error, comparisons),)
+    recording = Recording("fair", {}, {"y": EXPECTED}, {"y": actual})
+    return RuntimeResult("m.onnx", "onnx", "onnxruntime[all]", False, "compared", cases=cases, recording=recording)
+
+
+def _with(place: int, value: float, array: np.ndarray = EXPECTED) -> np.ndarray:
+    changed = array.copy()
+    changed[place] = value
+    return changed
+
+
+FAILURES = {
+    "half more": EXPECTED + np.float32(0.5),
+    "half less": EXPECTED - np.float32(0.5),
+    "NaN first": _with(0, np.nan),
+    "NaN fourth": _with(3, np.nan),
+    "NaN first and half more": _with(0, np.nan, EXPECTED + np.float32(0.5)),
+    "infinity first": _with(0, np.inf),
+    "one value": _with(7, 9.0),
+    "another value": _with(8, 9.0 + EXPECTED[8] - EXPECTED[7]),
+    "another type": EXPECTED.astype(np.float64),
+    "another shape": EXPECTED[None],
+    "reversed": EXPECTED[::-1].copy(),
+    "negated": _with(25, 0.5, -EXPECTED),
+}
+
+
+@pytest.mark.parametrize("one", FAILURES)
+@pytest.mark.parametrize("other", FAILURES)
+def test_places_that_fail_are_alike_where_they_return_the_same_alone(one, other):
+    found = is_alike(_failing(FAILURES[one]), _failing(FAILURES[other]))
+    assert found == (one == other)
+
+
+@pytest.mark.parametrize("error", [3e-8, 1e-4])
+def test_places_that_differ_by_rounding_or_a_thousandth_of_the_fault_are_alike(error):
+    fault = EXPECTED + np.float32(0.5)
+    nearly = fault * np.float32(1 + error)
+    assert is_alike(_failing(fault), _failing(nearly))
+    assert is_alike(_failing(nearly), _failing(fault))
+
+
+def test_places_that_do_not_load_are_alike_where_the_reason_is_one():
+    one, other = (
+        RuntimeResult("m.onnx", "onnx", "onnxruntime", False, "not loaded", error) for error in ("no Sin", "no Cos")
+    )
+    assert (is_alike(one, one), is_alike(one, other)) == (True, False)

@@ -94,6 +94,49 @@ def test_a_change_is_named_with_its_numbers(cause, said, expected, actual):
     assert said in str(found)
 
 
+def _with_nan_in_both(places, change):
+    """Returns a kernel that is NaN at some places, and the same after a change that leaves NaN where it is."""
+    return _with(KERNEL, places, np.nan), _with(np.asarray(change(KERNEL)), places, np.nan)
+
+
+@pytest.mark.parametrize("places", [(0, 0), 5, (slice(None), 2), (slice(None, None, 3), slice(1, 9))])
+@pytest.mark.parametrize(
+    ("cause", "said", "change"),
+    [
+        ("flipped sign", "sign", lambda a: -a),
+        ("scaled values", "1.5 times", lambda a: a * np.float32(1.5)),
+        ("scaled values", "axis 1", lambda a: a * np.linspace(0.5, 2, 24, dtype=np.float32)),
+        ("offset values", "+0.25", lambda a: a + np.float32(0.25)),
+        ("clipped values", "cut at -0.5 and 0.7", lambda a: np.clip(a, -0.5, 0.7)),
+        ("rounded values", "float16", lambda a: a.astype(np.float16).astype(np.float32)),
+        ("quantized (int8)", "multiples of", lambda a: _quantized(a, 127)),
+        ("missing values", "zero throughout", np.zeros_like),
+        ("missing values", "3 throughout", lambda a: np.full_like(a, 3)),
+        ("changed values", "1 value differs at [7, 11]", lambda a: _with(a, (7, 11), 9.0)),
+        ("changed values", "Index 8 of axis 0", lambda a: _with(a, 8, -a[8])),
+    ],
+)
+def test_a_change_is_named_beside_values_that_are_nan_in_model_and_artifact(cause, said, change, places):
+    found = find_change(*_with_nan_in_both(places, change))
+    assert found.cause == cause
+    assert said in str(found)
+    assert "nan" not in str(found)
+
+
+@pytest.mark.parametrize("change", [np.transpose, lambda a: a[::-1], lambda a: a[:, ::-1]])
+def test_values_that_stand_elsewhere_are_recognized_though_nan_moves_with_them(change):
+    one = _with(KERNEL, (0, 3), np.nan)
+    assert find_change(one, change(one)).cause in ("transposed axes", "reversed values")
+
+
+def test_infinities_count_as_values_and_equal_ones_as_no_difference():
+    one = _with(KERNEL, (0, 0), np.inf)
+    assert find_change(one, one.copy()) is None
+    assert find_change(one, -one).cause == "flipped sign"
+    changed = find_change(one, _with(KERNEL, (0, 0), -np.inf))
+    assert (changed.cause, changed.facts["count"], changed.facts["place"]) == ("changed values", 1, [0, 0])
+
+
 def test_an_array_as_it_was_is_no_change():
     assert find_change(KERNEL, KERNEL.copy()) is None
 
