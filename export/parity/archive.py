@@ -20,12 +20,20 @@ MANIFEST = "manifest.json"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the time of writing is no part of what is written
 
 
-def write_archive(path: Path | IO[bytes], content: Mapping[str, Any]) -> None:
-    """Writes mappings, sequences, plain values and arrays of any type."""
+def write_archive(path: Path | IO[bytes], content: Mapping[str, Any], script: str = "") -> None:
+    """Writes mappings, sequences, plain values and arrays of any type.
+
+    Args:
+        path: The file, or a stream.
+        content: The values, by name.
+        script: Python code that `python FILE` runs.
+    """
     arrays: dict[str, Array] = {}
     plain = json.dumps(_without_arrays(content, "", arrays), separators=(",", ":"))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr(_member(MANIFEST), plain)
+        if script:
+            file.writestr(_member("__main__.py"), script)
         for name, array in arrays.items():
             with file.open(_member(f"{name}.npy"), "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, _storable(array), allow_pickle=False)

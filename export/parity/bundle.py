@@ -1,5 +1,6 @@
-"""A replay bundle: one `.npz` file with the arrays of every failure, and in it `manifest.json`, which says of what.
+"""A replay bundle: one `.npz` file with the arrays of every failure, and in it `manifest.json`, which describes them.
 
+`python BUNDLE` runs the failures with NumPy and the runtime alone, by the script that a bundle holds as `__main__.py`.
 The arrays are `arrays/K/NAME`, where each K is one set of inputs or outputs, stored once however many failures have it.
 In the manifest a failure says by their numbers what it was fed, in this order, what was expected, and what came back.
 """
@@ -14,9 +15,11 @@ from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.artifacts.reading import hash_files
 from keras_pe.export.dependencies import require
 from keras_pe.export.errors import check_type
+from keras_pe.export.parity import bundle_script
 from keras_pe.export.parity.archive import MANIFEST, read_archive, write_archive
 from keras_pe.export.publishing.staging import staged_file
 from keras_pe.export.results import Allowance, Array, Cause, CheckResults, Finding, Recording, RuntimeResult
+from keras_pe.export.runtimes.runtime import RuntimeName
 
 _VERSION = 4
 
@@ -103,7 +106,7 @@ def write_bundle(report: CheckResults, path: str | os.PathLike[str]) -> None:
         "arrays": [arrays for _, arrays in stored.values()],
     }
     with staged_file(path, "The bundle") as part:
-        write_archive(part, content)
+        write_archive(part, content, script=Path(bundle_script.__file__).read_text("utf-8"))
 
 
 def read_bundle(path: str | os.PathLike[str]) -> Bundle:
@@ -139,6 +142,8 @@ def _describe(result: RuntimeResult, recording: Recording, home: Path, stored: _
     return {
         "runtime": result.runtime,
         "version": result.version,
+        "variant": RuntimeName.parse(result.runtime).variant,
+        "format": result.format,
         "artifact": str(artifact),
         "from_here": os.path.relpath(artifact, home),
         "sha256": hash_files(artifact),

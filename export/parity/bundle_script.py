@@ -1,0 +1,132 @@
+"""Runs a replay bundle without keras_pe: `python failure.npz [ARTIFACT]`. A bundle holds this file as `__main__.py`.
+
+It needs NumPy and the runtime that failed: onnxruntime, ai-edge-litert or tensorflow. It exits with 1 if the artifact
+still returns other numbers than expected, 0 if it does not, and 2 if it cannot run.
+"""
+
+import io
+import json
+import sys
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Arrays = Mapping[str, Any]
+Run = Callable[[Arrays], Arrays]
+
+_LEVELS = {"disabled": "DISABLE_ALL", "basic": "ENABLE_BASIC", "extended": "ENABLE_EXTENDED", "layout": "ENABLE_LAYOUT"}
+
+
+def _open_onnx(path: str, variant: str) -> Run:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    level = f"ORT_{_LEVELS.get(variant, 'ENABLE_ALL')}"
+    options.log_severity_level = 3  # errors, which are raised as well
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return lambda inputs: dict(zip(names, session.run(None, dict(inputs)), strict=True))
+
+
+def _open_litert(path: str, variant: str) -> Run:
+    from ai_edge_litert.interpreter import Interpreter
+
+    runner = Interpreter(model_path=path).get_signature_runner()
+    return lambda inputs: {name: np.array(value) for name, value in runner(**inputs).items()}
+
+
+def _open_saved_model(path: str, variant: str) -> Run:
+    import tensorflow as tf
+
+    module = tf.saved_model.load(path)  # keeps the variables of the signature alive
+    serve = module.signatures["serving_default"]
+
+    def run(inputs: Arrays, _: Any = module) -> Arrays:
+        outputs = serve(**{name: tf.constant(value) for name, value in inputs.items()})
+        return {name: value.numpy() for name, value in outputs.items()}
+
+    return run
+
+
+_OPENERS = {"onnx": _open_onnx, "litert": _open_litert, "tf_saved_model": _open_saved_model}
+
+
+def _read(bundle: Path) -> tuple[list[dict[str, Any]], list[Arrays]]:
+    """Returns the failures, and the arrays that they name by number."""
+    with zipfile.ZipFile(bundle) as file:
+
+        def as_array(found: dict[str, Any]) -> Any:
+            if found.keys() != {"array", "dtype"} or not isinstance(found["dtype"], str):
+                return found
+            array = np.lib.format.read_array(io.BytesIO(file.read(f"{found['array']}.npy")), allow_pickle=False)
+            if found["dtype"] == "bfloat16":
+                return (array.astype(np.uint32) << 16).view(np.float32)  # NumPy has no bfloat16
+            return array.astype(object) if found["dtype"] == "object" else array
+
+        content = json.loads(file.read("manifest.json"), object_hook=as_array)
+    return content["failures"], content["arrays"]
+
+
+def _largest(expected: Any, actual: Any) -> float:
+    """Returns the largest difference of two arrays, infinity if their shapes, texts or NaNs differ."""
+    if expected.shape != actual.shape:
+        return np.inf
+    if expected.dtype.kind in "OSU":
+        return 0.0 if np.array_equal(expected, actual) else np.inf
+    wide, other = (
+        np.asarray(each, np.complex128 if each.dtype.kind == "c" else np.float64) for each in (expected, actual)
+    )
+    same = (wide == other) | (np.isnan(wide) & np.isnan(other))
+    differences = np.where(same, 0.0, np.abs(wide - other))
+    return float(np.nan_to_num(differences, nan=np.inf).max(initial=0.0))
+
+
+def _replay(failure: Mapping[str, Any], arrays: list[Arrays], home: Path, given: str | None) -> bool:
+    """Runs one failure, prints its differences, and returns whether it is still there."""
+    places = [Path(given)] if given else [home / failure["from_here"], Path(failure["artifact"])]
+    path = next((place for place in places if place.exists()), None)
+    if path is None:
+        print(f"The artifact is missing: {places[0]}. Name it: python {sys.argv[0]} ARTIFACT", file=sys.stderr)
+        sys.exit(2)
+    run = _OPENERS[failure["format"]](str(path), failure["variant"])
+    print(f"{failure['runtime']} on {path.name}, case {failure['case']!r}; recorded with {failure['version']}")
+    *before, inputs = (arrays[number] for number in failure["fed"])
+    try:
+        for each in before:
+            run(each)
+        actual = run(inputs)
+    except Exception as error:  # the recorded failure may be that the runtime refuses
+        print(f"  {type(error).__name__}: {error}")
+        return True
+    expected, recorded = arrays[failure["expected"]], arrays[failure["actual"]]
+    is_there = False
+    for output, value in expected.items():
+        if output not in actual:
+            print(f"  {output}: missing")
+            is_there = True
+            continue
+        now = _largest(value, actual[output])
+        was = _largest(value, recorded[output]) if output in recorded else np.inf
+        print(f"  {output}: largest difference {now:.2g}, recorded {was:.2g}")
+        is_there |= was > 0 and now >= was / 2  # rounding differs between machines, a fault stays
+    return is_there
+
+
+def main() -> None:
+    """Replays every failure of the bundle that this file is in."""
+    bundle, given = Path(sys.argv[0]), sys.argv[1] if len(sys.argv) > 1 else None
+    failures, arrays = _read(bundle)
+    try:
+        found = [_replay(failure, arrays, bundle.parent, given) for failure in failures]
+    except ImportError as error:
+        print(f"It needs the package {error.name!r}.", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(1 if any(found) else 0)
+
+
+if __name__ == "__main__":
+    main()

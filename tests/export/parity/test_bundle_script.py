@@ -1,0 +1,67 @@
+"""A bundle runs by itself: `python failure.npz` needs the runtime, and neither keras_pe nor Keras."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_pe.export import ParityReport, Recording, RuntimeResult, write_bundle
+from keras_pe.export.parity import bundle_script
+from keras_pe.export.results import RunStatus
+from tests.cli.test_check_data import write_model
+
+INPUTS = {"x": np.ones((2, 4), np.float32)}
+
+
+def write_failure(folder: Path, name: str, extra: float) -> Path:
+    """Writes a model, and a bundle that expects `extra` more than the model returns."""
+    path = str(write_model(folder / f"{name}.onnx", None))
+    actual = {"p": run_model(path)}
+    recording = Recording("ones", INPUTS, {"p": actual["p"] + np.float32(extra)}, actual)
+    failed = RuntimeResult(path, "onnx", "onnxruntime[all]", False, RunStatus.COMPARED, recording=recording)
+    write_bundle(ParityReport("model", "itself", (), (failed,)), folder / f"{name}.npz")
+    return folder / f"{name}.npz"
+
+
+def run_model(path: str) -> np.ndarray:
+    import onnxruntime
+
+    return np.asarray(onnxruntime.InferenceSession(path).run(None, INPUTS)[0])
+
+
+def run(*command: object) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([sys.executable, "-I", *map(str, command)], capture_output=True, text=True)
+
+
+def test_a_fault_exits_with_1_an_agreement_with_0_and_a_missing_artifact_with_2(tmp_path: Path) -> None:
+    faulty, sound = write_failure(tmp_path, "faulty", 0.5), write_failure(tmp_path, "sound", 0.0)
+    done = run(faulty)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "onnxruntime[all] on faulty.onnx, case 'ones'" in done.stdout
+    assert run(sound).returncode == 0
+    (tmp_path / "faulty.onnx").rename(tmp_path / "moved.onnx")
+    assert run(faulty, tmp_path / "moved.onnx").returncode == 1
+    missing = run(faulty)
+    assert missing.returncode == 2
+    assert "faulty.onnx" in missing.stderr
+
+
+def test_the_script_imports_nothing_but_numpy_and_runtimes() -> None:
+    tree = ast.parse(Path(bundle_script.__file__).read_text())
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    others = {name.partition(".")[0] for name in names} - sys.stdlib_module_names
+    assert others == {"numpy", "onnxruntime", "ai_edge_litert", "tensorflow"}
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "largest"),
+    [([1.0, 2.0], [1.0, 2.5], 0.5), ([np.nan], [np.nan], 0.0), ([np.nan], [1.0], np.inf), ([1.0], [1.0, 2.0], np.inf)],
+)
+def test_the_largest_difference_counts_nan_and_shapes(
+    expected: list[float], actual: list[float], largest: float
+) -> None:
+    assert bundle_script._largest(np.array(expected), np.array(actual)) == largest
