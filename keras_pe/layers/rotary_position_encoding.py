@@ -11,10 +11,19 @@ from keras_pe.layers.axes import reach
 from keras_pe.layers.base import PositionLayer, check_count, plain
 from keras_pe.layers.call_arguments import Shape, check_inputs_dtype, per_axis
 from keras_pe.layers.head_axes import HeadAxes
-from keras_pe.layers.rotary_signal import Growth, Rates, RotarySignal, check_sections, pairs_of_sections
+from keras_pe.layers.query_scaling import QueryScaling
+from keras_pe.layers.rotary_signal import (
+    Growth,
+    Rates,
+    RotarySignal,
+    check_axis_of_pair,
+    check_sections,
+    pairs_of_axes,
+    pairs_of_sections,
+)
 from keras_pe.rotations.concrete import outside_of_traces
-from keras_pe.rotations.pairs import of_channels, turn_pairs
-from keras_pe.signal.formula import check_number
+from keras_pe.rotations.pairs import of_channels, turn_blocks
+from keras_pe.signal.formula import check_number, check_timescales
 from keras_pe.signal.layouts import RotaryLayout
 from keras_pe.signal.rope_parameters import rope_arguments
 from keras_pe.signal.rope_scalings import check_parameters
@@ -30,19 +39,28 @@ class RotaryPositionEncoding(PositionLayer):
 
     Args:
         base: Base of the rates, `rope_theta` in Hugging Face's configurations.
+        timescales: One for each rotated pair, in positions per radian, in the order of the pairs, instead of `base` and
+            `scaling`: rates that are no geometric sequence, or that differ by axis. An infinite one keeps its pair.
         layout: Which channels are a pair. "halves": one in the first half, one in the second (Hugging Face, GPT-NeoX,
             keras-hub). "interleaved": neighbors (Meta, GPT-J, Cohere). "interleaved_to_halves": neighbors, whose
             results stand in the two halves (DeepSeek V3).
-        rotary_dim: How many of the channels are turned, the first ones; the others stay. None: all.
+        rotary_dim: Number of the channels that turn, the first ones; the others stay. None: all. 0 is for layers that
+            have a `query_scaling` alone.
+        direction: 1, where the first channel of a pair turns towards the second, or -1 for the inverse rotation.
         scaling: How rates are stretched to longer texts: `{"rope_type": "yarn", "factor": 4.0, ...}`, with the names of
             Hugging Face's configurations, or None. See `keras_pe.rope_timescales`. "longrope" without a `length` takes
-            the rates of the long where an example has a position beyond the original length in the call. "xpos" needs
+            the rates of the long where an example has a position beyond the original length on any axis. "xpos" needs
             `max_length`, and queries and keys in one call: they are scaled in opposite ways.
+        query_scaling: `{"scale": s, "length": n}` multiplies queries by `1 + s * log(1 + floor(position / n))`
+            (Ministral 3). "first_position": 1 counts from 1 (Llama 4). "stepwise": False multiplies them by
+            `1 + s * log(max((position + first_position) / n, 1))`. None: no factor.
         sections: With several positions for each token or image patch, the number of pairs that turn by each, side by
             side. None: equally many.
+        axis_of_pair: The axis of positions that each pair turns by, for an order that `sections` cannot say.
         shared_rates: Whether the sections share one sequence of rates (Qwen2-VL), or each begins anew (Flux, vision).
         interleave_sections: Whether pairs belong to the sections in turns, as far as these go, the rest to the first
             (Qwen3-VL's `mrope_interleaved`), and do not stand side by side.
+        split_sections: Whether each section is a block of channels of its own that has the layout (Gemma 4's vision).
         sequence_axis: Axis of the inputs along which positions run, or several.
         feature_axis: Axis of the channels of a head.
         max_length: None takes any length. An integer, or one per axis of positions, bounds it and gives a faster graph.
@@ -65,7 +83,8 @@ class RotaryPositionEncoding(PositionLayer):
 
     Source:
         Su et al., "RoFormer", arXiv 2104.09864; transformers 5.23.0, modeling_rope_utils.py; for sections Wang et al.,
-        "Qwen2-VL", arXiv 2409.12191; for "xpos" Sun et al., arXiv 2212.10554, and flash-attn 2.8.3, layers/rotary.py.
+        "Qwen2-VL", arXiv 2409.12191; for "xpos" Sun et al., arXiv 2212.10554, and flash-attn 2.8.3, layers/rotary.py;
+        for `query_scaling` transformers 5.24.0, modeling_ministral3.py and modeling_llama4.py.
 
     >>> import numpy as np
     >>> layer = RotaryPositionEncoding()
@@ -80,12 +99,17 @@ class RotaryPositionEncoding(PositionLayer):
         self,
         base: float = 1.0e4,
         *,
+        timescales: Sequence[float] | None = None,
         layout: RotaryLayout = "halves",
         rotary_dim: int | None = None,
+        direction: int = 1,
         scaling: Mapping[str, Any] | None = None,
+        query_scaling: Mapping[str, Any] | None = None,
         sections: Sequence[int] | None = None,
+        axis_of_pair: Sequence[int] | None = None,
         shared_rates: bool = False,
         interleave_sections: bool = False,
+        split_sections: bool = False,
         sequence_axis: int | Sequence[int] = 1,
         feature_axis: int = -1,
         max_length: int | Sequence[int] | None = None,
@@ -96,24 +120,54 @@ class RotaryPositionEncoding(PositionLayer):
             raise ValueError(f"`layout` must be one of {choices}. Received: {layout=}.")
         if scaling is not None and not (isinstance(scaling, Mapping) and "rope_type" in scaling):
             raise ValueError(f"`scaling` must be a dictionary with a 'rope_type'. Received: {scaling=}.")
+        if timescales is not None:
+            if scaling is not None:
+                raise ValueError(f"`scaling` must be None with `timescales`. Received: {scaling=}.")
+            explicit = check_timescales(timescales, may_be_infinite=True)
+            scaling = {"rope_type": "explicit", "timescales": explicit.tolist()}
+        if direction not in (1, -1):
+            raise ValueError(f"`direction` must be 1 or -1. Received: {direction=}.")
         super().__init__(max_length=max_length, **kwargs)
         self.base = float(check_number("base", base))
         self.layout = layout
-        self.rotary_dim = rotary_dim if rotary_dim is None else check_count("rotary_dim", rotary_dim, 2)
+        self._query_scaling = None if query_scaling is None else QueryScaling.checked(query_scaling)
+        least = 2 if query_scaling is None else 0
+        self.rotary_dim = rotary_dim if rotary_dim is None else check_count("rotary_dim", rotary_dim, least)
+        self.direction = int(direction)
+        self.axis_of_pair = None if axis_of_pair is None else check_axis_of_pair(axis_of_pair)
         self.sections = None if sections is None else check_sections(sections)
         self.shared_rates = bool(shared_rates)
         self.interleave_sections = bool(interleave_sections)
+        self.split_sections = bool(split_sections)
         self._head = HeadAxes.checked(sequence_axis, feature_axis)
         self.sequence_axis, self.feature_axis = self._head
+        self._check_sections()
         # Behind a namespace: TensorFlow wraps the containers of a layer, and refuses to save keys that are no strings.
         rates = Rates(self.base, None if scaling is None else dict(scaling))
         self._held = SimpleNamespace(rates=rates, signals={})
-        if self.sections and len(self.sequence_axis) not in (1, len(self.sections)):
-            raise ValueError(
-                f"`sections` must be one for each axis of `sequence_axis`. Received: {sections=}, {sequence_axis=}."
-            )
         if scaling is not None:
             check_parameters(**{**scaling, **rates.alternatives()[0]})
+
+    def _check_sections(self) -> None:
+        """Derives the sections from the axis of each pair, or raises where the arguments contradict each other."""
+        if self.axis_of_pair is not None:
+            counts = tuple(map(len, pairs_of_axes(self.axis_of_pair)))
+            if self.interleave_sections or self.sections not in (None, counts):
+                raise ValueError(
+                    f"`sections` must be None with `axis_of_pair`, or {list(counts)}, and `interleave_sections` False. "
+                    f"Received: sections={self.sections}, interleave_sections={self.interleave_sections}."
+                )
+            self.sections = counts
+        if self.split_sections and (self.interleave_sections or self.axis_of_pair is not None):
+            raise ValueError(
+                "`split_sections` must be False with `interleave_sections` or `axis_of_pair`. "
+                f"Received: split_sections={self.split_sections}."
+            )
+        if self.sections and len(self.sequence_axis) not in (1, len(self.sections)):
+            raise ValueError(
+                "`sections` must be one for each axis of `sequence_axis`. "
+                f"Received: sections={self.sections}, sequence_axis={self.sequence_axis}."
+            )
 
     @classmethod
     def from_rope_parameters(
@@ -140,9 +194,14 @@ class RotaryPositionEncoding(PositionLayer):
 
     @property
     def scaling(self) -> dict[str, Any] | None:
-        """The scaling that the layer was made with."""
+        """The scaling that the layer was made with; for `timescales` the "explicit" one."""
         scaling: dict[str, Any] | None = self._held.rates.scaling
         return None if scaling is None else dict(scaling)
+
+    @property
+    def query_scaling(self) -> dict[str, Any] | None:
+        """The factor on queries that the layer was made with."""
+        return None if self._query_scaling is None else self._query_scaling._asdict()
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor as plain values."""
@@ -151,10 +210,14 @@ class RotaryPositionEncoding(PositionLayer):
             "base": self.base,
             "layout": self.layout,
             "rotary_dim": self.rotary_dim,
+            "direction": self.direction,
             "scaling": self.scaling,
+            "query_scaling": self.query_scaling,
             "sections": plain(self.sections),
+            "axis_of_pair": plain(self.axis_of_pair),
             "shared_rates": self.shared_rates,
             "interleave_sections": self.interleave_sections,
+            "split_sections": self.split_sections,
             "sequence_axis": plain(self.sequence_axis),
             "feature_axis": self.feature_axis,
         }
@@ -176,13 +239,14 @@ class RotaryPositionEncoding(PositionLayer):
         self._check_heads(queries, keys)
         shape = ops.shape(queries)
         given = self._positions_of_axes(queries, shape, positions, start_index)
+        scaling = self._query_scaling
+        factors = None if scaling is None else scaling.factors(given[0], self._head, shape, self._signal_dtype)
         signal, growth = self._signal(len(given))
-        turns = signal.at(given, self._head, shape)
-        of_queries, of_keys = (
-            (turns, turns) if growth is None else growth.of_queries_and_keys(turns, given[0], self._head, shape)
-        )
-        turned = self._turned(queries, *of_queries)
-        return turned if keys is None else (turned, self._turned(keys, *of_keys))
+        of_queries = of_keys = None if signal is None else signal.at(given, self._head, shape)
+        if growth is not None and of_keys is not None:
+            of_queries, of_keys = growth.of_queries_and_keys(of_keys, given[0], self._head, shape)
+        turned = self._turned(queries, of_queries, signal, factors)
+        return turned if keys is None else (turned, self._turned(keys, of_keys, signal))
 
     def compute_output_spec(
         self, queries: Any, keys: Any = None, positions: Any = None, start_index: Any = None
@@ -216,16 +280,20 @@ class RotaryPositionEncoding(PositionLayer):
     def _reach_of_axes(self, axes: int) -> list[tuple[int, int]]:
         return [reach(0, bound) for bound in per_axis(self.max_length, axes, "max_length")]
 
-    def _signal(self, axes: int) -> tuple[RotarySignal, Growth | None]:
+    def _signal(self, axes: int) -> tuple[RotarySignal | None, Growth | None]:
         """Returns what makes sines and cosines, made when a call first has so many axes, and the growth of queries."""
         key = axes, self._signal_dtype
         if key not in self._held.signals:
             self._held.signals[key] = self._make_signal(*key)
-        made: tuple[RotarySignal, Growth | None] = self._held.signals[key]
+        made: tuple[RotarySignal | None, Growth | None] = self._held.signals[key]
         return made
 
     @outside_of_traces
-    def _make_signal(self, axes: int, dtype: str) -> tuple[RotarySignal, Growth | None]:
+    def _make_signal(self, axes: int, dtype: str) -> tuple[RotarySignal | None, Growth | None]:
+        if not self._rotated:
+            return None, None
+        if axes > 1 and self._query_scaling is not None:
+            raise ValueError(f"`query_scaling` must be None with several axes of positions. Received: {axes} axes.")
         sections = self.sections or (self._rotated // (2 * axes),) * axes
         if 2 * sum(sections) != self._rotated:
             raise ValueError(
@@ -234,8 +302,12 @@ class RotaryPositionEncoding(PositionLayer):
         rates: Rates = self._held.rates
         signal = RotarySignal(
             rates,
-            pairs_of_sections(sections, interleaved=self.interleave_sections),
+            pairs_of_axes(self.axis_of_pair)
+            if self.axis_of_pair is not None
+            else pairs_of_sections(sections, interleaved=self.interleave_sections),
             shared_rates=self.shared_rates,
+            direction=self.direction,
+            blocks=sections if self.split_sections else (sum(sections),),
             bounds=per_axis(self.max_length, axes, "max_length"),
             layout=self.layout,
             dtype=dtype,
@@ -248,8 +320,11 @@ class RotaryPositionEncoding(PositionLayer):
         growth = of_channels(logarithms, logarithms, self.layout)
         return signal, Growth(growth, self.max_length, self.compute_dtype, dtype)
 
-    def _turned(self, inputs: Any, sin: Any, cos: Any) -> Any:
-        """Returns queries, or keys, turned by sines and cosines."""
+    def _turned(self, inputs: Any, turns: Any, signal: RotarySignal | None, factors: Any = None) -> Any:
+        """Returns queries, or keys, multiplied by factors and turned by sines and cosines; None of these is neutral."""
         x = self._head.channels_last(ops.cast(inputs, self._signal_dtype))
-        out = self._head.channels_back(turn_pairs(x, sin, cos, self.layout))
-        return ops.cast(out, self.compute_dtype)
+        x = x if factors is None else x * factors
+        if signal is not None:
+            sin, cos = turns
+            x = turn_blocks(x, sin, cos, self.layout, signal.blocks)
+        return ops.cast(self._head.channels_back(x), self.compute_dtype)

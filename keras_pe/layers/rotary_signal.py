@@ -33,6 +33,23 @@ def check_sections(sections: Any) -> tuple[int, ...]:
     return tuple(check_count("sections", each) for each in sections)
 
 
+def check_axis_of_pair(axis_of_pair: Any) -> tuple[int, ...]:
+    """Returns the axis of positions of each pair that a layer is configured with, or raises."""
+    if isinstance(axis_of_pair, str) or not isinstance(axis_of_pair, Sequence) or not axis_of_pair:
+        raise TypeError(f"`axis_of_pair` must be a list of one axis for each pair. Received: {axis_of_pair=}.")
+    axes = tuple(check_count("axis_of_pair", each, 0) for each in axis_of_pair)
+    if set(axes) != set(range(max(axes) + 1)):
+        raise ValueError(
+            f"`axis_of_pair` must name each axis from 0 to the largest. Received: axis_of_pair={list(axes)}."
+        )
+    return axes
+
+
+def pairs_of_axes(axis_of_pair: Sequence[int]) -> list[npt.NDArray[np.intp]]:
+    """Returns which pairs turn by the positions of each axis."""
+    return [np.flatnonzero(np.equal(axis_of_pair, axis)) for axis in range(max(axis_of_pair) + 1)]
+
+
 def pairs_of_sections(sections: Sequence[int], *, interleaved: bool) -> list[npt.NDArray[np.intp]]:
     """Returns which pairs turn by the positions of each axis, side by side or, as far as they go, in turns.
 
@@ -75,18 +92,24 @@ class Rates(NamedTuple):
     def of_pairs(self, pairs: Sequence[npt.NDArray[np.intp]], *, shared: bool) -> list[list[Float64Array]]:
         """Returns the timescales of the pairs of each axis, those of each alternative.
 
+        Lists of a scaling have a value for each pair, in the order in which pairs stand.
+
         Args:
             pairs: Of each axis.
             shared: Whether the axes share one sequence of rates.
         """
-        whole = 2 * sum(map(len, pairs))
+        whole = [self.of(2 * sum(map(len, pairs)), **each).timescales for each in self.alternatives()]
+        if shared:
+            return [[timescales[some] for timescales in whole] for some in pairs]
         return [
-            [
-                self.of(whole, **each).timescales[some] if shared else self.of(2 * len(some), **each).timescales
-                for each in self.alternatives()
-            ]
+            [self.of(2 * len(some), **self._lists_of(some), **each).timescales for each in self.alternatives()]
             for some in pairs
         ]
+
+    def _lists_of(self, pairs: npt.NDArray[np.intp]) -> dict[str, list[float]]:
+        """Returns the lists of the scaling, cut to the values of these pairs."""
+        listed = {name: value for name, value in (self.scaling or {}).items() if np.ndim(value) == 1}
+        return {name: [value[pair] for pair in pairs] for name, value in listed.items()}
 
 
 class RotarySignal:
@@ -102,6 +125,8 @@ class RotarySignal:
         pairs: Sequence[npt.NDArray[np.intp]],
         *,
         shared_rates: bool,
+        direction: int,
+        blocks: Sequence[int],
         bounds: Sequence[int | None],
         layout: RotaryLayout,
         dtype: str,
@@ -112,14 +137,16 @@ class RotarySignal:
             rates: Of all pairs.
             pairs: Those of each axis.
             shared_rates: Whether the axes share one sequence of rates.
+            direction: 1, or -1 to turn the other way round.
+            blocks: Number of pairs of each block of channels that has the layout.
             bounds: The length of each axis, or None.
             layout: Which channels are a pair.
             dtype: Of the sines and cosines.
         """
-        self._layout = layout
+        self._layout, self.blocks = layout, tuple(blocks)
         self._has_one_axis = len(pairs) == 1
         self._encodings = [
-            [axis_encoding(self._axis(scales, bound, dtype)) for scales in of_each]
+            [axis_encoding(self._axis(direction * scales, bound, dtype)) for scales in of_each]
             for of_each, bound in zip(rates.of_pairs(pairs, shared=shared_rates), bounds, strict=True)
         ]
         first = rates.alternatives()[0]
@@ -136,24 +163,40 @@ class RotarySignal:
             head: The axes of the queries.
             shape: Of the queries.
         """
-        rotations = [self._of_axis(axis, *each) for axis, each in enumerate(given)]
+        is_long = None if self._longest_short is None else self._is_long(given)
+        rotations = [self._of_axis(axis, is_long, *each) for axis, each in enumerate(given)]
         if self._has_one_axis:
             return apart(of_each(lambda columns: self._scaled(head.laid_along([columns], shape)), *rotations))
         parts = zip(*map(apart, rotations), strict=True)
         sin, cos = (self._scaled(self._in_order(head.laid_along(list(each), shape))) for each in parts)
-        return of_channels(-sin, sin, self._layout, ops), of_channels(cos, cos, self._layout, ops)
+        return self._of_channels(-sin, sin), self._of_channels(cos, cos)
+
+    def _of_channels(self, of_first: Any, of_second: Any) -> Any:
+        """Returns the values of the first and the second channels of pairs, as the channels of each block stand."""
+        if len(self.blocks) == 1:
+            return of_channels(of_first, of_second, self._layout, ops)
+        ends = np.cumsum(self.blocks)
+        parts = [
+            of_channels(of_first[..., end - size : end], of_second[..., end - size : end], self._layout, ops)
+            for size, end in zip(self.blocks, ends.tolist(), strict=True)
+        ]
+        return ops.concatenate(parts, axis=-1)
 
     def _axis(self, scales: Float64Array, bound: int | None, dtype: str) -> Axis:
         columns = of_channels(-scales, scales, self._layout) if self._has_one_axis else scales
         return Axis(tuple(columns.tolist()), 2 * len(columns), "concatenated", 0, bound, dtype)
 
-    def _of_axis(self, axis: int, length: Any, positions: Positions | None) -> Columns:
-        """Returns the rotations of an axis, under the scaling that its positions ask for."""
+    def _of_axis(self, axis: int, is_long: Any, length: Any, positions: Positions | None) -> Columns:
+        """Returns the rotations of an axis, under the scaling of long texts where an example is one."""
         short, *long = (each.rotations(length, positions) for each in self._encodings[axis])
-        if not long:
-            return short
-        is_long = _last(length, positions) >= self._longest_short
-        return of_each(partial(ops.where, is_long), *long, short)
+        return of_each(partial(ops.where, is_long), *long, short) if long else short
+
+    def _is_long(self, given: Sequence[OfAxis]) -> Any:
+        """Returns whether the largest position of any axis is beyond the original length, for each example."""
+        first, *others = (_last(*each) for each in given)
+        for other in others:
+            first = ops.maximum(first, other)
+        return first >= self._longest_short
 
     def _in_order(self, columns: Any) -> Any:
         """Returns the sines, or the cosines, as the pairs stand."""
@@ -183,10 +226,11 @@ class Growth(RowsOfPositions):
 
     def of_queries_and_keys(
         self, turns: Rotation, given: OfAxis, head: HeadAxes, shape: tuple[Any, ...]
-    ) -> list[list[Any]]:
+    ) -> tuple[Rotation, Rotation]:
         """Returns the sines and cosines of queries, and those of keys; the arguments are those of `RotarySignal.at`."""
         factors = head.laid_along([self._factors(*given)], shape)
-        return [[each * factors for each in turns], [each / factors for each in turns]]
+        sin, cos = turns
+        return (sin * factors, cos * factors), (sin / factors, cos / factors)
 
     def _factors(self, length: Any, positions: Positions | None) -> Any:
         """Returns the factor of each turned channel, `(length, width)` or `(batch, length, width)`."""

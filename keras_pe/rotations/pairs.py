@@ -1,5 +1,6 @@
 """Turns pairs of channels by angles whose sines and cosines are given: what a rotary encoding does."""
 
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -28,6 +29,28 @@ def of_channels(of_first: Any, of_second: Any, layout: RotaryLayout, xp: ModuleT
         return ops.reshape(stacked, (*ops.shape(of_first)[:-1], 2 * of_first.shape[-1]))
     neighbors = layout == "interleaved"
     return assemble(of_first, of_second, 2 * of_first.shape[-1], "interleaved" if neighbors else "concatenated", xp=xp)
+
+
+def turn_blocks(x: Any, sin: Any, cos: Any, layout: RotaryLayout, blocks: Sequence[int]) -> Any:
+    """Returns `x` with the first channels of each block turned, as `turn_pairs` does for one block.
+
+    Args:
+        x: `(..., channels)`.
+        sin: `(..., width)`, as the channels of the blocks stand.
+        cos: As `sin`.
+        layout: Which channels of a block are a pair.
+        blocks: Number of pairs of each block; the blocks stand side by side.
+    """
+    if len(blocks) == 1:
+        return turn_pairs(x, sin, cos, layout)
+    parts, begin = [], 0
+    for pairs in blocks:
+        end = begin + 2 * pairs
+        parts.append(turn_pairs(x[..., begin:end], sin[..., begin:end], cos[..., begin:end], layout))
+        begin = end
+    if begin < x.shape[-1]:
+        parts.append(x[..., begin:])
+    return ops.concatenate(parts, axis=len(x.shape) - 1)
 
 
 def turn_pairs(x: Any, sin: Any, cos: Any, layout: RotaryLayout) -> Any:

@@ -87,7 +87,9 @@ def check_number(name: str, value: float) -> float:
     return value
 
 
-def check_timescales(timescales: npt.ArrayLike | Sequence[float], name: str = "timescales") -> Float64Array:
+def check_timescales(
+    timescales: npt.ArrayLike | Sequence[float], name: str = "timescales", *, may_be_infinite: bool = False
+) -> Float64Array:
     """Returns timescales, or factors of them, as a float64 vector, or raises unless they are positive and finite."""
     try:
         explicit = np.asarray(timescales)
@@ -96,8 +98,9 @@ def check_timescales(timescales: npt.ArrayLike | Sequence[float], name: str = "t
     if explicit.dtype.kind not in "iuf" or explicit.ndim != 1:
         raise TypeError(f"`{name}` must be a sequence of numbers. Received: {name}={timescales!r}.")
     explicit = explicit.astype(np.float64)
-    if not (np.isfinite(explicit) & (explicit > 0)).all():
-        raise ValueError(f"`{name}` must be positive and finite. Received: {name}={timescales!r}.")
+    if not ((explicit > 0) & (np.isfinite(explicit) | may_be_infinite)).all():
+        rule = "positive" if may_be_infinite else "positive and finite"
+        raise ValueError(f"`{name}` must be {rule}. Received: {name}={timescales!r}.")
     return explicit
 
 

@@ -28,15 +28,11 @@ class RopeScaling(NamedTuple):
     attention_factor: float = 1.0
     growth: Float64Array | None = None
 
-    def parameters(self, rope_theta: float) -> dict[str, Any]:
-        """Returns a scaling that gives these timescales, by a factor for each pair; what grows is left out."""
-        factors = (self.timescales / _timescales(2 * len(self.timescales), rope_theta)).tolist()
+    def parameters(self) -> dict[str, Any]:
+        """Returns the parameters of a scaling that gives these timescales and this factor, without the growth."""
         return {
-            "rope_type": "longrope",
-            "short_factor": factors,
-            "long_factor": factors,
-            "original_max_position_embeddings": 1,
-            "length": 1,
+            "rope_type": "explicit",
+            "timescales": self.timescales.tolist(),
             "attention_factor": self.attention_factor,
         }
 
@@ -50,7 +46,8 @@ def rope_timescales(rope_type: str, channels: int, rope_theta: float = 1.0e4, **
     """Returns the timescales of a rotary encoding, by the name and the parameters of Hugging Face's configurations.
 
     Args:
-        rope_type: One of "default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional" and "xpos".
+        rope_type: One of "default", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional", "xpos" and
+            "explicit", whose `timescales` are given.
         channels: Number of channels that are rotated, an even one; for "proportional" those of a head.
         rope_theta: Base of the geometric sequence of rates, `rope_theta ** (-2 * i / channels)`.
         **parameters: Those of the function of that name in this module; None stands for what it has by default.
@@ -91,7 +88,7 @@ def _check_value(parameter: inspect.Parameter, value: Any) -> None:
         if not isinstance(value, bool):
             raise TypeError(f"`{name}` must be True or False. Received: {name}={value!r}.")
     elif parameter.annotation == Sequence[float]:
-        check_timescales(value, name)
+        check_timescales(value, name, may_be_infinite=name == "timescales")
     elif value != 0 or not name.startswith("mscale"):  # a weight of 0 is one that is left out
         check_number(name, value)
 
@@ -185,11 +182,7 @@ def _longrope(
     factor = _stretch(1.0 if attention_factor else factor, max_position_embeddings, original)
     factors = {"long_factor": long_factor, "short_factor": short_factor}
     for name, listed in factors.items():
-        if len(listed) != channels // 2:
-            raise ValueError(
-                f"`{name}` must have one value for two channels: {channels // 2} for {channels} channels. "
-                f"Received: {len(listed)} values."
-            )
+        _check_count(name, listed, channels)
     chosen = factors["long_factor" if length > original else "short_factor"]
     if attention_factor is None and factor > 1 and original <= 1:
         raise ValueError(
@@ -199,6 +192,14 @@ def _longrope(
     if attention_factor is None:
         attention_factor = 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(original))
     return RopeScaling(_timescales(channels, rope_theta) * np.asarray(chosen, np.float64), float(attention_factor))
+
+
+def _explicit(
+    channels: int, rope_theta: float, *, timescales: Sequence[float], attention_factor: float | None = None
+) -> RopeScaling:
+    """A timescale of its own for each pair; an infinite one keeps its pair still."""
+    _check_count("timescales", timescales, channels)
+    return RopeScaling(np.asarray(timescales, np.float64), 1.0 if attention_factor is None else float(attention_factor))
 
 
 def _llama3(
@@ -247,6 +248,7 @@ _SCALINGS: dict[str, Callable[..., RopeScaling]] = {
     "llama3": _llama3,
     "proportional": _proportional,
     "xpos": _xpos,
+    "explicit": _explicit,
 }
 
 _REASONS = {
@@ -260,6 +262,15 @@ _REASONS = {
 def _timescales(channels: int, rope_theta: float) -> Float64Array:
     timescales: Float64Array = rope_theta ** (np.arange(0, channels, 2, dtype=np.float64) / channels)
     return timescales
+
+
+def _check_count(name: str, listed: Sequence[float], channels: int) -> None:
+    """Raises unless a list has one value for each pair of channels."""
+    if len(listed) != channels // 2:
+        raise ValueError(
+            f"`{name}` must have one value for two channels: {channels // 2} for {channels} channels. "
+            f"Received: {len(listed)} values."
+        )
 
 
 def _stretch(factor: float | None, most: float | None, original: float) -> float:

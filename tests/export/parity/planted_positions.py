@@ -59,7 +59,7 @@ def _cut(layer: Any, x: Any) -> Any:
 def _rounded() -> dict[str, Any]:
     rates = 1.0 / rope_timescales(**SCALING, channels=CHANNELS).timescales
     narrow = np.asarray(ops.convert_to_numpy(ops.cast(ops.cast(rates.astype("float32"), "bfloat16"), "float32")))
-    return RopeScaling(1.0 / narrow.astype("float64")).parameters(1e4)
+    return RopeScaling(1.0 / narrow.astype("float64")).parameters()
 
 
 def _other_bucket(layer: Any) -> None:

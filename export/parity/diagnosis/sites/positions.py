@@ -74,13 +74,13 @@ def _other_arguments(layer: Any) -> Iterator[tuple[Cause, str, dict[str, Any]]]:
         return
     if meant.attention_factor != 1.0:
         said = f"without the factor {meant.attention_factor:.6g} of its scaling"
-        yield Cause.MISSING_SCALING, said, {"scaling": RopeScaling(meant.timescales).parameters(layer.base)}
+        yield Cause.MISSING_SCALING, said, {"scaling": RopeScaling(meant.timescales).parameters()}
     for dtype in ("bfloat16", "float16"):
         rates = (1.0 / meant.timescales).astype(np.float32).astype(as_dtype(dtype)).astype(np.float64)
         rounded = RopeScaling(1.0 / rates, meant.attention_factor)
         if np.isfinite(rounded.timescales).all():
             said = f"with rates rounded to {dtype}"
-            yield Cause.ROUNDED_RATES, said, {"scaling": rounded.parameters(layer.base)}
+            yield Cause.ROUNDED_RATES, said, {"scaling": rounded.parameters()}
 
 
 def _is_of_one_axis(layer: Any) -> bool:
