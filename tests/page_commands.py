@@ -25,13 +25,16 @@ def run_line(line: str) -> None:
         AssertionError: If it does not end with 0, or as its comment says, or if nobody knows the program.
     """
     command, _, comment = line.partition("  #")
+    expected = int(found[1]) if (found := _EXITS.search(comment)) else 0
     if completion := _COMPLETION.search(command):
         path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         done = subprocess.run(completion[0], shell=True, env={**os.environ, **path}, capture_output=True, text=True)
         assert "keras" in done.stdout, line
     elif command.startswith("keras-pe "):
-        expected = _EXITS.search(comment)
-        run_command(command, int(expected[1]) if expected else 0)
+        run_command(command, expected)
+    elif command.startswith("python ") and Path(command.split()[1]).is_file():
+        done = subprocess.run([sys.executable, *command.split()[1:]], capture_output=True, text=True)
+        assert done.returncode == expected, f"{line}\n{done.stderr}"
     else:
         assert is_installed_by_ci(command), f"nothing runs this line: {line}"
 
