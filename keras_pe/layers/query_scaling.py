@@ -48,6 +48,10 @@ class QueryScaling(NamedTuple):
         scale = float(check_number("scale", given["scale"]))
         return cls(scale, check_count("length", given["length"]), int(first), stepwise)
 
+    def arguments(self) -> dict[str, Any]:
+        """Returns the dictionary that makes this scaling."""
+        return dict(zip(self._fields, self, strict=True))
+
     def factors(self, given: tuple[Any, Positions | None], head: HeadAxes, shape: tuple[Any, ...], dtype: str) -> Any:
         """Returns the factors of queries of this shape, which broadcast to them once their channels are last.
 

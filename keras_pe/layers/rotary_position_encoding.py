@@ -201,7 +201,7 @@ class RotaryPositionEncoding(PositionLayer):
     @property
     def query_scaling(self) -> dict[str, Any] | None:
         """The factor on queries that the layer was made with."""
-        return None if self._query_scaling is None else self._query_scaling._asdict()
+        return None if self._query_scaling is None else self._query_scaling.arguments()
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor as plain values."""
