@@ -90,6 +90,10 @@ class ProcessHungError(Exception):
     """A child process did not answer in time, and was ended."""
 
 
+class ForeignExitError(RuntimeError):
+    """Code of a model, a runtime or a plug-in tried to end the process that called it, by `sys.exit()` for one."""
+
+
 class UnreadRequestError(Exception):
     """A request cannot be read in a child process, which is out of step then: what is in it is not known there."""
 

@@ -18,7 +18,7 @@ from keras_pe.export.artifacts.artifact import NOTES_KEY, SIZES_KEY, VALUES_KEY,
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.dependencies import installed_version, keras_backend, require
-from keras_pe.export.errors import DisagreementError, ExportError, TracingError
+from keras_pe.export.errors import DisagreementError, ExportError, ForeignExitError, TracingError, sentence
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.handover import export_elsewhere
 from keras_pe.export.model.rebuild import in_export_precision
@@ -26,6 +26,7 @@ from keras_pe.export.model.signature.model_signature import written_signature
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Kind, dimensions_to_json
 from keras_pe.export.model.watch.known_values import values_to_json
+from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.progress import telling_stages
 from keras_pe.export.publishing.staging import check_destination, publish_file, publish_folder, staging
 from keras_pe.export.request import Request
@@ -106,12 +107,20 @@ def export(target: TargetFormat, request: Request) -> Artifact:
         require(target.exporter, package, extra=extra)
     with telling_stages(request.progress) as tell:
         request = replace(request, progress=tell)
-        request = request.opened()
-        if keras_backend() != "tensorflow":
-            artifact = export_elsewhere(partial(_export_here, target), target.format, request)
-        else:
-            artifact = _export_here(target, request)
+        try:
+            with foreign_code():
+                artifact = _opened_and_exported(target, request)
+        except ForeignExitError as error:
+            name = getattr(request.model, "name", str(request.model))
+            raise ExportError(target.format, name, sentence(error)) from error
     return replace(artifact, seconds=time.perf_counter() - start)
+
+
+def _opened_and_exported(target: TargetFormat, request: Request) -> Artifact:
+    request = request.opened()
+    if keras_backend() != "tensorflow":
+        return export_elsewhere(partial(_export_here, target), target.format, request)
+    return _export_here(target, request)
 
 
 def _export_here(target: TargetFormat, request: Request) -> Artifact:
@@ -179,7 +188,10 @@ def _checked(traced: TracedModel, file: Path, process: Worker, reference: KerasR
     try:
         return traced.check(file, process, reference)
     except DisagreementError as error:
-        found = None if error.cause else _explained(process, file, reference, error.inputs)
+        try:
+            found = None if error.cause else _explained(process, file, reference, error.inputs)
+        except Exception as problem:  # That the two differ is known: the problem is shown as its cause.
+            raise error from problem
         if found is None:
             raise
         operators = () if found.layer is None else traced.view.computing_operators(found.layer)
@@ -199,14 +211,11 @@ def _checked(traced: TracedModel, file: Path, process: Worker, reference: KerasR
 
 
 def _explained(process: Worker, file: Path, reference: KerasReference, inputs: Mapping[str, Array]) -> Finding | None:
-    """Returns where and why an artifact differs in a case, as the parity check would say it; None where it cannot.
+    """Returns where and why an artifact differs in a case, as the parity check reports it; None if it does not differ.
 
     The check knows no exporter, and no exporter imports the check: as runtimes are, it is found by its name.
     """
-    try:
-        found: Finding | None = pkgutil.resolve_name(_EXPLAIN)(process, file, reference, inputs)
-    except Exception:  # whatever a layer raises: that the two differ is known without it
-        return None
+    found: Finding | None = pkgutil.resolve_name(_EXPLAIN)(process, file, reference, inputs)
     return found
 
 

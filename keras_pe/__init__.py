@@ -2,18 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from keras_pe.conventions import from_convention, identify
 from keras_pe.lazy import lazy_names
 from keras_pe.registration import register_with_keras
-from keras_pe.shifts import shift_matrix
-from keras_pe.signal.coordinates import Coordinates
-from keras_pe.signal.formula import timing_signal
-from keras_pe.signal.rope_scalings import rope_timescales
-from keras_pe.token_positions import positions_from_mask
 from keras_pe.version import __version__
 
 if TYPE_CHECKING:
     from keras_pe import conventions, export, plots, tensor2tensor
+    from keras_pe.conventions.catalogue import from_convention
+    from keras_pe.conventions.identification.convention_search import identify
     from keras_pe.layers.alibi_bias import AlibiBias
     from keras_pe.layers.fourier_features import FourierFeatures
     from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding
@@ -22,6 +18,11 @@ if TYPE_CHECKING:
     from keras_pe.layers.rotary_position_encoding import RotaryPositionEncoding
     from keras_pe.layers.sinusoidal_position_encoding import SinusoidalPositionEncoding
     from keras_pe.layers.timestep_embedding import TimestepEmbedding
+    from keras_pe.shifts import shift_matrix
+    from keras_pe.signal.coordinates import Coordinates
+    from keras_pe.signal.formula import timing_signal
+    from keras_pe.signal.rope_scalings import rope_timescales
+    from keras_pe.token_positions import positions_from_mask
 
 __all__ = [
     "AlibiBias",
@@ -46,9 +47,10 @@ __all__ = [
     "timing_signal",
 ]
 
-# Those that are imported when they are first asked for, and the module each comes from, or is.
+# The module that each name comes from, or is. Each is imported when it is first used: NumPy takes longer than the rest.
 _LAZY = {
     "AlibiBias": "keras_pe.layers.alibi_bias",
+    "Coordinates": "keras_pe.signal.coordinates",
     "FourierFeatures": "keras_pe.layers.fourier_features",
     "LearnedPositionEmbedding": "keras_pe.layers.learned_position_embedding",
     "RelativePositionBias": "keras_pe.layers.relative_position_bias",
@@ -56,9 +58,16 @@ _LAZY = {
     "RotaryPositionEncoding": "keras_pe.layers.rotary_position_encoding",
     "SinusoidalPositionEncoding": "keras_pe.layers.sinusoidal_position_encoding",
     "TimestepEmbedding": "keras_pe.layers.timestep_embedding",
+    "conventions": "keras_pe.conventions",
     "export": "keras_pe.export",
+    "from_convention": "keras_pe.conventions.catalogue",
+    "identify": "keras_pe.conventions.identification.convention_search",
     "plots": "keras_pe.plots",
+    "positions_from_mask": "keras_pe.token_positions",
+    "rope_timescales": "keras_pe.signal.rope_scalings",
+    "shift_matrix": "keras_pe.shifts",
     "tensor2tensor": "keras_pe.tensor2tensor",
+    "timing_signal": "keras_pe.signal.formula",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, __all__, _LAZY)

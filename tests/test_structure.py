@@ -92,6 +92,8 @@ INTERNALS = {
     "keras_pe.export.graph.tensorflow_internals": "tensorflow",
     "keras_pe.export.onnx.tf2onnx_door": "tf2onnx",
     "keras_pe.export.onnx.tf2onnx_repairs": "tf2onnx",
+    "keras_pe.export.processes.foreign_code": "os",  # os._exit, which other code may call
+    "keras_pe.cli.shell": "the standard library",  # the standard streams and the end of the process
 }
 
 

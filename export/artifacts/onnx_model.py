@@ -229,7 +229,14 @@ def external_file(path: Path, location: str) -> Path:
         raise ValueError(f"names no file for its weights, {location!r}.")
     if place.is_absolute() or ".." in place.parts or ":" in place.parts[0]:
         raise ValueError(f"names a file of weights outside its folder, {location!r}, which ONNX does not allow.")
-    return path.parent / location
+    file = path.parent / location
+    # A link may lead out as well. A model that is itself a link, as in a cache of downloads, has weights where it is.
+    folders = path.parent.resolve(), path.resolve().parent
+    if not any(file.resolve().is_relative_to(folder) for folder in folders):
+        raise ValueError(
+            f"names a file of weights that is a link out of its folder, {location!r}, which ONNX does not allow."
+        )
+    return file
 
 
 def _tensors(graph: Any) -> Iterator[Any]:

@@ -61,16 +61,22 @@ def guilty_optimizations(file: Path, spec: RuntimeSpec, agrees: Callable[[Worker
     if not agrees_with(level="disabled"):
         return None
     left_out = list(spec.options.get("disabled_optimizers", ()))
-    guilty = [
-        name for name in applied_optimizations(file, timeout) if agrees_with(disabled_optimizers=[*left_out, name])
-    ]
+    try:
+        applied = applied_optimizations(file, timeout)
+    except subprocess.TimeoutExpired:
+        return f"all of them (which one was not found in {timeout:g} s)"
+    guilty = [name for name in applied if agrees_with(disabled_optimizers=[*left_out, name])]
     if any(name.endswith(RULES_TOGETHER) for name in guilty):
         guilty = [name for name in RULES if agrees_with(disabled_optimizers=[*left_out, name])] or guilty
     return " or ".join(map(repr, guilty)) or "several that do it together"
 
 
 def applied_optimizations(file: Path, timeout: float) -> list[str]:
-    """Returns the names of the optimizations that change a file, as they can be left out; a child process tells."""
+    """Returns the names of the optimizations that change a file, as they can be left out, from a child process.
+
+    Raises:
+        TimeoutExpired: If the process does not end in time.
+    """
     command = [sys.executable, "-P", "-c", _LOGGING, str(file)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout)
     return list(dict.fromkeys(_APPLIED.findall(done.stderr)))

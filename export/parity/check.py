@@ -1,7 +1,8 @@
 """The check: what to run, in which order, and the report of it."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial, wraps
@@ -26,6 +27,7 @@ from keras_pe.export.comparison.run import Run, run_cases
 from keras_pe.export.parity.covered import covered, with_coverage, with_coverage_required
 from keras_pe.export.parity.diagnosis.diagnose import compare_runtimes, diagnose, is_alike
 from keras_pe.export.parity.parity_report import ParityReport, make_report, untaken
+from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Progress, Stopwatch, check_seconds, telling
 from keras_pe.export.results import Allowance, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.registry import find_runtimes
@@ -34,8 +36,10 @@ from keras_pe.export.runtimes.runtime import RuntimeName, RuntimeSpec
 from keras_pe.protocols import Model
 
 _Options = ParamSpec("_Options")
+_AT_ONCE = 4  # processes of runtimes: one for each format, and the next
 
 
+@foreign_code()
 def check_parity(
     model: Model | Source,
     artifacts: Source | Sequence[Source] = (),
@@ -99,13 +103,14 @@ def check_parity(
         TypeError: If the model, an artifact or inputs are of no kind that is taken.
         ImportError: If a runtime that was asked for is not installed.
         FileNotFoundError: If a file is missing.
+        RuntimeError: If code of the model or of a plug-in raises SystemExit.
     """
     check_seconds(timeout, diagnosis_seconds)
     if not (isinstance(seed, Integral) and seed >= 0):
         raise ValueError(f"`seed` must be a whole number from 0. Received: seed={seed!r}.")
     law = accepting(Allowance(rtol, atol, precision, allow_changed))
     watch = Stopwatch()
-    targets: list[tuple[str, Path | None]] = [*locate_artifacts(artifacts)]
+    targets: list[tuple[str, Path | None]] = [*dict.fromkeys(locate_artifacts(artifacts))]
     has_artifacts = bool(targets)
     if not is_path(model) or locate(model)[0] == "keras":
         targets.insert(0, ("keras", None))
@@ -122,9 +127,8 @@ def check_parity(
     with ExitStack() as stack:
         tell = stack.enter_context(telling(progress))
         tell(0, total, "starting the runtimes")
-        # All at once: they import while the reference computes. Each loads its artifact when its turn comes.
         groups = [list(group) for _, group in itertools.groupby(ready, key=lambda job: (job[0].factory, job[1]))]
-        workers = [None if g[0][0].format == "keras" else stack.enter_context(Worker(g[0][0], timeout)) for g in groups]
+        workers = _Workers((group[0][0] for group in groups), timeout, stack)
         watch.stage("start the runtimes")
         told_by = [path for _, path in targets if path is not None]
         opened = open_reference(model, input_signature, timeout, sizes, ranges=ranges, told_by=told_by, watch=watch)
@@ -136,8 +140,8 @@ def check_parity(
         if outputs := dict.fromkeys(name for each in expectations for name in each.outputs or {}):
             law.allowance.check_outputs(outputs)
         strict, results = list[RuntimeResult](), list[RuntimeResult]()
-        for group, worker in zip(groups, workers, strict=True):
-            with worker or InProcessRunner(group[0][0], reference.model, reference.signature) as runner:
+        for group in groups:
+            with workers.next() or InProcessRunner(group[0][0], reference.model, reference.signature) as runner:
                 for spec, path in group:
                     tell_here = partial(tell, len(results) + 1, total)
                     tell_here(spec.name)
@@ -156,6 +160,35 @@ def check_parity(
         found = [with_coverage_required(each) for each in found]
     said = (reference.name, basis, law.allowance)
     return make_report(*said, expectations, found, jobs, watch, seed, reference.version, exercised)
+
+
+class _Workers:
+    """Processes of runtimes in the order of their use, the next few of them started ahead.
+
+    They import while the reference computes. Each takes memory, up to half a GiB, so that their number is bounded.
+    """
+
+    def __init__(self, specs: Iterable[RuntimeSpec], timeout: float, stack: ExitStack) -> None:
+        """Starts the first processes.
+
+        Args:
+            specs: The runtimes. Those of the model itself run in this process and get None.
+            timeout: Seconds that an answer may take.
+            stack: Closes the processes at the latest; whoever takes one closes it after use.
+        """
+        self._waiting, self._timeout, self._stack = iter(specs), timeout, stack
+        self._started: deque[Worker | None] = deque()
+        self._fill()
+
+    def next(self) -> Worker | None:
+        """Returns the next process, after the one before is closed."""
+        self._fill()
+        return self._started.popleft()
+
+    def _fill(self) -> None:
+        while len(self._started) < _AT_ONCE and (spec := next(self._waiting, None)) is not None:
+            worker = None if spec.format == "keras" else self._stack.enter_context(Worker(spec, self._timeout))
+            self._started.append(worker)
 
 
 def _raising(check: Callable[_Options, ParityReport]) -> Callable[_Options, ParityReport]:

@@ -18,6 +18,7 @@ from keras_pe.export.errors import RuntimeRefusedError
 from keras_pe.export.parity.bundle import RecordedFailure, read_bundle
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.parity.parity_report import ParityReport, make_report
+from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Progress, Stopwatch, check_seconds, telling
 from keras_pe.export.results import Array, RuntimeResult
 from keras_pe.export.runtimes.registry import known_runtimes, named_runtimes
@@ -25,6 +26,7 @@ from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.runtimes.runtime import Arrays, RuntimeSpec
 
 
+@foreign_code()
 def replay_bundle(
     bundle: str | os.PathLike[str],
     *,

@@ -1,7 +1,6 @@
 """One program in a process of its own: its folder, what it writes, how it ended; and one that holds an object."""
 
 import contextlib
-import fcntl
 import os
 import pickle
 import queue
@@ -19,7 +18,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from filelock import lock_descriptor
+
 from keras_pe.export.errors import ProcessDiedError, ProcessHungError
+from keras_pe.export.processes.descendants import MARK, end_marked
 
 _PATIENCE = 10.0  # seconds for the end of a process that has closed its pipe
 _PREFIX = ".keras_pe-room-"  # no name that a user gives to a folder: what has it is removed
@@ -44,45 +46,69 @@ class Closing(ABC):
 class Room(Closing):
     """A temporary folder with a lock on it for as long as its process lives, however that ends.
 
+    On a file system that grants no locks the folder has none, and stays if its process is killed.
+
     Attributes:
         path: The folder.
     """
 
     def __init__(self) -> None:
-        """Makes the folder, and removes those that processes have left behind that were killed."""
+        """Makes the folder, and removes those that processes have left behind that were killed.
+
+        Raises:
+            OSError: If this is no POSIX system, or the folder cannot be made.
+        """
+        if os.name != "posix":
+            raise OSError(
+                "Exports and checks start processes as Linux and macOS do. Received: Windows. Use them in the Windows "
+                "Subsystem for Linux; the layers run everywhere."
+            )
         for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-            if (lock := _locked(folder)) is not None:
-                _remove(folder, lock)
-        lock = None
-        while lock is None:  # another process that starts now may take a new folder for one left behind
-            self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
-            lock = _locked(self.path)
+            with contextlib.suppress(OSError):
+                if (lock := _locked(folder)) is not None:
+                    _remove(folder, lock)
+        self.path, lock = _new_folder()
         self._finalizer = weakref.finalize(self, _remove, self.path, lock)
 
     def close(self) -> None:
         self._finalizer()
 
 
+def _new_folder() -> tuple[Path, int | None]:
+    """Returns a new folder and its lock, None if the file system grants none: nobody else can lock the folder then."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        try:
+            lock = _locked(folder)
+        except FileNotFoundError:
+            continue  # Another process that starts now took the folder for one left behind.
+        except OSError:
+            return folder, None
+        if lock is not None:
+            return folder, lock
+
+
 def _locked(folder: Path) -> int | None:
-    """Returns the descriptor of a folder that is locked by this call, None if another process has it or removed it."""
+    """Returns the descriptor of a folder that is locked by this call, None if another process has it or removed it.
+
+    Raises:
+        OSError: If the folder is not there, or its file system grants no locks.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    is_kept = False
     try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if folder.exists():
-            return descriptor
-    except OSError:
-        pass
-    os.close(descriptor)
-    return None
+        is_kept = lock_descriptor(descriptor, blocking=False) and folder.exists()
+    finally:
+        if not is_kept:
+            os.close(descriptor)
+    return descriptor if is_kept else None
 
 
-def _remove(folder: Path, lock: int) -> None:
+def _remove(folder: Path, lock: int | None) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        os.close(lock)
+    if lock is not None:
+        with contextlib.suppress(OSError):
+            os.close(lock)
 
 
 class Process(Closing):
@@ -108,7 +134,8 @@ class Process(Closing):
             command: The program and its arguments.
             environment: Variables that come before those of this process's environment.
             name: What messages call it.
-            in_group: Whether it leads a group of its own: what it has started ends with it.
+            in_group: Whether it leads a group of its own, which ends with it. So does what it has started in other
+                groups and sessions, on Linux.
             in_pipes: Whether its standard streams are pipes, the standard error aside.
 
         Raises:
@@ -116,6 +143,7 @@ class Process(Closing):
         """
         self._name, self._in_group = name, in_group
         self._letting_go = threading.Lock()  # one thread may close it while another is told how it ended
+        self._may_have_others = True
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self.room = Room()
         self._popen = subprocess.Popen(
@@ -123,32 +151,38 @@ class Process(Closing):
             stdin=subprocess.PIPE if in_pipes else subprocess.DEVNULL,
             stdout=subprocess.PIPE if in_pipes else self._log,
             stderr=self._log,
-            env={**os.environ, **(environment or {}), "TMPDIR": str(self.room.path)},
+            env={**os.environ, **(environment or {}), "TMPDIR": str(self.room.path), MARK: str(self.room.path)},
             process_group=0 if in_group else None,
         )
         self.pid = self._popen.pid
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process is gone. Its number stays its own until `wait`."""
-        if self._popen.returncode is not None:
-            return True
-        try:
-            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
-        except ChildProcessError:  # another thread has waited for it just now
-            return True
+        """Whether the process is gone, and with it what it has started."""
+        if self._popen.poll() is None:
+            return False
+        self._end_others()
+        return True
 
     def kill(self) -> None:
-        """Ends the process, and its group if it leads one, while its number is still its own. It is gone then."""
-        if self._popen.returncode is None:
-            with contextlib.suppress(ProcessLookupError, ChildProcessError):
-                (os.killpg if self._in_group else os.kill)(self.pid, signal.SIGKILL)
-                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        """Ends the process, and what it has started. Both are gone then."""
+        self._popen.kill()
+        self._popen.wait()
+        self._end_others()
+
+    def _end_others(self) -> None:
+        """Ends what the process has started: once, as its number may be another group's later."""
+        with self._letting_go:
+            is_first, self._may_have_others = self._may_have_others, False
+        if is_first:
+            if self._in_group:
+                with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses a group of zombies
+                    os.killpg(self.pid, signal.SIGKILL)
+            end_marked(str(self.room.path))
 
     def close(self) -> None:
         """Ends the process, and lets go of all that it held."""
         self.kill()
-        self._popen.wait()
         for stream in filter(None, (self._popen.stdin, self._popen.stdout)):
             with contextlib.suppress(OSError):  # what it was sent last is still in the buffer
                 stream.close()

@@ -11,7 +11,8 @@ import threading
 from typing import Any, BinaryIO
 
 from keras_pe.export.dependencies import lasting_imports
-from keras_pe.export.errors import UnreadRequestError, typed
+from keras_pe.export.errors import ForeignExitError, UnreadRequestError, typed
+from keras_pe.export.processes.descendants import MARK, end_marked
 
 _answers: list[BinaryIO] = []  # of a process that serves, where they go
 
@@ -27,7 +28,7 @@ def main() -> None:
         try:
             with lasting_imports():
                 target = pkgutil.resolve_name(factory)(*arguments)
-        except Exception as error:  # whatever the factory raises, the parent raises it
+        except BaseException as error:  # Whatever the factory raises, the parent raises: Ctrl-C never comes here.
             _send("error", _portable(error))
             return
         _send("ok", None)
@@ -47,12 +48,12 @@ def _answer(target: Any) -> bool:
         method, arguments = pickle.load(sys.stdin.buffer)
     except EOFError:
         raise
-    except Exception as error:  # such as a function of a module that is not known here; the rest of it is unread
+    except BaseException as error:  # such as a function of a module that is not known here; the rest of it is unread
         _send("error", UnreadRequestError(typed(error)))
         return False
     try:
         status, value = "ok", getattr(target, method)(*arguments)
-    except Exception as error:  # the caller's to handle
+    except BaseException as error:  # An exit is the caller's to handle, too: this process owes an answer.
         status, value = "error", _portable(error)
     _send(status, value)
     return True
@@ -63,8 +64,10 @@ def _send(status: str, value: Any) -> None:
     _answers[0].flush()
 
 
-def _portable(error: Exception) -> Exception:
-    """Returns an error that can be sent: itself, or one that says the same."""
+def _portable(error: BaseException) -> Exception:
+    """Returns an error that can be sent and is no reason for the caller to end: itself, or one that says the same."""
+    if not isinstance(error, Exception):
+        return ForeignExitError(f"code that was called tried to end the process ({typed(error)})")
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
@@ -77,4 +80,5 @@ def _end_with_parent() -> None:
     watched = select.poll()
     watched.register(0, 0)  # the pipe that requests come through: that it was hung up is always told
     watched.poll()
+    end_marked(os.environ[MARK])
     os.killpg(0, signal.SIGKILL)

@@ -59,10 +59,11 @@ def staged_file(destination: Path, what: str) -> Iterator[Path]:
         OSError: If it cannot be written, on a full disk for one. What stood there stays.
     """
     try:
-        with staging(destination) as folder:
-            part = folder / destination.name
+        place = Path(os.path.realpath(destination))  # A link stays, and what it leads to is written.
+        with staging(place) as folder:
+            part = folder / place.name
             yield part
-            part.replace(destination)
+            part.replace(place)
     except OSError as error:
         why = error.strerror or str(error)
         stays = " What stood there stays." if destination.exists() else ""
@@ -114,7 +115,7 @@ def _exchange(folder: Path, destination: Path) -> None:
 
 def _exchange_in_one_step(one: Path, other: Path) -> bool:
     """Returns False where the system, or the file system, cannot: it takes Linux and, say, ext4 or XFS."""
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     names = (_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other))
     return rename is not None and rename(*names, _EXCHANGE) == 0
 
@@ -140,13 +141,12 @@ def _sync(file: Path) -> None:
 
 
 def _sync_names(folder: Path) -> None:
-    """The same of the names in a folder; Windows has no such call, and orders them itself."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    """Has the system write the names in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -159,13 +159,8 @@ def locked(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        if os.name == "nt":  # which removes no open file, nor one that somebody else waits for
-            os.close(descriptor)
-            with contextlib.suppress(OSError):
-                path.unlink()
-        else:
-            path.unlink(missing_ok=True)
-            os.close(descriptor)
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
 
 
 def _locked(path: Path) -> int:
@@ -197,7 +192,7 @@ def check_destination(filepath: str | os.PathLike[str], format: Format) -> Path:
 
     Raises:
         ValueError: If the path ends like a file of another format. What ends like none, `encoder-1.5`, is a name.
-        FileExistsError: If something else stands there, or a SavedModel's folder holds files of other origin as well.
+        FileExistsError: If a link or something else stands there, or a SavedModel's folder holds files of other origin.
         NotADirectoryError: If a part of the path is a file.
         TypeError: If it is no path.
     """
@@ -217,7 +212,12 @@ def check_destination(filepath: str | os.PathLike[str], format: Format) -> Path:
                     f"`filepath` must be in a folder. Received: {str(path)!r}, where {parent} is a file."
                 )
             break
-    if (path.exists() or path.is_symlink()) and not _is_replaceable(path, format):
+    if path.is_symlink():
+        raise FileExistsError(
+            f"`filepath` must not be a link, which would be replaced by the artifact. Received: {str(path)!r}, which "
+            f"leads to {os.path.realpath(path)}. Give that path, or remove the link."
+        )
+    if path.exists() and not _is_replaceable(path, format):
         raise FileExistsError(
             f"`filepath` must be free or an artifact of the format {format.value!r}, which is replaced. Received: "
             f"{str(path)!r}, which is something else. Move it away, or choose another name."
@@ -239,8 +239,6 @@ def _named_format(path: Path, format: Format) -> str | None:
 
 
 def _is_replaceable(path: Path, format: Format) -> bool:
-    if format is Format.SAVED_MODEL and path.is_symlink():  # the link would be replaced, not the folder
-        return False
     is_empty = path.is_dir() and not any(path.iterdir())
     return Format.detect(path) is format or (format is Format.SAVED_MODEL and is_empty)
 

@@ -6,7 +6,9 @@ from enum import StrEnum
 from typing import Self
 
 _OTHER, _QUANTIZED = "other {}", "quantized ({})"
-_OPEN = re.compile(r"other \w+( and \w+)*|quantized \(\w+\)")
+_OPEN = re.compile(r"other (attribute )?\w+( and \w+)*|quantized \(\w+\)")
+# What follows "other" in the phrase of a cause that is no attribute.
+_NO_ATTRIBUTES = frozenset({"bucket", "convention", "dtype", "input", "operation", "order", "places", "shape"})
 
 
 class Cause(StrEnum):
@@ -97,7 +99,8 @@ class Cause(StrEnum):
     @classmethod
     def attribute(cls, *names: str) -> Self:
         """Returns the cause that is another value of a layer's attribute, or of several."""
-        return cls(_OTHER.format(" and ".join(names)))
+        kind = "attribute " if len(names) == 1 and names[0] in _NO_ATTRIBUTES else ""
+        return cls(_OTHER.format(kind + " and ".join(names)))
 
     @classmethod
     def quantized(cls, dtype: str) -> Self:
@@ -118,7 +121,7 @@ class Cause(StrEnum):
     def _missing_(cls, value: object) -> Self | None:
         if not isinstance(value, str) or _OPEN.fullmatch(value) is None:
             return None
-        return str.__new__(cls, value).named()
+        return cls._value2member_map_.setdefault(value, str.__new__(cls, value).named())  # type: ignore[return-value]
 
     def named(self) -> Self:
         """Makes a member of a phrase that was none: the machinery of Enum reads both of these."""

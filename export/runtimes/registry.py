@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import EntryPoint
 from typing import Any
 
+from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 from keras_pe.shown import did_you_mean
 
@@ -63,11 +64,11 @@ def find_runtimes(names: str | RuntimeSpec | Sequence[str | RuntimeSpec] | None)
     """Returns the runtimes of these names, one or several, or of a check that names none.
 
     A name without brackets stands for all its variants; of those of Keras itself, for the ones on the backend that it
-    has, if there are any.
+    has, if there are any. A runtime that is named twice is returned once.
 
     Raises:
         TypeError: If they are of other types.
-        ValueError: If a name is unknown.
+        ValueError: If a name is unknown, or two runtimes of one name differ.
         ImportError: If a runtime is not installed.
     """
     if names is None:
@@ -75,14 +76,16 @@ def find_runtimes(names: str | RuntimeSpec | Sequence[str | RuntimeSpec] | None)
     given = [*names] if isinstance(names, Iterable) and not isinstance(names, str) else [names]
     if not all(isinstance(each, str | RuntimeSpec) for each in given):
         raise TypeError(f"`runtimes` must be names or specs of runtimes. Received: runtimes={names!r}.")
-    found: list[RuntimeSpec] = []
+    found: dict[str, RuntimeSpec] = {}
     for name in given:
         chosen = [name] if isinstance(name, RuntimeSpec) else named_runtimes(name)
         for spec in chosen:
             if (missing := spec.missing) is not None:
                 raise ImportError(f"Runtime {spec.name!r} needs {missing}")
-        found += chosen
-    return tuple(found)
+        for spec in chosen:
+            if found.setdefault(spec.name, spec) != spec:
+                raise ValueError(f"`runtimes` must have names of their own. Received: {spec.name!r} for two runtimes.")
+    return tuple(found.values())
 
 
 def named_runtimes(name: str) -> list[RuntimeSpec]:
@@ -111,7 +114,8 @@ def _load(*entries: EntryPoint) -> Iterator[RuntimeSpec | Callable[[str], Runtim
     for entry in entries:
         package = entry.dist.name if entry.dist else entry.module
         try:
-            found: Any = entry.load()
+            with foreign_code():
+                found: Any = entry.load()
         except Exception as error:  # whatever another package raises when it is imported
             yield _unusable(entry.name, package, f"which does not load: {type(error).__name__}: {error}")
             continue

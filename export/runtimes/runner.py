@@ -15,6 +15,7 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.errors import (
+    ForeignExitError,
     ProcessDiedError,
     ProcessHungError,
     RuntimeDiedError,
@@ -24,6 +25,7 @@ from keras_pe.export.errors import (
     UnreadRequestError,
     typed,
 )
+from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.processes.process import Child, Closing
 from keras_pe.export.runtimes.runtime import Array, Arrays, LazyArrays, RuntimeSpec, as_dtype
 
@@ -278,10 +280,11 @@ _FORMS: Mapping[str, Callable[[Any], Any]] = {
 def _as_refusal(function: Callable[[], Any]) -> Any:
     """Returns what a function returns; whatever it raises is a runtime's answer, and no reason to end."""
     try:
-        return function()
+        with foreign_code():
+            return function()
     except RuntimeFailedError:  # in the words of the runtime that it drives
         raise
-    except (Exception, SystemExit) as error:
+    except Exception as error:
         raise RuntimeRefusedError(typed(error)) from error
 
 
@@ -360,7 +363,7 @@ class Worker(Runner):
             raise RuntimeHungError(str(error)) from None
         except UnreadRequestError as error:  # an option that is not known there
             raise RuntimeRefusedError(str(error)) from error
-        except (pickle.PicklingError, AttributeError, TypeError) as error:  # or cannot be sent
+        except (pickle.PicklingError, AttributeError, TypeError, ForeignExitError) as error:  # or cannot be sent
             raise RuntimeRefusedError(typed(error)) from error
         return answer
 

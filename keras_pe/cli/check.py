@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_pe.cli.check_data import check_data_usage, data_options, run_check_data
-from keras_pe.cli.errors import CouldNotBeTriedError, tried
+from keras_pe.cli.errors import Command, CouldNotBeTriedError, tried
 from keras_pe.cli.options import allowance_options, by_name, given_options, json_option, model_options, sizes_option
 from keras_pe.cli.starting import check_model_file, prepare_keras
 
@@ -43,7 +43,7 @@ def _check_bundle(context: click.Context, parameter: click.Parameter, bundle: Pa
     return bundle
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("model", type=_EXISTING, required=False)
 @click.argument("artifacts", type=_EXISTING, nargs=-1)
 @click.option("--runtime", "runtimes", multiple=True, help="A runtime by name, such as onnxruntime; all by default.")
@@ -121,7 +121,7 @@ def check(
     as_json: bool,
     profile: bool,
     **data_set: Any,
-) -> None:
+) -> int:
     """Run MODEL and the ARTIFACTS made from it on the same inputs, and name the cause where they differ.
 
     MODEL is a .keras or .h5 file, another artifact (.onnx, .tflite, SavedModel folder), or an .npz file with arrays
@@ -184,7 +184,7 @@ def check(
     if profile:
         _show_times(report, watch)
     _write(report, reports, bundle)
-    raise SystemExit(0 if report.passed else 1)
+    return 0 if report.passed else 1
 
 
 def _check_usage(context: click.Context) -> None:
@@ -199,18 +199,16 @@ def _check_usage(context: click.Context) -> None:
 
 @contextlib.contextmanager
 def _checked(what: Path | None) -> Iterator[None]:
-    """Ends the command with 2 where a check raises: what a broken file or a foreign layer raises is no verdict."""
-    from keras_pe.export.errors import RuntimeFailedError
+    """Ends the command with 2 and a sentence if a check raises what it documents; anything else keeps its traceback."""
+    from keras_pe.export.errors import ForeignExitError, RuntimeFailedError, sentence
 
     try:
         with tried():
             yield
-    except click.ClickException:
-        raise
     except RuntimeFailedError as error:
         raise CouldNotBeTriedError(f"{what} could not be opened: {error}") from error
-    except Exception as error:
-        raise CouldNotBeTriedError(f"{what} could not be checked: {type(error).__name__}: {error}") from error
+    except ForeignExitError as error:
+        raise CouldNotBeTriedError(f"{what} could not be checked: {sentence(error)}") from error
 
 
 def _write(report: "ParityReport | DatasetReport", reports: tuple[Path, ...], bundle: Path | None) -> None:

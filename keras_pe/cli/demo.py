@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from keras_pe.cli.errors import CouldNotBeTriedError
+from keras_pe.cli.errors import Command, CouldNotBeTriedError
 from keras_pe.cli.starting import start_keras
 from keras_pe.export.dependencies import require
 
@@ -34,7 +34,7 @@ FAULTS = (
 )
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default="keras-pe-demo")
 @click.option(
     "--break",
@@ -42,7 +42,7 @@ FAULTS = (
     type=click.Choice(FAULTS),
     help="Break the exported file in this way as well, and show what a check says of it.",
 )
-def demo(folder: Path, fault: str | None) -> None:
+def demo(folder: Path, fault: str | None) -> int:
     """Train, export and check a forecaster of carbon dioxide, and leave everything in FOLDER (keras-pe-demo).
 
     Exits with 0 if the runtimes agree, the forecast beats the baseline, and a fault that was asked for is named by its
@@ -71,7 +71,7 @@ def demo(folder: Path, fault: str | None) -> None:
         if output.is_terminal:
             click.launch(str(found.folder / "broken.html"))
     output.print(f"{'passed' if found.passed else 'FAILED'} in {seconds:.0f} s; everything is in {found.folder}")
-    raise SystemExit(0 if found.passed else 1)
+    return 0 if found.passed else 1
 
 
 def _table(found: "Demonstration") -> "Table":

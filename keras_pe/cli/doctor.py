@@ -5,6 +5,7 @@ import re
 
 import click
 
+from keras_pe.cli.errors import Command
 from keras_pe.export.dependencies import installed_version, keras_backend
 from keras_pe.tried_versions import TriedVersions, tried_versions
 
@@ -13,8 +14,8 @@ _BACKENDS = ("tensorflow", "jax", "torch", "numpy", "openvino")
 _EXPORT = ("tensorflow", "tf2onnx", "onnx", "onnxruntime")
 
 
-@click.command()
-def doctor() -> None:
+@click.command(cls=Command)
+def doctor() -> int:
     """Print the versions found and what is known about them. Exits with 1 if something that is needed is missing.
 
     Needed are Keras, the backend that it is set to, and what an export takes if that is TensorFlow.
@@ -34,8 +35,8 @@ def doctor() -> None:
     console.print(f"Keras is set to the backend {backend!r}.", markup=False)
     for finding in _findings(found, backend):
         console.print(finding, markup=False)
-    if backend not in _BACKENDS or any(version is None and name in needed for name, version in found.items()):
-        raise SystemExit(1)
+    is_missing = any(version is None and name in needed for name, version in found.items())
+    return 1 if is_missing or backend not in _BACKENDS else 0
 
 
 def _version(package: str) -> str | None:

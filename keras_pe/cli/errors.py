@@ -1,4 +1,4 @@
-"""The error of what could not be tried, and the exit codes of an interruption and of a fault that nobody foresaw."""
+"""How a command ends: with its verdict, with 2 and a reason if it could not be tried, or with 130 after Ctrl-C."""
 
 import contextlib
 import traceback
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-_INTERRUPTED = 130  # 128, and the number of the signal
+from keras_pe.cli.shell import INTERRUPTED, Interrupt, at_interrupt
 
 
 class CouldNotBeTriedError(click.ClickException):
@@ -31,21 +31,28 @@ def tried(*others: type[Exception], what: str = "") -> Iterator[None]:
         raise CouldNotBeTriedError(f"{what}: {error}" if what else str(error)) from error
 
 
-class CommandGroup(click.Group):
-    """A group of commands that ends with 2, and a traceback, where a command raises what it does not know.
+class Command(click.Command):
+    """A command whose callback returns the exit code, None for 0.
 
-    Python would end with 1, which says that what was asked does not hold, and so would click where it is interrupted:
-    that ends with 130, as a shell expects of what Ctrl-C has ended.
+    Nothing else chooses the exit code. If code of a model raises SystemExit, or anything that no command foresees, the
+    command ends with 2 and a traceback. After Ctrl-C it ends with 130, as a shell expects.
     """
 
     def invoke(self, context: click.Context) -> Any:
+        from keras_pe.export.processes.foreign_code import exiting_with
+
+        interrupt = Interrupt()
         try:
-            return super().invoke(context)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
-            raise  # click knows how to end at these
-        except KeyboardInterrupt as error:
-            click.echo("Interrupted.", err=True)
-            raise click.exceptions.Exit(_INTERRUPTED) from error
-        except Exception as error:
+            with at_interrupt(interrupt), exiting_with(CouldNotBeTriedError.exit_code):
+                code = super().invoke(context)
+        except BaseException as error:
+            if interrupt.came:
+                click.echo("Interrupted.", err=True)
+                raise click.exceptions.Exit(INTERRUPTED) from error
+            if isinstance(error, click.ClickException) and error.exit_code:
+                raise
             traceback.print_exc()
+            if not isinstance(error, Exception):
+                click.echo(f"Error: code that was called raised {type(error).__name__}.", err=True)
             raise click.exceptions.Exit(CouldNotBeTriedError.exit_code) from error
+        raise click.exceptions.Exit(code or 0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_pe.cli.errors import tried
+from keras_pe.cli.errors import Command, tried
 from keras_pe.cli.options import border_options, json_option, model_options, sizes_option
 from keras_pe.cli.starting import check_model_file, prepare_keras
 from keras_pe.shown import shown_bytes
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _FORMATS = ("onnx", "tf_saved_model", "litert")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option(

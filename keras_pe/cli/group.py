@@ -10,13 +10,12 @@ import click
 from keras_pe.cli.check import check
 from keras_pe.cli.demo import demo
 from keras_pe.cli.doctor import doctor
-from keras_pe.cli.errors import CommandGroup
 from keras_pe.cli.export import export
 from keras_pe.cli.identify import identify
 from keras_pe.cli.plot import plot
 
 
-@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="keras-pe")
 def main() -> None:
     """Position encodings for Keras, their export, and the proof that the export arrived."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_pe.cli.errors import tried
+from keras_pe.cli.errors import Command, tried
 from keras_pe.cli.options import json_option
 from keras_pe.cli.tables_in_file import tables_in
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from keras_pe.conventions import Match
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @json_option("the matches")
-def identify(file: Path, as_json: bool) -> None:
+def identify(file: Path, as_json: bool) -> int:
     """Say which convention, first position, layout and timescales made the tables of positions in FILE.
 
     FILE is an .npy file of (length, channels), or what holds such tables among others: a .keras, .h5, .onnx,
@@ -39,7 +39,7 @@ def identify(file: Path, as_json: bool) -> None:
         click.echo("\n\n".join((f"{name}\n" if name else "") + _described(match) for name, match in matches))
     else:
         click.echo(_nearest_of(tables))
-    raise SystemExit(0 if any("conventions" not in match.undecided for _, match in matches) else 1)
+    return 0 if any("conventions" not in match.undecided for _, match in matches) else 1
 
 
 def _nearest_of(tables: Mapping[str, Any]) -> str:

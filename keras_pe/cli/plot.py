@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from keras_pe.cli.errors import tried
+from keras_pe.cli.errors import Command, tried
 from keras_pe.cli.tables_in_file import read_table
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _KINDS = ("heatmap", "similarity", "wavelengths", "error")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("kind", type=click.Choice(_KINDS))
 @click.argument("picture", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(

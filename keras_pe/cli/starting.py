@@ -14,7 +14,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from keras_pe.cli.errors import CouldNotBeTriedError, tried
+from keras_pe.cli.shell import at_interrupt, ending
 from keras_pe.export.dependencies import lasting_imports
+from keras_pe.export.errors import typed
 
 _UNUSED = ("IPython", "matplotlib", "pandas")  # Keras imports them if they are there: a fifth of its import
 
@@ -51,7 +53,7 @@ def prepare_keras(modules: Sequence[str], unsafe: bool) -> None:
         try:
             importlib.import_module(name)
         except (Exception, SystemExit) as error:  # whatever a module raises
-            raise CouldNotBeTriedError(f"--import {name} failed: {type(error).__name__}: {error}") from error
+            raise CouldNotBeTriedError(f"--import {name} failed: {typed(error)}") from error
 
 
 def start_keras() -> None:
@@ -67,7 +69,8 @@ def start_keras() -> None:
     os.environ.setdefault("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1")
     sys.stderr.flush()
     terminal = os.dup(2)
-    with tempfile.TemporaryFile() as log:
+    # In an import KeyboardInterrupt gets lost, or becomes an ImportError of a package that is there.
+    with at_interrupt(ending(terminal)), tempfile.TemporaryFile() as log:
         os.dup2(log.fileno(), 2)
         started = False
         try:

@@ -1,34 +1,75 @@
-"""What could not be tried ends with 2, also where nobody foresaw why."""
+"""The exit code of a command is its own: its verdict, 2 for what could not be tried, 130 after Ctrl-C."""
+
+import signal
 
 import click
+import pytest
 from click.testing import CliRunner
 
-from keras_pe.cli.errors import CommandGroup, CouldNotBeTriedError
+from keras_pe.cli.errors import Command, CouldNotBeTriedError
 
 
-@click.group(cls=CommandGroup)
+@click.group()
 def group() -> None:
     """A group with commands that end in every way."""
 
 
-@group.command()
-def sentence() -> None:
+def command(function):
+    return group.command(cls=Command)(function)
+
+
+@command
+def sentence() -> int:
     raise CouldNotBeTriedError("the file is a folder")
 
 
-@group.command()
-def surprise() -> None:
+@command
+def surprise() -> int:
     raise KeyError("dtypes")
 
 
-@group.command()
-def interruption() -> None:
-    raise KeyboardInterrupt
+@command
+def interruption() -> int:
+    signal.raise_signal(signal.SIGINT)
+    return 0
 
 
-@group.command()
-def refusal() -> None:
-    raise SystemExit(1)
+@command
+def swallowed() -> int:
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except BaseException as error:
+        raise ImportError("partially initialized module") from error
+    return 0
+
+
+@command
+def verdict() -> int:
+    return 1
+
+
+@group.command(cls=Command)
+@click.argument("name")
+def other_code(name: str) -> int:
+    """Raises what code of somebody else may raise to end the process."""
+
+    class LastError(click.ClickException):
+        exit_code = 0
+
+    class NoExceptionError(BaseException):
+        pass
+
+    raise {
+        "exit": SystemExit(0),
+        "text": SystemExit("done"),
+        "nothing": SystemExit(),
+        "click": click.exceptions.Exit(0),
+        "abort": click.Abort(),
+        "message": LastError("done"),
+        "interrupt": KeyboardInterrupt(),
+        "generator": GeneratorExit(),
+        "own": NoExceptionError(),
+    }[name]
 
 
 def test_what_could_not_be_tried_is_a_sentence_and_exit_code_2() -> None:
@@ -43,12 +84,23 @@ def test_a_fault_that_nobody_foresaw_is_exit_code_2_with_the_traceback() -> None
     assert "KeyError: 'dtypes'" in done.stderr
 
 
-def test_a_command_keeps_the_exit_code_that_it_chose() -> None:
-    assert CliRunner().invoke(group, ["refusal"]).exit_code == 1
-    assert CliRunner().invoke(group, ["--help"]).exit_code == 0
+def test_a_command_keeps_the_exit_code_that_it_returns() -> None:
+    assert CliRunner().invoke(group, ["verdict"]).exit_code == 1
+    assert CliRunner().invoke(group, ["verdict", "--help"]).exit_code == 0
     assert CliRunner().invoke(group, ["surprise", "--bad"]).exit_code == 2
 
 
-def test_an_interruption_ends_as_a_shell_expects_of_ctrl_c() -> None:
-    done = CliRunner().invoke(group, ["interruption"])
+@pytest.mark.parametrize(
+    "name", ["exit", "text", "nothing", "click", "abort", "message", "interrupt", "generator", "own"]
+)
+def test_other_code_cannot_choose_the_exit_code(name: str) -> None:
+    done = CliRunner().invoke(group, ["other-code", name])
+    assert done.exit_code == 2
+    assert "Traceback" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["interruption", "swallowed"])
+def test_an_interruption_ends_as_a_shell_expects_of_ctrl_c(name: str) -> None:
+    done = CliRunner().invoke(group, [name])
     assert (done.exit_code, done.stderr) == (130, "Interrupted.\n")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -27,6 +27,7 @@ from keras_pe.export.parity.work.job import Acceptance, Calibration, Job, Target
 from keras_pe.export.parity.work.models import open_artifacts, opened_model
 from keras_pe.export.parity.work.schedule import Checkpoint, Schedule
 from keras_pe.export.parity.work.shard import Tally, shard_batches
+from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.processes.process import Room
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Stopwatch, Tell, check_seconds, date, telling
 from keras_pe.export.results import Allowance, Array
@@ -37,6 +38,7 @@ _IN_FLIGHT = 32
 """Shards handed out at once to an executor whose size is not known."""
 
 
+@foreign_code()
 def check_dataset(
     model: Model | Source,
     artifacts: Source | Sequence[Source],
@@ -99,6 +101,7 @@ def check_dataset(
         ImportError: If a runtime, or a package that reads the data, is not installed.
         FileNotFoundError: If a file is missing.
         OSError: If a result cannot be written.
+        RuntimeError: If code of the model, the data or a plug-in raises SystemExit.
         BrokenExecutor: If workers keep dying. What was finished stays in `checkpoint_dir`.
     """
     watch = Stopwatch()

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.errors import first_line
+from keras_pe.export.errors import ForeignExitError, first_line
 from keras_pe.export.parity.data.shards import Shard, fingerprint, shards_of
 from keras_pe.export.parity.data.source import DataSource
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics
@@ -21,14 +21,25 @@ from keras_pe.export.progress import Tell
 from keras_pe.export.publishing.staging import staging
 
 MAX_TRIES = 3
-"""How often a task is handed out whose worker died."""
+"""How often a task is handed out whose worker died or lost its connection."""
 
 _VERSION = 4  # of what a result on disk holds
-_WRONG_DATA = (ValueError, TypeError, ImportError, OSError)  # what another worker would say, too
+# What a task raises at every worker.
+_OF_THE_TASK = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ForeignExitError,
+    ImportError,
+    LookupError,
+    NameError,
+    TypeError,
+    ValueError,
+)
 
 
 class WorkersDiedError(BrokenExecutor):
-    """A task's workers have died again and again. What was finished stays in the checkpoint."""
+    """A task's workers have died, or were not reached, again and again. What was finished stays in the checkpoint."""
 
 
 class Checkpoint:
@@ -109,7 +120,9 @@ class Task:
 
 
 def completed(executor: Executor, tasks: Iterator[Task], window: int) -> Generator[tuple[Task, Any], None, None]:
-    """Returns tasks with their results as they come, `window` of them at once. Where a worker dies, another tries.
+    """Returns tasks with their results as they come, `window` of them at once.
+
+    If a worker dies, or a connection is lost, the task is handed out again.
 
     Raises:
         WorkersDiedError: If that happens again and again.
@@ -130,13 +143,14 @@ def completed(executor: Executor, tasks: Iterator[Task], window: int) -> Generat
                 task, tries = waiting.pop(future)
                 try:
                     result = future.result()
-                except _WRONG_DATA:
-                    raise
                 except (Exception, CancelledError) as error:
+                    if _is_of_the_task(error):
+                        raise
                     if tries == MAX_TRIES:
+                        how = "died" if isinstance(error, BrokenExecutor) else "failed"
                         said = f"{type(error).__name__}: {first_line(error)}"
                         raise WorkersDiedError(
-                            f"Workers died {tries} times at {task.place}: {said}. What was finished before stays in "
+                            f"Workers {how} {tries} times at {task.place}: {said}. What was finished before stays in "
                             "the checkpoint."
                         ) from error
                     submit(task, tries + 1)
@@ -145,6 +159,11 @@ def completed(executor: Executor, tasks: Iterator[Task], window: int) -> Generat
     finally:
         for future in waiting:
             future.cancel()
+
+
+def _is_of_the_task(error: BaseException) -> bool:
+    """Whether another worker would raise the same. An OSError names a file unless it is about a connection."""
+    return isinstance(error, _OF_THE_TASK) or (isinstance(error, OSError) and error.filename is not None)
 
 
 class Schedule:

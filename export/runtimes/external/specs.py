@@ -11,6 +11,7 @@ from keras_pe.export.runtimes.external.hosts import missing_in
 _FACTORY = "keras_pe.export.runtimes.external.onnxruntime:ExternalOnnxRuntime"
 _LEVELS = ("disabled", "basic", "extended", "all")  # "layout" is unknown to older releases
 _PATIENCE = 60.0  # seconds for another Python to import ONNX Runtime
+_COMPLETE: set[str] = set()  # Pythons that were seen to have all that is needed
 
 
 def _in_javascript(package: str, host: str, provider: str, variant: str = "", module: str = "") -> RuntimeSpec:
@@ -61,13 +62,21 @@ def in_other_installation(name: str) -> RuntimeSpec | None:
     )
 
 
-@functools.cache
 def _missing_in_python(executable: str) -> str | None:
+    """Says what another Python lacks, None if nothing. What was there once is not looked for again."""
+    if executable in _COMPLETE:
+        return None
     if shutil.which(executable) is None:
         return f"the Python that it names, and there is no program {executable!r}"
     command = [executable, "-I", "-c", "import numpy, onnxruntime"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_PATIENCE)
+    except subprocess.TimeoutExpired:
+        return f"a Python that imports ONNX Runtime within {_PATIENCE:g} s, and {executable!r} did not"
+    except OSError as error:
+        return f"a Python that starts, and {executable!r} does not ({error.strerror})"
     if done.returncode == 0:
+        _COMPLETE.add(executable)
         return None
     said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
     return (

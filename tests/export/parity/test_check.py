@@ -5,9 +5,11 @@ import inspect
 import keras
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import keras_pe
 from keras_pe.export import check_dataset, check_parity, export_onnx, export_saved_model, replay_bundle
+from keras_pe.export.parity import check
 
 
 class Reversing(keras.Model):
@@ -39,8 +41,8 @@ def artifacts(model, tmp_path_factory):
 
 def test_every_check_calls_the_same_things_by_the_same_names_with_the_same_defaults():
     parity, data, replay = (
-        {name: (each.kind, each.default) for name, each in inspect.signature(check).parameters.items()}
-        for check in (check_parity, check_dataset, replay_bundle)
+        {name: (each.kind, each.default) for name, each in inspect.signature(each_check).parameters.items()}
+        for each_check in (check_parity, check_dataset, replay_bundle)
     )
     assert set(data) - set(parity) == {"data", "batching", "acceptance", "workers", "executor", "checkpoint_dir"}
     assert set(replay) - set(parity) == {"bundle"}
@@ -148,3 +150,33 @@ def test_a_model_that_takes_certain_sizes_only_is_asked_for_these(tmp_path):
     report = check_parity(model, artifact, runtimes="onnxruntime[all]", sizes={"height": (6,), "width": (4, 8)})
     sizes = {case.name.partition(", ")[2].removesuffix(", again") for case in report.cases if "height" in case.name}
     assert sizes == {"height 6, width 4", "height 6, width 8"}
+
+
+def test_a_check_of_many_files_has_few_processes_at_once(tmp_path, monkeypatch):
+    present, most = set(), []
+
+    class Counted(check.Worker):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            present.add(self)
+            most.append(len(present))
+
+        def close(self):
+            present.discard(self)
+            super().close()
+
+    monkeypatch.setattr(check, "Worker", Counted)
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch"]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", tensors[:1], tensors[1:])
+    content = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10).SerializeToString()
+    files = [tmp_path / f"{number}.onnx" for number in range(check._AT_ONCE + 3)]
+    for file in files:
+        file.write_bytes(content)
+    report = check_parity(files[0], [*files, files[0]], runtimes="onnxruntime[all]")
+    assert report.passed
+    assert [result.artifact for result in report.results] == [
+        str(file) for file in files
+    ]  # one that is named twice once
+    assert len(most) == len(files)
+    assert max(most) == check._AT_ONCE
+    assert not present

@@ -1,7 +1,10 @@
 """A child process: it ends with its parent, tells before it answers, and is given up where it is out of step."""
 
 import colorsys
+import contextlib
+import errno
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from keras_pe.export.errors import ProcessDiedError
+from keras_pe.export.errors import ForeignExitError, ProcessDiedError
 from keras_pe.export.processes.process import Child, Room
 from keras_pe.export.processes.serve import note
 from tests.source_tree import ROOT
@@ -49,6 +52,35 @@ class Held:
 
     def raises(self) -> None:
         raise KeyError(lambda: None)  # cannot be sent
+
+    def die(self) -> None:
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    def exits(self, error: BaseException) -> None:
+        raise error
+
+    def starts(self, ways: list[str]) -> list[int]:
+        """Starts programs that go on, each in its own way, and returns their numbers."""
+        return [int(subprocess.check_output([sys.executable, "-c", STARTS[way]], text=True)) for way in ways]
+
+
+# Programs that print the number of another one, and end before it.
+STARTS = {
+    "in the group": "import subprocess; print(subprocess.Popen(['sleep', '600'], stdout=-3).pid)",
+    "in a session": (
+        "import subprocess; print(subprocess.Popen(['sleep', '600'], start_new_session=True, stdout=-3).pid)"
+    ),
+    "as a daemon": (
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork() == 0:\n"
+        "        print(os.getpid(), flush=True)\n"
+        "        os.closerange(0, 3)\n"
+        "        time.sleep(600)\n"
+    ),
+    "with nohup": "import subprocess; print(subprocess.Popen(['nohup', 'setsid', 'sleep', '600'], stdout=-3).pid)",
+}
 
 
 class Unreadable:
@@ -129,8 +161,8 @@ def test_a_child_that_closes_its_pipe_and_goes_on_is_ended(monkeypatch: pytest.M
 def test_a_child_that_another_thread_ended_is_gone_for_whoever_asks() -> None:
     child = Child(f"{__name__}:Held", name="the child")
     assert child.ask("count", 1) == 1
-    child.kill()
-    os.waitid(os.P_PID, child.pid, os.WEXITED)  # waited for, and `Popen` not yet told
+    os.kill(child.pid, signal.SIGKILL)
+    os.waitpid(child.pid, 0)  # waited for, and `Popen` not yet told
     assert child.has_ended
     child.close()
     with pytest.raises(ProcessDiedError, match=r"^the child ended with "):
@@ -175,3 +207,50 @@ def test_a_folder_in_use_stays_and_goes_at_the_end() -> None:
         assert not other.path.exists()
         assert str(one.path).startswith(tempfile.gettempdir())
     assert not one.path.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("end", ["close", "kill", "a crash", "an error of ours"])
+def test_what_a_child_has_started_ends_with_it_in_whatever_session(end: str) -> None:
+    with contextlib.suppress(ZeroDivisionError), Child(f"{__name__}:Held") as child:
+        pids = child.ask("starts", list(STARTS))
+        assert len(pids) == len(STARTS)
+        assert all(map(is_there, pids))
+        if end == "kill":
+            child.kill()
+        elif end == "a crash":
+            with pytest.raises(ProcessDiedError):
+                child.ask("die")
+        elif end == "an error of ours":
+            raise ZeroDivisionError
+    assert not any(map(is_there, pids))
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt(), GeneratorExit()])
+def test_a_child_whose_code_exits_answers_with_an_error_and_goes_on(error: BaseException) -> None:
+    with Child(f"{__name__}:Held") as child:
+        with pytest.raises(ForeignExitError, match=type(error).__name__):
+            child.ask("exits", error)
+        assert child.ask("count", 2) == 2
+
+
+def test_a_child_needs_no_call_that_macos_has_only_since_python_3_13(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "waitid")
+    with Child(f"{__name__}:Held", name="the child") as child:
+        assert child.ask("count", 1) == 1
+        with pytest.raises(ProcessDiedError, match="signal 11"):
+            child.ask("die")
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EACCES, errno.EBADF])
+def test_a_folder_whose_file_system_grants_no_locks_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refused(descriptor: int, *, blocking: bool = True) -> bool:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("keras_pe.export.processes.process.lock_descriptor", refused)
+    with Room() as one, Room() as other:
+        assert sorted(tmp_path.iterdir()) == sorted([one.path, other.path])
+    assert not list(tmp_path.iterdir())

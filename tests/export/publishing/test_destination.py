@@ -6,7 +6,7 @@ import keras
 import pytest
 
 from keras_pe.export import Format, export_onnx, export_saved_model
-from keras_pe.export.publishing.staging import check_destination
+from keras_pe.export.publishing.staging import check_destination, staged_file
 
 
 def _model() -> keras.Model:
@@ -89,3 +89,28 @@ def test_a_name_that_says_another_format_is_refused(tmp_path: Path, name: str, f
 def test_a_name_that_says_no_format_is_taken(tmp_path: Path, name: str, format: Format) -> None:
     """The export that is asked for says it already."""
     assert check_destination(tmp_path / name, format) == tmp_path / name
+
+
+@pytest.mark.parametrize("format", list(Format))
+@pytest.mark.parametrize("leads_to", ["nowhere", "a file", "a folder"])
+def test_a_link_is_refused_and_stays(tmp_path: Path, format: Format, leads_to: str) -> None:
+    target = tmp_path / "v1"
+    if leads_to == "a file":
+        target.write_bytes(b"")
+    elif leads_to == "a folder":
+        target.mkdir()
+    link = tmp_path / "m"
+    link.symlink_to(target)
+    with pytest.raises(FileExistsError, match=f"must not be a link.*{target}"):
+        check_destination(link, format)
+    assert link.is_symlink()
+
+
+def test_a_report_is_written_to_where_a_link_leads(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "report.md").symlink_to(tmp_path / "runs" / "7.md")
+    for content in ("first", "second"):
+        with staged_file(tmp_path / "report.md", "The report") as part:
+            part.write_text(content)
+        assert (tmp_path / "report.md").is_symlink()
+        assert (tmp_path / "runs" / "7.md").read_text() == content

@@ -28,6 +28,20 @@ def test_attributes_and_types_have_no_end_and_other_phrases_are_none() -> None:
             Cause(phrase)
 
 
+@pytest.mark.parametrize("name", ["dtype", "shape", "order", "input", "operation", "convention", "places", "bucket"])
+def test_an_attribute_is_no_cause_of_another_meaning(name: str) -> None:
+    cause = Cause.attribute(name)
+    assert cause not in list(Cause)
+    assert name in cause
+    assert Cause(str(cause)) is cause
+
+
+def test_a_cause_of_a_phrase_is_one_object() -> None:
+    for cause in (Cause.attribute("foo"), Cause.attribute("a", "b"), Cause.quantized("uint8")):
+        assert Cause(str(cause)) is cause is pickle.loads(pickle.dumps(cause)) is copy.deepcopy(cause)
+    assert Cause.attribute("foo") not in list(Cause)
+
+
 def test_the_page_of_causes_has_each_and_no_other() -> None:
     page = (Path(__file__).parents[3] / "docs" / "causes.md").read_text(encoding="utf-8")
     rows = [line.split(" | ")[0].removeprefix("| ") for line in page.splitlines() if line.startswith("| ")]

@@ -54,3 +54,24 @@ def test_the_model_itself_runs_on_the_backend_that_keras_has(monkeypatch):
         assert [spec.name for spec in default_runtimes() if spec.format == "keras"] == names
     with pytest.raises(ImportError, match=r"'keras\[graph\]' needs Keras on another backend than torch. Set KERAS_B"):
         find_runtimes("keras")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["onnxruntime[all]", "onnxruntime[all]"],
+        ["onnxruntime", "onnxruntime[all]", "onnxruntime"],
+        ["keras[graph]", "keras"],
+        ["onnx_reference", *find_runtimes("onnx_reference")],
+    ],
+)
+def test_a_runtime_that_is_named_twice_runs_once(names):
+    found = [spec.name for spec in find_runtimes(names)]
+    assert len(found) == len(set(found))
+    assert {name if isinstance(name, str) else name.name for name in names} & set(found)
+
+
+def test_two_runtimes_of_one_name_are_refused():
+    mine = RuntimeSpec("onnxruntime[all]", "onnx", "mine:Runtime", "numpy", "pip install numpy")
+    with pytest.raises(ValueError, match=r"`runtimes` must .*Received: 'onnxruntime\[all\]'"):
+        find_runtimes(["onnxruntime", mine])

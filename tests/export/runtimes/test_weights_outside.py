@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 from onnx.external_data_helper import set_external_data
 
 from keras_pe.export import RuntimeRefusedError, read_artifact
+from keras_pe.export.artifacts.onnx_model import external_file
 from keras_pe.export.runtimes.intermediates import InspectedModel
 from keras_pe.export.runtimes.registry import find_runtimes
 from keras_pe.export.runtimes.runner import Worker
@@ -40,3 +41,32 @@ def test_no_other_installation_is_handed_it(path: Path) -> None:
     (spec,) = find_runtimes(f"onnxruntime@{sys.executable}")
     with Worker(spec, timeout=60) as worker, pytest.raises(RuntimeRefusedError, match="outside its folder"):
         worker.load(path)
+
+
+@pytest.mark.parametrize("inner", ["weights", "parts/weights"])
+@pytest.mark.parametrize("way", ["a link", "a linked folder"])
+def test_a_link_out_of_the_folder_is_refused_as_well(tmp_path: Path, inner: str, way: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "weights").write_bytes(b"secret")
+    folder = tmp_path / "folder"
+    place = folder / inner
+    if way == "a link" or inner == "weights":
+        place.parent.mkdir(parents=True)
+        place.symlink_to(outside / "weights")
+    else:
+        folder.mkdir()
+        place.parent.symlink_to(outside)
+    with pytest.raises(ValueError, match="link out of its folder"):
+        external_file(folder / "model.onnx", inner)
+
+
+def test_links_within_the_folder_and_those_of_a_cache_of_downloads_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "snapshot").mkdir()
+    for name in ("model.onnx", "weights"):
+        (tmp_path / "blobs" / f"hash-{name}").write_bytes(b"")
+        (tmp_path / "snapshot" / name).symlink_to(tmp_path / "blobs" / f"hash-{name}")
+    assert external_file(tmp_path / "snapshot" / "model.onnx", "weights") == tmp_path / "snapshot" / "weights"
+    (tmp_path / "blobs" / "again").symlink_to("hash-weights")
+    assert external_file(tmp_path / "blobs" / "hash-model.onnx", "again") == tmp_path / "blobs" / "again"

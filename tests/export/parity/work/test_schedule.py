@@ -1,5 +1,7 @@
 """A result stands there whole or not at all, under the name of what made it; a task that kills workers is given up."""
 
+import errno
+import socket
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future
@@ -9,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from keras_pe.export.errors import ForeignExitError
 from keras_pe.export.parity.archive import write_archive
 from keras_pe.export.parity.data.shards import Shard
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics, Severity, WorstRow
@@ -120,6 +123,69 @@ class Dying(Executor):
         future: Future[Any] = Future()
         future.set_exception(WorkerDiedError("signal 9"))
         return future
+
+
+class Raising(Executor):
+    """Has workers that raise an error some times, and then answer."""
+
+    def __init__(self, error: BaseException, times: int) -> None:
+        self.error, self.times, self.asked = error, times, 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.asked += 1
+        future: Future[Any] = Future()
+        if self.asked <= self.times:
+            future.set_exception(self.error)
+        else:
+            future.set_result(fn(*args, **kwargs))
+        return future
+
+
+class CommClosedError(OSError):
+    """As that of Dask."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TimeoutError("the scheduler did not answer"),
+        ConnectionResetError(104, "Connection reset by peer"),
+        BrokenPipeError(32, "Broken pipe"),
+        CommClosedError("in <TCP>: Stream is closed"),
+        socket.gaierror(-3, "Temporary failure in name resolution"),
+        OSError(errno.EHOSTUNREACH, "No route to host"),
+        EOFError(),
+        MemoryError(),
+        WorkerDiedError("signal 9"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_lost_connection_is_tried_again(error: BaseException) -> None:
+    executor = Raising(error, MAX_TRIES - 1)
+    assert [result for _, result in completed(executor, iter([Task("row 1", abs, (-1,))]), 1)] == [1]
+    assert executor.asked == MAX_TRIES
+    with pytest.raises(BrokenExecutor, match=f"{MAX_TRIES} times at row 1: {type(error).__name__}"):
+        list(completed(Raising(error, MAX_TRIES), iter([Task("row 1", abs, (-1,))]), 1))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("no rows"),
+        OverflowError("-1 for uint8"),
+        KeyError("x"),
+        ForeignExitError("SystemExit"),
+        FileNotFoundError(2, "No such file", "rows.npz"),
+        PermissionError(13, "Permission denied", "rows.npz"),
+        OSError(errno.EIO, "Input/output error", "rows.npz"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_every_worker_would_raise_is_raised_at_once(error: BaseException) -> None:
+    executor = Raising(error, MAX_TRIES)
+    with pytest.raises(type(error)):
+        list(completed(executor, iter([Task("row 1", abs, (-1,))]), 1))
+    assert executor.asked == 1
 
 
 def test_a_task_whose_workers_keep_dying_is_given_up_with_the_error_that_is_promised() -> None:

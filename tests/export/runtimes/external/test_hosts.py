@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_pe.export.runtimes.external import hosts
+from keras_pe.export.runtimes.external import hosts, specs
 from keras_pe.export.runtimes.registry import find_runtimes
 
 
@@ -79,3 +79,19 @@ def test_another_installation_is_named_with_what_it_lacks(tmp_path):
 def test_only_onnx_runtime_at_a_known_level_runs_in_another_installation(name):
     with pytest.raises(ValueError, match=r"must be onnxruntime@PYTHON.*levels disabled, basic, extended, all"):
         find_runtimes([name])
+
+
+def test_another_python_that_is_slow_or_broken_is_missing_until_it_is_not(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = bare / "python"
+    name = f"onnxruntime@{python}"
+    monkeypatch.setattr(specs, "_PATIENCE", 0.2)
+    for content in ("#!/bin/sh\nexec /bin/sleep 20\n", "#!/nowhere/at/all\n", "#!/bin/sh\necho no >&2; exit 1\n", ""):
+        python.write_text(content)
+        python.chmod(0o755)
+        with pytest.raises(ImportError, match=f"Runtime '{name}' needs"):
+            find_runtimes(name)
+    python.write_text("#!/bin/sh\nexit 0\n")
+    monkeypatch.setattr(specs, "_PATIENCE", 60.0)
+    assert [spec.name for spec in find_runtimes(name)] == [name]

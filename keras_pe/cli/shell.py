@@ -1,0 +1,131 @@
+"""What a shell expects of a program: standard streams that never fail it, 130 after Ctrl-C, and its own exit code.
+
+This module imports the standard library alone, so that Ctrl-C is handled before anything else is imported.
+"""
+
+import atexit
+import contextlib
+import errno
+import io
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
+from typing import Any, NoReturn, TextIO
+
+INTERRUPTED = 130  # 128, and the number of the signal
+_COULD_NOT_BE_TRIED = 2
+_exit_now = os._exit
+
+
+@contextlib.contextmanager
+def at_interrupt(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Calls a handler at Ctrl-C while a block runs, except in another thread, or where Ctrl-C is ignored."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        yield
+        return
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def ending(terminal: int = 2) -> Callable[[int, FrameType | None], None]:
+    """Returns a handler that ends the process at once: an exception would be lost in the middle of an import.
+
+    Args:
+        terminal: The file descriptor that gets the message.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        with contextlib.suppress(OSError):
+            os.write(terminal, b"Interrupted.\n")
+        _exit_now(INTERRUPTED)
+
+    return end
+
+
+class Interrupt:
+    """A handler that raises KeyboardInterrupt, and ends the process if Ctrl-C comes again.
+
+    Attributes:
+        came: Whether Ctrl-C was pressed, which tells it from a KeyboardInterrupt that other code raises.
+    """
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.came:
+            ending()(number, frame)
+        self.came = True
+        raise KeyboardInterrupt
+
+
+class _Stream(io.FileIO):
+    """A standard stream. A write never raises: the first failure is kept, and the rest goes nowhere."""
+
+    failure: OSError | None = None
+
+    def write(self, content: Any) -> int:
+        if self.failure is None:
+            try:
+                return super().write(content) or 0
+            except OSError as error:
+                self.failure = error
+        return len(content)
+
+
+def run(command: Callable[[], int]) -> NoReturn:
+    """Runs a command, and ends the process with what it returns.
+
+    Code that the command has called (threads, `atexit`) does not change the exit code. If the standard output cannot be
+    written, on a full disk for one, that is 2. A reader that has closed a pipe, such as `head`, is no failure.
+    """
+    with at_interrupt(ending()):
+        output, errors = streams = _open_streams()
+        sys.stdout, sys.stderr = (_as_text(*pair) for pair in zip(streams, (sys.stdout, sys.stderr), strict=True))
+        texts = sys.stdout, sys.stderr  # other code may replace or close them
+        code = command()
+        _flush(texts)
+        if output.failure is not None and output.failure.errno != errno.EPIPE:
+            reason = os.strerror(output.failure.errno or errno.EIO)
+            errors.write(f"Error: the standard output could not be written: {reason}.\n".encode())
+            code = _COULD_NOT_BE_TRIED
+        _end(code, texts)
+
+
+def _open_streams() -> tuple[_Stream, _Stream]:
+    """Returns the standard output and error, after opening those that are closed."""
+    for number in (0, 1, 2):  # A closed one would be the next file that is opened, and what is printed would go there.
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    return _Stream(1, "w", closefd=False), _Stream(2, "w", closefd=False)
+
+
+def _as_text(stream: _Stream, before: TextIO | None) -> io.TextIOWrapper:
+    encoding = before.encoding if before is not None else "utf-8"
+    is_line_buffered = stream.isatty() or stream.fileno() == 2
+    # A sign that the encoding lacks is printed as its number.
+    return io.TextIOWrapper(io.BufferedWriter(stream), encoding, "backslashreplace", line_buffering=is_line_buffered)
+
+
+def _flush(streams: Iterable[TextIO]) -> None:
+    for stream in streams:
+        with contextlib.suppress(ValueError):  # if it is closed
+            stream.flush()
+
+
+def _end(code: int, streams: Iterable[TextIO]) -> NoReturn:
+    """Ends the process after what was registered with `atexit`. Threads of other code are not waited for."""
+    from keras_pe.export.processes.foreign_code import exiting_with
+
+    with exiting_with(code):
+        atexit._run_exitfuncs()
+        _flush(streams)
+    _exit_now(code)
