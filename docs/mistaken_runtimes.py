@@ -24,6 +24,13 @@ class Hanging(OnnxRuntime):
         return {}
 
 
+class Listing(OnnxRuntime):
+    """Returns no arrays by name."""
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return [1, 2]
+
+
 class Misoptimizing(OnnxRuntime):
     """Adds one to everything, unless one of the optimizations is left out."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from edited_files import EDITED
 from fault_examples import Example, functional, seeded
 from keras import layers as L  # noqa: N812
-from mistaken_runtimes import Crashing, Hanging, Misoptimizing, Older
+from mistaken_runtimes import Crashing, Hanging, Listing, Misoptimizing, Older
 
 from keras_pe.export import Cause, ParityReport, RuntimeSpec, check_parity, export_onnx
 from keras_pe.export.runtimes.onnxruntime import OnnxRuntime
@@ -88,6 +88,9 @@ NOT_OF_FILES: Mapping[Cause, Example] = {
     Cause.CRASH: Example("The runtime ends its process.", _sound, partial(check_parity, runtimes=_faulty(Crashing))),
     Cause.HANG: Example(
         "The runtime does not answer.", _sound, partial(check_parity, runtimes=_faulty(Hanging), timeout=5.0)
+    ),
+    Cause.INVALID_ANSWER: Example(
+        "The runtime returns a list.", _sound, partial(check_parity, runtimes=_faulty(Listing))
     ),
     Cause.GRAPH_OPTIMIZATION: Example(
         "An optimization of the runtime adds one.", _sound, partial(check_parity, runtimes=_faulty(Misoptimizing))

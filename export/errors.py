@@ -3,6 +3,7 @@
 import functools
 import re
 from collections.abc import Iterable, Mapping
+from numbers import Integral
 from types import MappingProxyType
 from typing import Any
 
@@ -99,11 +100,15 @@ class UnreadRequestError(Exception):
 
 
 class RuntimeFailedError(Exception):
-    """A runtime returned nothing. One of the three below."""
+    """A runtime returned nothing. One of those below."""
 
 
 class RuntimeRefusedError(RuntimeFailedError):
     """A runtime answered with an error of its own."""
+
+
+class InvalidAnswerError(RuntimeRefusedError):
+    """A runtime returned something other than arrays by name."""
 
 
 class RuntimeDiedError(RuntimeFailedError):
@@ -122,6 +127,20 @@ def check_type(argument: str, given: object, kind: type) -> None:
     """Raises TypeError unless what was given for an argument is of a class."""
     if not isinstance(given, kind):
         raise TypeError(f"`{argument}` must be of type {kind.__name__}. Received: {argument}={given!r:.80}")
+
+
+def check_whole(argument: str, given: object, least: int, most: int | None = None) -> None:
+    """Raises unless what was given for an argument is a whole number in a range.
+
+    Raises:
+        TypeError: If it is no integer.
+        ValueError: If it is out of range.
+    """
+    rule = f"a whole number from {least}" if most is None else f"a whole number from {least} to {most}"
+    if not isinstance(given, Integral) or isinstance(given, bool):
+        raise TypeError(f"`{argument}` must be {rule}. Received: {argument}={given!r:.80}.")
+    if int(given) < least or (most is not None and int(given) > most):
+        raise ValueError(f"`{argument}` must be {rule}. Received: {argument}={given!r}.")
 
 
 def joined(sentences: Iterable[str]) -> str:

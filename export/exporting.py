@@ -3,11 +3,13 @@
 A format says how a model is traced for it and how what was traced becomes a file; all else is the same.
 """
 
+import contextlib
+import errno
 import json
 import pkgutil
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,13 +30,14 @@ from keras_pe.export.model.sizes.dimensions import Kind, dimensions_to_json
 from keras_pe.export.model.watch.known_values import values_to_json
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.progress import telling_stages
-from keras_pe.export.publishing.staging import check_destination, publish_file, publish_folder, staging
+from keras_pe.export.publishing.staging import check_destination, not_written, publish_file, publish_folder, staging
 from keras_pe.export.request import Request
 from keras_pe.export.results import Array, Finding
 from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.smoke_test import Checked
 from keras_pe.version import __version__
 
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM)
 _EXPLAIN = "keras_pe.export.parity.unpublished:explain"
 
 
@@ -135,7 +138,7 @@ def _export_here(target: TargetFormat, request: Request) -> Artifact:
         traced = _traced(target, layers, signature)
         signature = traced.signature
         notes += [*traced.notes, *signature.notes()]
-        with staging(destination) as folder:
+        with _staged(destination) as folder:
             request.tell("convert")
             file = folder / destination.name
             traced.convert(file, process)
@@ -153,6 +156,22 @@ def _export_here(target: TargetFormat, request: Request) -> Artifact:
             else:
                 publish_file(file, companions, destination)
     return read_artifact(destination)
+
+
+@contextlib.contextmanager
+def _staged(destination: Path) -> Iterator[Path]:
+    """Yields a folder to write to, see `staging`.
+
+    Raises:
+        OSError: If the disk does not take what is written, with the destination.
+    """
+    try:
+        with staging(destination) as folder:
+            yield folder
+    except OSError as error:
+        if error.errno not in _OF_THE_DISK:
+            raise
+        raise not_written("The artifact", destination, error) from error
 
 
 def _described(

@@ -133,7 +133,8 @@ class Artifact(Shown):
 
     def _one_line(self) -> str:
         inputs, outputs = ("; ".join(map(str, each)) for each in (self.inputs, self.outputs))
-        return f"{self.format} at {self.path}, {shown_bytes(self.nbytes)}, {inputs} -> {outputs}"
+        notes = " ".join([". Notes:", *self.notes]) if self.notes else ""
+        return f"{self.format} at {self.path}, {shown_bytes(self.nbytes)}, {inputs} -> {outputs}{notes}"
 
     def details(self) -> Mapping[str, str]:
         """Returns what a notebook shows, by name."""

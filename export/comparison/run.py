@@ -17,7 +17,13 @@ from keras_pe.export.comparison.matching import (
     match_outputs,
 )
 from keras_pe.export.comparison.references.reference import Expectation, Reference, StoredReference
-from keras_pe.export.errors import RuntimeDiedError, RuntimeFailedError, RuntimeHungError, RuntimeRefusedError
+from keras_pe.export.errors import (
+    InvalidAnswerError,
+    RuntimeDiedError,
+    RuntimeFailedError,
+    RuntimeHungError,
+    RuntimeRefusedError,
+)
 from keras_pe.export.results import (
     HALF,
     Array,
@@ -85,11 +91,11 @@ def run_cases(
     for number, expectation in enumerate(expectations):
         try:
             answer, refusal = runner.run(expectation.case.inputs), None
-        except RuntimeRefusedError as error:
-            answer, refusal = None, str(error)
-        except (RuntimeDiedError, RuntimeHungError) as error:
+        except (InvalidAnswerError, RuntimeDiedError, RuntimeHungError) as error:
             failed = _ended(failed, error, expectation.case.name)
             break
+        except RuntimeRefusedError as error:
+            answer, refusal = None, str(error)
         if answer and expectation.outputs and not is_named:
             names += match_outputs(reference, expectation.outputs, answer, path)
             runner.names, is_named = as_names(names), True
@@ -108,7 +114,9 @@ def run_cases(
 
 
 def _ended(result: RuntimeResult, error: RuntimeFailedError, when: str) -> RuntimeResult:
-    """Returns the result of a runtime that does not load the artifact, or did not survive a case."""
+    """Returns the result of a runtime that does not load the artifact, or did not survive or answer a case."""
+    if isinstance(error, InvalidAnswerError):
+        return replace(result, status=RunStatus.INVALID_ANSWER, error=f"{when}: {error}")
     if isinstance(error, RuntimeRefusedError):
         return replace(result, status=RunStatus.NOT_LOADED, error=str(error))
     status = RunStatus.CRASHED if isinstance(error, RuntimeDiedError) else RunStatus.HUNG

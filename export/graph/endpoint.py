@@ -1,7 +1,9 @@
 """A model traced for serving, its variables still variables: what SavedModel and LiteRT are written from."""
 
 import contextlib
+import errno
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -58,10 +60,17 @@ class Endpoint:
 
         Raises:
             UnsupportedError: If TensorFlow cannot write it.
+            OSError: If the disk is full, or the folder cannot be written.
         """
+        import tensorflow as tf
+
         try:
             with _without_notices():  # it may be traced once more
                 self._traced(lambda: self._archive.write_out(folder, verbose=False))
+        except tf.errors.OpError as error:
+            kinds = {tf.errors.ResourceExhaustedError: errno.ENOSPC, tf.errors.PermissionDeniedError: errno.EACCES}
+            code = kinds.get(type(error), errno.EIO)
+            raise OSError(code, os.strerror(code)) from error
         except (AssertionError, TypeError, ValueError, NotImplementedError, RuntimeError) as error:
             reason = f"TensorFlow cannot write it: {first_line(error)}."
             raise UnsupportedError(self._format, self._model, reason) from error

@@ -64,7 +64,25 @@ def in_export_precision(
     if isinstance(input_signature, Signature):
         input_signature = input_signature.with_dtype(wanted)
     note = f"The model computes in {given}; exported is the same model with the same weights in {wanted}."
+    if wanted == "float16":
+        _check_range(model, layers[0], format)
+        note += " float16 ends at 65,504: what is larger inside the model becomes infinity."
     return layers, input_signature, [note]
+
+
+def _check_range(model: Any, rebuild: Any, format: Format) -> None:
+    """Raises UnsupportedError if a weight of a rebuild is infinite that the model has as a number."""
+    import keras
+
+    for own, other in zip(model.weights, rebuild.weights, strict=True):
+        values = np.asarray(keras.ops.convert_to_numpy(own))
+        rounded = np.asarray(keras.ops.convert_to_numpy(other))
+        if rounded.dtype != values.dtype and (np.isinf(rounded) & np.isfinite(values.astype(np.float64))).any():
+            reason = (
+                f"its weight {own.path!r} reaches {np.nanmax(np.abs(values.astype(np.float64))):.3g}, and float16 ends "
+                "at 65,504. Export it without `half_precision`."
+            )
+            raise UnsupportedError(format, model.name, reason)
 
 
 def in_float64(model: Any) -> Any:

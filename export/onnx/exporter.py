@@ -16,7 +16,15 @@ from keras_pe.export.artifacts.onnx_model import read_without_weights
 from keras_pe.export.comparison.inputs.cases import GivenInputs
 from keras_pe.export.comparison.optimization_search import guilty_optimizations
 from keras_pe.export.comparison.references.keras import KerasReference
-from keras_pe.export.errors import DisagreementError, ExportError, InvalidArtifactError, UnsupportedError, first_line
+from keras_pe.export.errors import (
+    DisagreementError,
+    ExportError,
+    InvalidArtifactError,
+    UnsupportedError,
+    check_type,
+    check_whole,
+    first_line,
+)
 from keras_pe.export.exporting import TargetFormat, TracedModel, export
 from keras_pe.export.graph.tracer import untraceable
 from keras_pe.export.graph.tracing import Weight, trace
@@ -79,8 +87,8 @@ def export_onnx(
         opset_version: The ONNX operator set, 15 to 25.
         external_data_threshold: Bytes of weights above which they are written to a file beside the model, named
             `<file>.<hash of its content>.data`. Below, the one file holds everything.
-        half_precision: Export in float16. Otherwise a model in float16 or bfloat16 is exported as a float32 rebuild
-            with the same weights, and a note of the artifact says so.
+        half_precision: Export in float16, a model in bfloat16 too, whose range is wider. Otherwise a model in float16
+            or bfloat16 is exported as a float32 rebuild with the same weights. A note of the artifact says so.
         progress: Called with the name of each stage when it starts; True shows a bar.
 
     Returns:
@@ -90,12 +98,13 @@ def export_onnx(
         ExportError: If the model has no sound ONNX form; its class tells why, its attributes name the layer and the
             operator.
         ValueError: If an argument is wrong, or the signature is not known.
+        TypeError: If an argument is of another type.
         FileExistsError: If something that is not an ONNX file stands at `filepath`.
         ImportError: If a package is missing.
     """
-    if opset_version not in opsets.EXPORTED:
-        first, last = opsets.EXPORTED[0], opsets.EXPORTED[-1]
-        raise ValueError(f"`opset_version` must be {first} to {last}. Received: {opset_version!r}.")
+    check_whole("opset_version", opset_version, opsets.EXPORTED[0], opsets.EXPORTED[-1])
+    check_whole("external_data_threshold", external_data_threshold, 0)
+    check_type("half_precision", half_precision, bool)
     request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, progress)
     packages = ("keras", "tensorflow", "tf2onnx", "onnx")
     extras = dict.fromkeys((*packages, "onnxruntime"), "export")

@@ -24,9 +24,10 @@ from keras_pe.export.comparison.references.opening import (
 )
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run, run_cases
+from keras_pe.export.errors import check_type
 from keras_pe.export.parity.covered import covered, with_coverage, with_coverage_required
 from keras_pe.export.parity.diagnosis.diagnose import compare_runtimes, diagnose, is_alike
-from keras_pe.export.parity.parity_report import ParityReport, make_report, untaken
+from keras_pe.export.parity.parity_report import ParityReport, make_report, no_runtime_takes, untaken
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Progress, Stopwatch, check_seconds, telling
 from keras_pe.export.results import Allowance, RunStatus, RuntimeResult
@@ -106,6 +107,7 @@ def check_parity(
         RuntimeError: If code of the model or of a plug-in raises SystemExit.
     """
     check_seconds(timeout, diagnosis_seconds)
+    check_type("require_coverage", require_coverage, bool)
     if not (isinstance(seed, Integral) and seed >= 0):
         raise ValueError(f"`seed` must be a whole number from 0. Received: seed={seed!r}.")
     law = accepting(Allowance(rtol, atol, precision, allow_changed))
@@ -122,6 +124,8 @@ def check_parity(
             "`artifacts` must have at least one. Received: none. To compare a model with itself compiled, name the "
             "runtime: runtimes='keras', or --runtime keras on the command line."
         )
+    if not jobs:
+        raise ValueError(no_runtime_takes(chosen, (path for _, path in targets if path is not None)))
     ready = [(spec, path) for spec, path in jobs if spec.installed]
     total = len(ready) + 1
     with ExitStack() as stack:

@@ -65,9 +65,14 @@ def staged_file(destination: Path, what: str) -> Iterator[Path]:
             yield part
             part.replace(place)
     except OSError as error:
-        why = error.strerror or str(error)
-        stays = " What stood there stays." if destination.exists() else ""
-        raise OSError(f"{what} could not be written to {destination}: {why}.{stays}") from error
+        raise not_written(what, destination, error) from error
+
+
+def not_written(what: str, destination: Path, error: OSError) -> OSError:
+    """Returns the error of something that could not be written, with its place and the reason of the system."""
+    why = error.strerror or str(error)
+    stays = " What stood there stays." if destination.exists() else ""
+    return OSError(f"{what} could not be written to {destination}: {why}.{stays}")
 
 
 def publish_file(file: Path, companions: Sequence[Path], destination: Path) -> None:

@@ -22,6 +22,7 @@ class Cause(StrEnum):
     CRASH = "crash"
     HANG = "hang"
     NOT_LOADED = "not loaded"
+    INVALID_ANSWER = "invalid answer"
     MISSING_OUTPUT = "missing output"
     EXTRA_OUTPUT = "extra output"
     RENAMED_OUTPUT = "renamed output"

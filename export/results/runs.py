@@ -34,6 +34,7 @@ class RunStatus(StrEnum):
     CRASHED = "crashed"
     HUNG = "hung"
     NOT_LOADED = "not loaded"
+    INVALID_ANSWER = "invalid answer"
 
 
 @dataclass(frozen=True, repr=False)

@@ -16,6 +16,7 @@ import numpy as np
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.errors import (
     ForeignExitError,
+    InvalidAnswerError,
     ProcessDiedError,
     ProcessHungError,
     RuntimeDiedError,
@@ -248,23 +249,52 @@ def _by_name(values: Any, form: Callable[[Any], Any]) -> dict[str, Any]:
     """Returns what a runtime tells by name, each value in a form.
 
     Raises:
-        TypeError: If it is not by name.
+        InvalidAnswerError: If it is not by name, or a value has no such form.
     """
     if not isinstance(values, Mapping):
-        raise TypeError(f"a runtime must tell what it returns by name, in a mapping. Received: {values!r:.80}")
-    return {_as_text(name): form(value) for name, value in values.items()}
+        raise InvalidAnswerError(f"a runtime must return a mapping of names to values. Received: {_shown(values)}")
+    found = {}
+    for name, value in values.items():
+        try:
+            found[_as_text(name)] = form(value)
+        except InvalidAnswerError as error:
+            raise InvalidAnswerError(f"{error} as {name!r}") from error
+    return found
 
 
 def _as_array(value: Any) -> Array:
-    """Returns an array in this machine's order of bytes."""
-    array = np.asarray(value)
+    """Returns an array in this machine's order of bytes.
+
+    Raises:
+        InvalidAnswerError: If it is not an array of numbers or texts, nor of what NumPy makes one.
+    """
+    try:
+        array = np.asarray(value)
+    except Exception as error:  # rows of unequal length, or whatever a foreign class raises
+        raise InvalidAnswerError(f"a runtime must return arrays. Received: {_shown(value)} ({error})") from error
+    is_text = array.dtype.kind in "OSU" and not isinstance(value, str | bytes)
+    is_text = is_text and all(isinstance(each, str | bytes) for each in array.flat)
+    if not (is_text or array.dtype.kind in "biufc" or _is_extended_float(array.dtype)):
+        raise InvalidAnswerError(f"a runtime must return arrays of numbers or texts. Received: {_shown(value)}")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _is_extended_float(dtype: np.dtype[Any]) -> bool:
+    """Whether a type is one of ml_dtypes, such as bfloat16, which NumPy takes for bytes."""
+    return dtype.type.__module__.partition(".")[0] == "ml_dtypes"
 
 
 def _as_text(name: Any) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"a name must be a text. Received: {name!r:.80}")
+        raise InvalidAnswerError(f"a runtime must return texts as names. Received: {_shown(name)}")
     return name
+
+
+def _shown(value: Any) -> str:
+    """Returns what a value is in one short line."""
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} of shape {value.shape}"
+    return f"{type(value).__name__} {' '.join(repr(value).split()):.60}"
 
 
 # What is promised of each method of a runtime.

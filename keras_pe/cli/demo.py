@@ -7,6 +7,7 @@ import click
 
 from keras_pe.cli.errors import Command, CouldNotBeTriedError
 from keras_pe.cli.starting import start_keras
+from keras_pe.cli.tables import add_row, text_table, whole_console
 from keras_pe.export.dependencies import require
 
 if TYPE_CHECKING:
@@ -48,8 +49,6 @@ def demo(folder: Path, fault: str | None) -> int:
     Exits with 0 if the runtimes agree, the forecast beats the baseline, and a fault that was asked for is named by its
     cause; with 1 if not, 2 if it could not be tried.
     """
-    from rich.console import Console
-
     try:
         require("demo", "keras", "tensorflow", "tf2onnx", "onnx", "onnxruntime", "matplotlib", extra="demo")
         folder.mkdir(parents=True, exist_ok=True)
@@ -62,35 +61,32 @@ def demo(folder: Path, fault: str | None) -> int:
             found, seconds = timed_demo(folder, lambda stage, done, total: tell(done or 0, total, stage), fault)
     except (ValueError, ImportError, OSError) as error:
         raise CouldNotBeTriedError(str(error)) from error
-    output = Console()
+    output = whole_console()
     output.print(_table(found))
     if found.broken is not None:
-        from keras_pe.export.parity.reports.text import render_terminal
+        from keras_pe.export.parity.reports.text import WIDTH, render_terminal
 
-        output.print(render_terminal(found.broken.document(), output.width), soft_wrap=True)
-        if output.is_terminal:
-            click.launch(str(found.folder / "broken.html"))
-    output.print(f"{'passed' if found.passed else 'FAILED'} in {seconds:.0f} s; everything is in {found.folder}")
+        output.print(render_terminal(found.broken.document(), min(output.width, WIDTH)), soft_wrap=True)
+        output.print(f"With pictures: {found.folder / 'broken.html'}", markup=False)
+    verdict = "passed" if found.passed else "FAILED"
+    output.print(f"{verdict} in {seconds:.0f} s; everything is in {found.folder}", markup=False)
     return 0 if found.passed else 1
 
 
 def _table(found: "Demonstration") -> "Table":
-    from rich.table import Table
-    from rich.text import Text
-
     rmse = found.rmse
-    table = Table(title="twelve months ahead, ten years never seen", show_header=False)
+    table = text_table("", "", title="twelve months ahead, ten years never seen")
     for name, label in [
         ("baseline", "error of 'same month last year' (RMSE)"),
         ("keras", "error of the forecast by Keras (RMSE)"),
         ("onnxruntime", "error of the forecast by ONNX Runtime (RMSE)"),
     ]:
-        table.add_row(label, f"{rmse[name]:.3f} ppm")
-    table.add_row("below the baseline by", f"{100 * (1 - rmse['keras'] / rmse['baseline']):.0f} %")
-    table.add_row("Keras and ONNX Runtime differ by at most", f"{found.max_abs_diff:.1e} ppm")
+        add_row(table, (label, f"{rmse[name]:.3f} ppm"))
+    add_row(table, ("below the baseline by", f"{100 * (1 - rmse['keras'] / rmse['baseline']):.0f} %"))
+    add_row(table, ("Keras and ONNX Runtime differ by at most", f"{found.max_abs_diff:.1e} ppm"))
     for result in found.parity.results:
         worst = result.worst
         difference = f", max difference {worst[1].max_abs_diff:.1e}" if worst else ""
-        # As text: rich would take the brackets of "onnxruntime[all]" for markup.
-        table.add_row(Text(f"parity in {result.runtime}"), f"{'passed' if result.passed else 'FAILED'}{difference}")
+        verdict = "passed" if result.passed else "FAILED"
+        add_row(table, (f"parity in {result.runtime}", f"{verdict}{difference}"))
     return table

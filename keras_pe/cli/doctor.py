@@ -6,6 +6,7 @@ import re
 import click
 
 from keras_pe.cli.errors import Command
+from keras_pe.cli.tables import add_row, text_table, whole_console
 from keras_pe.export.dependencies import installed_version, keras_backend
 from keras_pe.tried_versions import TriedVersions, tried_versions
 
@@ -20,17 +21,14 @@ def doctor() -> int:
 
     Needed are Keras, the backend that it is set to, and what an export takes if that is TensorFlow.
     """
-    from rich.console import Console
-    from rich.table import Table
-
     backend = keras_backend()
     needed = {*_LAYERS, backend, *(_EXPORT if backend == "tensorflow" else ())}
     found = {row.name: _version(row.name) for row in tried_versions()}
-    table = Table("package", "found", "tried", "")
+    table = text_table("package", "found", "tried", "")
     for row in tried_versions():
         remark = _remark(row, found[row.name], is_needed=row.name in needed)
-        table.add_row(row.name, found[row.name] or "-", ", ".join(map(_minor, row.tried)), remark)
-    console = Console()
+        add_row(table, (row.name, found[row.name] or "-", ", ".join(map(_minor, row.tried)), remark))
+    console = whole_console()
     console.print(table)
     console.print(f"Keras is set to the backend {backend!r}.", markup=False)
     for finding in _findings(found, backend):
@@ -46,7 +44,7 @@ def _version(package: str) -> str | None:
 def _remark(row: TriedVersions, version: str | None, *, is_needed: bool) -> str:
     if version is not None:
         return "" if _minor(version) in map(_minor, row.tried) else "not tried"
-    command = f"pip install 'keras-pe\\[{row.extra}]'" if row.extra else f"pip install {row.name}"
+    command = f"pip install 'keras-pe[{row.extra}]'" if row.extra else f"pip install {row.name}"
     return f"{command} (needed)" if is_needed else command
 
 

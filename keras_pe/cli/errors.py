@@ -1,6 +1,7 @@
 """How a command ends: with its verdict, with 2 and a reason if it could not be tried, or with 130 after Ctrl-C."""
 
 import contextlib
+import re
 import traceback
 from collections.abc import Iterator
 from typing import Any
@@ -8,6 +9,13 @@ from typing import Any
 import click
 
 from keras_pe.cli.shell import INTERRUPTED, Interrupt, at_interrupt
+
+# Arguments of public functions that a command has by another name.
+_OTHERWISE_IN_PYTHON = {
+    "external_data_threshold": "external_data",
+    "filepath": "out",
+    "opset_version": "opset",
+}
 
 
 class CouldNotBeTriedError(click.ClickException):
@@ -28,7 +36,29 @@ def tried(*others: type[Exception], what: str = "") -> Iterator[None]:
     try:
         yield
     except kinds as error:
-        raise CouldNotBeTriedError(f"{what}: {error}" if what else str(error)) from error
+        said = in_options(str(error))
+        raise CouldNotBeTriedError(f"{what}: {said}" if what else said) from error
+
+
+def in_options(message: str) -> str:
+    """Returns the message of a public function with the options and arguments of the command that is running.
+
+    The function calls its arguments by their names in Python, `atol` for one, which is --atol on the command line.
+    """
+    context = click.get_current_context(silent=True)
+    given = context.command.params if context is not None else []
+    names = {
+        each.name: each.opts[0] if each.param_type_name == "option" else each.human_readable_name for each in given
+    }
+    names |= {python: names[own] for python, own in _OTHERWISE_IN_PYTHON.items() if own in names}
+
+    def named(match: re.Match[str]) -> str:
+        return names.get(match[1], match[0])
+
+    def received(match: re.Match[str]) -> str:
+        return f"Received: {names[match[1]]} " if match[1] in names else match[0]
+
+    return re.sub(r"Received: (\w+)=", received, re.sub(r"`(\w+)`", named, message))
 
 
 class Command(click.Command):

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_pe.cli.errors import Command, tried
+from keras_pe.cli.errors import Command, in_options, tried
 from keras_pe.cli.options import border_options, json_option, model_options, sizes_option
 from keras_pe.cli.starting import check_model_file, prepare_keras
+from keras_pe.cli.tables import add_row, text_table, whole_console
 from keras_pe.shown import shown_bytes
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def _export(
         with tried():
             return exporters[format](model, place, progress=lambda name: stage(f"{format}: {name}"), **given, **options)
     except export.ExportError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(in_options(str(error))) from error
 
 
 def _as_json(artifact: "Artifact", explain: bool) -> dict[str, Any]:
@@ -162,26 +163,21 @@ def _as_json(artifact: "Artifact", explain: bool) -> dict[str, Any]:
 
 
 def _show(artifacts: "list[Artifact]", explain: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from keras_pe.export.artifacts.artifact import SIZES_KEY
     from keras_pe.export.model.sizes.dimensions import describe_dimensions, dimensions_from_json
 
-    console = Console()
-    tensors = Table("", "name", "shape", "dtype")
+    tensors = text_table("", "name", "shape", "dtype")
     for role, specs in (("input", artifacts[0].inputs), ("output", artifacts[0].outputs)):
         for spec in specs:
-            tensors.add_row(role, spec.name, f"({', '.join(map(str, spec.shape))})", spec.dtype)
+            add_row(tensors, (role, spec.name, f"({', '.join(map(str, spec.shape))})", spec.dtype))
     known = dimensions_from_json(artifacts[0].metadata[SIZES_KEY])
-    dimensions = Table("dimension", "sizes")
-    for line in describe_dimensions(known):
-        dimensions.add_row(*line.split(": "))
-    files = Table("format", "opset", "size", "time", "path")
+    dimensions = text_table("dimension", "sizes", rows=(line.split(": ") for line in describe_dimensions(known)))
+    files = text_table("format", "opset", "size", "time", "path")
     for artifact in artifacts:
         size, seconds = shown_bytes(artifact.nbytes), f"{artifact.seconds:.1f} s"
-        files.add_row(artifact.format, str(artifact.opset_version or ""), size, seconds, str(artifact.path))
+        add_row(files, (artifact.format, str(artifact.opset_version or ""), size, seconds, str(artifact.path)))
     explained = [contents_table(artifact.contents) for artifact in artifacts if explain and artifact.format == "onnx"]
+    console = whole_console()
     console.print(tensors, *([dimensions] if known else []), files, *explained)
     for note in dict.fromkeys(note for artifact in artifacts for note in artifact.notes):
         console.print(note, markup=False)
@@ -189,24 +185,20 @@ def _show(artifacts: "list[Artifact]", explain: bool) -> None:
 
 def contents_table(contents: "Sequence[LayerContents]") -> Any:
     """Returns the table, which rich prints. Why something stays several operators is a column where anything does."""
-    from rich.table import Table
-    from rich.text import Text
-
     from keras_pe.export.artifacts.contents import added
 
     is_any_unfused = any(each.unfused for each in contents)
-    table = Table(
-        "layer", "operators", "parameters", "size", "multiplications", *(["unfused"] if is_any_unfused else [])
-    )
+    header = "layer", "operators", "parameters", "size", "multiplications", *(["unfused"] if is_any_unfused else [])
+    table = text_table(*header)
     for each in contents:
         reasons = "; ".join(f"{operator}: {reason}" for operator, reason in each.unfused.items())
         numbers = _cells(each.operators, each.parameters, each.nbytes, each.multiplications)
-        table.add_row(*map(Text, (each.layer or "between layers", *numbers, *([reasons] if is_any_unfused else []))))
+        add_row(table, (each.layer or "between layers", *numbers, *([reasons] if is_any_unfused else [])))
     table.add_section()
     operators = sum((Counter(each.operators) for each in contents), Counter())
     terms = [x for each in contents for x in ([None] if each.multiplications is None else each.multiplications)]
     counts = (sum(each.parameters for each in contents), sum(each.nbytes for each in contents))
-    table.add_row(*map(Text, ("all", *_cells(operators, *counts, added(terms)))))
+    add_row(table, ("all", *_cells(operators, *counts, added(terms))))
     return table
 
 

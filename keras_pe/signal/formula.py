@@ -58,7 +58,7 @@ def resolve_timescales(
     """Returns the timescales of `channels` columns, explicit ones checked against the width."""
     if timescales is None:
         return geometric_timescales(channels // 2, min_timescale, max_timescale, endpoint=endpoint)
-    explicit = check_timescales(timescales)
+    explicit = check_timescales(timescales, least=0)  # one channel has none
     if len(explicit) not in (channels // 2, (channels + 1) // 2):
         raise ValueError(
             f"`timescales` must have one value for two channels: {channels // 2} for {channels} channels. "
@@ -88,15 +88,21 @@ def check_number(name: str, value: float) -> float:
 
 
 def check_timescales(
-    timescales: npt.ArrayLike | Sequence[float], name: str = "timescales", *, may_be_infinite: bool = False
+    timescales: npt.ArrayLike | Sequence[float],
+    name: str = "timescales",
+    *,
+    may_be_infinite: bool = False,
+    least: int = 1,
 ) -> Float64Array:
-    """Returns timescales, or factors of them, as a float64 vector, or raises unless they are positive and finite."""
+    """Returns timescales, or factors of them, as a float64 vector, or raises unless all are positive and finite."""
     try:
         explicit = np.asarray(timescales)
     except ValueError:  # rows of unequal length
         explicit = np.asarray(None)
     if explicit.dtype.kind not in "iuf" or explicit.ndim != 1:
         raise TypeError(f"`{name}` must be a sequence of numbers. Received: {name}={timescales!r}.")
+    if explicit.size < least:
+        raise ValueError(f"`{name}` must have at least {least} number. Received: {name}={timescales!r}.")
     explicit = explicit.astype(np.float64)
     if not ((explicit > 0) & (np.isfinite(explicit) | may_be_infinite)).all():
         rule = "positive" if may_be_infinite else "positive and finite"

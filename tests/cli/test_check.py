@@ -77,7 +77,7 @@ def test_exits_with_1_where_they_differ_and_says_by_how_much(files):
 def test_a_check_of_no_artifact_could_not_be_tried_and_names_the_way_out(files, runtime):
     result = CliRunner().invoke(main, ["check", str(files[0]), *runtime])
     assert result.exit_code == 2
-    assert "`artifacts` must have at least one" in result.output
+    assert "ARTIFACTS must have at least one" in result.output
     assert "--runtime keras" in " ".join(result.output.split())
 
 
@@ -242,9 +242,9 @@ def test_what_is_accepted_is_judged_by_the_numbers_that_were_given(files):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (("--rtol", "-1"), "`rtol` must be at least 0"),
-        (("--precision", "half"), "`precision` must be one of: float16, bfloat16, int8"),
-        (("--allow-changed", "nan"), "`allow_changed` must be a share"),
+        (("--rtol", "-1"), "--rtol must be at least 0"),
+        (("--precision", "half"), "--precision must be one of: float16, bfloat16, int8"),
+        (("--allow-changed", "nan"), "--allow-changed must be a share"),
         (("--atol", "y="), "It must be VALUE or OUTPUT=VALUE. Received: y=."),
         (("--atol", "=1"), "It must be VALUE or OUTPUT=VALUE. Received: =1."),
         (("--atol", "1", "--atol", "y=1"), "one VALUE, or OUTPUT=VALUE for each"),

@@ -101,6 +101,7 @@ def test_other_code_cannot_choose_the_exit_code(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["interruption", "swallowed"])
 def test_an_interruption_ends_as_a_shell_expects_of_ctrl_c(name: str) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
     done = CliRunner().invoke(group, [name])
     assert (done.exit_code, done.stderr) == (130, "Interrupted.\n")
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler

@@ -158,7 +158,7 @@ def test_sizes_of_another_form_are_refused(model: Path, tmp_path: Path, text: st
 def test_sizes_of_no_dimension_are_refused_by_name(model: Path, tmp_path: Path) -> None:
     result = run(model, tmp_path / "out.onnx", "--sizes", "height=64")
     assert result.exit_code == 2
-    assert "`sizes` must be of the dynamic dimensions batch, length" in result.stderr
+    assert "--sizes must be of the dynamic dimensions batch, length" in result.stderr
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """The command line as a shell sees it: its streams may be closed or full, Ctrl-C may come at any time."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,11 +15,17 @@ INTERRUPTS = (
 )
 
 
+def notice_interrupts() -> None:
+    """Undoes what a shell does for a program in the background, which ignores Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def run(arguments: list[str], folder: Path | None = None, **options: object) -> "subprocess.CompletedProcess[str]":
     """Runs the command line in a process, with modules of a folder before those that are installed."""
     places = [*([str(folder)] if folder else []), str(ROOT), *filter(None, sys.path)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
     command = [sys.executable, "-m", "keras_pe", *arguments]
+    options = {"preexec_fn": notice_interrupts, **options}
     return subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, timeout=300, **options)  # type: ignore[call-overload,no-any-return]
 
 
@@ -66,7 +73,8 @@ def test_ctrl_c_while_keras_is_imported_is_130_whatever_becomes_of_the_exception
     (tmp_path / "keras.py").write_text(INTERRUPTS)
     code = "from keras_pe.cli.shell import run; from keras_pe.cli.starting import start_keras; run(start_keras)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT), *filter(None, sys.path)])}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    command, own = [sys.executable, "-c", code], {"preexec_fn": notice_interrupts, "env": environment}
+    done = subprocess.run(command, capture_output=True, text=True, **own)  # type: ignore[call-overload]
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
 
 

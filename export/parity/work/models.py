@@ -18,6 +18,7 @@ from keras_pe.export.errors import first_line
 from keras_pe.export.model.saved_file import is_in_old_format, registering_modules
 from keras_pe.export.model.watch.keras_internals import loads_python_code
 from keras_pe.export.parity.data.shards import fingerprint
+from keras_pe.export.parity.parity_report import no_runtime_takes
 from keras_pe.export.parity.work.job import OpenedModel, Target
 from keras_pe.export.parity.work.worker_session import model_of_this_process
 from keras_pe.export.publishing.staging import staging
@@ -92,12 +93,14 @@ def open_artifacts(artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeCho
     chosen = find_runtimes(runtimes)
     if runtimes is None:  # every row through one session: the levels of optimization are a sweep's business
         chosen = tuple(spec for spec in chosen if spec.name == spec.family or spec.name == "onnxruntime[all]")
-    located = locate_artifacts(artifacts)
+    located = [*dict.fromkeys(locate_artifacts(artifacts))]
     if not located:
         raise ValueError("`artifacts` must have at least one. Received: none.")
     if any(format == Format.ONNX for format, _ in located):
         require("check_dataset", "onnx")
     jobs = [(spec, path) for format, path in located for spec in chosen if spec.format == format]
+    if not jobs:
+        raise ValueError(no_runtime_takes(chosen, (path for _, path in located)))
     fitting = [(_alone(spec), path) for spec, path in jobs if spec.installed]
     contents = {path: _hash_artifact(path) for path in dict.fromkeys(path for _, path in fitting)}
     targets = [Target(path.absolute(), spec, _target_key(contents[path], spec)) for spec, path in fitting]

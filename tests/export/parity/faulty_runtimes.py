@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -58,3 +59,35 @@ class Forgetful:
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         self.asked += 1
         return {"y": inputs["x"] * np.float32(1 if self.asked < 3 else 2)}
+
+
+class Answering:
+    """Returns what is no answer of a runtime, by the name of a kind."""
+
+    inputs = (TensorInfo("x", ("batch", 4), "float32"),)
+    version = "faulty 1"
+
+    def __init__(self, path: str, kind: str) -> None:
+        self.kind = kind
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Any:
+        x = inputs["x"]
+        return {
+            "None": None,
+            "a list": [x],
+            "an array": x,
+            "a text": "y",
+            "a tuple": (x, x),
+            "a generator": iter([x]),
+            "None by name": {"y": None},
+            "a text by name": {"y": "four"},
+            "texts by name": {"y": np.full(x.shape, "four")},
+            "objects by name": {"y": np.full(x.shape, object())},
+            "an object by name": {"y": object()},
+            "a mapping by name": {"y": {"y": x}},
+            "ragged rows": {"y": [[1.0], [1.0, 2.0]]},
+            "dates": {"y": np.full(x.shape, np.datetime64("2026-01-01"))},
+            "records": {"y": np.zeros(x.shape, [("a", "f4")])},
+            "a name that is no text": {0: x},
+            "bytes": {"y": x.tobytes()},
+        }[self.kind]

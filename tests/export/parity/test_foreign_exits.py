@@ -36,7 +36,7 @@ def leaving(monkeypatch: pytest.MonkeyPatch, error: BaseException, batch: int | 
 
 @pytest.mark.parametrize(
     "error",
-    [SystemExit(0), SystemExit(), GeneratorExit(), pytest.skip.Exception("later"), pytest.exit.Exception("now")],
+    [SystemExit(0), SystemExit(), GeneratorExit(), pytest.skip.Exception("later"), pytest.xfail.Exception("no")],
 )
 @pytest.mark.parametrize("batch", [3, None])
 def test_a_check_raises_what_a_caller_catches(

@@ -18,11 +18,18 @@ from keras_pe.export.runtimes.runtime import Arrays
 _MOST_CANDIDATES = 12
 
 
+_CAUSES = {
+    RunStatus.CRASHED: Cause.CRASH,
+    RunStatus.HUNG: Cause.HANG,
+    RunStatus.NOT_LOADED: Cause.NOT_LOADED,
+    RunStatus.INVALID_ANSWER: Cause.INVALID_ANSWER,
+}
+
+
 def process_end(probe: Probe) -> Iterator[Finding]:
-    """A runtime that took its process with it, did not answer, or could not open the artifact."""
-    causes = {RunStatus.CRASHED: Cause.CRASH, RunStatus.HUNG: Cause.HANG, RunStatus.NOT_LOADED: Cause.NOT_LOADED}
-    if probe.run.result.status in causes:
-        yield Finding(causes[probe.run.result.status], sentence(probe.run.result.error))
+    """A runtime that took its process with it, gave no valid answer, or could not open the artifact."""
+    if probe.run.result.status in _CAUSES:
+        yield Finding(_CAUSES[probe.run.result.status], sentence(probe.run.result.error))
 
 
 def non_determinism(probe: Probe) -> Iterator[Finding]:
