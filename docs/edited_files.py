@@ -69,6 +69,10 @@ def _bent(old: str, new: str) -> list[onnx.NodeProto]:
     return [helper.make_node("Tanh", [old], [new])]
 
 
+def _declared(graph: onnx.GraphProto) -> None:
+    graph.output[0].type.tensor_type.shape.dim[1].dim_value = 32
+
+
 def _renamed(names: Mapping[str, str]) -> Callable[[onnx.GraphProto], None]:
     def change(graph: onnx.GraphProto) -> None:
         for node in graph.node:
@@ -165,6 +169,7 @@ EDITED: Mapping[Cause, Example] = {
         "Outputs were named by their order, which was another.", _edited(_renamed({"state": "score", "score": "state"}))
     ),
     Cause.OTHER_DTYPE: Example("A converter has put a cast before an output.", _edited(_cast)),
+    Cause.FALSE_DECLARATION: Example("An exporter has declared the length that it met.", _edited(_declared)),
     Cause.OTHER_SHAPE: Example(
         "A table has lost its last rows.",
         _weight("words/embeddings", lambda w: w[:40], padded),

@@ -142,14 +142,8 @@ def _export_here(target: TargetFormat, request: Request) -> Artifact:
             request.tell("convert")
             file = folder / destination.name
             traced.convert(file, process)
-            request.tell("write")
-            describe = partial(_described, target, destination, layers)
-            companions = traced.write(file, describe(signature, notes))
-            request.tell("run")
-            found = _checked(traced, file, process, KerasReference(layers[0], signature))
-            if found.notes or found.outputs != signature.outputs:
-                said = describe(replace(signature, outputs=found.outputs), [*notes, *found.notes])
-                companions = traced.write(file, said)
+            describe = partial(_described, target, destination, layers, notes)
+            companions = _written(request, traced, file, process, layers[0], describe)
             request.tell("publish")
             if file.is_dir():
                 publish_folder(file, destination)
@@ -174,13 +168,56 @@ def _staged(destination: Path) -> Iterator[Path]:
         raise not_written("The artifact", destination, error) from error
 
 
+def _written(
+    request: Request,
+    traced: TracedModel,
+    file: Path,
+    process: Worker,
+    model: Any,
+    describe: Callable[[Signature, Sequence[str]], Artifact],
+) -> list[Path]:
+    """Writes the file and runs it beside the model; returns the files beside it that belong to it.
+
+    The bytes that are published are the bytes that were run: if the run shows that the file should declare something
+    else, the file is written and run again.
+
+    Raises:
+        ExportError: If the file does not run, or returns something else than Keras.
+    """
+    declared, notes = traced.signature, tuple[str, ...]()
+    while True:
+        request.tell("write")
+        if file.is_file():
+            file.unlink()  # the runtime may have mapped it into memory
+        companions = traced.write(file, describe(declared, notes))
+        request.tell("run")
+        found = _checked(traced, file, process, KerasReference(model, declared))
+        if found.outputs == declared.outputs and set(found.notes) <= set(notes):
+            return companions
+        declared, notes = replace(declared, outputs=found.outputs), (*dict.fromkeys([*notes, *found.notes]),)
+
+
 def _described(
-    target: TargetFormat, destination: Path, layers: Sequence[Any], signature: Signature, notes: Sequence[str]
+    target: TargetFormat,
+    destination: Path,
+    layers: Sequence[Any],
+    notes: Sequence[str],
+    signature: Signature,
+    found: Sequence[str],
 ) -> Artifact:
     """Returns what an artifact says of itself, before its size and the time are known.
 
     The same model gives the same metadata, whenever and wherever it is exported.
+
+    Args:
+        target: The format.
+        destination: Where it will stand.
+        layers: The model, then every layer in it.
+        notes: What differs from the model, known before a run.
+        signature: What it takes and returns.
+        found: The notes that a run has added.
     """
+    notes = [*notes, *found]
     ours = (layer for layer in layers if type(layer).__module__.startswith("keras_pe.layers."))
     told = signature.values.told
     metadata = {

@@ -143,7 +143,7 @@ def check_agreement(run: Run, reference: KerasReference, format: Format) -> Chec
             continue
         if fault is not None:
             raise fault
-    return Checked(tuple(notes), confirmed_outputs(signature, runs))
+    return Checked(tuple(notes), confirmed_outputs(signature.inputs, signature.outputs, runs))
 
 
 def law_of(reference: KerasReference) -> Law:

@@ -2,7 +2,19 @@
 
 import difflib
 import html
+import re
 from collections.abc import Iterable, Mapping
+
+# What controls a terminal, ends a line, or turns the direction in which letters are read.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """Returns a text with each character that controls a terminal written as Python writes it, such as `\\x1b`.
+
+    Tabs and line breaks stay. A name in a model may hold any character.
+    """
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 class Shown:
@@ -20,14 +32,15 @@ class Shown:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {' '.join(self._one_line().split())}>"
+        return f"<{type(self).__name__}: {printable(' '.join(self._one_line().split()))}>"
 
     def _repr_html_(self) -> str:
         rows = ((html.escape(name), html.escape(value)) for name, value in self.details().items())
         return f"<table>{''.join(f'<tr><th>{name}</th><td>{value}</td></tr>' for name, value in rows)}</table>"
 
     def _repr_markdown_(self) -> str:
-        rows = (f"| {name} | {value.replace('|', chr(92) + '|')} |" for name, value in self.details().items())
+        cells = {name: " ".join(value.replace("|", chr(92) + "|").split()) for name, value in self.details().items()}
+        rows = (f"| {name} | {value} |" for name, value in cells.items())
         return "\n".join([f"| {type(self).__name__} | |", "| --- | --- |", *rows])
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_pe.export.comparison.compare import absolute_difference, compare_outputs, may_be_rounding
+from keras_pe.export.comparison.declarations import Declarations, FalseDeclaration
 from keras_pe.export.comparison.inputs.cases import Case, cast_where_exact
 from keras_pe.export.comparison.law import STRICT, Law, is_float
 from keras_pe.export.comparison.matching import (
@@ -49,11 +50,13 @@ class Run:
         result: The verdict, without causes.
         expectations: What the reference answers, one a case.
         answers: What the runtime returned, one for each case that was run, None where it refused.
+        false_declarations: The shapes that the artifact declares and has not returned, each output once.
     """
 
     result: RuntimeResult
     expectations: Sequence[Expectation]
     answers: Sequence[Arrays | None]
+    false_declarations: Sequence[FalseDeclaration] = ()
 
 
 def run_cases(
@@ -105,12 +108,26 @@ def run_cases(
         cases.append(_compare(reference, expectations[number], answer or {}, refusal))
     near = [number for number, case in enumerate(cases) if may_be_rounding(case.comparisons)]
     measured = compared_again(reference, expectations, answers, cases, near, STRICT)
+    declarations = Declarations.of_artifact(path, runner.names)
+    broken = [
+        declarations.broken_by(expectation.case.inputs, answer or {})
+        for expectation, answer in zip(expectations, answers, strict=False)
+    ]
+    measured = tuple(_with_broken(case, found) for case, found in zip(measured, broken, strict=True))
     passed = failed.status is RunStatus.COMPARED and have_passed(measured)
     result = replace(failed, passed=passed, cases=measured, version=runner.version, seconds=runner.seconds)
     result = replace(result, names=names, providers=dict(runner.providers))
     result = replace(result, profile=profile_longest(result, expectations, answers))
     recording = None if passed else _record(result, expectations, answers)
-    return Run(replace(result, recording=recording), expectations, answers)
+    false = {each.declared.name: each for found in broken for each in found}
+    return Run(replace(result, recording=recording), expectations, answers, (*false.values(),))
+
+
+def _with_broken(case: CaseResult, broken: Sequence[FalseDeclaration]) -> CaseResult:
+    """Returns the result of a case that fails if it has shown that a declaration is false."""
+    if case.error or not broken or any(each.problem for each in case.comparisons):
+        return case
+    return replace(case, status=CaseStatus.FAILED, error=str(broken[0]))
 
 
 def _ended(result: RuntimeResult, error: RuntimeFailedError, when: str) -> RuntimeResult:

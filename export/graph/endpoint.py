@@ -21,7 +21,7 @@ from keras_pe.export.graph.tracer import (
 )
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.model.signature.signature import Signature, input_specs
-from keras_pe.export.model.watch.keras_internals import held_resources
+from keras_pe.export.model.watch.keras_internals import held_resources, named_for_scopes
 
 
 class Endpoint:
@@ -44,7 +44,7 @@ class Endpoint:
         Raises:
             TracingError: If Keras cannot trace it.
         """
-        self._model, self._format = layers[0].name, format
+        self._model, self._format, self._variables = layers[0].name, format, layers[0].variables
         control_flow = litert_forms if format is Format.LITERT else convertible_control_flow
         self._traced = partial(traced, layers, control_flow=control_flow)
         try:
@@ -65,7 +65,7 @@ class Endpoint:
         import tensorflow as tf
 
         try:
-            with _without_notices():  # it may be traced once more
+            with _without_notices(), named_for_scopes(self._variables):  # it may be traced once more
                 self._traced(lambda: self._archive.write_out(folder, verbose=False))
         except tf.errors.OpError as error:
             kinds = {tf.errors.ResourceExhaustedError: errno.ENOSPC, tf.errors.PermissionDeniedError: errno.EACCES}

@@ -59,26 +59,31 @@ _SIZED_BY_VALUES = re.compile("Where|Unique.*|NonMaxSuppression.*|ListDiff|Dynam
 
 
 def with_sizes_of_values(signature: Signature, outputs: Mapping[str, Any]) -> Signature:
-    """Returns the signature, with a dimension in place of each constant of an output that may follow from values.
+    """Returns the signature, with a dimension in place of each constant of an output that may be no constant.
 
-    Such are as many as a condition selects, or as differ from each other. A model that was called at a few sizes may
-    have returned as many each time; the graph tells that this is no constant.
+    It may follow from values, such as how many a condition selects, or from a dimension that was given one size alone.
+    The model has returned the same size at each call; the graph says that it is not constant.
 
     Args:
         signature: The model's, whose sizes were measured.
         outputs: The tensors of the traced graph, by name.
     """
     specs = []
+    has_one_size = any(len(own.sizes.given) == 1 for own in signature.dimensions.values())
     for spec in signature.outputs:
         tensor = outputs[spec.name]
         rank = len(spec.shape)
         known = [None] * rank if tensor.shape.rank is None else tensor.shape.as_list()
         doubtful = {i for i in range(rank) if known[i] is None and isinstance(spec.shape[i], int)}
-        if doubtful and any(_SIZED_BY_VALUES.fullmatch(each.type) for each in operators_before([tensor])):
+        if doubtful and (has_one_size or any(map(_is_sized_by_values, operators_before([tensor])))):
             shape = tuple(f"{spec.name}_axis_{i}" if i in doubtful else dim for i, dim in enumerate(spec.shape))
             spec = dataclasses.replace(spec, shape=shape)
         specs.append(spec)
     return dataclasses.replace(signature, outputs=tuple(specs))
+
+
+def _is_sized_by_values(operator: Any) -> bool:
+    return _SIZED_BY_VALUES.fullmatch(operator.type) is not None
 
 
 class InArrays:

@@ -4,13 +4,14 @@ Keras opens a name scope for each layer it calls, so the path of an operator nam
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import Format
 from keras_pe.export.errors import UnsupportedError
 from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.watch.keras_internals import scope_name
 from keras_pe.export.model.watch.recording import is_within, layer_paths
 from keras_pe.export.model.watch.traceable import needed_nodes
 
@@ -105,15 +106,16 @@ class GraphView:
     def layer(self, path: str) -> str | None:
         """Returns the name of the innermost layer on the path of an operator, None where it is in none."""
         names = (_layer_name(part, self._layer_names) for part in reversed(path.split("/")))
-        return next(filter(None, names), None)
+        return next((name for name in names if name is not None), None)
 
     def layer_path(self, path: str) -> str:
         """Returns the names that lead to the innermost layer on the path of an operator; the model's own is no part."""
         found = ""
         for scope in path.split("/")[:-1]:
-            inner = _layer_name(f"{found}/{scope}" if found else scope, self.layers)
-            found = inner or found
-        return found
+            inner = f"{found}/{scope}" if found else scope
+            known = (each for each in (re.sub(r"_\d+$", "", inner), inner) if each in self._scopes)
+            found = next(known, found)
+        return self._scopes.get(found, "")
 
     def computing_operators(self, layer: str) -> tuple[str, ...]:
         """Returns the types of the operators that compute numbers in a layer, given by its path, each once."""
@@ -126,17 +128,22 @@ class GraphView:
         return dict(layer_paths(self._model))
 
     @cached_property
-    def _layer_names(self) -> set[str]:
-        return {layer.name for layer in self._layers}
+    def _scopes(self) -> dict[str, str]:
+        """The paths of the layers by those of their scopes."""
+        return {"/".join(map(scope_name, path.split("/"))): path for path in self.layers}
+
+    @cached_property
+    def _layer_names(self) -> dict[str, str]:
+        """The names of the layers by those of their scopes."""
+        return {scope_name(layer.name): layer.name for layer in self._layers}
 
 
-def _layer_name(scope: str, names: Collection[str]) -> str | None:
-    """Returns the name, or the path, of the layer that a scope stands for.
+def _layer_name(scope: str, names: Mapping[str, str]) -> str | None:
+    """Returns the name, or the path, of the layer that a scope stands for; None if it stands for no layer.
 
     TensorFlow numbers a scope that is opened again, and Keras opens each at least twice: `dense_1` is `dense`.
     """
-    plain = re.sub(r"_\d+$", "", scope)
-    return plain if plain in names else scope if scope in names else None
+    return names.get(re.sub(r"_\d+$", "", scope), names.get(scope))
 
 
 def refuse_state_and_randomness(

@@ -133,11 +133,11 @@ class _Traced(TracedModel):
     def convert(self, file: Path, process: Worker) -> None:
         proto = convert(self._trace, self._opset, self._layers[0])
         self._proto, self._weights = assemble(proto, self._trace, self._unfused)
-        check_graph(self._proto, self._weights, self._layers[0].name)
 
     def write(self, file: Path, artifact: Artifact) -> list[Path]:
         set_metadata(self._proto, artifact.metadata)
         declare_outputs(self._proto, artifact.outputs)
+        check_graph(self._proto, self._weights, self._layers[0].name)
         is_external = sum(weight.nbytes for weight in self._weights) > self._threshold
         return write_model(self._proto, self._weights, file, is_external)[:-1]
 

@@ -30,6 +30,7 @@ class Cause(StrEnum):
     INPUT_RETURNED = "input returned"
     OTHER_DTYPE = "other dtype"
     OTHER_SHAPE = "other shape"
+    FALSE_DECLARATION = "false declaration"
     # How it behaves when it is asked again.
     NON_DETERMINISM = "non-determinism"
     FROZEN_STATE = "frozen state"

@@ -1,5 +1,7 @@
 """ONNX Runtime, at a given graph optimization level on a given execution provider."""
 
+import ctypes
+import math
 import os
 import re
 from collections import Counter
@@ -10,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")  # a GPU may multiply float32 with ten bits unless it is told
 
+import numpy as np
 import onnxruntime
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.runtimes.runtime import Array, Arrays, tensor_info
+from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype, tensor_info
 
 if TYPE_CHECKING:
     from keras_pe.export.runtimes.intermediates import InspectedModel
@@ -30,6 +33,7 @@ _LEVELS = {
 _PROVIDER_OPTIONS: Mapping[str, Mapping[str, Any]] = {"CUDAExecutionProvider": {"use_tf32": 0}}
 _WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 _DTYPES = {"float": "float32", "double": "float64"}  # the others have NumPy's names
+_BFLOAT16, _BFLOAT16_NUMBER = "tensor(bfloat16)", 16  # ONNX's name and number of the type
 _TENSOR = re.compile(r"tensor\((\w+)\)$")
 
 
@@ -79,12 +83,10 @@ class OnnxRuntime:
             raise RuntimeError(f"{provider} runs no node of {path}; ONNX Runtime would use {self.providers}.")
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
-        return dict(zip(self._outputs, self._session.run(None, dict(inputs)), strict=True))
+        return _run(self._session, self._outputs, inputs)
 
     def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
-        names = self._inspected.names
-        values = self._inner_session.run(names, self._inspected.feeds(inputs, replaced))
-        return dict(zip(names, values, strict=True))
+        return _run(self._inner_session, self._inspected.names, self._inspected.feeds(inputs, replaced))
 
     def weights(self) -> Mapping[str, Array]:
         return self._inspected.weights()
@@ -120,6 +122,30 @@ class OnnxRuntime:
         options = session_options("disabled")
         options.add_session_config_entry(_WEIGHTS_FOLDER, str(Path(self._path).absolute().parent))
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def _run(session: onnxruntime.InferenceSession, names: Sequence[str], inputs: Mapping[str, Array]) -> Arrays:
+    """Returns the outputs by name. ONNX Runtime reads no bfloat16 from NumPy's arrays: it is given the bits."""
+    arguments = (*session.get_inputs(), *session.get_outputs())
+    if all(argument.type != _BFLOAT16 for argument in arguments):
+        return dict(zip(names, session.run(list(names), dict(inputs)), strict=True))
+    values = session.run_with_ort_values(list(names), {name: _value(array) for name, array in inputs.items()})
+    return {name: _array(value) for name, value in zip(names, values, strict=True)}
+
+
+def _value(array: Array) -> onnxruntime.OrtValue:
+    if array.dtype.name != "bfloat16":
+        return onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
+    bits = np.ascontiguousarray(array).view(np.uint16)
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, _BFLOAT16_NUMBER)
+
+
+def _array(value: onnxruntime.OrtValue) -> Array:
+    if value.element_type() != _BFLOAT16_NUMBER:
+        return np.asarray(value.numpy())
+    shape = value.shape()
+    bits = (ctypes.c_uint16 * math.prod(shape)).from_address(value.data_ptr())
+    return np.array(bits, np.uint16).view(as_dtype("bfloat16")).reshape(shape)
 
 
 def session_options(level: str) -> onnxruntime.SessionOptions:

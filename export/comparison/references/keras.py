@@ -19,7 +19,7 @@ from keras_pe.export.errors import RuntimeRefusedError, first_line
 from keras_pe.export.model.rebuild import float64_allowed, half_dtypes, in_float64, with_dtype
 from keras_pe.export.model.signature.model_signature import model_signature
 from keras_pe.export.model.signature.signature import input_specs
-from keras_pe.export.model.watch.keras_internals import all_layers
+from keras_pe.export.model.watch.keras_internals import all_layers, open_scopes
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype, plain
@@ -206,7 +206,8 @@ class KerasReference(Reference):
 
         def run(inputs: Mapping[str, Array]) -> Arrays:
             arrays = {spec.name: inputs[spec.name].astype(as_dtype(spec.dtype), copy=False) for spec in self.inputs}
-            outputs = call({name: tf.constant(array) for name, array in arrays.items()})
+            with open_scopes():  # the first call traces it
+                outputs = call({name: tf.constant(array) for name, array in arrays.items()})
             return {name: plain(tensor.numpy()) for name, tensor in outputs.items()}
 
         return run

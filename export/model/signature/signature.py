@@ -1,6 +1,6 @@
 """What a model takes and returns: names, dtypes, static and dynamic dimensions, and the structures that hold them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -97,7 +97,11 @@ class Signature(Shown):
 
     def other_sizes(self) -> dict[str, int]:
         """Returns sizes that the model takes, all other than those that it was called with where the ranges allow."""
-        return spread(self.dimensions, batch=2, start=max([29, *(2 * size for size in self.sizes.values())]))
+        found = spread(self.dimensions, batch=2, start=max([29, *(2 * size for size in self.sizes.values())]))
+        alike = {
+            name: self.dimensions[name].sizes.other(size) for name, size in self.sizes.items() if found[name] == size
+        }
+        return found | {name: size for name, size in alike.items() if size is not None}
 
     def call(self, model: Any, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """Returns what a model of this signature returns in inference, by name, as arrays by name come in.
@@ -160,20 +164,24 @@ def input_specs(signature: Signature) -> list[Any]:
 
 
 def confirmed_outputs(
-    signature: Signature, runs: Iterable[tuple[Mapping[str, Array], Mapping[str, Array]]]
+    inputs: Sequence[TensorInfo],
+    outputs: Sequence[TensorInfo],
+    runs: Iterable[tuple[Mapping[str, Array], Mapping[str, Array]]],
 ) -> tuple[TensorInfo, ...]:
-    """Returns the outputs of a signature, with a dimension of its own where a size came back that is not the declared.
+    """Returns the outputs, with a dimension of its own where a size came back that is not the declared one.
 
     Args:
-        signature: What is declared.
+        inputs: What is declared of the inputs.
+        outputs: What is declared of the outputs.
         runs: The inputs of each run, and the outputs that came back.
     """
-    outputs = signature.outputs
+    outputs = tuple(outputs)
     for given, returned in runs:
         sizes = {
             dim: size
-            for spec in signature.inputs
-            for dim, size in zip(spec.shape, given[spec.name].shape, strict=True)
+            for spec in inputs
+            if spec.name in given
+            for dim, size in zip(spec.shape, given[spec.name].shape, strict=False)
             if isinstance(dim, str)
         }
         outputs = tuple(

@@ -59,6 +59,10 @@ class SizeRange:
         size = self.least + (count - 1) * self.step
         return self.near(size if size <= _LARGE else max(count, self.least))
 
+    def other(self, size: int) -> int | None:
+        """Returns a size of the range next to the given one, None if it has no other."""
+        return next((own for own in (self.near(size + 1), self.near(1)) if own != size), None)
+
     def bounded(self, end: str, size: int) -> "SizeRange":
         """Returns the range with another end, "least" or "most"."""
         return replace(self, least=size) if end == "least" else replace(self, most=size)

@@ -265,8 +265,9 @@ class _Oracle:
         """Returns the shapes of the outputs, measured at several sizes."""
         rows = [(found.sizes, _shapes_of(found.results))]
         # Shapes that are inferred cost less than a call.
-        for batch, start, factor in _ROWS if self._inference else _ROWS[-1:] if found.dimensions else ():
-            more = spread(found.dimensions, batch, start, factor)
+        wanted = _ROWS if self._inference else _ROWS[-1:] if found.dimensions else ()
+        measured = [spread(found.dimensions, *row) for row in wanted]
+        for more in [*measured, *_varied(found, measured)]:
             try:
                 rows.append((more, self._measure(found.static(more), found.filling)))
             except Exception as error:  # ranges that hold one by one need not hold together
@@ -304,6 +305,18 @@ def _shapes_of(results: Any) -> list[StaticShape]:
             "it into the `call` of a layer."
         )
     return [tuple(int(dim) for dim in result.shape) for _, result in leaves(results)]
+
+
+def _varied(found: FoundSizes, measured: Sequence[Mapping[str, int]]) -> Iterator[dict[str, int]]:
+    """Yields the first sizes with another one of each dimension that would be the same, or that of another dimension,
+    in all rows: a size of an output that follows from it would look fixed."""
+    rows = [found.sizes, *measured]
+    columns = {name: [row[name] for row in rows] for name in found.dimensions}
+    for name, own in found.dimensions.items():
+        is_alike = sum(columns[name] == column for column in columns.values()) > 1
+        other = own.sizes.other(found.sizes[name])
+        if other is not None and (is_alike or len(set(columns[name])) == 1):
+            yield {**found.sizes, name: other}
 
 
 def _with_sizes_of(named: NamedShapes, examples: Sequence[Mapping[str, int]]) -> NamedShapes:

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import re
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -180,6 +181,47 @@ def resizing_to_tensors() -> Iterator[None]:
         return (image._resize if is_of_tensors else usual)(images, size, *args, **kwargs)
 
     with replaced_functions((module, "resize", resize) for module in (image, keras.ops.image)):
+        yield
+
+
+_NOT_IN_SCOPES = re.compile(r"[^0-9A-Za-z_.-]")
+
+
+def scope_name(name: str) -> str:
+    """Returns the name of the scope that TensorFlow opens for a layer: letters that it refuses are written as numbers.
+
+    Keras takes any text without a slash as the name of a layer; names that differ stay different.
+    """
+    plain = _NOT_IN_SCOPES.sub(lambda found: f".{ord(found[0]):x}.", name) or ".empty."
+    return plain if plain[0].isalnum() or plain[0] == "." else f".{plain}"
+
+
+def open_scopes() -> contextlib.AbstractContextManager[None]:
+    """Lets layers of any name be traced by TensorFlow, in this thread. Keras' own paths keep the names."""
+    import keras
+    from keras.src import backend
+
+    def open_scope(usual: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(name, str) or "/" in name:
+            return usual(name, *args, **kwargs)  # Keras refuses it
+        scope = usual(scope_name(name), *args, **kwargs)
+        scope.name = name
+        return scope
+
+    return replaced_functions((module, "name_scope", open_scope) for module in (backend, keras))
+
+
+@contextlib.contextmanager
+def named_for_scopes(variables: Iterable[Any]) -> Iterator[None]:
+    """Lets TensorFlow write variables, which opens a scope of the name of each: those of layers of any name."""
+    with contextlib.ExitStack() as stack:
+        for variable in variables:
+            handle = getattr(getattr(variable, "value", variable), "_handle_name", None)
+            if isinstance(handle, str):
+                name, _, number = handle.rpartition(":")
+                plain = "/".join(map(scope_name, name.split("/")))
+                held = {"_handle_name": f"{plain}:{number}"}
+                stack.enter_context(replaced_attributes(getattr(variable, "value", variable), held))
         yield
 
 

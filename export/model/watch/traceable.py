@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from keras_pe.export.model.watch.keras_internals import replaced_functions, resizing_to_tensors
+from keras_pe.export.model.watch.keras_internals import open_scopes, replaced_functions, resizing_to_tensors
 from keras_pe.export.model.watch.nesting import FlatModel
 from keras_pe.export.model.watch.recording import recorded_arguments, state_left_alone
 
@@ -35,7 +35,7 @@ def as_traceable(layers: Sequence[Any], trace: Callable[[], _Result]) -> _Result
     Raises:
         Exception: Whatever the layers raise as they are written.
     """
-    with resizing_to_tensors(), replaced_functions(_crops(layers)), steps_as_rows(layers):
+    with open_scopes(), resizing_to_tensors(), replaced_functions(_crops(layers)), steps_as_rows(layers):
         try:
             return trace()
         except Exception as error:  # a layer may raise anything where a size is not known

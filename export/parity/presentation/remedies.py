@@ -35,6 +35,7 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.INPUT_RETURNED: "The file leaves out what lies between: export the whole model, not a part of it.",
     Cause.OTHER_DTYPE: "Add the cast to the model, or convert the file without changing types.",
     Cause.OTHER_SHAPE: "Look for a dimension that was fixed, squeezed or transposed on the way, and export again.",
+    Cause.FALSE_DECLARATION: "The numbers are right: name this dimension of the output in the file, or export again.",
     Cause.NON_DETERMINISM: "Export the model for inference: no dropout, no random layer, no state between calls.",
     Cause.FROZEN_STATE: "Make the state an input and an output of the model: a file keeps none from call to call.",
     Cause.FROZEN_LENGTH: "Export with None in the input signature where sizes vary.",

@@ -5,6 +5,7 @@ import importlib.resources
 
 from keras_pe import palette
 from keras_pe.export.parity.reports.document import Document, Outcome, TextTable
+from keras_pe.shown import printable
 
 _TEMPLATES = ("page.html.j2", "style.css")
 
@@ -21,6 +22,7 @@ def render(document: Document) -> str:
         loader=jinja2.DictLoader({name: folder.joinpath(name).read_text("utf-8") for name in _TEMPLATES}),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=lambda value: printable(value) if type(value) is str else value,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from keras_pe.export.parity.reports.document import Document, Mark, Outcome, TextTable
+from keras_pe.shown import printable
 
 _INLINE = re.compile(r"([\\`*_\[\]|~&$])")
 _OPENING = re.compile(r"^(\d*)([-+#.)])")  # at the start of a line these make a list or a heading
@@ -56,4 +57,4 @@ def _row(cells: Iterable[str | Mark]) -> str:
 
 def _text(value: str) -> str:
     """Returns a text that shows as itself: on one line, and without a character that Markdown or HTML reads."""
-    return _INLINE.sub(r"\\\1", " ".join(value.split())).replace("<", "&lt;").replace(">", "&gt;")
+    return _INLINE.sub(r"\\\1", printable(" ".join(value.split()))).replace("<", "&lt;").replace(">", "&gt;")

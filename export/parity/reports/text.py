@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from keras_pe.export.parity.reports.document import Document, Mark, Outcome, Part, TextTable
+from keras_pe.shown import printable
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -89,7 +90,7 @@ def _wrapped(label: str, text: str, width: int) -> Iterator[_Line]:
 def _fill(text: str, width: int, indent: str) -> list[str]:
     """Returns a text in lines that break no word and no name."""
     return textwrap.wrap(
-        text,
+        printable(text),
         width,
         initial_indent=indent,
         subsequent_indent=indent,
@@ -112,7 +113,7 @@ def _cell(cell: str | Mark, width: int) -> _Line:
 
 def _shown(cell: str | Mark) -> str:
     """Returns a cell on one line."""
-    return " ".join(str(cell).split())
+    return printable(" ".join(str(cell).split()))
 
 
 def _narrowed(rows: Sequence[Sequence[str | Mark]], width: int) -> list[list[tuple[str | Mark, ...]]]:

@@ -13,7 +13,7 @@ from keras_pe.export.comparison.law import STRICT
 from keras_pe.export.comparison.optimization_search import guilty_optimizations
 from keras_pe.export.comparison.references.reference import Expectation
 from keras_pe.export.errors import RuntimeFailedError
-from keras_pe.export.model.watch.keras_internals import one_at_a_time
+from keras_pe.export.model.watch.keras_internals import open_scopes
 from keras_pe.export.model.watch.recording import recorded_symbols, state_left_alone
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.recorded_cases import calls_of
@@ -71,7 +71,7 @@ def _compiled(reference: Any, inputs: Mapping[str, Array], *, is_free: bool) -> 
         )
         for spec in reference.inputs
     }
-    with one_at_a_time, state_left_alone():
+    with open_scopes(), state_left_alone():
         outputs, layers = tf.function(trace, input_signature=[free] if is_free else None, autograph=False)(given)
     return (
         {name: plain(tensor.numpy()) for name, tensor in outputs.items()},

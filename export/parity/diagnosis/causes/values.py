@@ -30,6 +30,13 @@ def swapped_outputs(probe: Probe) -> Iterator[Finding]:
                 yield Finding(Cause.SWAPPED_OUTPUTS, text, output=one)
 
 
+def false_declaration(probe: Probe) -> Iterator[Finding]:
+    """An output of another shape than the artifact declares."""
+    for each in probe.run.false_declarations:
+        text = f"The artifact declares {each.declared}, and returns the shape {each.shape}."
+        yield Finding(Cause.FALSE_DECLARATION, text, output=each.declared.name)
+
+
 def passed_through(probe: Probe) -> Iterator[Finding]:
     """An output that is one of the inputs."""
     for _, expectation, answer in probe.failing()[:1]:
