@@ -80,7 +80,14 @@ class DisagreementError(ExportError):
 
 
 class UnknownSizesError(ValueError):
-    """The model takes none of the sizes that were tried; the cause is the model's own error."""
+    """The model takes none of the sizes that were tried; the cause is the model's own error.
+
+    Attributes:
+        asks_for_a_value: Whether the model takes arrays of a size and no symbols of it: Python asks for a number in a
+            tensor.
+    """
+
+    asks_for_a_value = False
 
 
 class ProcessDiedError(Exception):

@@ -10,6 +10,7 @@ from keras_pe import RotaryPositionEncoding, identify, rope_timescales, timing_s
 from keras_pe.conventions import identify_rotary
 from keras_pe.export import Artifact, Format, Signature, TensorInfo
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind
+from keras_pe.shown import printable
 from tests.export.parity.dataset import samples as of_data
 from tests.export.parity.presentation.samples import ALL, FAILING
 
@@ -68,3 +69,7 @@ def test_a_notebook_shows_the_sizes_that_a_signature_takes() -> None:
 
 def test_a_match_names_its_convention_first() -> None:
     assert repr(RESULTS["match"]).startswith("<Match: fairseq and ")
+
+
+def test_what_controls_a_terminal_is_written_as_python_writes_it() -> None:
+    assert printable("a\x1b[31mb\u202ec\n层\t") == "a\\x1b[31mb\\u202ec\n层\t"

@@ -19,7 +19,7 @@ from keras_pe.export.model.signature.declared import (
 )
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Kind, checked_sizes, unnamed_lengths
-from keras_pe.export.model.sizes.found_sizes import FoundSizes, asks_for_a_value, find_sizes
+from keras_pe.export.model.sizes.found_sizes import FoundSizes, find_sizes
 from keras_pe.export.model.watch.known_values import KnownValues, find_vocabularies
 from keras_pe.export.model.watch.nesting import FlatModel, Shape, leaves, sanitize, unique, with_leaves
 from keras_pe.export.results import Array
@@ -105,7 +105,7 @@ def model_signature(
         raise UnknownSizesError(
             f"{rule}: {model.name!r} cannot be called on {what} the shapes "
             f"{', '.join(f'{name} {shape}' for name, shape in zip(names, shapes, strict=True))}. {error}. "
-            f"{_AS_NUMBERS if asks_for_a_value(error.__cause__) else _as_sizes(names, shapes, dtypes)}"
+            f"{_AS_NUMBERS if error.asks_for_a_value else _as_sizes(names, shapes, dtypes)}"
         ) from error.__cause__
     _check_sizes(model.name, given, found, dtypes)
     named = [TensorInfo(*spec) for spec in zip(plain, found.shapes, dtypes, strict=True)]

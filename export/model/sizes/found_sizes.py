@@ -1,5 +1,6 @@
 """Finds out which sizes a model takes, how its dimensions are called, and what it returns for them."""
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,6 +43,7 @@ _STARTS = (
     _Start(3, 257, "least"),
     _Start(3, 4099, "least", is_of_sound=True),
 )
+_POWERS = (4, 64, 4096)  # sizes that most models take some of
 _START_ALONE = _Start(1, 11)  # one matrix of zeros is inverted, and three are not: other values come first
 # Batch, length and multiple of the least length at which outputs are measured. What ends at a table is as long as the
 # table at both large lengths, and at the least length no more.
@@ -81,12 +83,9 @@ def find_sizes(model: FlatModel, values: KnownValues, given: Mapping[str, Sequen
     for found in attempts:
         if found:
             return replace(found, outputs=oracle.outputs(found))
-    raise UnknownSizesError(". ".join(filter(None, [first_line(oracle.cause), oracle.remark]))) from oracle.cause
-
-
-def asks_for_a_value(error: BaseException | None) -> bool:
-    """Whether an error says that Python was to find a number in a tensor that has none yet, as TensorFlow words it."""
-    return "symbolic" in str(error).lower()
+    refusal = UnknownSizesError(". ".join(filter(None, [first_line(oracle.cause), oracle.remark])))
+    refusal.asks_for_a_value = oracle.asks_for_a_value
+    raise refusal from oracle.cause
 
 
 class _Oracle:
@@ -95,6 +94,7 @@ class _Oracle:
     Attributes:
         cause: An error of its own, where it did not take something.
         remark: Why not all sizes were asked for, if they were not.
+        asks_for_a_value: Whether it takes zeros of a size whose symbols it refuses.
     """
 
     def __init__(self, model: FlatModel, values: KnownValues, given: Mapping[str, Sequence[int]]) -> None:
@@ -104,6 +104,7 @@ class _Oracle:
         self._taken: dict[tuple[StaticShape, ...], bool] = {}
         self.cause: Exception | None = None
         self.remark = ""
+        self.asks_for_a_value = False
 
     def takes(self, shapes: Sequence[StaticShape]) -> bool:
         """Returns whether the layers take these shapes, as far as shapes tell.
@@ -118,10 +119,26 @@ class _Oracle:
                 self._taken[asked] = True
             except Exception as error:  # whatever the layers raise
                 self.cause = self.cause or error
-                if asks_for_a_value(error):
+                if False not in self._taken.values():  # the first that is refused
+                    self.asks_for_a_value = self._takes_arrays_alone()
+                if self.asks_for_a_value:
                     raise UnknownSizesError from error
                 self._taken[asked] = False
         return self._taken[asked]
+
+    def _takes_arrays_alone(self) -> bool:
+        """Whether the model takes zeros of sizes whose symbols it refuses, as it does where no graph can be traced."""
+        if not isinstance(self._inference, SymbolicShapes):
+            return False
+        tried = [
+            [tuple(dim if isinstance(dim, int) else size for dim in shape) for shape in self._model.shapes]
+            for size in _POWERS
+        ]
+        for shapes in tried:
+            with contextlib.suppress(Exception):  # whatever the layers raise
+                self._infer(shapes)
+                return False
+        return any(self._runs(shapes, Filling()) for shapes in tried[:2])
 
     def _infer(self, shapes: Sequence[StaticShape]) -> list[PartialShape | None]:
         """Returns the shapes of the outputs without running the model."""

@@ -51,7 +51,8 @@ def compute_constants(graph: Any, sizes: KnownSizes, opset: int) -> bool:
         if value is not None and np.size(value) <= _MOST:
             found[result] = np.asarray(value)
             editor.add_constant(result, found[result])
-            graph.node.remove(node)
+            editor.remove(node)
+    editor.apply()
     return bool(found)
 
 

@@ -1,5 +1,6 @@
 """What changes of a graph are made of: who makes and reads a tensor, constants, nodes in the place of others, order."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -33,10 +34,31 @@ class GraphEditor:
         returned = [output.name for each in all_graphs(graph) for output in each.output]
         self.outputs = set(returned)
         self._returned = Counter(returned)
+        self._removed: dict[int, Any] = {}  # by identity: nodes that are equal are others
+        self._same: dict[str, str] = {}
+
+    def remove(self, node: Any) -> None:
+        """Marks a node of the graph as removed, until `apply`."""
+        self._removed[id(node)] = node
+
+    def replace(self, tensor: str, other: str) -> None:
+        """Marks a tensor as one instead of which every node reads another, from `apply` on."""
+        self._same[tensor] = other
+
+    def apply(self) -> None:
+        """Removes and replaces what was marked, all in one walk: one by one takes the square of the number of nodes."""
+        if self._removed:
+            places = [place for place, node in enumerate(self.graph.node) if id(node) in self._removed]
+            for _, group in itertools.groupby(enumerate(reversed(places)), key=sum):  # from the end, run by run
+                run = [place for _, place in group]
+                del self.graph.node[run[-1] : run[0] + 1]
+        if self._same:
+            self.read_instead(self._same)
+        self._removed, self._same = {}, {}
 
     def nodes(self, *operators: str) -> list[Any]:
         """Returns the nodes of these operators, as they are now."""
-        return [node for node in self.graph.node if node.op_type in operators]
+        return [node for node in self.graph.node if node.op_type in operators and id(node) not in self._removed]
 
     def producer(self, tensor: str, *operators: str) -> Any | None:
         """Returns the node that makes a tensor, if it is of one of these operators, or of any where none is named."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.onnx_model import needed_names
+from keras_pe.export.artifacts.onnx_model import all_nodes, needed_names
 from keras_pe.export.onnx.finishing.graph_edits import (
     GraphEditor,
     attribute,
@@ -129,10 +129,29 @@ def compute_channels_first(graph: Any, sizes: KnownSizes, shapes: Mapping[str, t
     """
     same: dict[str, str] = {}
     for rank in _RANKS:
-        while regions := [each for each in _regions(graph, sizes, shapes, rank) if each.gain > 0]:
-            same |= regions[0].turn()
+        while turned := _turned_apart(graph, sizes, shapes, rank):
+            same |= turned
             order_needed(graph)
     return same
+
+
+def _turned_apart(
+    graph: Any, sizes: KnownSizes, shapes: Mapping[str, tuple[int, ...]], rank: int
+) -> dict[str, str] | None:
+    """Turns the regions where that leaves fewer transpositions, of those that share a tensor the first alone.
+
+    Returns:
+        What stands for what is needed no more; None if no region is turned.
+    """
+    turned, undone, met = dict[str, str](), dict[str, str](), set[str]()
+    for region in _regions(graph, sizes, shapes, rank):
+        if region.gain > 0 and met.isdisjoint(region.tensors):
+            met |= region.tensors
+            turned |= region.turn()
+            undone |= region.undone
+    for node in all_nodes(graph) if turned else ():
+        read_instead(node, turned)
+    return turned | undone if met else None
 
 
 def _regions(graph: Any, sizes: KnownSizes, shapes: Mapping[str, tuple[int, ...]], rank: int) -> list["_Region"]:
@@ -254,15 +273,21 @@ def _told(shape: Sizes, order: list[int]) -> list[int] | None:
 
 
 class _Region:
-    """Nodes that compute alike in any order of axes, and what leads into them and out of them."""
+    """Nodes that compute alike in any order of axes, and what leads into them and out of them.
+
+    Attributes:
+        undone: What stands, channels first, for each tensor that is turned before them.
+        tensors: Every tensor that they read or return, turned or not.
+    """
 
     def __init__(self, images: _Images, nodes: dict[str, Any]) -> None:
         self._images, self._nodes = images, nodes
         self._results = [result for result in nodes if images.is_one(result)]
         read = dict.fromkeys(x for node in nodes.values() for x in node.input if images.is_one(x) and x not in nodes)
         undoing = {x: images.producers[x] for x in read if x in images.producers}
-        self._undone = {x: node.input[0] for x, node in undoing.items() if _is_turn(node, images.to_last)}
-        self._given = [x for x in read if x not in self._undone and not images.is_free(x)]
+        self.undone = {x: node.input[0] for x, node in undoing.items() if _is_turn(node, images.to_last)}
+        self._given = [x for x in read if x not in self.undone and not images.is_free(x)]
+        self.tensors = {*nodes, *self.undone.values(), *(name for node in nodes.values() for name in node.input)}
         self._turned: dict[str, str] = {}  # by what it is then
         self._wanted: list[str] = []  # as it is
         for result in self._results:
@@ -271,21 +296,22 @@ class _Region:
             self._turned |= {node.output[0]: result for node in turns}
             if len(turns) < len(others) or result in images.outputs:
                 self._wanted.append(result)
+        self.tensors |= self._turned.keys()
 
     @property
     def gain(self) -> int:
         """How many transpositions fewer there are if it is turned."""
         images, nodes = self._images, self._nodes
-        alone = [x for x in self._undone if all(reader.output[0] in nodes for reader in images.needing[x])]
+        alone = [x for x in self.undone if all(reader.output[0] in nodes for reader in images.needing[x])]
         costly = [x for x in self._wanted if not images.is_free(x)]
         return len({*alone} - images.outputs) + len(self._turned) - len(self._given) - len(costly)
 
     def turn(self) -> dict[str, str]:
-        """Lets it compute channels first, and returns what stands for what is needed no more."""
+        """Lets it compute channels first, and returns what is read instead of each tensor that was turned behind it."""
         images = self._images
         names = {x: f"{x}/channels_first" if x in self._wanted else x for x in self._results}
         shapes = {x: images.shape(x) or () for x in self._results}
-        made = self._undone | names
+        made = self.undone | names
         for result, node in self._nodes.items():
             read = node.input[:1] if node.op_type in REDUCTIONS else list(node.input)
             for name in read:
@@ -298,9 +324,7 @@ class _Region:
             images.sizes.tell(names[result], [shape[axis] for axis in images.to_first])
             if result in self._wanted:
                 images.turn(names[result], images.to_last, result)
-        same = {turned: names[result] for turned, result in self._turned.items()}
-        images.read_instead(same)
-        return same | self._undone
+        return {turned: names[result] for turned, result in self._turned.items()}
 
 
 def _is_turn(node: Any, order: list[int]) -> bool:

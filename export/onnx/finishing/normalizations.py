@@ -101,6 +101,7 @@ def fold_normalizations(
         folded.layers[path], folded.paths[result], folded.results[end] = after, path, result
         folded.paths[f"{result}_product"] = path
         _become_one(editor, each.nodes, bias, result)
+    editor.apply()
     editor = _Known(graph, weights)
     for each in list(_affine_maps(editor)):
         first, second, *others = each.nodes
@@ -109,6 +110,7 @@ def fold_normalizations(
         if is_bias and not others and first.op_type in _CONVOLUTIONS and len(first.input) == 2:
             bias = editor.add_constant(f"{second.output[0]}/bias", np.asarray(each.shift, np.float32))
             _become_one(editor, each.nodes, bias, second.output[0])
+    editor.apply()
     return folded
 
 
@@ -168,6 +170,7 @@ def store_normalizations(
             for tensor, _, each in maps:
                 product, last = each.nodes
                 product.input[:], last.input[:] = [tensor, factor], [product.output[0], term]
+    editor.apply()
     return stored
 
 
@@ -183,7 +186,7 @@ def _become_operator(editor: GraphEditor, norm: Any, image: str, product: Any, l
     beta = norm.beta.path if norm.center else editor.add_constant(f"{result}/beta", zeros)
     read = [image, gamma, beta, norm.moving_mean.path, norm.moving_variance.path]
     become(last, "BatchNormalization", read, epsilon=norm.epsilon)
-    editor.graph.node.remove(product)
+    editor.remove(product)
 
 
 class _Known(GraphEditor):
@@ -193,28 +196,49 @@ class _Known(GraphEditor):
         super().__init__(graph)
         self.ranks = {name: len(weight.shape) for name, weight in weights.items() if weight.dtype == np.float32}
         self._vectors = {name: weights[name] for name in self.ranks if len(weights[name].value.shape) == 1}
+        self._numbers: dict[str, Any] = {}
 
     def number(self, name: str) -> Any | None:
-        """Returns the numbers of a tensor in float64; None where they are not certain."""
+        """Returns the numbers of a tensor in float64; None where they are not certain. Each is computed once."""
+        waiting = [name]
+        while waiting:
+            tensor = waiting[-1]
+            node = self.producer(tensor, *_COMPUTED)
+            missing = [] if node is None else [each for each in node.input if each not in self._numbers]
+            if tensor not in self._numbers and missing:
+                waiting += missing
+                continue
+            self._numbers.setdefault(tensor, None)
+            if self._numbers[tensor] is None:
+                self._numbers[tensor] = self._computed(tensor, node)
+            waiting.pop()
+        return self._numbers[name]
+
+    def _computed(self, name: str, node: Any | None) -> Any | None:
+        """Returns the numbers of a tensor whose node, if it has one, reads known tensors."""
         if name in self.constants:
             return np.asarray(self.value(name), np.float64)
         if name in self._vectors:
             return self._vectors[name].read().astype(np.float64)
-        node = self.producer(name, *_COMPUTED)
-        if node is None:
+        numbers = [] if node is None else [self._numbers[each] for each in node.input]
+        if node is None or any(number is None for number in numbers):
             return None
-        numbers = [self.number(each) for each in node.input]
-        return None if any(number is None for number in numbers) else _COMPUTED[node.op_type](*numbers)
+        return _COMPUTED[node.op_type](*numbers)
 
     def are_read_alone(self, name: str, nodes: Sequence[Any]) -> bool:
         """Whether nobody but these nodes reads a tensor, or what is made of it and constants."""
-        if name in self.outputs:
-            return False
-        return all(
-            any(reader is node for node in nodes)
-            or (self.number(reader.output[0]) is not None and self.are_read_alone(reader.output[0], nodes))
-            for reader in self.readers.get(name, ())
-        )
+        own = {id(node) for node in nodes}
+        waiting, seen = [name], set[str]()
+        while waiting:
+            tensor = waiting.pop()
+            if tensor in self.outputs:
+                return False
+            seen.add(tensor)
+            made = {reader.output[0] for reader in self.readers.get(tensor, ()) if id(reader) not in own}
+            if any(self.number(each) is None for each in made):
+                return False
+            waiting += made - seen
+        return True
 
 
 def _affine_maps(editor: _Known) -> Iterator[_AffineMap]:
@@ -268,5 +292,5 @@ def _become_one(editor: GraphEditor, nodes: Sequence[Any], bias: str, result: st
         first.output[0] = f"{result}_product"  # it is not what the layer returned
         become(second, "Add", [first.output[0], bias], result)
     for node in others:
-        editor.graph.node.remove(node)
-    editor.read_instead({old: result})
+        editor.remove(node)
+    editor.replace(old, result)

@@ -21,6 +21,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     become,
     make_node,
     read_instead,
+    refill,
     set_attribute,
 )
 from keras_pe.export.onnx.finishing.symbolic_sizes import BROADCASTING, ELEMENTWISE, REDUCTIONS, KnownSizes, Sizes
@@ -39,13 +40,15 @@ def remove_needless_reshapes(graph: Any, sizes: KnownSizes) -> dict[str, str]:
     editor = GraphEditor(graph)
     for product in editor.nodes("MatMul", "Gemm"):
         same |= _without_flattening(editor, product, sizes)
+    editor.apply()
     for operators, is_undone in ((REDUCTIONS, _keeps_axes), (("Concat",), _stands_side_by_side)):
         editor = GraphEditor(graph)
         for node in editor.nodes(*operators):
             reshape = editor.only_reader(node.output[0], "Reshape", "Unsqueeze")
             if reshape is not None and reshape.input[0] == node.output[0] and is_undone(editor, node, reshape, sizes):
                 node.output[0] = reshape.output[0]
-                graph.node.remove(reshape)
+                editor.remove(reshape)
+        editor.apply()
     return same | _without_effect(graph, sizes)
 
 
@@ -77,7 +80,7 @@ def _without_flattening(editor: GraphEditor, product: Any, sizes: KnownSizes) ->
         sizes.tell(result, (*wanted, width))
     split = reader.output[0]
     editor.producers[rows].output[0] = split
-    editor.graph.node.remove(reader)
+    editor.remove(reader)
     return {rows: split} if len(results) > 1 else {}
 
 
@@ -145,18 +148,24 @@ def take_zero_sizes(graph: Any, sizes: KnownSizes) -> None:
     faster form of.
     """
     editor = GraphEditor(graph)
-    for node in tuple(graph.node):
+    nodes: list[Any] = []
+    for node in graph.node:
         for body in bodies(node):
             take_zero_sizes(body, sizes)
+        nodes.append(node)
         if node.op_type != "Reshape":
             continue
         if 0 in (sizes.shape(node.input[0]) or ()):
             set_attribute(node, "allowzero", 1)
-        elif _integers(editor, node.input[1]) is None and not _tell_inferred(editor, node, sizes):
+        elif _integers(editor, node.input[1]) is None and (told := _tell_inferred(editor, node, sizes)) is not None:
+            nodes[-1:] = [told, node]
+        elif _integers(editor, node.input[1]) is None:
             sources = {name: _integers(editor, name) for name in _sources(node.input[1], editor)}
             least = min((value.min(initial=1) for value in sources.values() if value is not None), default=1)
             if least > 0 and any(value is None and name != node.input[0] for name, value in sources.items()):
                 set_attribute(node, "allowzero", 1)
+    if len(nodes) > len(graph.node):
+        refill(graph.node, nodes)
 
 
 def _integers(editor: GraphEditor, name: str) -> Any | None:
@@ -165,26 +174,25 @@ def _integers(editor: GraphEditor, name: str) -> Any | None:
     return value if value is not None and value.dtype in (np.int32, np.int64) and value.ndim < 2 else None
 
 
-def _tell_inferred(editor: GraphEditor, node: Any, sizes: KnownSizes) -> bool:
+def _tell_inferred(editor: GraphEditor, node: Any, sizes: KnownSizes) -> Any | None:
     """Writes the size that a Reshape infers, where it is a number: of nothing, runtimes infer none.
 
     Returns:
-        Whether it has.
+        The node that comes before it then; None if it is left as it was.
     """
     asked, found = sizes.vector(node.input[1]), sizes.shape(node.output[0])
     if asked is None or found is None or -1 not in asked or 0 in asked:
-        return False
+        return None
     place = asked.index(-1)
     size = found[place]
     if not isinstance(size, int) or size < 1:
-        return False
+        return None
     more = [size + 1 if axis == place else 0 for axis in range(len(asked))]
     read = [node.input[1], editor.add_sizes(f"{node.output[0]}/more", more)]
     told = make_node("Add", read, f"{node.output[0]}/told")
-    editor.graph.node.insert(list(editor.graph.node).index(node), told)
     node.input[1] = told.output[0]
     set_attribute(node, "allowzero", 1)
-    return True
+    return told
 
 
 def _sources(shape: str, editor: GraphEditor) -> Iterator[str]:
@@ -324,7 +332,8 @@ def ask_for_single_sizes(graph: Any, sizes: KnownSizes) -> None:
             set_attribute(shape, "start", start)
             set_attribute(shape, "end", end)
             last.output[0] = cut.output[0]
-            graph.node.remove(cut)
+            editor.remove(cut)
+    editor.apply()
 
 
 def _number(editor: GraphEditor, name: str) -> int | None:

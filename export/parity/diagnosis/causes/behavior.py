@@ -1,7 +1,6 @@
 """Causes that show when a runtime is asked again: the same, in another company, at the sizes where it parts."""
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -15,7 +14,10 @@ from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.results import Array, CaseResult, CaseStatus, Cause, Finding, RunStatus
 from keras_pe.export.runtimes.runtime import Arrays
 
-_MOST_CANDIDATES = 12
+_MOST_CANDIDATES = 12  # each takes one to three runs of the model and of the artifact
+_MOST_AXES, _MOST_CONSTANTS = 8, 64
+_LARGEST = 9999
+_SMALL = range(2, 10)
 
 
 _CAUSES = {
@@ -155,17 +157,26 @@ def _first_row_moves(one: Arrays | None, two: Arrays | None) -> float:
 
 
 def _frozen_candidates(probe: Probe) -> list[int]:
-    """Returns sizes that may be fixed in an artifact: those in what it returns in the place of others, and those that
-    the runtime's refusals name."""
+    """Returns sizes that may be fixed in an artifact: those in what it returns in the place of others, those at which a
+    case passes, those of its constants, and small ones."""
     found: list[int] = []
+    for result, expectation in zip(probe.run.result.cases, probe.run.expectations, strict=False):
+        if result.status == CaseStatus.PASSED:
+            found += probe.sizes(expectation.case.inputs).values()
     for expectation, answer in zip(probe.run.expectations, probe.run.answers, strict=False):
         for name, expected in (expectation.outputs or {}).items():
             actual = (answer or {}).get(name)
             if actual is not None and actual.shape != expected.shape:
                 found += actual.shape
-    refusals = " ".join(case.error for case in probe.run.result.cases)
-    found += map(int, re.findall(r"\b\d{1,4}\b", refusals))
-    return [size for size in dict.fromkeys(found) if size > 1][:_MOST_CANDIDATES]
+    constants = probe.runner.weights()
+    for name in itertools.islice(constants, _MOST_CONSTANTS):
+        probe.budget.check()
+        constant = constants[name]
+        found += constant.shape
+        if constant.dtype.kind in "iu" and constant.size <= _MOST_AXES:  # it may be a shape
+            found += map(int, constant.ravel())
+    seen = [size for size in dict.fromkeys(found) if 1 < size <= _LARGEST]
+    return [*dict.fromkeys([*seen[:_MOST_CANDIDATES], *_SMALL])]
 
 
 def _dimensions(probe: Probe) -> list["_Dimension"]:

@@ -9,8 +9,15 @@ import keras
 import numpy as np
 import pytest
 
-from keras_pe.export import export_onnx
-from keras_pe.export.model.watch.keras_internals import named_functions, replaced_functions
+from keras_pe.export import (
+    Artifact,
+    UnsupportedError,
+    check_parity,
+    export_litert,
+    export_onnx,
+    export_saved_model,
+)
+from keras_pe.export.model.watch.keras_internals import named_functions, replaced_functions, scope_name
 from keras_pe.export.runtimes.onnxruntime import OnnxRuntime
 
 
@@ -54,3 +61,58 @@ def test_two_threads_export_one_model_at_once(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(2, 7, 4)).astype("float32")
     # Seven steps, each a sum of eight products of values near 1 and two functions that flatten it.
     np.testing.assert_allclose(OnnxRuntime(str(one)).run({"x": x})["y"], model(x), rtol=0, atol=2e-6)
+
+
+NAMES = [
+    "Кодер",
+    "编码器",
+    "a b",
+    "it's",
+    'say "x"',
+    "a:b",
+    "a\\b",
+    "a\nb",
+    "",
+    "<b>&amp;",
+    "-x",
+    "_x",
+    "\x1b[31m",
+    "a#2",
+    "x~2",
+]
+
+
+def test_scopes_of_different_names_differ() -> None:
+    assert len({scope_name(name) for name in NAMES}) == len(NAMES)
+    assert [scope_name(name) for name in ("dense_1", "block.0-a")] == ["dense_1", "block.0-a"]
+
+
+@pytest.mark.parametrize(
+    ("export", "runtimes"),
+    [
+        pytest.param(export_onnx, ["onnxruntime[all]", "keras[graph]"], id="onnx"),
+        pytest.param(export_saved_model, "tensorflow", id="saved_model"),
+        pytest.param(export_litert, "litert", id="litert"),
+    ],
+)
+def test_layers_and_models_of_any_name_are_exported_and_checked(export: Any, runtimes: Any, tmp_path: Path) -> None:
+    x = y = keras.Input((4,), name="x")
+    for name in NAMES:
+        y = keras.layers.Dense(4, "tanh", name=name)(y)
+    inner = keras.Input((4,))
+    nested = keras.Model(inner, keras.layers.Dense(3, name="编 码")(inner), name="内\n部")
+    model = keras.Model(x, {"вы ход": nested(y)}, name="a\\b: \x1b")
+    artifact: Artifact = export(model, tmp_path / "m")
+    assert artifact.outputs[0].name.isascii()
+    assert "вы ход" in artifact.metadata["keras_pe.names"].encode().decode("unicode_escape")
+    report = check_parity(model, artifact, runtimes=runtimes)
+    assert report.passed
+    assert "\x1b" not in str(report)
+
+
+def test_an_operator_of_a_layer_of_any_name_is_refused_with_that_name(tmp_path: Path) -> None:
+    x = keras.Input((3, 3), name="x")
+    y = keras.layers.Lambda(lambda each: keras.ops.svd(each)[1], name="раз:ложение")(x)
+    with pytest.raises(UnsupportedError) as caught:
+        export_onnx(keras.Model(x, y), tmp_path / "m.onnx")
+    assert caught.value.layer == "раз:ложение"

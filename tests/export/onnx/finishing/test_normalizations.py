@@ -13,6 +13,8 @@ from onnx import numpy_helper
 
 from keras_pe.export import check_parity, export_onnx
 from keras_pe.export.artifacts.onnx_model import all_nodes
+from keras_pe.export.graph.tracing import Weight
+from keras_pe.export.onnx.finishing.normalizations import _Known
 from keras_pe.export.runtimes.intermediates import InspectedModel
 
 IMAGE = (8, 8, 4)
@@ -240,3 +242,13 @@ def test_what_is_stored_is_the_formula_in_float64_rounded_once(tmp_path: Path) -
     stored = InspectedModel(str(tmp_path / "model.onnx")).weights()
     for name, expected in (("first/kernel", kernel * scale), ("first/bias", (bias - mean) * scale + beta)):
         np.testing.assert_array_max_ulp(stored[name], expected.astype(np.float32), maxulp=1)
+
+
+def test_what_is_made_of_a_weight_is_computed_once() -> None:
+    nodes = [onnx.helper.make_node("Mul", [name, name], [f"{name}*"]) for name in ("b" + "*" * n for n in range(2000))]
+    graph = onnx.helper.make_graph(nodes, "g", [], [])
+    known = _Known(graph, {"b": Weight("b", "", keras.Variable(np.ones(4, "float32")))})
+    np.testing.assert_array_equal(known.number("b" + "*" * 2000), np.ones(4))  # a read for each path would be 2**2000
+    assert known.are_read_alone("b", nodes[:1])
+    assert known.are_read_alone("b", [])
+    assert known.number("x") is None
