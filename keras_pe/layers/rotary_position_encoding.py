@@ -182,12 +182,18 @@ class RotaryPositionEncoding(PositionLayer):
         """Returns the layer of a model's configuration as Hugging Face writes it.
 
         Args:
-            config: The contents of `config.json`, or its `rope_parameters` or `rope_scaling` alone. It does not say the
-                layout: `layout` is "halves" for most models; GPT-J, Cohere, GLM and some others interleave.
-            head_dim: Channels of a head, where a part of them is rotated and the configuration does not say.
-            layer_type: Which layers, where there are parameters for several types.
+            config: The contents of `config.json`, one part such as `config["vision_config"]`, or `rope_parameters`
+                or `rope_scaling` alone. The layout is that which a name in it or the `model_type` says; otherwise it is
+                "halves", and `layout` must be given for a model with another.
+            head_dim: Channels of a head, where pairs or a part are counted and the configuration does not say.
+            layer_type: Which layers, where there are parameters for several types. Llama 4's "full_attention" has no
+                rotation, but a factor on queries.
             length: Longest length that the model is to see, for "dynamic", whose rates depend on it, and "longrope".
             **kwargs: Further arguments of the layer; they win over the configuration's.
+
+        Raises:
+            ValueError: If a name looks rotary and is unknown, nothing is rotary, or the model does not turn pairs.
+            TypeError: If a value is of the wrong type.
         """
         arguments = rope_arguments(config, head_dim=head_dim, layer_type=layer_type, length=length)
         return cls(**{**arguments, **kwargs})

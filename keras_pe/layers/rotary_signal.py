@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import keras
@@ -175,10 +176,9 @@ class RotarySignal:
         """Returns the values of the first and the second channels of pairs, as the channels of each block stand."""
         if len(self.blocks) == 1:
             return of_channels(of_first, of_second, self._layout, ops)
-        ends = np.cumsum(self.blocks)
         parts = [
             of_channels(of_first[..., end - size : end], of_second[..., end - size : end], self._layout, ops)
-            for size, end in zip(self.blocks, ends.tolist(), strict=True)
+            for size, end in zip(self.blocks, accumulate(self.blocks), strict=True)
         ]
         return ops.concatenate(parts, axis=-1)
 
@@ -249,4 +249,7 @@ def _last(length: Any, positions: Positions | None) -> Any:
         return length - 1
     if positions.whole is None:
         return positions.start + (length - 1)
+    if keras.config.backend() == "torch":
+        # TorchDynamo cannot trace the look of ops.max at its result.
+        return positions.whole.amax(dim=-1, keepdim=True)[..., None]
     return ops.max(positions.whole, axis=-1, keepdims=True)[..., np.newaxis]

@@ -1,26 +1,59 @@
 """Reads the rotary encoding out of a model's configuration as Hugging Face writes it, of any year."""
 
 import inspect
+import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from keras_pe.signal.formula import check_number
+from keras_pe.signal.rope_axes import axial_arguments, section_arguments
+from keras_pe.signal.rope_families import Family, family_of
+from keras_pe.signal.rope_names import (
+    BASES,
+    BASES_OF_TYPES,
+    HEAD_WIDTHS,
+    HEADS,
+    INTERLEAVED,
+    MODEL_WIDTHS,
+    OTHER_TYPES,
+    PARAMETERS,
+    PARTS,
+    ROTARY_TYPES,
+    SECTIONS,
+    SWITCHES,
+    WIDTHS,
+    Config,
+    check_names,
+    first,
+    innermost,
+    is_parameters,
+    is_rotary,
+)
+from keras_pe.signal.rope_queries import query_scaling, without_rotation
 from keras_pe.signal.rope_scalings import scaling_function
 
 # What a configuration calls the scalings that have another name by now.
-_OLD_NAMES = {"su": "longrope", "mrope": "default"}
+_OLD_NAMES = {
+    "su": "longrope",
+    "mrope": "default",
+    "no_scaling": "default",
+    "original": "default",
+    "origin": "default",
+    "deepseek_yarn": "yarn",
+    "xdrope": "dynamic",
+}
 # What stands in a configuration beside the rotary parameters.
 _ELSEWHERE = ("original_max_position_embeddings", "max_position_embeddings")
-_PARTS = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rope_percent")
-_BASES = ("rope_theta", "rotary_emb_base", "rotary_embedding_base")
-# Bases of types of layers, before there were parameters for each of them: ModernBERT's, Gemma 3's.
-_BASES_OF_TYPES = {
-    "full_attention": ("global_rope_theta",),
-    "sliding_attention": ("local_rope_theta", "rope_local_base_freq"),
-}
-_NO_SCALING = {"rope_type", "type", "rope_theta", "partial_rotary_factor", "mrope_section", "mrope_interleaved"}
-_READ_HERE = {"alpha", "short_mscale", "long_mscale"}
+_FROM_LONGEST = ("llama3", "yarn", "longrope")  # scalings whose original length is the longest one by default
+_KINDS = ("linear", "dynamic", "yarn", "longrope", "llama3", "proportional")
+_KNOWN = {
+    *(name for kind in _KINDS for name in inspect.signature(scaling_function(kind)).parameters),
+    "rope_type", "type", "rope_theta", "base", "scaling_factor", "partial_rotary_factor", "alpha", "short_mscale",
+    "long_mscale", "xdrope_section", "interleaved", "llama_4_scaling_beta", "max_position_embeddings", *SECTIONS,
+    *HEAD_WIDTHS,
+}  # fmt: skip
+_WITHOUT_EFFECT = {"finetuned", "pos_idx_in_fp32"}
 
 
 def rope_arguments(
@@ -35,97 +68,223 @@ def rope_arguments(
         length: The longest length that the model is to see, for scalings that depend on it.
 
     Raises:
-        ValueError: If what is asked for is missing, or there is no layer for it.
+        ValueError: If a rotary name is unknown, nothing in the configuration is rotary, a value is missing or out of
+            its range, or no layer turns as the model does.
+        TypeError: If a value is of the wrong type.
     """
     if not isinstance(config, Mapping):
         raise TypeError(
             "`config` must be a dictionary, the contents of a model's config.json. "
             f"Received: a {type(config).__name__}. json.loads(text) makes one."
         )
-    if "text_config" in config:
-        config = {**config, **config["text_config"]}
+    config = innermost(config)
+    family = family_of(config.get("model_type"))
+    _check_rotary(config, family)
+    if str(config.get("model_type")).startswith("llama4") and layer_type in ("full_attention", "nope"):
+        return without_rotation(config)
     parameters = _parameters(config, layer_type)
+    _check_parameters(parameters)
     kind = parameters.get("rope_type") or parameters.get("type") or "default"
     kind = _OLD_NAMES.get(kind, kind)
-    theta = float(check_number("rope_theta", _first(_BASES, parameters, config) or 1.0e4))
+    base = _base(parameters, config, family)
+    if kind == "axial" or (family.axial and kind == "default"):
+        return axial_arguments(family.axial or "plain", base, _head_dim(config, head_dim))
+    arguments = _layout(config, family) | _scaled(parameters, config, family, kind, base, head_dim, length)
+    arguments |= section_arguments(parameters, family)
+    return arguments | query_scaling(parameters, config)
+
+
+def _check_rotary(config: Config, family: Family) -> None:
+    """Raises unless a configuration has a rotary encoding that a layer can have."""
+    is_alone = is_parameters(config)
+    if not is_alone:
+        check_names(config)
+    kind = config.get("position_embedding_type")
+    off = [name for name in SWITCHES if config.get(name) is False]
+    if config.get("alibi") or kind in OTHER_TYPES or off:
+        said = "alibi" if config.get("alibi") else "position_embedding_type" if kind in OTHER_TYPES else off[0]
+        raise ValueError(f"`config` must have a rotary encoding. Received: {said}={config[said]!r}.")
+    names = [name for name, value in config.items() if value not in (None, False, {}) and is_rotary(name)]
+    if not (is_alone or names or kind in ROTARY_TYPES or family.is_silent):
+        raise ValueError(
+            "`config` must have a rotary encoding: no name in it says that it has one. "
+            f"Received: {', '.join(map(repr, config)) or 'an empty dictionary'}."
+        )
+    if family.refusal:
+        raise ValueError(
+            f"`config` must be of a model that turns pairs of channels by its positions: {family.refusal}. "
+            f"Received: model_type={config['model_type']!r}."
+        )
+
+
+def _parameters(config: Config, layer_type: str | None) -> Config:
+    """Returns the rotary parameters, those of one type of layers where they differ."""
+    named = [config[name] for name in PARAMETERS if name in config and not isinstance(config[name], bool)]
+    flat = {name: each for name, each in config.items() if name in _KNOWN} if config.get("rope_type") else {}
+    found = config if is_parameters(config) else next((each for each in named if each), flat)
+    if not isinstance(found, Mapping):
+        raise TypeError(f"`rope_parameters` or `rope_scaling` must be a dictionary in `config`. Received: {found!r}.")
+    types = _types(found, config)
+    if not types:
+        return found
+    turned = [name for name, each in types.items() if each is not None]
+    if layer_type is None and len(turned) == 1:
+        layer_type = turned[0]
+    if layer_type not in types:
+        raise ValueError(
+            f"`layer_type` must be one of {', '.join(map(repr, turned))}, for each of which the configuration has "
+            f"parameters. Received: layer_type={layer_type!r}."
+        )
+    chosen = types[layer_type]
+    if chosen is None:
+        raise ValueError(
+            f"`layer_type` must be a type of layers that has a rotary encoding: {', '.join(map(repr, turned))}. "
+            f"Received: layer_type={layer_type!r}, whose parameters are null."
+        )
+    return chosen
+
+
+def _types(found: Config, config: Config) -> dict[str, Config | None]:
+    """Returns the parameters of each type of layers, None for one that has none; nothing where there is one type."""
+    if any(isinstance(each, Mapping) for each in found.values()):
+        return {name: each for name, each in found.items() if each is None or isinstance(each, Mapping)}
+    if config.get("compress_rope_theta") is not None:  # DeepSeek V4, whose code ignores the temperature of YaRN
+        is_yarn = (found.get("rope_type") or found.get("type")) == "yarn"
+        compressed = {**({"attention_factor": 1.0} if is_yarn else {}), **found}
+        return {"main": {}, "compress": {**compressed, "rope_theta": config["compress_rope_theta"]}}
+    full, sliding = (first(names, config) for names in BASES_OF_TYPES.values())
+    if full is None and sliding is None:
+        return {}
+    return {
+        "full_attention": {**found, **({"rope_theta": full} if full else {})},
+        "sliding_attention": {"rope_theta": sliding} if sliding else {},
+    }
+
+
+def _check_parameters(parameters: Config) -> None:
+    """Raises for a parameter that no scaling has, and warns of one that changes no rate."""
+    for name, value in parameters.items():
+        if value is not None and name not in _KNOWN | _WITHOUT_EFFECT:
+            raise ValueError(
+                f"`config` must have no rotary parameter that is unknown here. Received: {name}={value!r}. "
+                "Leave it out if rates do not depend on it."
+            )
+    ignored = sorted(set(parameters) & _WITHOUT_EFFECT)
+    if ignored:
+        kind = parameters.get("rope_type") or parameters.get("type") or "default"
+        warnings.warn(f"The rotary encoding {kind!r} does without {', '.join(map(repr, ignored))}.", stacklevel=4)
+
+
+def _base(parameters: Config, config: Config, family: Family) -> float:
+    """Returns the base of the rates, that of the family if the configuration has none."""
+    of_layers = {each for each in config.get("layer_rope_theta") or () if each}
+    if len(of_layers) > 1:
+        raise ValueError(
+            "`layer_rope_theta` must be the same for all layers. Received: "
+            f"{sorted(of_layers)}. Without it, give the `rope_theta` of the layer."
+        )
+    given = of_layers.pop() if of_layers else first((*BASES, "base"), parameters)
+    given = first(BASES, config) if given is None else given
+    base = float(check_number("rope_theta", family.base if given is None else given))
+    ratio = config.get("rope_ratio")  # GLM
+    return base if ratio is None else base * check_number("rope_ratio", ratio)
+
+
+def _layout(config: Config, family: Family) -> dict[str, Any]:
+    """Returns the layout that the configuration or the family says, or nothing."""
+    says = first(INTERLEAVED, config)
+    if says is not None:
+        return {"layout": "interleaved"} if says else {}
+    says = config.get("rope_interleave")  # DeepSeek V3
+    if says is not None:
+        return {"layout": "interleaved_to_halves"} if says else {}
+    return {} if family.layout is None else {"layout": family.layout}
+
+
+def _scaled(
+    parameters: Config,
+    config: Config,
+    family: Family,
+    kind: str,
+    base: float,
+    head_dim: int | None,
+    length: int | None,
+) -> dict[str, Any]:
+    """Returns base, width and scaling."""
+    kind, parameters = _scaling_elsewhere(kind, parameters, config)
     taken = set(inspect.signature(scaling_function(kind)).parameters)
     outside = {name: config[name] for name in _ELSEWHERE if config.get(name) is not None}
     scaling = {name: each for name, each in {**outside, **parameters}.items() if name in taken and each is not None}
+    if kind in _FROM_LONGEST and "max_position_embeddings" in outside:
+        scaling.setdefault("original_max_position_embeddings", outside["max_position_embeddings"])
     if length is not None and "length" in taken:
         scaling["length"] = length
-    part = _first(_PARTS, parameters, config)
-    arguments: dict[str, Any] = {"base": theta}
+    part, width = first(PARTS, parameters, config), first(WIDTHS, config)
+    part = family.part if part is None else part
+    arguments: dict[str, Any] = {"base": base}
     if "partial_rotary_factor" in taken:
-        scaling["partial_rotary_factor"] = 1.0 if part is None else part
-    elif config.get("rotary_dim"):
-        arguments["rotary_dim"] = int(config["rotary_dim"])
-    elif part not in (None, 1):
+        scaling["partial_rotary_factor"] = part
+    elif width:
+        arguments["rotary_dim"] = int(width)
+    elif part != 1:
         arguments["rotary_dim"] = int(_head_dim(config, head_dim) * check_number("partial_rotary_factor", part))
     scaling.pop("rope_theta", None)
     if kind == "longrope":
         scaling |= _attention_factor(parameters)
-    if kind == "dynamic" and parameters.get("alpha"):
+    alpha = parameters.get("alpha") if kind == "dynamic" else _alpha_of_qwen(config, length)
+    if alpha:
         width = arguments.get("rotary_dim") or _head_dim(config, head_dim)
-        arguments["base"] = theta * parameters["alpha"] ** (width / (width - 2))
+        arguments["base"] = base * alpha ** (width / (width - 2))
     elif kind != "default":
         arguments["scaling"] = {"rope_type": kind, **scaling}
-    _warn_of_unknown(parameters, kind)
-    return arguments | _sections(parameters)
+    return arguments
 
 
-def _parameters(config: Mapping[str, Any], layer_type: str | None) -> Mapping[str, Any]:
-    """Returns the rotary parameters, those of one type of layers where they differ."""
-    named = [config[name] for name in ("rope_parameters", "rope_scaling") if name in config]
-    is_whole = not ({"rope_type", "type"} & set(config) or all(isinstance(each, Mapping) for each in config.values()))
-    found: Mapping[str, Any] = next((each for each in named if each), {} if named or is_whole else config)
-    if not isinstance(found, Mapping):
-        raise TypeError(f"`rope_parameters` or `rope_scaling` must be a dictionary in `config`. Received: {found!r}.")
-    types: dict[str, Mapping[str, Any]] = {}
-    if found and all(isinstance(each, Mapping) for each in found.values()):
-        types = dict(found)
-    elif any(_first(names, config) for names in _BASES_OF_TYPES.values()):
-        full, sliding = (_first(names, config) for names in _BASES_OF_TYPES.values())
-        types = {
-            "full_attention": {**found, **({"rope_theta": full} if full else {})},
-            "sliding_attention": {"rope_theta": sliding},
-        }
-    if not types:
-        return found
-    if layer_type not in types:
+def _scaling_elsewhere(kind: str, parameters: Config, config: Config) -> tuple[str, Config]:
+    """Returns kind and parameters of a scaling, those that stand outside of the rotary parameters with them."""
+    factor = parameters.get("scaling_factor")  # InternLM
+    if factor is not None:
+        parameters = {"factor": factor, **parameters}
+    scale_base, factor = config.get("rotary_emb_scale_base"), config.get("rotary_scaling_factor")
+    if scale_base is not None:  # flash-attn
+        return "xpos", {"scale_base": scale_base}
+    if factor not in (None, 1):
+        if config.get("model_type") != "nomic_bert":
+            raise ValueError(
+                "`rotary_scaling_factor` must be of a model_type whose scaling is known, 'nomic_bert'. "
+                f"Received: rotary_scaling_factor={factor!r}. Give `scaling` to RotaryPositionEncoding."
+            )
+        return "dynamic", {"factor": factor, "max_position_embeddings": config.get("max_trained_positions", 2048)}
+    factor = config.get("rotary_emb_scaling_factor")
+    if factor not in (None, 1) and config.get("use_interpolated_rotary_pos_emb"):  # StripedHyena
+        return "linear", {"factor": factor}
+    return kind, parameters
+
+
+def _alpha_of_qwen(config: Config, length: int | None) -> float | None:
+    """Returns what Qwen's `use_dynamic_ntk` multiplies the base with, before its power, or None."""
+    if not config.get("use_dynamic_ntk"):
+        return None
+    trained = check_number("seq_length", config.get("seq_length") or config.get("max_position_embeddings") or 0)
+    if length is None:
         raise ValueError(
-            f"`layer_type` must be one of {', '.join(map(repr, types))}, for each of which the configuration has "
-            f"parameters. Received: layer_type={layer_type!r}."
+            "`length` must be given for `use_dynamic_ntk`, whose base depends on the longest length that the model is "
+            f"to see. Up to {trained} the base is that of the configuration. Received: length=None."
         )
-    return types[layer_type]
+    alpha = 2.0 ** math.ceil(math.log2(length / trained) + 1) - 1
+    return alpha if alpha > 1 else None
 
 
-def _head_dim(config: Mapping[str, Any], head_dim: int | None) -> int:
-    found = head_dim or config.get("head_dim")
-    if not found and config.get("hidden_size") and config.get("num_attention_heads"):
-        found = config["hidden_size"] // config["num_attention_heads"]
+def _head_dim(config: Config, head_dim: int | None) -> int:
+    found = head_dim or first(HEAD_WIDTHS, config)
+    if not found and first(MODEL_WIDTHS, config) and first(HEADS, config):
+        found = first(MODEL_WIDTHS, config) // first(HEADS, config)
     if not found:
-        raise ValueError(
-            "`head_dim` must be given, of which `partial_rotary_factor` is a part. Received: head_dim=None."
-        )
+        raise ValueError("`head_dim` must be given, of which pairs or a part are counted. Received: head_dim=None.")
     return int(check_number("head_dim", found))
 
 
-def _sections(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    if not parameters.get("mrope_section"):
-        return {}
-    sections = {"sections": tuple(parameters["mrope_section"]), "shared_rates": True}
-    return sections | ({"interleave_sections": True} if parameters.get("mrope_interleaved") else {})
-
-
-def _warn_of_unknown(parameters: Mapping[str, Any], kind: str) -> None:
-    kinds = ("linear", "dynamic", "yarn", "longrope", "llama3", "proportional")
-    known = (_NO_SCALING | _READ_HERE).union(*(inspect.signature(scaling_function(each)).parameters for each in kinds))
-    unknown = sorted(set(parameters) - known)
-    if unknown:
-        warnings.warn(f"The rotary encoding {kind!r} does without {', '.join(map(repr, unknown))}.", stacklevel=4)
-
-
-def _attention_factor(parameters: Mapping[str, Any]) -> dict[str, float]:
+def _attention_factor(parameters: Config) -> dict[str, float]:
     """Returns the attention factor that Phi-3.5-MoE has by another name, of short texts and of long ones."""
     found = {parameters[name] for name in ("short_mscale", "long_mscale") if parameters.get(name) is not None}
     if len(found) > 1:
@@ -134,8 +293,3 @@ def _attention_factor(parameters: Mapping[str, Any]) -> dict[str, float]:
             f"Received: {sorted(found)}. Without them, give `attention_factor`."
         )
     return {"attention_factor": found.pop()} if found else {}
-
-
-def _first(names: Sequence[str], *configs: Mapping[str, Any]) -> Any:
-    """Returns the first of these that one of the configurations has, the first one's before the next one's, or None."""
-    return next((each[name] for each in configs for name in names if each.get(name) is not None), None)

@@ -1,0 +1,64 @@
+"""The axes of positions that pairs turn by: sections of a language model, rows and columns of a vision encoder."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from keras_pe.signal.rope_families import Family
+
+
+def section_arguments(parameters: Mapping[str, Any], family: Family) -> dict[str, Any]:
+    """Returns the arguments of a layer for the `mrope_section` of a configuration, or nothing."""
+    sections = parameters.get("mrope_section")
+    if (family.deal == "of_channels" and sections) or parameters.get("xdrope_section"):
+        raise ValueError(
+            "`config` must be of a model that turns pairs of channels: the sections of HunYuan-VL cut the channels of "
+            "both halves, so that the two channels of a pair turn by different positions. "
+            f"Received: {'mrope_section' if sections else 'xdrope_section'}={sections or parameters['xdrope_section']}."
+        )
+    if not sections:
+        return {}
+    sections = tuple(int(each) for each in sections)
+    if family.deal == "rows_and_columns_first":
+        rows, columns, time = sections  # positions are those of the time, the row and the column
+        if rows != columns:
+            raise ValueError(
+                "`mrope_section` must have as many pairs of rows as of columns, which alternate. "
+                f"Received: mrope_section={list(sections)}."
+            )
+        return {"axis_of_pair": (1, 2) * rows + (0,) * time, "shared_rates": True}
+    in_turns = family.deal == "in_turns" or parameters.get("mrope_interleaved") or parameters.get("interleaved")
+    arguments = {"sections": sections, "shared_rates": True}
+    return arguments | ({"interleave_sections": True} if in_turns else {})
+
+
+def axial_arguments(rule: str, base: float, head_dim: int) -> dict[str, Any]:
+    """Returns the arguments of a layer that turns pairs by rows and pairs by columns.
+
+    Args:
+        rule: One of `AXIAL_RULES`. The position of the row is the first, whatever stands first among the channels.
+        base: Of the rates; each axis has a sequence of its own, "dealt" deals one sequence out.
+        head_dim: Channels of a head.
+    """
+    axes = 3 if rule == "three" else 2
+    pairs = head_dim // (2 * axes)
+    if rule != "three" and head_dim % 4:
+        raise ValueError(
+            f"`head_dim` must be a multiple of 4 for rows and columns with equally many pairs. Received: {head_dim=}."
+        )
+    sections: dict[str, Any] = {"base": base, "sections": (pairs,) * axes}
+    if rule == "three":
+        return sections | ({} if 6 * pairs == head_dim else {"rotary_dim": 6 * pairs})
+    if rule == "dealt":
+        scales = [base ** (2 * pair / head_dim) for pair in range(2 * pairs)]
+        return {"timescales": scales[0::2] + scales[1::2], "sections": (pairs, pairs)}
+    further: dict[str, dict[str, Any]] = {
+        "plain": sections,
+        "neighbors": {**sections, "layout": "interleaved"},
+        "blocks": {**sections, "split_sections": True},
+        "columns_first": {"base": base, "axis_of_pair": (1,) * pairs + (0,) * pairs},
+        "columns_first_neighbors": {
+            "base": base, "axis_of_pair": (1,) * pairs + (0,) * pairs, "layout": "interleaved",
+        },
+        "alternate": {"base": base, "axis_of_pair": (1, 0) * pairs},
+    }  # fmt: skip
+    return further[rule]

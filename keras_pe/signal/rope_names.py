@@ -1,0 +1,132 @@
+"""The names of rotary parameters in the configurations of models, and the part of a configuration that has them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Config = Mapping[str, Any]
+
+BASES = (
+    "rope_theta",
+    "rotary_emb_base",
+    "rotary_embedding_base",
+    "rope_embedding_base",  # Phi-3 small
+    "rope_freq_constant",  # OpenELM
+    "rotary_base",
+    "rope_base",
+    "rope_freq_base",
+)
+PARTS = (
+    "partial_rotary_factor",
+    "rotary_pct",
+    "rope_pct",
+    "rope_percent",
+    "rotary_percent",
+    "rotary_emb_fraction",
+)
+WIDTHS = ("rotary_dim", "rotary_emb_dim", "rotary_ndims")
+HEAD_WIDTHS = ("head_dim", "kv_channels", "attention_head_dim")
+MODEL_WIDTHS = ("hidden_size", "n_embd", "d_model", "embed_dim", "model_dim")
+HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
+INTERLEAVED = ("rotary_emb_interleaved", "rotary_interleaved", "rope_interleaved", "rope_traditional")
+PARAMETERS = ("rope_parameters", "rope_scaling", "rotary", "rope_hf_config", "rope_dail_config")
+# Bases of types of layers: ModernBERT's, Gemma 3's, MiMo's.
+BASES_OF_TYPES = {
+    "full_attention": ("global_rope_theta",),
+    "sliding_attention": ("local_rope_theta", "rope_local_base_freq", "swa_rope_theta"),
+}
+SECTIONS = ("mrope_section", "mrope_interleaved")
+# Parts of a model that hold its attention, in the order in which they are looked into.
+INSIDE = (
+    "text_config",
+    "llm_config",
+    "language_config",
+    "thinker_config",
+    "text_model_config",
+    "lm_config",
+    "decoder_config",
+    "attn_config",
+    "attn_cfg",
+)
+# Encoders beside the language model; their owner gives them by themselves.
+_BESIDE = re.compile("vision|audio|visual|image|speech|talker|code|encoder|vit|quantization")
+# Names whose values turn a rotary encoding on, and leave none where they are False.
+SWITCHES = ("rope", "rotary", "use_rope", "use_rotary", "use_rotary_embedding", "use_rotary_embeddings", "use_mem_rope")
+# Families of encodings, by the value of `position_embedding_type`; other values say nothing of it.
+ROTARY_TYPES = ("rope", "rotary", "rotary_embedding", "rope_2d")
+OTHER_TYPES = ("alibi", "nope", "none")
+_READ = {
+    *BASES, *PARTS, *WIDTHS, *INTERLEAVED, *PARAMETERS, *SECTIONS, *SWITCHES,
+    *(name for names in BASES_OF_TYPES.values() for name in names),
+    "rope_type", "alibi", "rope_ratio", "rope_interleave", "layer_rope_theta", "compress_rope_theta", "use_dynamic_ntk",
+    "use_logn_attn", "rotary_scaling_factor", "rotary_emb_scale_base", "rotary_emb_scaling_factor",
+    "use_interpolated_rotary_pos_emb",
+}  # fmt: skip
+# Names that change neither rates nor pairs: sizes, precision, kernels, and which layers have an encoding.
+_NEUTRAL = {
+    "qk_rope_head_dim", "no_rope_layers", "no_rope_layer_interval", "rope_impl", "rope_full_precision",
+    "rope_max_length", "rope_3d", "rotary_value", "apply_rope_fusion", "alibi_bias_max", "original_rope",
+    "memory_attention_rope_feat_sizes", "memory_attention_rope_k_sizes", "memory_attention_rope_dropout",
+}  # fmt: skip
+# Names that are read in their neutral value alone.
+_ONLY = {"rope_position_scale": (1, 1.0), "rope_freq_scale": (1, 1.0)}
+# Names that the configuration of a whole model has, and rotary parameters alone do not.
+_OF_MODELS = {"model_type", "architectures", *MODEL_WIDTHS, *HEADS, *PARAMETERS, *INSIDE}
+_LOOKS_ROTARY = re.compile("rope|rotary|rotat|theta|yarn|ntk|alibi|logn|xpos|freq_(base|scale)")
+
+
+def first(names: Sequence[str], *configs: Config) -> Any:
+    """Returns the value of the first of these names that one of the configurations has, or None."""
+    return next((each[name] for each in configs for name in names if each.get(name) is not None), None)
+
+
+def is_parameters(config: Config) -> bool:
+    """Returns whether a configuration is the rotary parameters alone, flat or of several types of layers."""
+    if _OF_MODELS & set(config):
+        return False
+    parts = [each for each in config.values() if each is not None]
+    is_nested = bool(parts) and all(isinstance(each, Mapping) and _has_rotary_names(each) for each in parts)
+    return bool({"rope_type", "type"} & set(config)) or (is_nested and not any(map(is_rotary, config)))
+
+
+def is_rotary(name: str) -> bool:
+    """Returns whether a name looks like that of a rotary parameter."""
+    return bool(_LOOKS_ROTARY.search(name.lower()))
+
+
+def innermost(config: Config) -> Config:
+    """Returns a configuration with those of the parts of the model that hold its attention, which win over it.
+
+    Raises:
+        ValueError: If rotary names stand in parts of other names alone.
+    """
+    for name in INSIDE:
+        if isinstance(config.get(name), Mapping):
+            return innermost({**{key: each for key, each in config.items() if key != name}, **config[name]})
+    if not is_parameters(config) and not _has_rotary_names(config):
+        parts = [name for name, each in config.items() if isinstance(each, Mapping) and _has_rotary_names(each)]
+        inside = [name for name in parts if not _BESIDE.search(name.lower())]
+        if len(inside) == 1:
+            return innermost({**config, inside[0]: None, **config[inside[0]]})
+        if parts:
+            raise ValueError(
+                "`config` must be the configuration of one encoder or decoder. Received: rotary names in "
+                f"{', '.join(map(repr, parts))}. Give one of them: config[{parts[0]!r}]."
+            )
+    return config
+
+
+def check_names(config: Config) -> None:
+    """Raises ValueError for a name that looks rotary and is not known, with its value."""
+    for name, value in config.items():
+        known = _READ | _NEUTRAL
+        if value is None or name in known or not is_rotary(name) or value in _ONLY.get(name, ()):
+            continue
+        raise ValueError(
+            f"`config` must have no rotary name that is unknown here. Received: {name}={value!r}. If rates do not "
+            "depend on it, leave it out; otherwise give `timescales` or `scaling` to RotaryPositionEncoding."
+        )
+
+
+def _has_rotary_names(config: Config) -> bool:
+    return any(value is not None and is_rotary(name) and name not in _NEUTRAL for name, value in config.items())
