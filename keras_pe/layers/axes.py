@@ -11,7 +11,8 @@ import numpy as np
 from keras import ops
 
 from keras_pe.layers.base import Combine, CombiningLayer, plain
-from keras_pe.layers.call_arguments import Positions, Shape, resolve_positions
+from keras_pe.layers.call_arguments import Shape
+from keras_pe.layers.positions import Positions, resolve_positions
 from keras_pe.rotations.composed import LIMIT, Columns, ComposedEncoding
 from keras_pe.rotations.concrete import count_up, known_length
 from keras_pe.rotations.fractional import FractionalEncoding

@@ -9,7 +9,6 @@ import keras
 from keras import ops
 
 from keras_pe.layers.call_arguments import (
-    Positions,
     Shape,
     by_name,
     check_before_conversion,
@@ -23,9 +22,8 @@ from keras_pe.layers.call_arguments import (
     per_axis,
     read_start,
     read_variables,
-    resolve_positions,
-    split_on_host,
 )
+from keras_pe.layers.positions import Positions, resolve_positions, split_on_host
 from keras_pe.rotations.composed import LIMIT
 from keras_pe.rotations.concrete import known_length
 from keras_pe.signal.layouts import is_integer

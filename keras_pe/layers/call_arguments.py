@@ -1,30 +1,18 @@
-"""Checks and normal forms of the arguments that the position layers share: positions, starts, lengths, their reach."""
+"""Checks of the arguments that the position layers share: positions, starts, lengths, their reach."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+from keras_pe.layers.positions import joined
 from keras_pe.rotations.composed import LIMIT
-from keras_pe.rotations.concrete import count_up, is_eager, visible
+from keras_pe.rotations.concrete import is_eager, visible
 from keras_pe.signal.layouts import is_integer
 
 Shape = tuple[int | None, ...]
-OUT_OF_REACH = 2**29  # several of these can be added in int32
-
-
-class Positions(NamedTuple):
-    """Positions along one axis: a range from a scalar `start` on, or `(length,)` or `(batch, length)` of their own.
-
-    Floats have the integers up to them (`whole`), those nearest to them, and the `fraction` from the nearest.
-    """
-
-    whole: Any | None = None
-    nearest: Any | None = None
-    fraction: Any | None = None
-    start: Any | None = None
 
 
 def per_axis(value: Any, axes: int, name: str) -> list[Any]:
@@ -100,6 +88,12 @@ def check_positions_dtype(name: str, dtype: Any) -> None:
     dtype = keras.backend.standardize_dtype(dtype)
     if not dtype.startswith(("int", "uint", "float", "bfloat")):
         raise TypeError(f"`{name}` must be integers or floats. Received: a tensor of dtype {dtype}.")
+
+
+def check_integers(positions: Any, layer: str) -> None:
+    """Raises TypeError where positions are floats in a layer that has a number for each whole position alone."""
+    if isinstance(positions, dict) or "float" in keras.backend.standardize_dtype(getattr(positions, "dtype", "int32")):
+        raise TypeError(f"`positions` must be integers in layer '{layer}'. Received: floats.")
 
 
 def check_positions(positions: Any, batch: int | None, length: int | None) -> None:
@@ -184,16 +178,17 @@ def _check_far(argument: Any, name: str) -> None:
 def check_values_reach(values: Any, start: Any, low: int, high: int, name: str) -> None:
     """Raises where positions that can be seen, `start` added, leave `low` to `high - 1`."""
     first = visible(0 if start is None else start)
-    if isinstance(values, dict):
-        parts = visible(values["nearest"]), visible(values["fraction"])
-        seen = None if parts[0] is None or parts[1] is None else parts[0] + parts[1].astype(np.float64)
-    else:
-        seen = visible(values)
+    seen = joined(values) if isinstance(values, dict) else visible(values)
     if seen is None or first is None or not seen.size or not first.size:
         return
-    seen = seen.astype(np.float64) + first.astype(np.float64)[..., np.newaxis] if first.ndim else seen + float(first)
-    if not (seen.min() >= low and seen.max() < high):  # nor where one is NaN
-        index = tuple(int(each) for each in np.argwhere(~((seen >= low) & (seen < high)))[0])
+    is_float = seen.dtype.kind not in "iu"
+    seen = seen.astype(np.float64)
+    # Floats become int32 before a start is added.
+    inside = np.abs(seen) < 2.0**31 if is_float else np.bool_(True)
+    seen = seen + first.astype(np.float64)[..., np.newaxis] if first.ndim else seen + float(first)
+    inside = inside & (seen >= low) & (seen < high)  # False where one is NaN
+    if not inside.all():
+        index = tuple(int(each) for each in np.argwhere(~inside)[0])
         place = f" at index {list(index)}" if index else ""
         raise ValueError(_out_of_reach(f"position {seen[index]:,.15g}{place}", low, high, name))
 
@@ -217,22 +212,6 @@ def _out_of_reach(received: str, low: int, high: int, name: str) -> str:
     return f"Positions must be from {low:,} to {high - 1:,} in layer '{name}'. Received: {received}.{way_out}"
 
 
-def split_on_host(positions: Any) -> Any:
-    """Returns NumPy positions of 64 bits, or a list of such, as whole numbers and fractions, all others as they are.
-
-    JAX has no 64 bits: a float would be rounded to 24 before the layer sees it, which leaves no fraction of a million.
-    """
-    if isinstance(positions, (list, tuple)):
-        return [split_on_host(each) for each in positions]
-    if not isinstance(positions, np.ndarray) or positions.dtype.kind != "f" or positions.itemsize < 8:
-        return positions
-    whole, nearest = (np.clip(each, -OUT_OF_REACH, OUT_OF_REACH) for each in (np.floor(positions), np.round(positions)))
-    # What is far out of reach stays so in float32, which has no more than 3.4e38; what is no number has no fraction.
-    fraction = np.clip(positions - nearest, -1e38, 1e38)
-    with np.errstate(invalid="ignore"):
-        return {"whole": whole.astype("int32"), "nearest": nearest.astype("int32"), "fraction": fraction}
-
-
 def read_variables(values: Any) -> Any:
     """Returns what variables hold when the layer runs, or of a list of such; all others as they are."""
     if isinstance(values, (list, tuple)):
@@ -249,50 +228,3 @@ def read_start(start: Any) -> Any:
         return start
     seen = visible(start)
     return start if seen is None or seen.dtype.kind not in "iu" else int(seen)
-
-
-def resolve_positions(
-    values: Any | None, start: Any | None, length: Any, *, subtracted: bool = False
-) -> Positions | None:
-    """Returns the positions of one axis, `start` added, or None for the plain `0, ..., length - 1`.
-
-    Args:
-        values: As a layer was called.
-        start: As a layer was called.
-        length: Of the axis.
-        subtracted: Whether positions will be subtracted from each other, without a look at their reach.
-    """
-    may_overflow = subtracted or (values is not None and start is not None)
-    if start is not None:
-        start = int(start) if is_integer(start) else _as_integers(start, may_overflow)
-    if values is None:
-        if start is None or isinstance(start, int) or not len(start.shape):
-            return None if start is None else Positions(start=start)
-        return Positions(whole=ops.expand_dims(start, -1) + count_up(length))
-    whole, nearest, fraction = _whole_and_fraction(values, may_overflow)
-    if start is not None:
-        column = start if isinstance(start, int) or not len(start.shape) else ops.expand_dims(start, -1)
-        # Not ops.add, which adds a column as a bias of the last axis where there are as many examples as positions.
-        whole, nearest = whole + column, None if nearest is None else nearest + column
-        if fraction is not None and len(whole.shape) > len(fraction.shape):
-            fraction = ops.expand_dims(fraction, 0)
-    return Positions(whole, nearest, fraction)
-
-
-def _whole_and_fraction(values: Any, may_overflow: bool) -> tuple[Any, Any | None, Any | None]:
-    if isinstance(values, dict):
-        return values["whole"], values["nearest"], values["fraction"]
-    dtype = keras.backend.standardize_dtype(values.dtype)
-    if "float" not in dtype:
-        return _as_integers(values, may_overflow), None, None
-    # The distance from the nearest integer is exact; from the one below it is not, for a small negative position.
-    nearest = ops.round(values)
-    return _as_integers(ops.floor(values), True), _as_integers(nearest, True), values - nearest
-
-
-def _as_integers(values: Any, may_overflow: bool) -> Any:
-    """Returns whole numbers as int32, those out of reach still out of reach, where that may overflow far from it."""
-    dtype = keras.backend.standardize_dtype(values.dtype)
-    if dtype not in ("int8", "uint8", "int16", "uint16") and (may_overflow or dtype != "int32"):
-        values = ops.clip(values, 0 if dtype.startswith("u") else -OUT_OF_REACH, OUT_OF_REACH)
-    return ops.cast(values, "int32")

@@ -7,8 +7,9 @@ import numpy as np
 from keras import ops
 
 from keras_pe.layers.base import Combine, CombiningLayer
-from keras_pe.layers.call_arguments import Positions, Shape, per_axis
-from keras_pe.rotations.lookup import rows_from, take_rows
+from keras_pe.layers.call_arguments import Shape, check_integers, per_axis
+from keras_pe.layers.positions import Positions
+from keras_pe.rotations.lookup import TrainedRows
 from keras_pe.signal.formula import timing_signal
 
 
@@ -41,8 +42,8 @@ class LearnedPositionEmbedding(CombiningLayer):
 
     Raises:
         ValueError: If `max_length < 1`, if an input is longer than `max_length`, or if shapes do not agree. A position
-            past the end that is only known while the graph runs fails in TensorFlow, PyTorch and ONNX Runtime on the
-            CPU; JAX returns NaN for it, and compiled code (XLA) and GPU kernels of TensorFlow do not check.
+            past the end that is only known while a graph runs fails on a CPU in TensorFlow, PyTorch and ONNX Runtime,
+            and gives NaN in JAX, in code compiled by XLA, on GPUs and in delegates.
         TypeError: If an argument is of the wrong type, such as float positions.
 
     Source:
@@ -92,6 +93,7 @@ class LearnedPositionEmbedding(CombiningLayer):
         # TensorFlow's own checkpoints and saved models find a variable that is an attribute, not one in a sequence.
         for axis, table in enumerate(self._tables):
             setattr(self, f"_table_{axis}", table)
+        self._rows = tuple(TrainedRows(bound) for bound in bounds)
 
     def _axis_initializer(self, axis: int, axes: int) -> Any:
         if self.initializer != "sinusoidal":
@@ -105,20 +107,24 @@ class LearnedPositionEmbedding(CombiningLayer):
 
         return sinusoidal
 
-    def _signal_of_axis(self, axis: int, axes: int, length: Any, positions: Positions | None) -> Any:
-        if axes != len(self._tables):
+    def _check_call(self, inputs: Any, positions: Any, start_index: Any) -> list[tuple[Any, Any]]:
+        given = super()._check_call(inputs, positions, start_index)
+        if self.built and len(given) != len(self._tables):
             raise ValueError(
                 f"`positions` must be those of {len(self._tables)} axes in layer '{self.name}', which has a trained "
-                f"table for each. Received: positions of {axes}."
+                f"table for each. Received: positions of {len(given)}."
             )
-        table = self._tables[axis]
+        for values, _ in given:
+            check_integers(values, self.name)
+        return given
+
+    def _signal_of_axis(self, axis: int, axes: int, length: Any, positions: Positions | None) -> Any:
+        table, rows = self._tables[axis], self._rows[axis]
         if positions is None or positions.whole is None:
-            rows = rows_from(table, length, None if positions is None else positions.start, table.shape[0])
-        elif positions.fraction is None:
-            rows = take_rows(table, positions.whole, table.shape[0])
+            signal = rows.range(table, length, None if positions is None else positions.start)
         else:
-            raise TypeError(f"`positions` must be integers in layer '{self.name}'. Received: floats.")
-        return ops.cast(rows, self._signal_dtype)
+            signal = rows.at(table, positions.whole)
+        return ops.cast(signal, self._signal_dtype)
 
     def _join(self, signals: list[Any], grid: tuple[Any, ...]) -> Any:
         """Returns the sum of the vectors of all axes."""

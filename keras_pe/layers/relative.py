@@ -1,8 +1,10 @@
 """What the layers share whose output depends on how far each key is from each query."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_pe.layers.base import check_count
@@ -10,12 +12,15 @@ from keras_pe.layers.call_arguments import (
     Shape,
     by_name,
     check_before_conversion,
+    check_integers,
     check_positions,
+    check_range_reach,
     check_start,
+    check_values_reach,
     read_variables,
-    resolve_positions,
 )
-from keras_pe.rotations.concrete import count_up
+from keras_pe.layers.positions import OUT_OF_REACH, resolve_positions
+from keras_pe.rotations.concrete import count_up, known_length, visible
 
 
 class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
@@ -50,12 +55,16 @@ class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
         positions, start_index, key_positions = (read_variables(x) for x in (positions, start_index, key_positions))
         self._check_call(queries, queries if keys is None else keys, positions, start_index, key_positions)
         of_queries = of_keys = self._positions(positions, start_index, ops.shape(queries)[1])
+        unseen = [
+            each for each in (positions, start_index, key_positions) if each is not None and visible(each) is None
+        ]
         if keys is not None or key_positions is not None:
             of_keys = self._positions(key_positions, None, ops.shape(queries if keys is None else keys)[1])
-        distances = ops.expand_dims(of_keys, -2) - ops.expand_dims(of_queries, -1)
-        if len(distances.shape) == 2:
-            distances = ops.expand_dims(distances, 0)
-        return ops.cast(self._bias(distances, queries), self.compute_dtype)
+        bias = self._bias(_of_pairs(ops.subtract, of_keys, of_queries), queries)
+        if unseen:
+            is_far = _of_pairs(ops.logical_or, *(ops.abs(each) >= OUT_OF_REACH for each in (of_keys, of_queries)))
+            bias = ops.where(ops.expand_dims(is_far, 1), ops.cast(np.nan, bias.dtype), bias)
+        return ops.cast(bias, self.compute_dtype)
 
     def compute_output_spec(
         self, queries: Any, keys: Any = None, positions: Any = None, start_index: Any = None, key_positions: Any = None
@@ -92,13 +101,22 @@ class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
     def _check_call(self, queries: Any, keys: Any, positions: Any, start_index: Any, key_positions: Any) -> None:
         _check_shape("queries", queries)
         _check_shape("keys", keys)
-        for values, of in ((positions, queries), (key_positions, keys)):
-            if values is not None:
-                check_positions(values, of.shape[0], of.shape[1])
-                if "float" in keras.backend.standardize_dtype(values.dtype):
-                    raise TypeError(f"Positions must be integers in layer '{self.name}'. Received: floats.")
+        reach = 1 - OUT_OF_REACH, OUT_OF_REACH
         if start_index is not None:
             check_start(start_index, queries.shape[0])
+            if positions is None:
+                check_range_reach(start_index, known_length(queries.shape[1]), *reach, self.name)
+        for values, start, of in ((positions, start_index, queries), (key_positions, None, keys)):
+            if values is not None:
+                check_positions(values, of.shape[0], of.shape[1])
+                check_integers(values, self.name)
+                check_values_reach(values, start, *reach, self.name)
+
+
+def _of_pairs(function: Callable[[Any, Any], Any], of_keys: Any, of_queries: Any) -> Any:
+    """Returns what a function makes of each query's and each key's value: `(batch or 1, queries, keys)`."""
+    pairs = function(ops.expand_dims(of_keys, -2), ops.expand_dims(of_queries, -1))
+    return ops.expand_dims(pairs, 0) if len(pairs.shape) == 2 else pairs
 
 
 def _check_shape(name: str, examples: Any) -> None:

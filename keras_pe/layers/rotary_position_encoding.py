@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_pe.layers.axes import reach
 from keras_pe.layers.base import PositionLayer, check_count, plain
-from keras_pe.layers.call_arguments import Shape, check_inputs_dtype, per_axis
+from keras_pe.layers.call_arguments import Shape, check_inputs_dtype, check_integers, per_axis
 from keras_pe.layers.head_axes import HeadAxes
 from keras_pe.layers.query_scaling import QueryScaling
 from keras_pe.layers.rotary_signal import (
@@ -272,6 +272,13 @@ class RotaryPositionEncoding(PositionLayer):
         if keys is not None:
             self._head.check_keys(queries, keys)
             check_inputs_dtype(keys.dtype, "keys")
+
+    def _check_call(self, inputs: Any, positions: Any, start_index: Any) -> list[tuple[Any, Any]]:
+        given = super()._check_call(inputs, positions, start_index)
+        for values, _ in given:
+            if not self._held.rates.takes_fractions:
+                check_integers(values, self.name)
+        return given
 
     def _axes_of(self, inputs_shape: Any, positions: Any) -> int:
         if self.sections:

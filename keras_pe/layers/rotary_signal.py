@@ -12,8 +12,8 @@ from keras import ops
 
 from keras_pe.layers.axes import Axis, axis_encoding
 from keras_pe.layers.base import check_count
-from keras_pe.layers.call_arguments import Positions
 from keras_pe.layers.head_axes import HeadAxes
+from keras_pe.layers.positions import Positions
 from keras_pe.rotations.composed import Columns, Rotation, apart, of_each
 from keras_pe.rotations.lookup import RowsOfPositions
 from keras_pe.rotations.pairs import of_channels
@@ -81,6 +81,11 @@ class Rates(NamedTuple):
         """Returns the scaling of so many channels, with further parameters."""
         kind = {"rope_type": "default", **(self.scaling or {}), **parameters}
         return rope_timescales(channels=channels, rope_theta=self.base, **kind)
+
+    @property
+    def takes_fractions(self) -> bool:
+        """Whether positions may be floats: "xpos" has a factor for each whole position."""
+        return (self.scaling or {}).get("rope_type") != "xpos"
 
     def alternatives(self) -> list[dict[str, Any]]:
         """Returns the parameters to add: of short texts and of long ones where a call decides by its positions."""
@@ -236,8 +241,6 @@ class Growth(RowsOfPositions):
         """Returns the factor of each turned channel, `(length, width)` or `(batch, length, width)`."""
         if positions is None or positions.whole is None:
             return self.range(length, None if positions is None else positions.start)
-        if positions.fraction is not None:
-            raise TypeError("Positions must be integers for 'xpos'. Received: floats.")
         return self.at(positions.whole)
 
 

@@ -8,7 +8,8 @@ from keras import ops
 
 from keras_pe.layers.axes import Axis, AxisEncoding, Flatten, GridLayer, axis_encoding, reach
 from keras_pe.layers.base import Combine, check_start_index, plain
-from keras_pe.layers.call_arguments import Positions, per_axis
+from keras_pe.layers.call_arguments import per_axis
+from keras_pe.layers.positions import Positions
 from keras_pe.rotations.concrete import outside_of_traces
 from keras_pe.signal.coordinates import Coordinates
 from keras_pe.signal.formula import check_number, check_range, check_timescales, resolve_timescales

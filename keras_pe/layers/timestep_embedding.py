@@ -14,9 +14,8 @@ from keras_pe.layers.call_arguments import (
     check_positions_dtype,
     check_values_reach,
     read_variables,
-    resolve_positions,
-    split_on_host,
 )
+from keras_pe.layers.positions import resolve_positions, split_on_host
 from keras_pe.rotations.concrete import outside_of_traces
 from keras_pe.signal.formula import check_number
 from keras_pe.signal.layouts import Layout
@@ -120,4 +119,4 @@ class TimestepEmbedding(keras.layers.Layer):  # type: ignore[misc]
 
 def _first(timesteps: Any) -> Any:
     """Returns times, or the first part of those that were split before Keras converts them."""
-    return timesteps["whole"] if isinstance(timesteps, dict) else timesteps
+    return timesteps["nearest"] if isinstance(timesteps, dict) else timesteps

@@ -1,6 +1,8 @@
 """Tables of numbers as tensors of each backend, rows looked up in them, and the encoding that is such a table."""
 
 import contextlib
+from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -121,23 +123,13 @@ def take_from_each(table: Any, columns: Any) -> Any:
     return ops.take_along_axis(table, columns, axis=-1)
 
 
-def take_rows(table: Any, rows: Any, count: int, zeros: Table | None = None) -> Any:
-    """Returns `table[rows]`, `(..., columns)`, and fails where a row is not among the first `count`.
+def among(rows: Any, count: int) -> Any:
+    """Returns `rows`, and `count` for those that are not among the first `count`.
 
     A negative index counts from the end in some runtimes: it is pointed past the end, where those that check refuse.
-
-    Args:
-        table: The rows.
-        rows: Which.
-        count: How many there are.
-        zeros: As many 0, of int32, where the table is guarded.
     """
     end = ops.cast(count, rows.dtype)  # Keras on JAX makes floats of a number beside it under a floatx of bfloat16
-    rows = ops.where(rows >= 0, ops.minimum(rows, end), end)
-    if zeros is not None:
-        return take(table, row_or_guard(rows, zeros))
-    with failing_out_of_reach():
-        return take(table, rows)
+    return ops.where(rows >= 0, ops.minimum(rows, end), end)
 
 
 def row_or_guard(rows: Any, zeros: Table) -> Any:
@@ -150,10 +142,10 @@ def row_or_guard(rows: Any, zeros: Table) -> Any:
         return rows + take(zeros.tensor(), rows)
 
 
-def rows_from(table: Any, length: Any, start: Any, count: int, zeros: Table | None = None) -> Any:
+def rows_from(table: Any, length: Any, start: Any, count: int, at: Callable[[Any], Any]) -> Any:
     """Returns `table[start : start + length]`, `(length, columns)`, and fails past the first `count` rows.
 
-    `zeros` is as in `take_rows`. A range that can be seen to be out of reach must have been refused.
+    `at` looks rows up one by one. A range that can be seen to be out of reach must have been refused.
     """
     known = known_length(length)
     seen = visible(0 if start is None else start) if is_eager() and known is not None else None
@@ -161,7 +153,7 @@ def rows_from(table: Any, length: Any, start: Any, count: int, zeros: Table | No
         return ops.convert_to_tensor(table)[int(seen) : int(seen) + length]
     if start is not None or (known is None and keras.config.backend() != "tensorflow"):
         positions = count_up(length)
-        return take_rows(table, positions if start is None else positions + start, count, zeros)
+        return at(positions if start is None else positions + start)
     # TensorFlow checks the size of a slice, but ONNX's Slice returns what there is, and a single row would then be
     # broadcast: there the reshape refuses. (TensorFlow itself optimizes the reshape away.)
     columns = table.shape[-1]
@@ -173,6 +165,30 @@ def rows_from(table: Any, length: Any, start: Any, count: int, zeros: Table | No
     return ops.reshape(rows, (length, columns))
 
 
+class TrainedRows:
+    """Rows of a trained table, `(length, columns)`: an error or NaN for a position that has no row.
+
+    A trained table cannot end in a row of NaN. Compiled code, GPUs and delegates read one of its rows at an index past
+    the end, so a column of zeros is looked up beside it, which ends in NaN.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count, self._zeros = count, Table(guarded(np.zeros((count, 1), "float32")))
+
+    def range(self, table: Any, length: Any, start: Any = None) -> Any:
+        """Returns the rows at `start`, an integer scalar or None for 0, and on: `(length, columns)`."""
+        return rows_from(table, length, start, self._count, partial(self.at, table))
+
+    def at(self, table: Any, positions: Any) -> Any:
+        """Returns the rows at integer positions: `(*positions.shape, columns)`."""
+        rows = among(positions, self._count)
+        with failing_out_of_reach():
+            taken = take(table, rows)
+        if is_eager() or keras.config.backend() == "jax":
+            return taken  # positions that can be seen were refused, and JAX fills with NaN
+        return taken + ops.cast(take(self._zeros.tensor(), rows), taken.dtype)
+
+
 class RowsOfPositions:
     """A row of numbers for each position from 0 on, `(length, columns)`."""
 
@@ -182,11 +198,11 @@ class RowsOfPositions:
 
     def range(self, length: Any, start: Any = None) -> Any:
         """Returns the rows at `start`, an integer scalar or None for 0, and on: `(length, columns)`."""
-        return rows_from(self._table.tensor(), length, start, self._length, self._zeros)
+        return rows_from(self._table.tensor(), length, start, self._length, self.at)
 
     def at(self, positions: Any) -> Any:
         """Returns the rows at integer positions: `(*positions.shape, columns)`."""
-        return take_rows(self._table.tensor(), positions, self._length, self._zeros)
+        return take(self._table.tensor(), row_or_guard(among(positions, self._length), self._zeros))
 
 
 class TabulatedEncoding(RowsOfPositions):

@@ -163,21 +163,39 @@ def timing_signal(
     return signal
 
 
-def sines_and_cosines(positions: npt.NDArray[Any], timescales: Float64Array) -> tuple[Float64Array, Float64Array]:
+def sines_and_cosines(
+    positions: npt.NDArray[Any], timescales: Float64Array, *, far: float = 2.0**24
+) -> tuple[Float64Array, Float64Array]:
     """Returns the sines and the cosines of `position / timescale`, `(*positions.shape, timescales)` each.
 
-    A quotient is off by up to 2**-53 of its size, which an angle of many turns feels: 1e-3 at 1.7e13. What the division
-    left is therefore added to the angle, where that is more than 2**24 radians and could be off by 2e-9 or more.
+    A quotient is off by up to 2**-53 of its size, which an angle of many turns feels: 1e-3 at 1.7e13. The remainder of
+    the division is therefore divided in turn and added to the angle, until no quotient of more than `far` radians is
+    left: one of 2**24 is off by 2e-9 or less.
+
+    Raises:
+        ValueError: If an angle is 2**960 radians or more.
     """
     dividends = positions.astype(np.float64)[..., np.newaxis]
-    angles = dividends / timescales
+    with np.errstate(over="ignore"):
+        angles = dividends / timescales
+    if not (np.abs(angles) < _LARGEST_ANGLE).all():
+        shortest, farthest = np.abs(timescales).min(), np.abs(dividends).max()
+        raise ValueError(
+            "`timescales` must be so long that no angle, position / timescale, reaches 2**960 radians. "
+            f"Received: a timescale of {shortest:.3g} and positions up to {farthest:.3g}."
+        )
     sin, cos = np.sin(angles), np.cos(angles)
-    is_far = np.abs(angles) > 2.0**24
-    if not is_far.any():
-        return sin, cos
-    with np.errstate(over="ignore", invalid="ignore"):  # where the angle is not far, a timescale may be any number
-        left = np.where(is_far, _remainders(dividends, timescales, angles) / timescales, 0.0)
-    return sin * np.cos(left) + cos * np.sin(left), cos * np.cos(left) - sin * np.sin(left)
+    is_far = np.abs(angles) > far
+    while is_far.any():
+        with np.errstate(over="ignore", invalid="ignore"):  # where the angle is not far, a timescale may be any number
+            dividends = np.where(is_far, _remainders(dividends, timescales, angles), 0.0)
+            angles = np.where(is_far, dividends / timescales, 0.0)
+        sin, cos = sin * np.cos(angles) + cos * np.sin(angles), cos * np.cos(angles) - sin * np.sin(angles)
+        is_far = np.abs(angles) > far
+    return sin, cos
+
+
+_LARGEST_ANGLE = 2.0**960  # Dekker's product multiplies it by 2**27
 
 
 def _remainders(dividends: Float64Array, divisors: Float64Array, quotients: Float64Array) -> Float64Array:

@@ -235,6 +235,7 @@ def test_a_learned_table_shorter_than_its_input_is_told_and_fails_in_onnx_runtim
 
 # Of each layer at positions of its own: how it is called, what it reaches, and what it does not.
 FAR, TABLE = [2**24, -(2**24) - 1, 2**31 - 1], [100, 101, -1, -100, 2**24]
+DISTANT = [2**29, -(2**29), 2**31 - 1, -(2**31)]
 REACHES: dict[str, tuple[Callable[..., Any], str, float, list[float]]] = {
     "far": (lambda x, p: RotaryPositionEncoding()(x, positions=p), "int32", 2**24 - 1, FAR),
     "table": (lambda x, p: RotaryPositionEncoding(max_length=100)(x, positions=p), "int32", 99, TABLE),
@@ -254,6 +255,23 @@ REACHES: dict[str, tuple[Callable[..., Any], str, float, list[float]]] = {
     ),
     "between": (lambda x, p: RotaryPositionEncoding()(x, positions=p), "float32", 8e6 + 0.5, [2.0**24, -1e9, np.nan]),
     "times": (lambda _, p: TimestepEmbedding(8, True, 0, 1000.0)(p), "float32", 0.5, [2.0**24, 1e30, np.nan]),
+    "learned": (lambda x, p: LearnedPositionEmbedding(100)(x[:, :, 0], positions=p), "int32", 99, TABLE),
+    "learned_starts": (
+        lambda x, p: LearnedPositionEmbedding(100)(x[:, :, 0], start_index=p[:, 0]),
+        "int32",
+        99,
+        TABLE,
+    ),
+    "alibi": (lambda x, p: AlibiBias(2)(x, positions=p), "int32", 2**29 - 1, DISTANT),
+    "buckets": (lambda x, p: RelativePositionBias(2)(x, positions=p), "int32", 2**29 - 1, DISTANT),
+    "distances": (lambda x, p: RelativePositionEmbedding(2, 3)(x, key_positions=p), "int32", 2**29 - 1, DISTANT),
+    "sums": (
+        lambda x, p: SinusoidalPositionEncoding()(x[:, :, 0], positions=p, start_index=p[:, 0]),
+        "int32",
+        2**23 - 1,
+        DISTANT,
+    ),
+    "wide": (lambda x, p: LearnedPositionEmbedding(100)(x[:, :, 0], positions=p), "int64", 99, [*TABLE, 2**40]),
     "places": (
         lambda x, p: FourierFeatures([[0.3, 0.1], [0.0, 1.5]])(x[:, :, 0, :4], positions=[p, p]),
         "int32",
@@ -283,5 +301,6 @@ def test_a_position_out_of_reach_never_has_a_value(tmp_path: Path, kind: str) ->
             for layer, (_, dtype, _, beyond) in REACHES.items():
                 for position in beyond:
                     with contextlib.suppress(RuntimeFailedError):
-                        found = worker.run({**given, layer: np.array([[position]], dtype)})[layer]
+                        returned = worker.run({**given, layer: np.array([[position]], dtype)})
+                        (found,) = (each for name, each in returned.items() if name in (layer, f"{layer}_1"))
                         assert np.isnan(found).all(), (runtime, layer, position)

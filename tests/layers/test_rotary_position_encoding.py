@@ -161,7 +161,7 @@ def test_xpos_lets_scores_shrink_with_the_distance_alone() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             RotaryPositionEncoding(scaling=scaling, **arguments).build((None, None, 1, 16))
-    with pytest.raises(TypeError, match="must be integers for 'xpos'"):
+    with pytest.raises(TypeError, match="`positions` must be integers"):
         layer(x[:1, :2], positions=np.array([0.5, 1.0], "float32"))
 
 

@@ -1,6 +1,8 @@
 """Rows of tables: the numbers that are there, and an error or NaN where there are none."""
 
 import contextlib
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -9,24 +11,24 @@ from keras import ops
 
 from keras_pe import SinusoidalPositionEncoding
 from keras_pe.rotations.composed import LIMIT, ComposedEncoding
-from keras_pe.rotations.lookup import Table, guarded, rows_from, take, take_rows
+from keras_pe.rotations.lookup import RowsOfPositions, TrainedRows, guarded, rows_from, take
 
 ROWS = np.arange(8, dtype="float32").reshape(4, 2)
-ZEROS = Table(np.zeros(len(ROWS), "int32"))
 on_tensorflow = pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="how TensorFlow runs a graph")
 
 
-def test_a_row_past_the_end_is_refused_or_not_a_number() -> None:
-    table = Table(guarded(ROWS)).tensor()
-    for row in (-1, 4, 5):
+@pytest.mark.parametrize(
+    "look_up",
+    [RowsOfPositions(ROWS).at, lambda rows: TrainedRows(len(ROWS)).at(ops.convert_to_tensor(ROWS), rows)],
+    ids=["fixed", "trained"],
+)
+def test_a_row_past_the_end_is_refused_or_not_a_number(look_up: Callable[[Any], Any]) -> None:
+    for row in (-1, 4, 5, 2**31 - 1, -(2**31)):
         taken = None
         with contextlib.suppress(Exception):  # each backend has one of its own
-            rows = ops.convert_to_tensor([0, row], "int32")
-            taken = ops.convert_to_numpy(take_rows(table, rows, len(ROWS), ZEROS))
+            taken = ops.convert_to_numpy(look_up(ops.convert_to_tensor([0, row], "int32")))
         assert taken is None or np.isnan(taken[1]).all()
-    np.testing.assert_array_equal(
-        take_rows(table, ops.convert_to_tensor([3, 0], "int32"), len(ROWS), ZEROS), ROWS[[3, 0]]
-    )
+    np.testing.assert_array_equal(look_up(ops.convert_to_tensor([3, 0], "int32")), ROWS[[3, 0]])
 
 
 def test_what_reads_the_last_row_instead_reads_not_a_number() -> None:
@@ -56,7 +58,7 @@ def test_xla_does_not_check_positions_and_returns_not_a_number(max_length: int |
 def test_a_length_that_only_the_graph_knows_is_checked(rows: np.ndarray, length: int) -> None:
     import tensorflow as tf
 
-    graph = tf.function(lambda n: rows_from(rows, n, None, len(ROWS)), [tf.TensorSpec([], tf.int32)])
+    graph = tf.function(lambda n: rows_from(rows, n, None, len(ROWS), take), [tf.TensorSpec([], tf.int32)])
     if length <= len(ROWS):
         np.testing.assert_array_equal(graph(length), ROWS[:length])
     else:
