@@ -11,6 +11,7 @@ import keras
 from edited_files import EDITED
 from fault_examples import Example
 from mistaken_models import MISTAKEN
+from other_interfaces import OTHER_INTERFACES
 from right_files import NOT_OF_FILES
 
 from keras_pe.demo.breaking import FAULTS
@@ -28,8 +29,8 @@ _INTRODUCTION = """\
 
 For each cause a fault that makes it, what the report says and draws, and what to do now. Where a command stands beside
 the fault it shows the same on your machine, with the page that `--report report.html` writes; the other faults are made
-by `docs/edited_files.py`, `docs/mistaken_models.py` and `docs/right_files.py`. The last digits of small
-differences are those of one machine. What each cause means is on [its own page](causes.md).
+by `docs/edited_files.py`, `docs/mistaken_models.py`, `docs/other_interfaces.py` and `docs/right_files.py`. The last
+digits of small differences are those of one machine. What each cause means is on [its own page](causes.md).
 
 In each picture the filled area is the error over the axis that tells most, the dotted line is Keras' own, and the
 dashed line is what is allowed.
@@ -50,7 +51,13 @@ def _demonstrated(name: str) -> Example:
     return Example(f"{FAULTS[name].story} `keras-pe demo --break {name}`", make)
 
 
-_ALL = {**EDITED, **MISTAKEN, **NOT_OF_FILES, **{fault.cause: _demonstrated(name) for name, fault in FAULTS.items()}}
+_ALL = {
+    **EDITED,
+    **MISTAKEN,
+    **NOT_OF_FILES,
+    **OTHER_INTERFACES,
+    **{fault.cause: _demonstrated(name) for name, fault in FAULTS.items()},
+}
 SHOWN = {cause: _ALL[cause] for cause in Cause}
 """The fault of each cause."""
 

@@ -157,8 +157,8 @@ def joined(sentences: Iterable[str]) -> str:
 
 
 def sentence(said: object) -> str:
-    """Returns what somebody else's error says as a sentence: with one full stop at its end, its own or ours."""
-    return f"{str(said).rstrip(' .')}."
+    """Returns what another error says as a sentence: in one line, with one full stop at its end."""
+    return f"{' '.join(str(said).split()).rstrip(' .')}."
 
 
 def first_line(error: BaseException | None) -> str:

@@ -16,7 +16,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from keras_pe.export.artifacts.artifact import NOTES_KEY, SIZES_KEY, VALUES_KEY, VERSION_KEY, Artifact, Format
+from keras_pe.export.artifacts.artifact import (
+    BORDER_KEY,
+    NOTES_KEY,
+    SIZES_KEY,
+    VALUES_KEY,
+    VERSION_KEY,
+    Artifact,
+    Format,
+)
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.dependencies import installed_version, keras_backend, require
@@ -137,12 +145,12 @@ def _export_here(target: TargetFormat, request: Request) -> Artifact:
         request.tell("trace")
         traced = _traced(target, layers, signature)
         signature = traced.signature
-        notes += [*traced.notes, *signature.notes()]
+        notes += [*traced.notes, *signature.notes(), *request.border_notes]
         with _staged(destination) as folder:
             request.tell("convert")
             file = folder / destination.name
             traced.convert(file, process)
-            describe = partial(_described, target, destination, layers, notes)
+            describe = partial(_described, target, destination, layers, request.border_record, notes)
             companions = _written(request, traced, file, process, layers[0], describe)
             request.tell("publish")
             if file.is_dir():
@@ -201,6 +209,7 @@ def _described(
     target: TargetFormat,
     destination: Path,
     layers: Sequence[Any],
+    border: str | None,
     notes: Sequence[str],
     signature: Signature,
     found: Sequence[str],
@@ -221,6 +230,7 @@ def _described(
     ours = (layer for layer in layers if type(layer).__module__.startswith("keras_pe.layers."))
     told = signature.values.told
     metadata = {
+        **({BORDER_KEY: border} if border is not None else {}),
         **({VALUES_KEY: values_to_json(told)} if told.ranges or told.examples else {}),
         "keras_pe.encodings": json.dumps({layer.name: layer.get_config() for layer in ours}, sort_keys=True),
         "keras_pe.model": layers[0].name,

@@ -9,6 +9,7 @@ from typing import Any
 from keras_pe.export.comparison.inputs.cases import GivenInputs, in_types_of, read_cases
 from keras_pe.export.errors import check_type
 from keras_pe.export.model.border import Border
+from keras_pe.export.model.border_record import border_to_json
 from keras_pe.export.model.saved_file import load_model
 from keras_pe.export.model.signature.model_signature import model_signature
 from keras_pe.export.model.signature.signature import Signature
@@ -27,6 +28,8 @@ class Request:
         inputs: Examples of what the model takes, as mappings or as paths of `.npz` files, one or several.
         ranges: See `model_signature`.
         border: What the artifact takes and returns where that is not what the model does.
+        border_record: The border as the artifact records it, once the model stands within it; and
+        border_notes: a sentence on each step that the record does not hold.
         progress: Called with the name of each stage when it starts; True shows them.
     """
 
@@ -38,6 +41,8 @@ class Request:
     ranges: Mapping[str, tuple[float, float]] | None = None
     border: Border | None = None
     progress: Callable[[str], None] | bool | None = None
+    border_record: str | None = None
+    border_notes: tuple[str, ...] = ()
 
     def tell(self, stage: str) -> None:
         """Tells the caller that a stage starts."""
@@ -70,7 +75,11 @@ class Request:
         if self.border is None:
             return replace(self, model=model)
         check_type("border", self.border, Border)
-        return replace(self, model=self.border.around(model, self.input_signature), input_signature=None, border=None)
+        outer, given = self.border.traced_around(model, self.input_signature)
+        record, lost = border_to_json(self.border, outer, given)
+        return replace(
+            self, model=outer, input_signature=None, border=None, border_record=record, border_notes=tuple(lost)
+        )
 
     def loaded(self) -> Any:
         """Returns the model, loaded where a file was named.

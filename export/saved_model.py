@@ -54,7 +54,7 @@ def export_saved_model(
             `check_parity`.
         border: What the artifact takes and returns where that is not what the model does: another layout or type, a
             preparation of inputs, some of the outputs or decisions on them. `sizes`, `inputs` and `ranges` are then the
-            artifact's; the model to check it against is `border.around(model)`.
+            artifact's. The artifact records the border, and a check reads it there.
         progress: Called with the name of each stage when it starts; True shows a bar.
 
     Returns:

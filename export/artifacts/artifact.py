@@ -24,6 +24,9 @@ VALUES_KEY = "keras_pe.values"
 NOTES_KEY = "keras_pe.notes"
 """Where an artifact says what differs from the model: JSON, a list of sentences."""
 
+BORDER_KEY = "keras_pe.border"
+"""Where an artifact records what it takes and returns where that is not what the model does."""
+
 VERSION_KEY = "keras_pe.version"
 """Where an artifact says which release of this package has made it."""
 

@@ -38,7 +38,8 @@ def match_inputs(reference: Reference, inputs: Sequence[TensorInfo], path: Path 
     order = [] if reference.signature is None else reference.signature.flattened()[0]
     known = {spec.name: spec for spec in reference.inputs}
     wanted = [known[name] for name in order] or list(reference.inputs)
-    if all(spec.name in known for spec in inputs):
+    named = {spec.name for spec in inputs}
+    if named == known.keys() or (path is not None and named < known.keys()):  # what a file lacks has its own cause
         return ()
     matched = _match("input", wanted, inputs, path)
     if matched is None:

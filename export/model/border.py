@@ -25,12 +25,13 @@ DECISIONS = ("argmax", "softmax", "sigmoid")
 class Border:
     """What stands between an artifact and its model. Names are those of the artifact.
 
-    An input goes the way of the fields from the top, an output that from the bottom: it is selected, decided on, and
-    then brought into its layout.
+    An input goes the way of the fields from the top, an output that from the bottom: it is selected, decided on,
+    brought into its layout, and then cast.
 
     Attributes:
         batch: The one size of the first dimension of every input. By default it is what the model has.
-        dtypes: Types of inputs in the artifact, such as `{"image": "uint8"}`.
+        inputs: New names of inputs, each with the model's own. Inputs that are not named here keep their names.
+        dtypes: Types of inputs and outputs in the artifact, such as `{"image": "uint8"}`.
         layout: "channels_first" or "channels_last", of inputs and outputs that have it in the artifact and the other
             one in the model.
         preprocessing: A layer, or a function of `keras.ops`, that an input goes through before the model.
@@ -45,6 +46,7 @@ class Border:
     """
 
     batch: int | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict)
     dtypes: Mapping[str, str] = field(default_factory=dict)
     layout: Mapping[str, str] = field(default_factory=dict)
     preprocessing: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
@@ -53,7 +55,7 @@ class Border:
 
     def __post_init__(self) -> None:
         """Refuses what is not listed."""
-        for title in ("dtypes", "layout", "preprocessing", "postprocessing"):
+        for title in ("inputs", "dtypes", "layout", "preprocessing", "postprocessing"):
             object.__setattr__(self, title, by_name(title, getattr(self, title)))
         self._check_names_and_steps()
         if self.batch is not None and (not is_integer(self.batch) or self.batch < 1):
@@ -90,22 +92,30 @@ class Border:
         Raises:
             ValueError: If a name is none of the model's.
         """
+        return self.traced_around(model, input_signature)[0]
+
+    def traced_around(self, model: Model, input_signature: Any = None) -> tuple[Any, Mapping[tuple[str, str], Any]]:
+        """Returns the same model, and the tensor that each layer or function is given, by field and name."""
         import keras
 
+        met: dict[tuple[str, str], Any] = {}
         arguments, names = _arguments(model, input_signature)
+        _check_names("inputs", self.inputs.values(), names)
+        renamed = {old: new for new, old in self.inputs.items()}
+        names = [renamed.get(name, name) for name in names]
         specs = dict(zip(names, (spec for _, spec in leaves(arguments)), strict=True))
-        for title in ("dtypes", "preprocessing"):
-            _check_names(title, getattr(self, title), names)
+        _check_names("preprocessing", self.preprocessing, names)
         for name, dtype in self.dtypes.items():
             _check_dtype(name, dtype)
         inputs = {name: self._input(name, spec) for name, spec in specs.items()}
-        given = (self._to_model(name, inputs[name], spec_dtype(spec, name)) for name, spec in specs.items())
+        given = (self._to_model(name, inputs[name], spec_dtype(spec, name), met) for name, spec in specs.items())
         results = model(*with_leaves(arguments, given))
         own = unique(map(sanitize, output_names(model, results)), taken=names)
-        outputs = self._outputs(dict(zip(own, (y for _, y in leaves(results)), strict=True)))
+        outputs = self._outputs(dict(zip(own, (y for _, y in leaves(results)), strict=True)), met)
         _check_names("layout", self.layout, [*names, *outputs])
-        outputs = {name: _relaid(y, self.layout.get(name)) for name, y in outputs.items()}
-        return keras.Model(inputs, outputs, name=model.name)
+        _check_names("dtypes", self.dtypes, [*names, *outputs])
+        outputs = {name: self._from_model(name, y) for name, y in outputs.items()}
+        return keras.Model(inputs, outputs, name=model.name), met
 
     def _input(self, name: str, spec: Any) -> Any:
         import keras
@@ -119,16 +129,23 @@ class Border:
             shape = [shape[0], *shape[2:], shape[1]]
         return keras.Input(batch_shape=tuple(shape), dtype=self.dtypes.get(name, spec_dtype(spec, name)), name=name)
 
-    def _to_model(self, name: str, x: Any, dtype: str) -> Any:
+    def _to_model(self, name: str, x: Any, dtype: str, met: dict[tuple[str, str], Any]) -> Any:
         from keras import ops
 
         if name in self.layout:
             x = _relaid(x, next(layout for layout in LAYOUTS if layout != self.layout[name]))
         if name in self.preprocessing:
+            met["preprocessing", name] = x
             x = self.preprocessing[name](x)
         return x if x.dtype == dtype else ops.cast(x, dtype)
 
-    def _outputs(self, own: Mapping[str, Any]) -> dict[str, Any]:
+    def _from_model(self, name: str, y: Any) -> Any:
+        from keras import ops
+
+        y = _relaid(y, self.layout.get(name))
+        return y if self.dtypes.get(name, y.dtype) == y.dtype else ops.cast(y, self.dtypes[name])
+
+    def _outputs(self, own: Mapping[str, Any], met: dict[tuple[str, str], Any]) -> dict[str, Any]:
         """Returns the outputs that were chosen, decided on."""
         wanted = own.keys() if self.outputs is None else self.outputs
         chosen = dict(wanted) if isinstance(wanted, Mapping) else {name: name for name in wanted}
@@ -136,6 +153,7 @@ class Border:
         _check_names("postprocessing", self.postprocessing, chosen)
         found: dict[str, Any] = {}
         for name, old in chosen.items():
+            met["postprocessing", name] = own[old]
             found |= _decided(name, own[old], self.postprocessing.get(name))
         return found
 

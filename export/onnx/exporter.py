@@ -83,7 +83,7 @@ def export_onnx(
             `check_parity`.
         border: What the artifact takes and returns where that is not what the model does: another layout or type, a
             preparation of inputs, some of the outputs or decisions on them. `sizes`, `inputs` and `ranges` are then the
-            artifact's; the model to check it against is `border.around(model)`.
+            artifact's. The artifact records the border, and a check reads it there.
         opset_version: The ONNX operator set, 15 to 25.
         external_data_threshold: Bytes of weights above which they are written to a file beside the model, named
             `<file>.<hash of its content>.data`. Below, the one file holds everything.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ParamSpec
 
 from keras_pe.export.comparison.acceptance import judged
-from keras_pe.export.comparison.inputs.cases import GivenInputs
+from keras_pe.export.comparison.inputs.cases import Case, GivenInputs
 from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.comparison.references.opening import (
     Source,
@@ -25,13 +25,15 @@ from keras_pe.export.comparison.references.opening import (
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run, run_cases
 from keras_pe.export.errors import check_type
+from keras_pe.export.model.border import Border
+from keras_pe.export.parity.asking import as_of_model, ask_references
 from keras_pe.export.parity.covered import covered, with_coverage, with_coverage_required
 from keras_pe.export.parity.diagnosis.diagnose import compare_runtimes, diagnose, is_alike
-from keras_pe.export.parity.parity_report import ParityReport, make_report, no_runtime_takes, untaken
+from keras_pe.export.parity.parity_report import ParityReport, make_report, untaken
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Progress, Stopwatch, check_seconds, telling
 from keras_pe.export.results import Allowance, RunStatus, RuntimeResult
-from keras_pe.export.runtimes.registry import find_runtimes
+from keras_pe.export.runtimes.registry import runtimes_for
 from keras_pe.export.runtimes.runner import InProcessRunner, Runner, Worker
 from keras_pe.export.runtimes.runtime import RuntimeName, RuntimeSpec
 from keras_pe.protocols import Model
@@ -50,6 +52,7 @@ def check_parity(
     runtimes: str | RuntimeSpec | Sequence[str | RuntimeSpec] | None = None,
     input_signature: Any = None,
     sizes: Mapping[str, Sequence[int]] | None = None,
+    border: Border | None = None,
     seed: int = 0,
     require_coverage: bool = False,
     rtol: float = 0.0,
@@ -78,6 +81,8 @@ def check_parity(
         input_signature: As in `export_onnx`, for models that do not tell it themselves.
         sizes: For the sweep, sizes that a dynamic dimension takes, by its name, where they are not to be found out:
             `{"height": (64, 224)}`.
+        border: What the artifacts take and return where that is not what the model does. By default each artifact's own
+            record, which an export with a border writes. `inputs`, `ranges` and `sizes` are then the artifact's.
         seed: Of the sweep.
         require_coverage: Whether to fail unless every weight of the model, and with it every row of its tables, was
             found in what each artifact stores, and is the same there, and every branch of its conditions was taken.
@@ -110,13 +115,15 @@ def check_parity(
     check_type("require_coverage", require_coverage, bool)
     if not (isinstance(seed, Integral) and seed >= 0):
         raise ValueError(f"`seed` must be a whole number from 0. Received: seed={seed!r}.")
+    if border is not None:
+        check_type("border", border, Border)
     law = accepting(Allowance(rtol, atol, precision, allow_changed))
     watch = Stopwatch()
     targets: list[tuple[str, Path | None]] = [*dict.fromkeys(locate_artifacts(artifacts))]
     has_artifacts = bool(targets)
     if not is_path(model) or locate(model)[0] == "keras":
         targets.insert(0, ("keras", None))
-    chosen = find_runtimes(runtimes)
+    chosen = runtimes_for([(format, path) for format, path in targets if path is not None], runtimes)
     jobs = [(spec, path) for format, path in targets for spec in chosen if spec.format == format]
     jobs += [(spec, None) for spec in chosen if spec.format == "served"]  # the server has the artifact
     if not has_artifacts and (runtimes is None or not jobs):
@@ -124,8 +131,6 @@ def check_parity(
             "`artifacts` must have at least one. Received: none. To compare a model with itself compiled, name the "
             "runtime: runtimes='keras', or --runtime keras on the command line."
         )
-    if not jobs:
-        raise ValueError(no_runtime_takes(chosen, (path for _, path in targets if path is not None)))
     ready = [(spec, path) for spec, path in jobs if spec.installed]
     total = len(ready) + 1
     with ExitStack() as stack:
@@ -134,28 +139,39 @@ def check_parity(
         groups = [list(group) for _, group in itertools.groupby(ready, key=lambda job: (job[0].factory, job[1]))]
         workers = _Workers((group[0][0] for group in groups), timeout, stack)
         watch.stage("start the runtimes")
-        told_by = [path for _, path in targets if path is not None]
-        opened = open_reference(model, input_signature, timeout, sizes, ranges=ranges, told_by=told_by, watch=watch)
-        reference = stack.enter_context(opened)
-        study(reference, ranges or {}, watch)
-        tell(0, total, reference.name)
-        expectations = reference.answer(choose_cases(reference, inputs, seed))
-        watch.stage("run the reference")
-        if outputs := dict.fromkeys(name for each in expectations for name in each.outputs or {}):
-            law.allowance.check_outputs(outputs)
+        paths = [path for _, path in targets if path is not None]
+
+        def opened(reference: Any, **keywords: Any) -> Reference:
+            options: dict[str, Any] = {"ranges": ranges, "watch": watch, **keywords}
+            return open_reference(reference, input_signature, timeout, sizes, **options)
+
+        def chosen_cases(reference: Reference) -> tuple[Case, ...]:
+            study(reference, ranges or {}, watch)
+            tell(0, total, reference.name)
+            return choose_cases(reference, inputs, seed)
+
+        asked = ask_references(opened, chosen_cases, model, paths, border, stack, watch)
+        for each in asked.values():
+            if outputs := dict.fromkeys(name for one in each.expectations for name in one.outputs or {}):
+                law.allowance.check_outputs(outputs)
         strict, results = list[RuntimeResult](), list[RuntimeResult]()
         for group in groups:
+            mine = asked[group[0][1]]
+            reference = mine.reference
             with workers.next() or InProcessRunner(group[0][0], reference.model, reference.signature) as runner:
                 for spec, path in group:
                     tell_here = partial(tell, len(results) + 1, total)
                     tell_here(spec.name)
                     budget = partial(Budget, diagnosis_seconds, partial(_tell_search, tell_here, spec.name))
-                    run = run_cases(runner, spec, path, reference, expectations, precision)
+                    run = run_cases(runner, spec, path, reference, mine.expectations, precision)
                     strict.append(_explained(run, runner, reference, strict, budget))
-                    results.append(_accepted(strict[-1], run, runner, reference, law, results))
+                    result = _accepted(strict[-1], run, runner, reference, law, results)
+                    results.append(as_of_model(result, mine))
                     watch.stage(f"{spec.name} {path.name if path else ''}".strip(), results[-1].seconds)
-        basis = reference.basis
-        answered = [each.case.inputs for each in expectations if each.outputs is not None]
+        reference, basis = asked[None].reference, asked[None].reference.basis
+        distinct = {id(each): each for each in asked.values()}
+        expectations = [one for each in distinct.values() for one in each.expectations]
+        answered = [each.case.inputs for each in asked[None].expectations if each.outputs is not None]
         exercised = covered(reference.inputs, reference.roles, answered)
         tell(total, total, "done")
     results += _untried(targets, {path for _, path in ready})

@@ -118,12 +118,6 @@ def untaken(format: str) -> str:
     return f"none of the chosen runtimes that are installed takes {format}"
 
 
-def no_runtime_takes(specs: Iterable[RuntimeSpec], artifacts: Iterable[Path]) -> str:
-    """Returns the error of a check whose runtimes take none of its artifacts."""
-    takes = ", ".join(f"{spec.name} takes {spec.format}" for spec in specs) or "no runtime"
-    return f"`runtimes` must take one of `artifacts`. Received: {', '.join(map(str, artifacts))}, and {takes}."
-
-
 def not_installed(jobs: Iterable[tuple[RuntimeSpec, Path | None]]) -> tuple[SkippedRuntime, ...]:
     """Returns what was to be run, and is not installed."""
     return tuple(SkippedRuntime(s.name, str(path or ""), s.install) for s, path in jobs if not s.installed)

@@ -23,6 +23,7 @@ class Cause(StrEnum):
     HANG = "hang"
     NOT_LOADED = "not loaded"
     INVALID_ANSWER = "invalid answer"
+    REFUSED_CASE = "refused case"
     MISSING_OUTPUT = "missing output"
     EXTRA_OUTPUT = "extra output"
     RENAMED_OUTPUT = "renamed output"
@@ -31,6 +32,13 @@ class Cause(StrEnum):
     OTHER_DTYPE = "other dtype"
     OTHER_SHAPE = "other shape"
     FALSE_DECLARATION = "false declaration"
+    # What it takes and returns where that is not what the model does.
+    MISSING_INPUT = "missing input"
+    EXTRA_INPUT = "extra input"
+    RENAMED_INPUT = "renamed input"
+    OTHER_INPUT_TYPE = "other input type"
+    OTHER_IMAGE_LAYOUT = "other image layout"
+    DECIDED_OUTPUT = "decided output"
     # How it behaves when it is asked again.
     NON_DETERMINISM = "non-determinism"
     FROZEN_STATE = "frozen state"
@@ -115,9 +123,14 @@ class Cause(StrEnum):
         return f"^({_OPEN.pattern})$"
 
     @property
+    def is_quantized(self) -> bool:
+        """Whether values are stored in integers."""
+        return self.startswith(_QUANTIZED.partition("{")[0])
+
+    @property
     def is_rounding(self) -> bool:
         """Whether values are only rounded: to a shorter float, or to integers."""
-        return self is Cause.ROUNDED_VALUES or self.startswith(_QUANTIZED.partition("{")[0])
+        return self is Cause.ROUNDED_VALUES or self.is_quantized
 
     @classmethod
     def _missing_(cls, value: object) -> Self | None:

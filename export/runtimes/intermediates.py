@@ -64,6 +64,31 @@ class InspectedModel:
         serialized: bytes = model.SerializeToString()
         return serialized
 
+    def as_read(self, computed: Mapping[str, Array]) -> Arrays:
+        """Returns the tensors that were computed, those that are rounded to integers before they are read as rounded.
+
+        Static quantization folds an activation into the rounding: what stands before it is no output of a layer.
+        """
+        return {name: computed[self._read_as.get(name, name)] for name in self.names}
+
+    @cached_property
+    def _read_as(self) -> dict[str, str]:
+        """The tensor that stands for another one wherever that is read: rounded to integers, and as floats again."""
+        readers = dict[str, list[onnx.NodeProto]]()
+        for node in self._model.graph.node:
+            for name in node.input:
+                readers.setdefault(name, []).append(node)
+        outputs = {value.name for value in self._model.graph.output}
+        found = {}
+        for name in self.names:
+            steps = readers.get(name, [])
+            if len(steps) != 1 or steps[0].op_type != "QuantizeLinear" or name in outputs:
+                continue
+            floats = [node for node in readers.get(steps[0].output[0], []) if node.op_type == "DequantizeLinear"]
+            if floats and list(floats[0].input)[1:] == list(steps[0].input)[1:]:
+                found[name] = floats[0].output[0]
+        return found
+
     @cached_property
     def conditions(self) -> list[str]:
         """What the `If`s of the graph decide by, those in the bodies of others aside."""

@@ -86,7 +86,8 @@ class OnnxRuntime:
         return _run(self._session, self._outputs, inputs)
 
     def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
-        return _run(self._inner_session, self._inspected.names, self._inspected.feeds(inputs, replaced))
+        names, feeds = self._inspected.names, self._inspected.feeds(inputs, replaced)
+        return self._inspected.as_read(_run(self._inner_session, names, feeds))
 
     def weights(self) -> Mapping[str, Array]:
         return self._inspected.weights()

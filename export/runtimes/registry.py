@@ -4,6 +4,7 @@ import functools
 import importlib.metadata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 from keras_pe.export.processes.foreign_code import foreign_code
@@ -86,6 +87,33 @@ def find_runtimes(names: str | RuntimeSpec | Sequence[str | RuntimeSpec] | None)
             if found.setdefault(spec.name, spec) != spec:
                 raise ValueError(f"`runtimes` must have names of their own. Received: {spec.name!r} for two runtimes.")
     return tuple(found.values())
+
+
+def runtimes_for(
+    artifacts: Sequence[tuple[str, Path]], names: str | RuntimeSpec | Sequence[str | RuntimeSpec] | None
+) -> tuple[RuntimeSpec, ...]:
+    """Returns the runtimes of a check of some artifacts: beside servers alone, the default ones that take a file.
+
+    Args:
+        artifacts: The format and the path of each.
+        names: As in `find_runtimes`.
+
+    Raises:
+        TypeError, ImportError: As `find_runtimes`.
+        ValueError: If a name is unknown, or none of the runtimes takes one of the artifacts.
+    """
+    chosen = find_runtimes(names)
+    formats = {format for format, _ in artifacts}
+    if names is None or not artifacts or formats & {spec.format for spec in chosen}:
+        return chosen
+    taking = [spec for spec in default_runtimes() if spec.format in formats]
+    if chosen and all(spec.format == "served" for spec in chosen):
+        return (*chosen, *taking)
+    known = dict.fromkeys(spec.family for spec in known_runtimes() if spec.format in formats)
+    raise ValueError(
+        f"`runtimes` must take one of `artifacts`. Received: {', '.join(spec.name for spec in chosen)} for "
+        f"{', '.join(str(path) for _, path in artifacts)}. Choose one of: {', '.join(known)}."
+    )
 
 
 def named_runtimes(name: str) -> list[RuntimeSpec]:

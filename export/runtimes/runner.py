@@ -117,7 +117,7 @@ class Runner(Closing):
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         """Returns every output by name, and adds the time inside the runtime to `seconds`."""
-        outputs, seconds = self._ask("run", self.names.given(inputs))
+        outputs, seconds = self._ask("run", self._given(inputs))
         self.seconds += seconds
         return self.names.returned(outputs)
 
@@ -126,14 +126,14 @@ class Runner(Closing):
 
         On a busy machine it is the exchanges that take the time: each waits for its turn at a processor several times.
         """
-        given = [self.names.given(inputs) for inputs in batches]
+        given = [self._given(inputs) for inputs in batches]
         outputs, seconds = self._ask("run_all", given, limit=len(batches))
         self.seconds += seconds
         return [self.names.returned(each) for each in outputs]
 
     def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
         """See `InspectableRuntime`; only where "intermediates" is among the capabilities."""
-        arrays, _ = self._ask("intermediates", self.names.given(inputs), self.names.replaced(replaced))
+        arrays, _ = self._ask("intermediates", self._given(inputs), self.names.replaced(replaced))
         return self.names.returned(arrays)
 
     def weights(self) -> LazyArrays:
@@ -142,7 +142,7 @@ class Runner(Closing):
 
     def conditions(self, inputs: Mapping[str, Array]) -> Mapping[str, bool]:
         """See `InspectableRuntime`; nothing where the runtime does not tell."""
-        return self._tell("conditions", self.names.given(inputs)) or {}
+        return self._tell("conditions", self._given(inputs)) or {}
 
     def float_dtypes(self) -> tuple[str, ...]:
         """See `InspectableRuntime`; nothing where the runtime does not tell."""
@@ -151,6 +151,11 @@ class Runner(Closing):
     def metadata(self) -> dict[str, str]:
         """See `InspectableRuntime`; nothing where the runtime does not tell."""
         return self._tell("metadata") or {}
+
+    def _given(self, inputs: Mapping[str, Array]) -> Arrays:
+        """Returns inputs under the artifact's names, without those that it does not take."""
+        taken = {spec.name for spec in self.inputs}
+        return {name: array for name, array in self.names.given(inputs).items() if name in taken}
 
     def _weight(self, name: str) -> Array:
         pieces = [*self._weight_in_pieces(name)]

@@ -9,7 +9,17 @@ import click
 
 from keras_pe.cli.check_data import check_data_usage, data_options, run_check_data
 from keras_pe.cli.errors import Command, CouldNotBeTriedError, tried
-from keras_pe.cli.options import allowance_options, by_name, given_options, json_option, model_options, sizes_option
+from keras_pe.cli.options import (
+    BORDER_FIELDS,
+    allowance_options,
+    border_of,
+    border_options,
+    by_name,
+    given_options,
+    json_option,
+    model_options,
+    sizes_option,
+)
 from keras_pe.cli.starting import check_model_file, prepare_keras
 
 if TYPE_CHECKING:
@@ -62,6 +72,7 @@ def _check_bundle(context: click.Context, parameter: click.Parameter, bundle: Pa
     "--require-coverage", is_flag=True, help="Fail unless every weight was found in each artifact, and is the same."
 )
 @allowance_options
+@border_options
 @model_options
 @data_options
 @click.option(
@@ -129,8 +140,9 @@ def check(
     not, 2 if the check could not be tried.
     """
     _check_usage(context)
+    border_fields = {name: data_set.pop(name) for name in BORDER_FIELDS}
     check_data_usage(context, data_set)
-    from keras_pe.export.model.saved_file import KERAS_SUFFIXES
+    from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
     from keras_pe.export.parity.bundle import check_bundle_path
     from keras_pe.export.parity.check import check_parity
     from keras_pe.export.parity.replay import replay_bundle
@@ -152,12 +164,14 @@ def check(
         if is_keras:
             prepare_keras(modules, unsafe)
             watch.stage("import Keras")
+        border = border_of(border_fields, load_model)
         report: ParityReport | DatasetReport
         accepted: dict[str, Any] = {"rtol": rtol, "atol": atol, "precision": precision, "allow_changed": allow_changed}
         limits: dict[str, Any] = {"timeout": timeout, "diagnosis_seconds": diagnosis_seconds}
+        shared: dict[str, Any] = {"runtimes": runtimes or None, "border": border, **limits}
         if data_set["data"] is not None:
             assert model is not None  # or _check_usage has refused
-            report = run_check_data(model, artifacts, data_set, accepted, as_json, runtimes=runtimes or None, **limits)
+            report = run_check_data(model, artifacts, data_set, accepted, as_json, **shared)
         elif replay is not None:
             report = replay_bundle(replay, runtimes=runtimes, progress=not as_json, **limits)
         else:
@@ -168,12 +182,11 @@ def check(
                 inputs=inputs or None,
                 ranges=ranges,
                 sizes=sizes,
-                runtimes=runtimes or None,
                 seed=seed,
                 require_coverage=require_coverage,
                 progress=not as_json,
                 **accepted,
-                **limits,
+                **shared,
             )
             if inputs and all(case.error for case in report.cases):
                 raise CouldNotBeTriedError(

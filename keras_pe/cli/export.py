@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from keras_pe.cli.errors import Command, in_options, tried
-from keras_pe.cli.options import border_options, json_option, model_options, sizes_option
+from keras_pe.cli.options import border_of, border_options, json_option, model_options, sizes_option
 from keras_pe.cli.starting import check_model_file, prepare_keras
 from keras_pe.cli.tables import add_row, text_table, whole_console
 from keras_pe.shown import shown_bytes
@@ -18,7 +18,6 @@ from keras_pe.shown import shown_bytes
 if TYPE_CHECKING:
     from keras_pe.export.artifacts.artifact import Artifact, Format
     from keras_pe.export.artifacts.contents import LayerContents, Term
-    from keras_pe.export.model.border import Border
 
 _FORMATS = ("onnx", "tf_saved_model", "litert")
 
@@ -74,7 +73,8 @@ def export(
     with telling_stages(not as_json) as stage:
         stage("load")
         loaded = _load(model)
-        given = {"sizes": sizes, "border": _border(border)}
+        with tried():
+            given = {"sizes": sizes, "border": border_of(border, _load)}
         for format, place in places.items():
             try:
                 artifacts.append(_export(format, loaded, place, opset, external_data, stage, given))
@@ -112,16 +112,6 @@ def _load(path: Path) -> Any:
 
     with tried():
         return load_model(path)
-
-
-def _border(fields: dict[str, Any]) -> "Border | None":
-    from keras_pe.export import Border
-
-    given = {name: value for name, value in fields.items() if value}
-    if "preprocessing" in given:
-        given["preprocessing"] = {name: _load(file) for name, file in given["preprocessing"].items()}
-    with tried():
-        return Border(**given) if given else None
 
 
 def _export(

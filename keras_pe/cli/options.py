@@ -3,9 +3,12 @@
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from keras_pe.export.model.border import Border
 
 Value = TypeVar("Value")
 Command = Callable[..., Any]
@@ -135,7 +138,8 @@ def _outputs(context: click.Context, parameter: click.Parameter, texts: Iterable
     return _pairs(context, parameter, (text if "=" in text else f"{text}={text}" for text in texts))
 
 
-# The fields of a `Border`.
+# The fields of a `Border`, see `border_of`.
+BORDER_FIELDS = ("batch", "renamed", "dtypes", "layout", "preprocessing", "outputs", "postprocessing")
 border_options = with_options(
     click.option("--batch", type=click.IntRange(min=1), help="The one size of the batch. Default: what the model has."),
     click.option(
@@ -144,7 +148,15 @@ border_options = with_options(
         multiple=True,
         callback=_pairs,
         metavar="NAME=DTYPE",
-        help="An input's type, as image=uint8.",
+        help="The type of an input or output, as image=uint8.",
+    ),
+    click.option(
+        "--rename-input",
+        "renamed",
+        multiple=True,
+        callback=_pairs,
+        metavar="NEW=NAME",
+        help="The name of an input in the artifact, and the model's.",
     ),
     click.option(
         "--layout",
@@ -176,3 +188,21 @@ border_options = with_options(
         help="argmax, softmax, sigmoid, or top5 and the like, of the last axis of an output.",
     ),
 )
+
+
+def border_of(fields: Mapping[str, Any], load: Callable[[Path], Any]) -> "Border | None":
+    """Returns the border that the options name, None where none is given.
+
+    Args:
+        fields: The values of `border_options`.
+        load: Returns the model of a file.
+
+    Raises:
+        ValueError: If a value is not one that a border has, or a file cannot be loaded.
+    """
+    from keras_pe.export import Border
+
+    given = {"inputs" if name == "renamed" else name: fields[name] for name in BORDER_FIELDS if fields[name]}
+    if "preprocessing" in given:
+        given["preprocessing"] = {name: load(file) for name, file in given["preprocessing"].items()}
+    return Border(**given) if given else None

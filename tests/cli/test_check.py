@@ -7,12 +7,15 @@ import sys
 import zipfile
 from pathlib import Path
 
+import keras
 import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
 
 from keras_pe.cli import main
+from keras_pe.export import Border, Cause, export_onnx
+from tests.export.runtimes.servers import open_inference
 
 ONE = ("--runtime", "onnxruntime[all]")  # one process instead of five
 
@@ -254,3 +257,47 @@ def test_what_cannot_be_accepted_exits_with_2_and_names_the_option(files, given,
     result = CliRunner().invoke(main, ["check", *map(str, files[:2]), *given])
     assert result.exit_code == 2
     assert said in " ".join(result.output.split())
+
+
+def test_a_file_beside_the_address_of_its_server_is_checked_as_well(files):
+    with open_inference(files[1]) as address:
+        result = CliRunner().invoke(main, ["check", str(files[0]), str(files[1]), "--runtime", address, "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)["results"]
+    assert [each["format"] for each in found] == ["onnx"] * 5 + ["served"]
+
+
+def test_a_server_that_refuses_every_case_is_said_by_its_answer(files):
+    with open_inference(files[1], status=500) as address:
+        result = CliRunner().invoke(main, ["check", str(files[0]), "--runtime", address, "--json"])
+    assert result.exit_code == 1, result.output
+    (finding,) = json.loads(result.stdout)["results"][0]["findings"]
+    assert finding["cause"] == Cause.REFUSED_CASE
+    assert "500 Internal Server Error" in finding["evidence"]
+
+
+def test_a_runtime_that_takes_none_of_the_files_is_exit_2_with_those_that_do(files):
+    result = CliRunner().invoke(main, ["check", str(files[0]), str(files[1]), "--runtime", "litert"])
+    assert result.exit_code == 2
+    assert "Received: litert for" in result.stderr
+    assert "onnxruntime" in result.stderr
+
+
+@pytest.mark.slow
+def test_the_options_of_a_border_accept_a_file_of_another_exporter(tmp_path):
+    image = keras.Input((4, 4, 3), name="image")
+    model = keras.Model(image, keras.layers.Dense(5, name="scores")(keras.layers.Flatten()(image)), name="model")
+    model.save(tmp_path / "model.keras")
+    border = Border(layout={"image": "channels_first"}, postprocessing={"scores": "argmax"})
+    export_onnx(model, tmp_path / "model.onnx", border=border)
+    file = onnx.load(tmp_path / "model.onnx")
+    del file.metadata_props[:]
+    onnx.save(file, tmp_path / "model.onnx")
+    command = ["check", str(tmp_path / "model.keras"), str(tmp_path / "model.onnx"), *ONE]
+    refused = CliRunner().invoke(main, command)
+    assert refused.exit_code == 1, refused.output
+    said = " ".join(refused.output.split())
+    accepting = ["--layout", "image=channels_first", "--postprocessing", "scores=argmax"]
+    assert " ".join(accepting) in said
+    accepted = CliRunner().invoke(main, [*command, *accepting])
+    assert accepted.exit_code == 0, accepted.output

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -9,6 +10,7 @@ from keras_pe.export.artifacts.artifact import VALUES_KEY, Artifact, Format
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, given_cases, in_types_of, read_case
 from keras_pe.export.comparison.inputs.sweep import given_roles, sweep
+from keras_pe.export.comparison.references.interface import Interface, in_layouts
 from keras_pe.export.comparison.references.reference import ArtifactReference, Reference, StoredReference
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
 from keras_pe.export.model.signature.declared import input_names
@@ -80,6 +82,7 @@ def open_reference(
     *,
     ranges: Mapping[str, tuple[float, float]] | None = None,
     told_by: Iterable[Path] = (),
+    interface: Interface | None = None,
     compiled: bool = False,
     watch: Stopwatch | None = None,
 ) -> Reference:
@@ -92,6 +95,7 @@ def open_reference(
         sizes: Those that dynamic dimensions take.
         ranges: The fair values of inputs.
         told_by: Artifacts that may tell of the values that its inputs take.
+        interface: What stands between a Keras model and the artifacts. Other references are taken as they are.
         compiled: Whether a Keras model answers as one graph for all sizes, where it can.
         watch: Measures how long it takes.
 
@@ -117,6 +121,8 @@ def open_reference(
         watch.stage("load the model")
     from keras_pe.export.comparison.references.keras import KerasReference
 
+    if interface is not None:
+        model, input_signature = interface.around(model, input_signature)
     if isinstance(input_signature, Signature):  # which has what is known of the values
         told = told_values(told_by, [spec.name for spec in input_signature.inputs])
         reference = KerasReference(model, input_signature, sizes, compiled=compiled)
@@ -125,6 +131,7 @@ def open_reference(
         fair = {**told.ranges, **ranges}
         reference = KerasReference(model, input_signature, sizes, inputs=told.examples, ranges=fair, compiled=compiled)
     reference.told = told
+    reference.layouts = {} if interface is None else interface.layouts
     watch.stage("find the signature")
     return reference
 
@@ -191,6 +198,9 @@ def choose_cases(
         return (reference.case,)
     if inputs is not None:
         cases = given_cases(inputs, [spec.name for spec in reference.inputs])
+        cases = tuple(
+            replace(case, inputs=in_layouts(case.inputs, reference.layouts, reference.inputs)) for case in cases
+        )
         return tuple(in_types_of(case, reference.inputs) for case in cases)
     told = [Case(f"example {n}", each, "told by the artifact") for n, each in enumerate(reference.told.examples)]
     return (

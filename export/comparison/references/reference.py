@@ -66,6 +66,7 @@ class Reference(Closing):
         float64_model: Its rebuild in float64, and
         float32_model: in float32 where it computes in 16 bits; None where there is none.
         told: What the artifacts tell of the values that its inputs take.
+        layouts: The layout of each input that the artifacts have in another one than the model, by its name.
         no_rebuild: Why there is no float64 rebuild, as far as that was found; empty where there is one.
     """
 
@@ -80,6 +81,7 @@ class Reference(Closing):
     float64_model: Any = None
     float32_model: Any = None
     told: KnownValues = KnownValues()
+    layouts: Mapping[str, str] = MappingProxyType({})
     no_rebuild: str = "the reference is no Keras model"
 
     @property

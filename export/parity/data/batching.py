@@ -7,6 +7,7 @@ from numbers import Integral
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.comparison.references.interface import in_layouts
 from keras_pe.export.parity.data.shards import count
 from keras_pe.export.parity.data.source import Column, DataError, Rows
 from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype, as_texts
@@ -69,13 +70,22 @@ class Feed:
     Attributes:
         inputs: What the model takes.
         rule: How rows become batches, with the column of every input and the model's own batch where it is static.
+        layouts: The layout of each input that the artifacts have in another one than the model, by its name.
     """
 
     inputs: tuple[TensorInfo, ...]
     rule: Batching
+    layouts: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def match(cls, inputs: tuple[TensorInfo, ...], rule: Batching, columns: Sequence[str], name: str) -> "Feed":
+    def match(
+        cls,
+        inputs: tuple[TensorInfo, ...],
+        rule: Batching,
+        columns: Sequence[str],
+        name: str,
+        layouts: Mapping[str, str] | None = None,
+    ) -> "Feed":
         """Returns the feed of data with these columns.
 
         Raises:
@@ -86,7 +96,8 @@ class Feed:
         if unknown := sorted(set(rule.pad_values) - {spec.name for spec in inputs}):
             names = ", ".join(spec.name for spec in inputs)
             raise ValueError(f"`pad_values` must be of inputs: {names}. Received: {', '.join(unknown)}.")
-        return cls(inputs, replace(rule, columns=matched, batch_size=fixed_size(inputs) or rule.batch_size))
+        rule = replace(rule, columns=matched, batch_size=fixed_size(inputs) or rule.batch_size)
+        return cls(inputs, rule, layouts or {})
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -112,14 +123,20 @@ class Feed:
         name = self.rule.columns[spec.name]
         column = rows[name]
         if isinstance(column, np.ndarray):
-            return _arranged(spec, _typed(spec, column, name, start), name, pads=spec.name in self.rule.pad_values)
-        typed = [_typed(spec, row[np.newaxis], name, start + i)[0] for i, row in enumerate(column)]
-        shapes = {row.ndim for row in typed}
+            typed = self._in_layout(spec, _typed(spec, column, name, start))
+            return _arranged(spec, typed, name, pads=spec.name in self.rule.pad_values)
+        turned = (self._in_layout(spec, _typed(spec, row[np.newaxis], name, start + i)) for i, row in enumerate(column))
+        single = [row[0] for row in turned]
+        shapes = {row.ndim for row in single}
         if shapes != {len(spec.shape) - 1}:
             raise DataError(
                 f"Column {name!r} must have rows of {len(spec.shape) - 1} axes. Received: {sorted(shapes)} axes."
             )
-        return typed
+        return single
+
+    def _in_layout(self, spec: TensorInfo, values: Array) -> Array:
+        takes = replace(spec, shape=("rows", *spec.shape[1:]))
+        return in_layouts({spec.name: values}, self.layouts, [takes])[spec.name]
 
     def _groups(self, columns: Mapping[str, Column], count: int) -> list[Array]:
         """Returns the rows that can be fed together, by the sizes that they are padded to; small sizes first."""

@@ -13,6 +13,7 @@ import numpy as np
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.reading import hash_artifacts
 from keras_pe.export.comparison.references.opening import Source
+from keras_pe.export.model.border import Border
 from keras_pe.export.parity.check import check_parity
 from keras_pe.export.parity.data.batching import Batching, Feed, fill_up, fixed_size
 from keras_pe.export.parity.data.open_data import open_source
@@ -48,6 +49,7 @@ def check_dataset(
     acceptance: Acceptance | None = None,
     runtimes: str | RuntimeSpec | Sequence[str | RuntimeSpec] | None = None,
     input_signature: Any = None,
+    border: Border | None = None,
     rtol: float = 0.0,
     atol: float | Mapping[str, float] = 0.0,
     precision: str | None = None,
@@ -79,6 +81,7 @@ def check_dataset(
         acceptance: Which outputs decide, and after how many failed rows to stop.
         runtimes: As in `check_parity`.
         input_signature: As in `export_onnx`, for models that do not tell it themselves.
+        border: As in `check_parity`. All artifacts must have one. Rows may be in the model's layout.
         rtol, atol, precision: As in `check_parity`.
         allow_changed: The share of the rows that may fail, from 0 to 1.
         workers: How many processes to run on this machine, one for each processor by default; 0 for none, which lets
@@ -124,6 +127,7 @@ def check_dataset(
             allowance=allowance,
             input_signature=input_signature,
             timeout=timeout,
+            border=border,
             one_thread=workers != 0,
         )
         count = _processors() if workers is None else workers
@@ -228,6 +232,7 @@ def _diagnose(
             inputs=[fill_up(case, takes) for case in cases],
             runtimes=list({target.spec.name: target.spec for target in targets}.values()),
             input_signature=job.input_signature,
+            border=job.border,
             timeout=job.timeout,
             diagnosis_seconds=seconds,
         )

@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import Artifact
 from keras_pe.export.comparison.references.opening import is_path
+from keras_pe.export.model.border import Border
 from keras_pe.export.parity.data.array_files import open_mapping
 from keras_pe.export.parity.data.batching import Batching
 from keras_pe.export.parity.data.shards import shards_of, travelling
@@ -42,6 +43,7 @@ class ParityBatch:
         batching: Batching | None = None,
         acceptance: Acceptance | None = None,
         input_signature: Any = None,
+        border: Border | None = None,
         rtol: float = 0.0,
         atol: float | Mapping[str, float] = 0.0,
         precision: str | None = None,
@@ -56,6 +58,7 @@ class ParityBatch:
             batching: How rows become batches.
             acceptance: Which outputs decide.
             input_signature: As in `export_onnx`.
+            border: As in `check_parity`.
             rtol, atol, precision: As in `check_parity`.
             timeout: Seconds that the runtime may take for a batch.
 
@@ -81,6 +84,7 @@ class ParityBatch:
             allowance=Allowance(rtol, atol, precision),
             input_signature=input_signature,
             timeout=timeout,
+            border=border,
         )
         self._calibration: Calibration | None = None
 

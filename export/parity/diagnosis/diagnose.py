@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.comparison.references.reference import Reference
@@ -15,7 +17,7 @@ from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.layers import LayerTrace, trace_faults
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.recorded_cases import rank
-from keras_pe.export.parity.diagnosis.relations import close, distance_where_finite
+from keras_pe.export.parity.diagnosis.relations import close, distance, distance_where_finite
 from keras_pe.export.parity.diagnosis.relations.detection import few_rows, few_values, find_change
 from keras_pe.export.parity.diagnosis.weights import WeightComparison
 from keras_pe.export.progress import Budget
@@ -37,6 +39,7 @@ _FIRST: tuple[tuple[Detector, ...], ...] = (
     (behavior.non_determinism,),
     (values.swapped_outputs, values.passed_through),
     (behavior.frozen_size,),
+    (behavior.refused_every_case,),
 )
 # The first stage that finds something is the last.
 _LAST: tuple[tuple[Detector, ...], ...] = (
@@ -47,9 +50,12 @@ _LAST: tuple[tuple[Detector, ...], ...] = (
     (inside.changed_layers,),
     (behavior.frozen_state, behavior.batch_dependence),
     (behavior.clamped_size,),
+    (behavior.refused_cases,),
     (compiled_otherwise,),
 )
 _ALIKE = 1e-3  # of a difference, by which two places that fail alike may differ
+_STEPS_OFF = 8  # of 256 in the range of an output: what rounded factors leave in a sum
+_ROUNDED = "Its output is off by a few steps of 8 bits at most: what it is computed from is stored in integers."
 _SAID = 3  # refusals: one brings others after it
 _TRIED = (
     "the weights one by one, the attributes of the layer, its masks, rounding, axes, rows and signs, state, frozen "
@@ -104,6 +110,8 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
         found = _found(probe, stage)
         if found:
             return tuple(dict.fromkeys(findings + found))
+    if findings and not probe.has_wrong_values:
+        return tuple(dict.fromkeys(findings))
     compared = probe.attempt("the weights in the artifact", inside.compared_weights)
     weights = compared[0] if compared else WeightComparison([], frozenset())
     probe = replace(probe, sound_weights=weights.sound)
@@ -116,7 +124,8 @@ def find_causes(probe: Probe) -> tuple[Finding, ...]:
         findings += _found(probe, stage)
     if not findings or (probe.faults and not _is_of_all(findings)):
         layers = {layer for each in findings for layer in (each.layer, *each.absent) if layer}
-        findings += _unexplained(probe, layers, bool(findings))
+        is_quantized = any(each.cause.is_quantized for each in findings)
+        findings += _unexplained(probe, layers, has_findings=bool(findings), is_quantized=is_quantized)
     return tuple(dict.fromkeys(findings))
 
 
@@ -134,20 +143,36 @@ def _is_of_all(findings: Sequence[Finding]) -> bool:
     return any(finding.layer is None or finding.cause is Cause.KERAS_ITSELF for finding in findings)
 
 
-def _unexplained(probe: Probe, explained: set[str], has_findings: bool) -> list[Finding]:
-    """Returns a finding for each layer at fault that nothing explains, and one where there is nothing at all."""
+def _unexplained(probe: Probe, explained: set[str], *, has_findings: bool, is_quantized: bool) -> list[Finding]:
+    """Returns a finding for each layer at fault that nothing explains, and one where there is nothing at all.
+
+    Args:
+        probe: The runtime.
+        explained: The layers that a cause was found in.
+        has_findings: Whether there is a cause.
+        is_quantized: Whether one of the causes is that weights or outputs are stored in integers.
+    """
     left = {fault.layer: fault for fault in probe.faults if not _is_explained(fault, explained)}
+    rounded = [layer for layer, fault in left.items() if is_quantized and _is_rounded(fault)]
+    found = [Finding(Cause.QUANTIZED_INT8, _ROUNDED, layer, absent=left.pop(layer).absent) for layer in rounded]
     if left:
         said, tried = "The layers before it agree, and what it returns does not.", f"Tried: {_TRIED}.{_notes(probe)}"
-        return [
+        return found + [
             Finding(
                 Cause.UNKNOWN, f"{said}{probe.calls_at_fault(fault)}{_seen(fault)} {tried}", layer, absent=fault.absent
             )
             for layer, fault in left.items()
         ]
     if has_findings:
-        return []
+        return found
     return [Finding(Cause.UNKNOWN, f"Nothing that was tried explains the difference: {_TRIED}.{_notes(probe)}")]
+
+
+def _is_rounded(fault: LayerFault) -> bool:
+    """Whether an output is off by a few steps of 8 bits at most, as sums of rounded values are."""
+    if fault.actual is None or fault.actual.shape != fault.expected.shape or not fault.expected.size:
+        return False
+    return distance(fault.actual, fault.expected) <= _STEPS_OFF * float(np.ptp(fault.expected)) / 2**8
 
 
 def _seen(fault: LayerFault) -> str:

@@ -11,7 +11,7 @@ from keras_pe.export.comparison.run import Run
 from keras_pe.export.errors import RuntimeFailedError, first_line
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.progress import Budget, OutOfTimeError
-from keras_pe.export.results import Array, CaseResult, CaseStatus
+from keras_pe.export.results import Array, CaseResult, CaseStatus, Problem
 from keras_pe.export.runtimes.runner import Runner
 from keras_pe.export.runtimes.runtime import Arrays
 
@@ -90,6 +90,13 @@ class Probe:
             for case, expectation, answer in rows
             if case.status == CaseStatus.FAILED and expectation.outputs is not None and answer is not None
         ]
+
+    @property
+    def has_wrong_values(self) -> bool:
+        """Whether an output that both return is another; not where outputs are missing, or are too many."""
+        absent = (Problem.MISSING, Problem.EXTRA)
+        compared = [each for case in self.run.result.cases for each in case.comparisons]
+        return not compared or any(not each.passed and each.problem not in absent for each in compared)
 
     def ask(self, inputs: Mapping[str, Array]) -> Arrays | None:
         """Returns what the runtime says to other inputs, None where it refuses or has come to an end."""

@@ -13,6 +13,10 @@ _CHANGED_INPUT = "Look at what feeds this layer in the file: the step before it 
 _MASK = "Pass the mask on in the file as the model does, or export the model again: masks travel with the layers here."
 _REORDERED = "Look for a transposition or a reshape that was added or lost, such as between channels last and first."
 _OUTPUTS = "Give the outputs of the file the model's names, in the model's order: keras_pe.export keeps both."
+_INTERFACE = (
+    "If that was meant, accept it with the option that is named; if not, export the model again, or convert it without "
+    "changing its inputs and outputs."
+)
 _QUANTIZED = (
     "If that was meant, accept its precision (--precision) or judge it by its decisions on your data (--data); if not, "
     "take the file in float32."
@@ -28,6 +32,7 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.HANG: "Give it more time (--timeout); if that does not help, try smaller inputs or another release.",
     Cause.NOT_LOADED: _NOT_LOADED,
     Cause.INVALID_ANSWER: "Have the runtime's `run` return a mapping of output names to arrays of numbers or texts.",
+    Cause.REFUSED_CASE: "Read what the runtime says, and the log of a server: it takes other inputs than the model.",
     Cause.MISSING_OUTPUT: _OUTPUTS,
     Cause.EXTRA_OUTPUT: _OUTPUTS,
     Cause.RENAMED_OUTPUT: _OUTPUTS,
@@ -36,6 +41,12 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.OTHER_DTYPE: "Add the cast to the model, or convert the file without changing types.",
     Cause.OTHER_SHAPE: "Look for a dimension that was fixed, squeezed or transposed on the way, and export again.",
     Cause.FALSE_DECLARATION: "The numbers are right: name this dimension of the output in the file, or export again.",
+    Cause.MISSING_INPUT: "Compare the file with a model that takes the same inputs: keras.Model around this one.",
+    Cause.EXTRA_INPUT: "Compare the file with a model that takes the same inputs: keras.Model around this one.",
+    Cause.RENAMED_INPUT: _INTERFACE,
+    Cause.OTHER_INPUT_TYPE: _INTERFACE,
+    Cause.OTHER_IMAGE_LAYOUT: _INTERFACE,
+    Cause.DECIDED_OUTPUT: _INTERFACE,
     Cause.NON_DETERMINISM: "Export the model for inference: no dropout, no random layer, no state between calls.",
     Cause.FROZEN_STATE: "Make the state an input and an output of the model: a file keeps none from call to call.",
     Cause.FROZEN_LENGTH: "Export with None in the input signature where sizes vary.",

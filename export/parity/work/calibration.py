@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from keras_pe.export.comparison.law import MAX_FACTOR, is_float, noise_floor
 from keras_pe.export.comparison.matching import match_inputs, match_outputs
+from keras_pe.export.comparison.references.interface import Interface, inferred_interface
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import computes_in_float32
 from keras_pe.export.errors import RuntimeFailedError, first_line
@@ -43,7 +45,7 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
     with session_of(job) as session:
         reference = session.reference
         targets = {key: _loaded(reference, target, precision) for key, target in session.targets.items()}
-        feed = Feed.match(reference.inputs, job.batching, job.source.columns, job.source.name)
+        feed = Feed.match(reference.inputs, job.batching, job.source.columns, job.source.name, reference.layouts)
         sample = [each for shard in shards for each in _sample(session, job.source, feed, shard)]
         noises = [] if precision is None else session.noise([each.inputs for each in sample], precision)
         rules, has_floor = _rules(job, sample, noises)
@@ -71,9 +73,19 @@ def _loaded(reference: Reference, target: TargetRunner, precision: str | None) -
     try:
         target.load()
         version = target.worker.version
+        if unaccepted := _unaccepted(reference, target.path):
+            return TargetCalibration(version, error=unaccepted)
         return TargetCalibration(version, names=match_inputs(reference, target.worker.inputs, target.path))
     except RuntimeFailedError as error:
         return TargetCalibration(version, error=str(error))
+
+
+def _unaccepted(reference: Reference, path: Path) -> str:
+    """Returns what an artifact takes or returns otherwise than the model, in sentences; nothing where they agree."""
+    if reference.signature is None:
+        return ""
+    found = inferred_interface(path, Interface(), reference.model, reference.signature)
+    return " ".join(each.evidence for each in found.differences)
 
 
 def _output_names(

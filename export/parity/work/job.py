@@ -8,6 +8,7 @@ from typing import Any
 
 from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.errors import check_type
+from keras_pe.export.model.border import Border
 from keras_pe.export.model.signature.model_signature import by_name
 from keras_pe.export.parity.data.batching import Batching, Feed
 from keras_pe.export.parity.data.source import DataSource
@@ -90,6 +91,7 @@ class Job:
         allowance: What the user accepts.
         input_signature: As in `check_parity`.
         timeout: Seconds that a runtime may take for one batch.
+        border: As in `check_parity`.
         one_thread: Whether the process that opens the reference is a worker, whose TensorFlow takes one thread.
     """
 
@@ -101,12 +103,15 @@ class Job:
     allowance: Allowance
     input_signature: Any
     timeout: float
+    border: Border | None = None
     one_thread: bool = True
 
     def __post_init__(self) -> None:
         """Refuses what a worker would fail at, as if it had died."""
         check_type("batching", self.batching, Batching)
         check_type("acceptance", self.acceptance, Acceptance)
+        if self.border is not None:
+            check_type("border", self.border, Border)
 
     @property
     def law(self) -> Law:
@@ -116,7 +121,7 @@ class Job:
     @property
     def session_key(self) -> tuple[str, ...]:
         """What makes two jobs share what a worker has loaded."""
-        of_job = (self.reference.key, repr(self.input_signature), repr(self.timeout))
+        of_job = (self.reference.key, repr(self.input_signature), repr(self.timeout), repr(self.border))
         return (*of_job, *(target.key for target in self.targets))
 
 

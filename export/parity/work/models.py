@@ -18,11 +18,10 @@ from keras_pe.export.errors import first_line
 from keras_pe.export.model.saved_file import is_in_old_format, registering_modules
 from keras_pe.export.model.watch.keras_internals import loads_python_code
 from keras_pe.export.parity.data.shards import fingerprint
-from keras_pe.export.parity.parity_report import no_runtime_takes
 from keras_pe.export.parity.work.job import OpenedModel, Target
 from keras_pe.export.parity.work.worker_session import model_of_this_process
 from keras_pe.export.publishing.staging import staging
-from keras_pe.export.runtimes.registry import find_runtimes
+from keras_pe.export.runtimes.registry import find_runtimes, runtimes_for
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 RuntimeChoice = str | RuntimeSpec
@@ -90,17 +89,21 @@ def open_artifacts(artifacts: Any, runtimes: RuntimeChoice | Sequence[RuntimeCho
         ValueError: If it is none, or there is none.
         ImportError: If a runtime that was asked for is not installed.
     """
-    chosen = find_runtimes(runtimes)
+    named = None if runtimes is None else find_runtimes(runtimes)
+    located = [*dict.fromkeys(locate_artifacts(artifacts))]
+    chosen = runtimes_for(located, named)
+    if served := [spec.name for spec in chosen if spec.format == "served"]:
+        raise ValueError(
+            f"A data set must go through runtimes on this machine. Received: {', '.join(served)}. Check a server "
+            "without a data set."
+        )
     if runtimes is None:  # every row through one session: the levels of optimization are a sweep's business
         chosen = tuple(spec for spec in chosen if spec.name == spec.family or spec.name == "onnxruntime[all]")
-    located = [*dict.fromkeys(locate_artifacts(artifacts))]
     if not located:
         raise ValueError("`artifacts` must have at least one. Received: none.")
     if any(format == Format.ONNX for format, _ in located):
         require("check_dataset", "onnx")
     jobs = [(spec, path) for format, path in located for spec in chosen if spec.format == format]
-    if not jobs:
-        raise ValueError(no_runtime_takes(chosen, (path for _, path in located)))
     fitting = [(_alone(spec), path) for spec, path in jobs if spec.installed]
     contents = {path: _hash_artifact(path) for path in dict.fromkeys(path for _, path in fitting)}
     targets = [Target(path.absolute(), spec, _target_key(contents[path], spec)) for spec, path in fitting]

@@ -248,6 +248,7 @@ class Schedule:
             target=key,
             accepted=(accepted.rtol, accepted.atol, accepted.precision),
             batching=repr(calibration.feed),
+            border=None if self._job.border is None else repr(self._job.border),
             rules={name: repr(rule) for name, rule in sorted(calibration.targets[key].rules.items())},
             in_float32=calibration.targets[key].in_float32,
         )

@@ -18,7 +18,8 @@ import numpy as np
 
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.matching import as_names, in_its_floats
-from keras_pe.export.comparison.references.opening import open_reference
+from keras_pe.export.comparison.references.interface import Interface, known_interface
+from keras_pe.export.comparison.references.opening import is_path, open_reference
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.errors import (
     RuntimeDiedError,
@@ -306,9 +307,24 @@ def _open_reference(job: Job) -> Reference:
         model = _load_model(job.reference, job.one_thread) if is_keras else path
     told_by = [target.path for target in job.targets]
     try:
-        return open_reference(model, job.input_signature, job.timeout, told_by=told_by, compiled=True)
+        interface = None if is_path(model) else _shared_interface(job, model)
+        options: dict[str, Any] = {"told_by": told_by, "interface": interface, "compiled": True}
+        return open_reference(model, job.input_signature, job.timeout, **options)
     except RuntimeFailedError as error:
         raise ValueError(sentence(f"`model` must load. Received: {path}, which does not: {error}")) from error
+
+
+def _shared_interface(job: Job, model: Any) -> Interface | None:
+    """Returns what stands between the model and all artifacts of a job.
+
+    Raises:
+        ValueError: If the artifacts have several borders, or one cannot be read.
+    """
+    interfaces = {known_interface(target.path, job.border, model): target.path for target in job.targets}
+    if len(interfaces) > 1:
+        named = ", ".join(map(str, interfaces.values()))
+        raise ValueError(f"`artifacts` must have one border. Received: {named}. Check them one by one.")
+    return next(iter(interfaces), None)
 
 
 def _load_model(opened: OpenedModel, is_worker: bool) -> Any:

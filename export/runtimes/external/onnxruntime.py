@@ -81,7 +81,8 @@ class ExternalOnnxRuntime:
         return self._run(_MODEL, inputs)
 
     def intermediates(self, inputs: Mapping[str, Array], replaced: Mapping[str, Array]) -> Arrays:
-        return self._run(_PART, self._inspected.feeds(inputs, replaced), self._inspected.names)
+        computed = self._run(_PART, self._inspected.feeds(inputs, replaced), self._inspected.names)
+        return self._inspected.as_read(computed)
 
     @cached_property
     def _inspected(self) -> "InspectedModel":

@@ -137,7 +137,7 @@ def test_a_border_is_a_border(model: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"dtypes": {"picture": "uint8"}}, "`dtypes` must be of image. Received: picture"),
+        ({"dtypes": {"picture": "uint8"}}, "`dtypes` must be of image, features, scores. Received: picture"),
         ({"outputs": ["score"]}, "`outputs` must be of features, scores. Received: score"),
         ({"postprocessing": {"label": "argmax"}}, "`postprocessing` must be of features, scores. Received: label"),
         ({"layout": {"map": "channels_first"}}, "`layout` must be of image, features, scores. Received: map"),

@@ -1,16 +1,20 @@
-"""Real servers for the tests: MLServer from an environment of its own."""
+"""Real servers for the tests: MLServer from an environment of its own, and a small one in this process."""
 
 import json
 import os
 import shutil
 import socket
 import subprocess
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import numpy as np
+import onnxruntime
 import pytest
 
 from tests.export.runtimes.external.present import mlserver_python
@@ -55,3 +59,53 @@ def _wait(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
         except OSError:
             time.sleep(0.2)  # it tells nobody that it is ready
     pytest.fail(f"the server did not start: {log.read_text()[-2000:]}")
+
+
+@contextmanager
+def open_inference(path: Path, *, status: int = 200) -> Iterator[str]:
+    """Serves an ONNX file by the Open Inference Protocol from this process. The value is the model's address.
+
+    Args:
+        path: The file.
+        status: Of the answer to each inference: above 200 the server refuses it.
+    """
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    about = [
+        {"name": each.name, "datatype": "FP32", "shape": [d if isinstance(d, int) else -1 for d in each.shape]}
+        for each in session.get_inputs()
+    ]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer(200, {"inputs": about, "name": "small", "version": "1", "platform": "onnx"})
+
+        def do_POST(self) -> None:
+            question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if status != 200:
+                return self._answer(status, {"error": "out of memory"})
+            given = {
+                each["name"]: np.array(each["data"], np.float32).reshape(each["shape"]) for each in question["inputs"]
+            }
+            pairs = zip(session.get_outputs(), session.run(None, given), strict=True)
+            outputs = [
+                {"name": each.name, "datatype": "FP32", "shape": array.shape, "data": array.ravel().tolist()}
+                for each, array in pairs
+            ]
+            return self._answer(200, {"outputs": outputs})
+
+        def _answer(self, code: int, content: object) -> None:
+            body = json.dumps(content).encode()
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v2/models/small"
+        finally:
+            server.shutdown()

@@ -1,9 +1,11 @@
 """Runtimes by name: variants, missing packages, typing errors."""
 
+from pathlib import Path
+
 import pytest
 
 from keras_pe.export.runtimes import registry, runtime
-from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes
+from keras_pe.export.runtimes.registry import default_runtimes, find_runtimes, runtimes_for
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 
@@ -11,6 +13,22 @@ def test_a_name_without_brackets_stands_for_all_variants():
     names = [spec.name for spec in find_runtimes(["onnxruntime"])]
     assert names[:5] == [f"onnxruntime[{level}]" for level in ("disabled", "basic", "extended", "layout", "all")]
     assert [spec.name for spec in find_runtimes(["onnxruntime[all]"])] == ["onnxruntime[all]"]
+
+
+def test_a_runtime_has_to_take_one_of_the_artifacts_and_the_error_names_those_that_do():
+    artifacts = [("onnx", Path("model.onnx"))]
+    said = r"Received: litert for model\.onnx\. Choose one of: onnxruntime, onnx_reference, openvino"
+    with pytest.raises(ValueError, match=said):
+        runtimes_for(artifacts, "litert")
+    several = runtimes_for([*artifacts, ("tf_saved_model", Path("model"))], "onnxruntime[all]")
+    assert [spec.name for spec in several] == ["onnxruntime[all]"]
+
+
+def test_a_file_beside_a_server_goes_through_the_runtimes_of_a_check_that_names_none():
+    server = RuntimeSpec("http://host/v2/models/m", "served", "", "sys", "")
+    chosen = runtimes_for([("onnx", Path("model.onnx"))], server)
+    assert chosen == (server, *(spec for spec in default_runtimes() if spec.format == "onnx"))
+    assert runtimes_for([], server) == (server,)
 
 
 def test_an_unknown_name_is_refused_with_the_nearest():

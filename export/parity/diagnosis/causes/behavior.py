@@ -34,6 +34,21 @@ def process_end(probe: Probe) -> Iterator[Finding]:
         yield Finding(_CAUSES[probe.run.result.status], sentence(probe.run.result.error))
 
 
+def refused_every_case(probe: Probe) -> Iterator[Finding]:
+    """No answer to any case, so that there is nothing to compare."""
+    if all(answer is None for answer in probe.run.answers):
+        yield from refused_cases(probe)
+
+
+def refused_cases(probe: Probe) -> Iterator[Finding]:
+    """Cases that the runtime refuses and the model answers, where no answer of it is wrong."""
+    rows = zip(probe.run.result.cases, probe.run.expectations, strict=False)
+    refused = [case for case, each in rows if case.status == CaseStatus.FAILED and each.outputs is not None]
+    if refused and not probe.failing():
+        text = f"The runtime refuses {len(refused)} of {len(probe.run.result.cases)} cases, first {refused[0].name!r}"
+        yield Finding(Cause.REFUSED_CASE, f"{text}: {sentence(refused[0].error)}")
+
+
 def non_determinism(probe: Probe) -> Iterator[Finding]:
     """Another answer to the same input, where the reference gives the same."""
     for result, expectation, _ in _answering(probe):

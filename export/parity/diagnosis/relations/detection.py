@@ -179,8 +179,8 @@ _OF_ROWS: tuple[Relation, ...] = (all_one_value, scaled, offset)
 
 OF_WEIGHTS: tuple[Relation, ...] = (
     all_one_value,
-    scaled,
     to_short_float,
+    scaled,
     to_decimals,
     to_integers,
     with_scales_of_others,

@@ -37,6 +37,15 @@ def test_every_row_is_fed_once_and_whole(lengths: list[int], buckets: set[int]) 
             assert values.tolist() == [row - 99] * length + [0] * (size - length)
 
 
+def test_rows_may_have_the_layout_of_the_model_where_the_artifact_has_another() -> None:
+    takes = TensorInfo("image", ("batch", 3, "height", "width"), "float32")
+    feed = Feed((takes,), Batching({"image": "image"}), {"image": "channels_first"})
+    rows = np.arange(4 * 5 * 6 * 3, dtype=np.float32).reshape(4, 5, 6, 3)
+    for column in (rows, list(rows), rows.transpose(0, 3, 1, 2)):
+        (batch,) = batches(feed, image=column)
+        np.testing.assert_array_equal(batch.inputs["image"], rows.transpose(0, 3, 1, 2))
+
+
 def test_without_buckets_no_row_is_padded_and_equal_lengths_stand_together() -> None:
     tokens = [np.arange(length) for length in (3, 2, 3, 2, 3)]
     found = batches(batching(TOKENS), tokens=tokens)

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+import keras
 import numpy as np
 import onnx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from keras_pe.export import Batching
+from keras_pe.export import Batching, Border, export_onnx
 from keras_pe.export.parity.dataset.check import check_dataset
 from keras_pe.export.parity.dataset.parity_batch import ParityBatch
 from keras_pe.export.parity.work.worker_session import close_session
@@ -50,6 +51,44 @@ def write_model(path: Path, wrong: str = "") -> Path:
     graph = onnx.helper.make_graph(nodes, "mixed", inputs, outputs, constants)
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 19)], ir_version=10), path)
     return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 1])
+def test_rows_go_through_the_border_that_a_file_records(tmp_path: Path, workers: int) -> None:
+    image = keras.Input((None, None, 3), name="image")
+    scores = keras.layers.Dense(7, name="scores")(keras.layers.GlobalAveragePooling2D()(image))
+    model = keras.Model(image, scores, name="model")
+    border = Border(
+        dtypes={"image": "uint8"},
+        layout={"image": "channels_first"},
+        preprocessing={"image": keras.layers.Rescaling(1 / 255)},
+        postprocessing={"scores": "argmax"},
+    )
+    export_onnx(model, tmp_path / "bordered.onnx", border=border)
+    export_onnx(model, tmp_path / "plain.onnx")
+    rows = {"image": np.random.default_rng(0).integers(0, 256, (50, 6, 5, 3), "uint8")}
+    report = check_dataset(model, tmp_path / "bordered.onnx", rows, workers=workers)
+    assert report.passed, str(report)
+    assert report.rows == 50
+    with pytest.raises(ValueError, match="`artifacts` must have one border"):
+        check_dataset(model, [tmp_path / "bordered.onnx", tmp_path / "plain.onnx"], rows, workers=workers)
+
+
+@pytest.mark.slow
+def test_rows_of_a_file_of_others_wait_until_its_interface_is_accepted(tmp_path: Path) -> None:
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    model = keras.Model(ids, keras.layers.Embedding(30, 4, name="words")(ids), name="model")
+    wide = Border(dtypes={"ids": "int64"})
+    export_onnx(model, tmp_path / "model.onnx", border=wide)
+    file = onnx.load(tmp_path / "model.onnx")
+    del file.metadata_props[:]
+    onnx.save(file, tmp_path / "model.onnx")
+    rows = {"ids": np.random.default_rng(0).integers(0, 30, (40, 6))}
+    refused = check_dataset(model, tmp_path / "model.onnx", rows, workers=0)
+    assert not refused.passed
+    assert "--dtype ids=int64" in refused.results[0].error
+    assert check_dataset(model, tmp_path / "model.onnx", rows, workers=0, border=wide).passed
 
 
 def columns() -> dict[str, list]:

@@ -1,0 +1,321 @@
+"""What stands between a model and an artifact: the border that is given or recorded, or one that is inferred."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.artifacts.artifact import BORDER_KEY, VERSION_KEY, Artifact, TensorInfo
+from keras_pe.export.artifacts.reading import read_artifact
+from keras_pe.export.comparison.law import is_float
+from keras_pe.export.model.border import Border
+from keras_pe.export.model.border_record import BorderRecord, border_depth, border_from_json
+from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.sizes.dimensions import Kind
+from keras_pe.export.results import Array, Cause, Finding
+from keras_pe.export.runtimes.runtime import as_dtype
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What stands between a model and an artifact.
+
+    Attributes:
+        record: The border that is given or recorded; None where there is none.
+        inferred: The border around that, as the artifact's own inputs and outputs tell; None where they agree.
+        differences: A finding for each thing that was inferred: nobody has accepted it.
+    """
+
+    record: BorderRecord | None = None
+    inferred: BorderRecord | None = None
+    differences: tuple[Finding, ...] = field(default=(), compare=False)
+
+    @property
+    def layouts(self) -> dict[str, str]:
+        """The layout of each input or output that the model has in the other one."""
+        borders = [each.border for each in (self.record, self.inferred) if each is not None]
+        return {name: layout for border in borders for name, layout in border.layout.items()}
+
+    def around(self, model: Any, input_signature: Any = None) -> tuple[Any, Any]:
+        """Returns the model as the artifact has it, and its signature; both as given where they agree."""
+        for record in (self.record, self.inferred):
+            if record is not None:
+                model, input_signature = record.around(model, input_signature)
+        return model, input_signature
+
+
+def known_interface(path: Path | None, border: Border | None, model: Any) -> Interface:
+    """Returns the interface with the border that is given, or else the one that the artifact records.
+
+    Args:
+        path: The artifact, None where a server has it.
+        border: What the caller gives.
+        model: The Keras model.
+
+    Raises:
+        ValueError: If the recorded border cannot be read.
+    """
+    if border is not None:
+        return Interface(BorderRecord(repr(border), border, border_depth(model) + 1))
+    artifact = None if path is None else _read(path)
+    text = None if artifact is None else artifact.metadata.get(BORDER_KEY)
+    try:
+        return Interface(None if text is None else border_from_json(text))
+    except ValueError as error:
+        raise ValueError(f"{path} {error}") from error
+
+
+def inferred_interface(path: Path, known: Interface, model: Any, signature: Signature) -> Interface:
+    """Returns the interface with what the names, types and shapes of an artifact tell beyond what is known.
+
+    Args:
+        path: The artifact.
+        known: What is given or recorded.
+        model: The Keras model within that.
+        signature: What it takes and returns.
+    """
+    artifact = _read(path)
+    if artifact is None:
+        return known
+    found = _Inference(is_own=VERSION_KEY in artifact.metadata)
+    found.match_batch(signature.inputs, artifact.inputs)
+    found.match_inputs(signature.inputs, artifact.inputs)
+    found.match_outputs(signature.outputs, artifact.outputs)
+    if not found.fields:
+        return replace(known, differences=tuple(found.findings))
+    border = Border(**found.fields)
+    record = BorderRecord(repr(border), border, border_depth(model) + 1)
+    is_recorded = BORDER_KEY in artifact.metadata and known.record is not None
+    way_out = "Export the model again." if is_recorded else _accepting(found.fields)
+    said = tuple(replace(each, evidence=f"{each.evidence} {way_out}") for each in found.findings)
+    return replace(known, inferred=record, differences=said)
+
+
+def in_layouts(
+    arrays: Mapping[str, Array], layouts: Mapping[str, str], inputs: Iterable[TensorInfo]
+) -> dict[str, Array]:
+    """Returns inputs in the artifact's layout where their shapes are those of the model's.
+
+    Args:
+        arrays: The inputs by name.
+        layouts: The layout of each input that the model has in the other one.
+        inputs: What the artifact takes.
+    """
+    shapes = {spec.name: spec.shape for spec in inputs}
+    found = dict(arrays)
+    for name, layout in layouts.items():
+        array = arrays.get(name)
+        if array is None or name not in shapes or _fits(array.shape, shapes[name]):
+            continue
+        moved = np.moveaxis(array, *((-1, 1) if layout == "channels_first" else (1, -1)))
+        found[name] = moved if _fits(moved.shape, shapes[name]) else array
+    return found
+
+
+def _read(path: Path) -> Artifact | None:
+    try:
+        return read_artifact(path)
+    except (ValueError, ImportError, OSError):  # the runtime that loads the artifact says what is wrong with it
+        return None
+
+
+class _Inference:
+    """The fields of a border, and what speaks for each."""
+
+    def __init__(self, *, is_own: bool) -> None:
+        self.fields: dict[str, Any] = {}
+        self.findings: list[Finding] = []
+        self._is_own = is_own
+
+    def match_batch(self, wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> None:
+        """Compares the first dimension of all inputs, where it is the batch."""
+        first = {spec.shape[0] if spec.shape else "" for spec in found}
+        is_free = all(spec.shape and spec.shape[0] == Kind.BATCH for spec in wanted)
+        if is_free and len(first) == 1 and isinstance(size := first.pop(), int):
+            self.fields[Kind.BATCH] = size
+            self.findings.append(Finding(Cause.FROZEN_LENGTH, f"The artifact takes a batch of {size} only."))
+
+    def match_inputs(self, wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> None:
+        """Compares the inputs, each of the model's with one of the artifact's."""
+        pairs = _paired(wanted, found)
+        missing = [spec.name for spec in wanted if spec not in pairs]
+        extra = [spec.name for spec in found if spec not in pairs.values()]
+        if missing and extra:  # the runtime that loads the artifact says that these are not those of the model
+            return
+        for cause, names, said in (
+            (Cause.MISSING_INPUT, missing, "The artifact does not take {} of the model."),
+            (Cause.EXTRA_INPUT, extra, "The artifact takes {}, which the model does not."),
+        ):
+            if names:
+                self.findings.append(Finding(cause, said.format(", ".join(map(repr, names)))))
+        for ours, theirs in pairs.items():
+            name = ours.name
+            if ours.name != theirs.name and self._is_own:
+                name = theirs.name
+                said = f"Input {theirs.name!r} of the artifact is {ours.name!r} of the model."
+                self._add(Finding(Cause.RENAMED_INPUT, said), "inputs", name, ours.name)
+            if _is_another_type(ours.dtype, theirs.dtype):
+                said = f"Input {theirs.name!r} is {theirs.dtype} in the artifact and {ours.dtype} in the model."
+                self._add(Finding(Cause.OTHER_INPUT_TYPE, said), "dtypes", name, theirs.dtype)
+            if (layout := _other_layout(ours.shape, theirs.shape)) is not None:
+                self._add(Finding(Cause.OTHER_IMAGE_LAYOUT, _of_shapes("Input", ours, theirs)), "layout", name, layout)
+
+    def match_outputs(self, wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> None:
+        """Compares the outputs, each of the artifact's with one of the model's."""
+        ours = {spec.name: spec for spec in wanted}
+        kept = [spec.name for spec in found if spec.name in ours]
+        if len(kept) < len(found) or len(found) < len(wanted):
+            pairs = _paired(wanted, found)
+            is_told = len(found) == len(wanted) or all(_is_alone(spec, wanted, found) for spec in found)
+            if len(pairs) != len(found) or not is_told:
+                return
+            ours = {theirs.name: spec for spec, theirs in pairs.items()}
+            gone = [spec.name for spec in wanted if spec not in pairs]
+            if gone or any(map(_is_changed, *zip(*pairs.items(), strict=True))):  # a run matches mere names
+                self.fields["outputs"] = {name: spec.name for name, spec in ours.items()}
+            for name in gone:
+                said = f"The artifact returns {', '.join(map(repr, ours))}, and not {name!r} of the model."
+                self.findings.append(Finding(Cause.MISSING_OUTPUT, said, output=name))
+        for theirs in found:
+            if theirs.name in ours:
+                self._match_output(ours[theirs.name], theirs)
+
+    def _match_output(self, ours: TensorInfo, theirs: TensorInfo) -> None:
+        name = theirs.name
+        if _is_decided(ours, theirs):
+            said = f"Output {name!r} is {theirs.dtype} {_shape(theirs)} in the artifact: the index of the largest of "
+            said += f"{ours.name!r} {_shape(ours)}."
+            self._add(Finding(Cause.DECIDED_OUTPUT, said, output=name), "postprocessing", name, "argmax")
+            if theirs.dtype != _INDEX:
+                self.fields.setdefault("dtypes", {})[name] = theirs.dtype
+            return
+        if (layout := _other_layout(ours.shape, theirs.shape)) is not None:
+            said = _of_shapes("Output", ours, theirs)
+            self._add(Finding(Cause.OTHER_IMAGE_LAYOUT, said, output=name), "layout", name, layout)
+        if _is_another_type(ours.dtype, theirs.dtype):
+            said = f"Output {name!r} is {theirs.dtype} in the artifact and {ours.dtype} in the model."
+            self._add(Finding(Cause.OTHER_DTYPE, said, output=name), "dtypes", name, theirs.dtype)
+
+    def _add(self, finding: Finding, title: str, name: str, value: str) -> None:
+        self.fields.setdefault(title, {})[name] = value
+        self.findings.append(finding)
+
+
+_INDEX = "int32"  # what `Border` decides to
+_OPTIONS = {
+    "inputs": "--rename-input",
+    "dtypes": "--dtype",
+    "layout": "--layout",
+    "outputs": "--output",
+    "postprocessing": "--postprocessing",
+}
+
+
+def _accepting(fields: Mapping[str, Any]) -> str:
+    """Returns the sentence that names the options of a border."""
+    options = [f"--batch {fields[Kind.BATCH]}"] if Kind.BATCH in fields else []
+    for title, option in _OPTIONS.items():
+        pairs = fields.get(title, {}).items()
+        options += [
+            f"{option} {name}" if title == "outputs" and name == value else f"{option} {name}={value}"
+            for name, value in pairs
+        ]
+    arguments = ", ".join(f"{title}={value!r}" for title, value in fields.items())
+    return f"Accept it with {' '.join(options)}, or border=Border({arguments})."
+
+
+def _of_shapes(kind: str, ours: TensorInfo, theirs: TensorInfo) -> str:
+    return f"{kind} {theirs.name!r} has the shape {_shape(theirs)} in the artifact and {_shape(ours)} in the model."
+
+
+def _is_changed(ours: TensorInfo, theirs: TensorInfo) -> bool:
+    """Whether an output of the artifact is more than one of the model's under another name."""
+    return (
+        _is_decided(ours, theirs)
+        or _other_layout(ours.shape, theirs.shape) is not None
+        or _is_another_type(ours.dtype, theirs.dtype)
+    )
+
+
+def _paired(wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> dict[TensorInfo, TensorInfo]:
+    """Returns the artifact's tensor of each of the model's: that of its name, or the first of the others that fits."""
+    named = {spec.name: spec for spec in found}
+    pairs = {spec: named[spec.name] for spec in wanted if spec.name in named}
+    left = [spec for spec in found if spec not in pairs.values()]
+    for spec in wanted:
+        fitting = [other for other in left if _may_be(spec, other)] if spec not in pairs else []
+        if fitting:
+            pairs[spec] = fitting[0]
+            left.remove(fitting[0])
+    return {spec: pairs[spec] for spec in wanted if spec in pairs}
+
+
+def _is_alone(theirs: TensorInfo, wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> bool:
+    """Whether a tensor of the artifact has the name of one of the model's, or fits one that no other fits."""
+    if any(spec.name == theirs.name for spec in wanted):
+        return True
+    fitting = [spec for spec in wanted if _may_be(spec, theirs)]
+    return len(fitting) == 1 and sum(_may_be(fitting[0], other) for other in found) == 1
+
+
+def _may_be(ours: TensorInfo, theirs: TensorInfo) -> bool:
+    is_laid_out = _fits(ours.shape, theirs.shape) or _other_layout(ours.shape, theirs.shape) is not None
+    return _is_decided(ours, theirs) or (is_laid_out and (ours.dtype == "string") == (theirs.dtype == "string"))
+
+
+def _is_decided(ours: TensorInfo, theirs: TensorInfo) -> bool:
+    """Whether an output of the artifact is the index of the largest value in each row of the model's."""
+    return (
+        theirs.dtype in ("int32", "int64")
+        and ours.dtype not in ("string", "bool")
+        and is_float(as_dtype(ours.dtype))
+        and len(ours.shape) == len(theirs.shape) + 1
+        and _fits(ours.shape[:-1], theirs.shape)
+    )
+
+
+def _is_another_type(ours: str, theirs: str) -> bool:
+    """Whether a type is none that stands for another as it is: floats of other widths are compared as such."""
+    if ours == theirs or "string" in (ours, theirs):
+        return False
+    return not (is_float(as_dtype(ours)) and is_float(as_dtype(theirs)))
+
+
+def _fits(ours: Iterable[int | str], theirs: Sequence[int | str]) -> bool:
+    sizes = tuple(ours)
+    return len(sizes) == len(theirs) and all(
+        one == other or isinstance(one, str) or isinstance(other, str) for one, other in zip(sizes, theirs, strict=True)
+    )
+
+
+def _other_layout(ours: Sequence[int | str], theirs: Sequence[int | str]) -> str | None:
+    """Returns the layout in which an artifact has what the model has in the other one; None where it does not.
+
+    The sizes that both fix tell it, at least that of the channels.
+    """
+    if len(ours) != len(theirs) or len(ours) < 3:
+        return None
+    moved = {"channels_first": (ours[0], ours[-1], *ours[1:-1]), "channels_last": (ours[0], *ours[2:], ours[1])}
+    channels = {"channels_first": (ours[-1], theirs[1]), "channels_last": (ours[1], theirs[-1])}
+    for layout, shape in moved.items():
+        own, other = channels[layout]
+        is_told = isinstance(own, int) and own == other
+        if is_told and _fits(shape, theirs) and _fixed(shape, theirs) > _fixed(ours, theirs):
+            return layout
+    return None
+
+
+def _fixed(ours: Sequence[int | str], theirs: Sequence[int | str]) -> int:
+    """Returns how many sizes both fix to the same, or leave free; -1 where two are others."""
+    if not _fits(ours, theirs):
+        return -1
+    return sum(
+        one == other or (isinstance(one, str) and isinstance(other, str))
+        for one, other in zip(ours, theirs, strict=True)
+    )
+
+
+def _shape(spec: TensorInfo) -> str:
+    return f"({', '.join(map(str, spec.shape))})"

@@ -1,0 +1,197 @@
+"""A border as an artifact records it: JSON, in which layers and functions stand as the Keras models that they make."""
+
+import base64
+import io
+import json
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from keras_pe.export.errors import first_line
+from keras_pe.export.model.border import Border
+from keras_pe.export.model.saved_file import load_model
+from keras_pe.protocols import Model
+
+_MODEL = "model"  # the key of a step that is a Keras model
+_STEPS = ("preprocessing", "postprocessing")
+_MOST_RECORDED = 2**22  # bytes of a step, compressed
+_MOST_UNPACKED = 2**26  # bytes of a step: a record may come from anywhere
+_UNDATED = {"date_saved": ""}  # the same border gives the same record
+
+
+@dataclass(frozen=True)
+class BorderRecord:
+    """A border that was read from an artifact.
+
+    Attributes:
+        text: The record, by which two borders are equal.
+        border: The border.
+        depth: How many borders stand around the innermost model in the artifact, this one included.
+    """
+
+    text: str
+    border: Border = field(compare=False)
+    depth: int = field(compare=False)
+
+    def around(self, model: Model, input_signature: Any = None) -> tuple[Any, Any]:
+        """Returns the model with the border around it, and its signature; both as given if it has the border already.
+
+        Args:
+            model: A built `keras.Model`.
+            input_signature: As in `Border.around`.
+        """
+        if border_depth(model) >= self.depth:
+            return model, input_signature
+        return self.border.around(model, input_signature), None
+
+
+def border_depth(model: Any) -> int:
+    """Returns how many borders stand around a model: each is a model around one of the same name."""
+    import keras
+
+    inner = next(
+        (each for each in getattr(model, "layers", ()) if isinstance(each, keras.Model) and each.name == model.name),
+        None,
+    )
+    return 0 if inner is None else 1 + border_depth(inner)
+
+
+def border_to_json(border: Border, outer: Any, given: Mapping[tuple[str, str], Any]) -> tuple[str, list[str]]:
+    """Returns the record of a border, and a sentence on each step that it cannot hold.
+
+    Args:
+        border: The border.
+        outer: The model with the border around it.
+        given: The tensor that each layer or function is given, by field and name.
+    """
+    content: dict[str, Any] = {each.name: _plain(getattr(border, each.name)) for each in fields(border)}
+    content["depth"] = border_depth(outer)
+    lost = []
+    for title in _STEPS:
+        steps = content[title]
+        for name, step in steps.items():
+            if isinstance(step, str):
+                continue
+            try:
+                steps[name] = _packed(step, given[title, name], f"{title}_{name}")
+            except Exception as error:  # whatever Keras or a foreign layer raises
+                steps[name] = None
+                lost.append(
+                    f"The {title} of {name!r} is not recorded in the artifact ({first_line(error)}): give a check the "
+                    "same `border` as the export."
+                )
+    return json.dumps(content, sort_keys=True), lost
+
+
+def border_from_json(text: str) -> BorderRecord:
+    """Returns what `border_to_json` has recorded.
+
+    Raises:
+        ValueError: If the text is something else, a step was not recorded, or it cannot be loaded.
+    """
+    try:
+        content = json.loads(text)
+        depth = int(content.pop("depth"))
+        steps = {title: dict(content.pop(title)) for title in _STEPS}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"has a border that cannot be read ({type(error).__name__}: {error}).") from error
+    if missing := [f"{title} of {name!r}" for title in _STEPS for name, step in steps[title].items() if step is None]:
+        raise ValueError(
+            f"has a border of which the {' and the '.join(missing)} is not recorded. "
+            "Give the check the same `border` as the export."
+        )
+    try:
+        content |= {title: {name: _step(step) for name, step in steps[title].items()} for title in _STEPS}
+        return BorderRecord(text, Border(**content), depth)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"has a border that cannot be read: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
+def _packed(step: Callable[[Any], Any], x: Any, name: str) -> dict[str, str]:
+    """Returns a Keras model that does what a step does, its files as text.
+
+    Raises:
+        ValueError: If they are too large.
+    """
+    import keras
+
+    inputs = keras.Input(batch_shape=x.shape, dtype=x.dtype, name="x")
+    model = keras.Model(inputs, step(inputs), name=name)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "step.keras"
+        model.save(path)
+        with zipfile.ZipFile(path) as file:
+            files = {each: file.read(each) for each in sorted(file.namelist())}
+    files["config.json"] = _numbered(files["config.json"], model)
+    files["metadata.json"] = json.dumps(json.loads(files["metadata.json"]) | _UNDATED, sort_keys=True).encode()
+    texts = {each: base64.b64encode(content).decode() for each, content in files.items()}
+    packed = zlib.compress(json.dumps(texts, sort_keys=True).encode(), 9)
+    if len(packed) > _MOST_RECORDED:
+        raise ValueError(f"it has {len(packed):,} bytes, at most {_MOST_RECORDED:,} are recorded")
+    return {_MODEL: base64.b64encode(packed).decode()}
+
+
+def _numbered(config: bytes, model: Any) -> bytes:
+    """Returns a configuration with operations named by their place: Keras counts them through the whole process."""
+    import keras
+
+    names = {
+        each.name: f"operation_{place}"
+        for place, each in enumerate(model.operations)
+        if not isinstance(each, keras.Layer)
+    }
+
+    def renamed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                key: names.get(each, each) if key == "name" and isinstance(each, str) else renamed(each)
+                for key, each in value.items()
+            }
+        if isinstance(value, list):
+            is_place = len(value) == 3 and isinstance(value[0], str) and isinstance(value[1], int)
+            return [names.get(value[0], value[0]), *value[1:]] if is_place else [renamed(each) for each in value]
+        return value
+
+    return json.dumps(renamed(json.loads(config)), sort_keys=True).encode()
+
+
+def _step(step: str | Mapping[str, str]) -> Any:
+    """Returns what a recorded step does: its name, or the layer or model that was saved.
+
+    Raises:
+        ValueError: If it cannot be loaded.
+    """
+    import keras
+
+    if isinstance(step, str):
+        return step
+    unpacking = zlib.decompressobj()
+    try:
+        content = json.loads(unpacking.decompress(base64.b64decode(step[_MODEL]), _MOST_UNPACKED))
+        files = {str(name): base64.b64decode(text) for name, text in content.items()}
+    except (AttributeError, KeyError, TypeError, ValueError, zlib.error) as error:
+        raise ValueError(f"a step is damaged ({first_line(error)})") from error
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "step.keras"
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w") as file:
+            for name, data in files.items():
+                file.writestr(name, data)
+        path.write_bytes(stream.getvalue())
+        try:
+            model = load_model(path)
+        except ValueError as error:
+            said = str(error).removeprefix(f"{path} could not be loaded: ")
+            raise ValueError(f"a step cannot be loaded: {said} Or give the check the export's `border`.") from error
+    own = [each for each in model.operations if not isinstance(each, keras.layers.InputLayer)]
+    return own[0] if len(own) == 1 and isinstance(own[0], keras.Layer) else model
