@@ -29,6 +29,14 @@ class Positions(NamedTuple):
     fraction: Any | None = None
     start: Any | None = None
 
+    def rounded(self, dtype: str) -> Any:
+        """Returns float positions in a dtype that may hold fewer of their digits."""
+        parts = self.fraction if isinstance(self.fraction, list) else [self.fraction]
+        total = ops.cast(self.nearest, dtype)
+        for place, part in enumerate(parts):
+            total = total + ops.cast(part, dtype) * 2.0 ** (-PART_BITS * place)
+        return total
+
 
 def split_on_host(positions: Any) -> Any:
     """Returns NumPy floats of 64 bits, or a list of them, as nearest integers and parts of fractions, others unchanged.

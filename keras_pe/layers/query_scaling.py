@@ -73,7 +73,7 @@ class QueryScaling(NamedTuple):
             return 1.0 + ops.cast(_quotients(ops.maximum(whole + self.first_position, 0), self.length), dtype)
         where = ops.cast(whole, dtype)
         if positions is not None and positions.fraction is not None:
-            where = ops.cast(positions.nearest, dtype) + ops.cast(positions.fraction, dtype)
+            where = positions.rounded(dtype)
         return (where + self.first_position) * (1.0 / self.length)
 
 
