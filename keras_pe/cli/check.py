@@ -11,6 +11,7 @@ from keras_pe.cli.check_data import check_data_usage, data_options, run_check_da
 from keras_pe.cli.errors import Command, CouldNotBeTriedError, tried
 from keras_pe.cli.options import (
     BORDER_FIELDS,
+    Verbosity,
     allowance_options,
     border_of,
     border_options,
@@ -19,6 +20,7 @@ from keras_pe.cli.options import (
     json_option,
     model_options,
     sizes_option,
+    verbosity_options,
 )
 from keras_pe.cli.starting import check_model_file, prepare_keras
 
@@ -105,6 +107,10 @@ def _check_bundle(context: click.Context, parameter: click.Parameter, bundle: Pa
     help="Run the failures of a bundle again. Needs no MODEL.",
 )
 @json_option("the report")
+@verbosity_options(
+    quiet="Print the verdict of the check and of each runtime that failed, one line each.",
+    verbose="Print every output of every case as well.",
+)
 @click.option("--profile", is_flag=True, help="Say where the time went, on the standard error.")
 @click.pass_context
 def check(
@@ -130,6 +136,7 @@ def check(
     bundle: Path | None,
     replay: Path | None,
     as_json: bool,
+    verbosity: Verbosity,
     profile: bool,
     **data_set: Any,
 ) -> int:
@@ -150,6 +157,7 @@ def check(
     from keras_pe.export.progress import Stopwatch
 
     watch = Stopwatch()
+    shows_bar = not as_json and verbosity is not Verbosity.QUIET
     is_keras = model is not None and model.suffix in KERAS_SUFFIXES
     if model is not None and not is_keras and (modules or unsafe):
         option = "--import" if modules else "--unsafe"
@@ -171,9 +179,9 @@ def check(
         shared: dict[str, Any] = {"runtimes": runtimes or None, "border": border, **limits}
         if data_set["data"] is not None:
             assert model is not None  # or _check_usage has refused
-            report = run_check_data(model, artifacts, data_set, accepted, as_json, **shared)
+            report = run_check_data(model, artifacts, data_set, accepted, not shows_bar, **shared)
         elif replay is not None:
-            report = replay_bundle(replay, runtimes=runtimes, progress=not as_json, **limits)
+            report = replay_bundle(replay, runtimes=runtimes, progress=shows_bar, **limits)
         else:
             assert model is not None  # or _check_usage has refused
             report = check_parity(
@@ -184,7 +192,7 @@ def check(
                 sizes=sizes,
                 seed=seed,
                 require_coverage=require_coverage,
-                progress=not as_json,
+                progress=shows_bar,
                 **accepted,
                 **shared,
             )
@@ -193,7 +201,7 @@ def check(
                     f"--inputs must have a case that {model} takes. Received: {', '.join(map(str, inputs))}, which it "
                     f"refuses ({report.cases[0].error})."
                 )
-    _show(report, as_json)
+    _show(report, as_json, verbosity)
     if profile:
         _show_times(report, watch)
     _write(report, reports, bundle)
@@ -206,7 +214,7 @@ def _check_usage(context: click.Context) -> None:
     if not replays and context.params["model"] is None:
         raise click.UsageError("Missing argument 'MODEL'. Give a model, or a bundle with --replay.")
     for name, option in given_options(context).items() if replays else ():
-        if name not in ("replay", "runtimes", "timeout", "diagnosis_seconds", "reports", "as_json"):
+        if name not in ("replay", "runtimes", "timeout", "diagnosis_seconds", "reports", "as_json", "verbosity"):
             raise click.UsageError(f"--replay takes everything from the bundle. Received also: {option}.")
 
 
@@ -256,16 +264,20 @@ def _write(report: "ParityReport | DatasetReport", reports: tuple[Path, ...], bu
         raise CouldNotBeTriedError(" ".join(lost))
 
 
-def _show(report: "Report", as_json: bool) -> None:
+def _show(report: "Report", as_json: bool, verbosity: Verbosity) -> None:
     if as_json:
         click.echo(report.render("json"), nl=False)
+        return
+    from rich.console import Console
+
+    from keras_pe.export.parity.reports.text import render_terminal, render_verdicts
+
+    console, document = Console(), report.document()
+    if verbosity is Verbosity.QUIET:
+        shown = render_verdicts(document, console.width)
     else:
-        from rich.console import Console
-
-        from keras_pe.export.parity.reports.text import render_terminal
-
-        console = Console()
-        console.print(render_terminal(report.document(), console.width), soft_wrap=True)
+        shown = render_terminal(document, console.width, complete=verbosity is Verbosity.VERBOSE)
+    console.print(shown, soft_wrap=True)
 
 
 def _show_times(report: "ParityReport | DatasetReport", watch: "Stopwatch") -> None:

@@ -1,12 +1,15 @@
 """`keras-pe doctor`: the versions found, and what is known about their combination."""
 
+import json
 import platform
 import re
+from dataclasses import asdict, dataclass
 
 import click
 
 from keras_pe.cli.errors import Command
-from keras_pe.cli.tables import add_row, text_table, whole_console
+from keras_pe.cli.options import json_option
+from keras_pe.cli.tables import text_table, whole_console
 from keras_pe.export.dependencies import installed_version, keras_backend
 from keras_pe.tried_versions import TriedVersions, tried_versions
 
@@ -15,33 +18,61 @@ _BACKENDS = ("tensorflow", "jax", "torch", "numpy", "openvino")
 _EXPORT = ("tensorflow", "tf2onnx", "onnx", "onnxruntime")
 
 
+@dataclass(frozen=True)
+class Package:
+    """A package that this project depends on.
+
+    Attributes:
+        name: Its name on the index; "python" for Python itself.
+        found: The installed version, None if it is missing.
+        tried: The versions that were tried, two numbers each.
+        is_needed: Whether the backend of this installation needs the package.
+        remark: How to install a missing package, "not tried" for an untried version, else empty.
+    """
+
+    name: str
+    found: str | None
+    tried: tuple[str, ...]
+    is_needed: bool
+    remark: str
+
+
 @click.command(cls=Command)
-def doctor() -> int:
+@json_option("the versions")
+def doctor(as_json: bool) -> int:
     """Print the versions found and what is known about them. Exits with 1 if something that is needed is missing.
 
     Needed are Keras, the backend that it is set to, and what an export takes if that is TensorFlow.
     """
     backend = keras_backend()
     needed = {*_LAYERS, backend, *(_EXPORT if backend == "tensorflow" else ())}
-    found = {row.name: _version(row.name) for row in tried_versions()}
-    table = text_table("package", "found", "tried", "")
-    for row in tried_versions():
-        remark = _remark(row, found[row.name], is_needed=row.name in needed)
-        add_row(table, (row.name, found[row.name] or "-", ", ".join(map(_minor, row.tried)), remark))
-    console = whole_console()
-    console.print(table)
-    console.print(f"Keras is set to the backend {backend!r}.", markup=False)
-    for finding in _findings(found, backend):
-        console.print(finding, markup=False)
-    is_missing = any(version is None and name in needed for name, version in found.items())
-    return 1 if is_missing or backend not in _BACKENDS else 0
+    packages = [_found(row, is_needed=row.name in needed) for row in tried_versions()]
+    findings = _findings({package.name: package.found for package in packages}, backend)
+    is_complete = backend in _BACKENDS and not any(each.is_needed and each.found is None for each in packages)
+    if as_json:
+        rows = [asdict(package) for package in packages]
+        report = {"is_complete": is_complete, "backend": backend, "packages": rows, "findings": findings}
+        click.echo(json.dumps(report, indent=2))
+    else:
+        cells = ((each.name, each.found or "-", ", ".join(each.tried), each.remark) for each in packages)
+        console = whole_console()
+        console.print(text_table("package", "found", "tried", "", rows=cells))
+        console.print(f"Keras is set to the backend {backend!r}.", markup=False)
+        for finding in findings:
+            console.print(finding, markup=False)
+    return 0 if is_complete else 1
+
+
+def _found(row: TriedVersions, *, is_needed: bool) -> Package:
+    version = _version(row.name)
+    return Package(row.name, version, tuple(map(_minor, row.tried)), is_needed, _remark(row, version, is_needed))
 
 
 def _version(package: str) -> str | None:
     return platform.python_version() if package == "python" else installed_version(package)
 
 
-def _remark(row: TriedVersions, version: str | None, *, is_needed: bool) -> str:
+def _remark(row: TriedVersions, version: str | None, is_needed: bool) -> str:
     if version is not None:
         return "" if _minor(version) in map(_minor, row.tried) else "not tried"
     command = f"pip install 'keras-pe[{row.extra}]'" if row.extra else f"pip install {row.name}"

@@ -15,6 +15,7 @@ _OTHERWISE_IN_PYTHON = {
     "external_data_threshold": "external_data",
     "filepath": "out",
     "opset_version": "opset",
+    "path": "file",
 }
 
 

@@ -1,23 +1,28 @@
 """`keras-pe export`: a saved Keras model to the formats it is served in."""
 
 import json
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from keras_pe.cli.artifact_tables import artifact_json, show_artifacts
 from keras_pe.cli.errors import Command, in_options, tried
-from keras_pe.cli.options import border_of, border_options, json_option, model_options, sizes_option
+from keras_pe.cli.options import (
+    Verbosity,
+    border_of,
+    border_options,
+    json_option,
+    model_options,
+    sizes_option,
+    verbosity_options,
+)
 from keras_pe.cli.starting import check_model_file, prepare_keras
-from keras_pe.cli.tables import add_row, text_table, whole_console
-from keras_pe.shown import shown_bytes
 
 if TYPE_CHECKING:
     from keras_pe.export.artifacts.artifact import Artifact, Format
-    from keras_pe.export.artifacts.contents import LayerContents, Term
 
 _FORMATS = ("onnx", "tf_saved_model", "litert")
 
@@ -37,8 +42,9 @@ _FORMATS = ("onnx", "tf_saved_model", "litert")
 @sizes_option
 @border_options
 @model_options
-@click.option("--explain", is_flag=True, help="Tell what the ONNX file is made of, by layer.")
+@click.option("--explain", is_flag=True, help="Print which operators the ONNX file holds, by layer.")
 @json_option("what was written")
+@verbosity_options(quiet="Print the paths of the files alone.", verbose="Print each stage and its seconds as well.")
 def export(
     model: Path,
     out: Path,
@@ -50,6 +56,7 @@ def export(
     unsafe: bool,
     explain: bool,
     as_json: bool,
+    verbosity: Verbosity,
     **border: Any,
 ) -> None:
     """Export MODEL, a .keras or .h5 file, to OUT.
@@ -70,7 +77,8 @@ def export(
     places = {format: out if len(chosen) == 1 else out.with_name(out.name + format.suffix) for format in chosen}
     artifacts, errors = [], []
     prepare_keras(modules, unsafe)
-    with telling_stages(not as_json) as stage:
+    shows_bar = not as_json and verbosity is Verbosity.NORMAL
+    with telling_stages(_timed_stages() if verbosity is Verbosity.VERBOSE else shows_bar) as stage:
         stage("load")
         loaded = _load(model)
         with tried():
@@ -81,14 +89,29 @@ def export(
             except click.ClickException as error:
                 errors.append(error)
     if as_json:
-        click.echo(json.dumps([_as_json(artifact, explain) for artifact in artifacts], indent=2))
+        click.echo(json.dumps([artifact_json(artifact, explain) for artifact in artifacts], indent=2))
+    elif verbosity is Verbosity.QUIET:
+        for artifact in artifacts:
+            click.echo(artifact.path)
     elif artifacts:
-        _show(artifacts, explain)
+        show_artifacts(artifacts, explain)
     if errors:
         *others, last = sorted(errors, key=lambda each: each.exit_code)
         for other in others:
             other.show()
         raise last
+
+
+def _timed_stages() -> Callable[[str], None]:
+    """Returns a function that prints the stage before, with its seconds, on the standard error."""
+    running: list[tuple[str, float]] = []
+
+    def start(stage: str) -> None:
+        for name, since in running:
+            click.echo(f"{name}: {perf_counter() - since:.2f} s", err=True)
+        running[:] = [(stage, perf_counter())]
+
+    return start
 
 
 def _format_of(out: Path) -> "Format":
@@ -144,63 +167,3 @@ def _export(
             return exporters[format](model, place, progress=lambda name: stage(f"{format}: {name}"), **given, **options)
     except export.ExportError as error:
         raise click.ClickException(in_options(str(error))) from error
-
-
-def _as_json(artifact: "Artifact", explain: bool) -> dict[str, Any]:
-    is_explained = explain and artifact.format == "onnx"
-    contents = {"contents": [asdict(layer) for layer in artifact.contents]} if is_explained else {}
-    return asdict(artifact) | {"path": str(artifact.path)} | contents
-
-
-def _show(artifacts: "list[Artifact]", explain: bool) -> None:
-    from keras_pe.export.artifacts.artifact import SIZES_KEY
-    from keras_pe.export.model.sizes.dimensions import describe_dimensions, dimensions_from_json
-
-    tensors = text_table("", "name", "shape", "dtype")
-    for role, specs in (("input", artifacts[0].inputs), ("output", artifacts[0].outputs)):
-        for spec in specs:
-            add_row(tensors, (role, spec.name, f"({', '.join(map(str, spec.shape))})", spec.dtype))
-    known = dimensions_from_json(artifacts[0].metadata[SIZES_KEY])
-    dimensions = text_table("dimension", "sizes", rows=(line.split(": ") for line in describe_dimensions(known)))
-    files = text_table("format", "opset", "size", "time", "path")
-    for artifact in artifacts:
-        size, seconds = shown_bytes(artifact.nbytes), f"{artifact.seconds:.1f} s"
-        add_row(files, (artifact.format, str(artifact.opset_version or ""), size, seconds, str(artifact.path)))
-    explained = [contents_table(artifact.contents) for artifact in artifacts if explain and artifact.format == "onnx"]
-    console = whole_console()
-    console.print(tensors, *([dimensions] if known else []), files, *explained)
-    for note in dict.fromkeys(note for artifact in artifacts for note in artifact.notes):
-        console.print(note, markup=False)
-
-
-def contents_table(contents: "Sequence[LayerContents]") -> Any:
-    """Returns the table, which rich prints. Why something stays several operators is a column where anything does."""
-    from keras_pe.export.artifacts.contents import added
-
-    is_any_unfused = any(each.unfused for each in contents)
-    header = "layer", "operators", "parameters", "size", "multiplications", *(["unfused"] if is_any_unfused else [])
-    table = text_table(*header)
-    for each in contents:
-        reasons = "; ".join(f"{operator}: {reason}" for operator, reason in each.unfused.items())
-        numbers = _cells(each.operators, each.parameters, each.nbytes, each.multiplications)
-        add_row(table, (each.layer or "between layers", *numbers, *([reasons] if is_any_unfused else [])))
-    table.add_section()
-    operators = sum((Counter(each.operators) for each in contents), Counter())
-    terms = [x for each in contents for x in ([None] if each.multiplications is None else each.multiplications)]
-    counts = (sum(each.parameters for each in contents), sum(each.nbytes for each in contents))
-    add_row(table, ("all", *_cells(operators, *counts, added(terms))))
-    return table
-
-
-def _cells(
-    operators: Mapping[str, int], parameters: int, nbytes: int, multiplications: "Sequence[Term] | None"
-) -> tuple[str, ...]:
-    counted = ", ".join(name if count == 1 else f"{count} {name}" for name, count in operators.items())
-    stored = (f"{parameters:,}", shown_bytes(nbytes)) if nbytes else ("", "")
-    return (counted, *stored, _sum(multiplications))
-
-
-def _sum(multiplications: "Sequence[Term] | None") -> str:
-    if multiplications is None:
-        return "unknown"
-    return " + ".join("·".join([f"{factor:,}", *names]) for factor, names in multiplications)

@@ -12,6 +12,7 @@ from keras_pe.cli.demo import demo
 from keras_pe.cli.doctor import doctor
 from keras_pe.cli.export import export
 from keras_pe.cli.identify import identify
+from keras_pe.cli.inspect import inspect
 from keras_pe.cli.plot import plot
 
 
@@ -28,4 +29,5 @@ main.add_command(demo)
 main.add_command(doctor)
 main.add_command(export)
 main.add_command(identify)
+main.add_command(inspect)
 main.add_command(plot)

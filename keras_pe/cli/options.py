@@ -1,5 +1,6 @@
 """The options that commands share, or that belong together, and what is made of their texts."""
 
+import enum
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -29,6 +30,30 @@ def given_options(context: click.Context) -> dict[str, str]:
 def json_option(what: str) -> Callable[[Command], Command]:
     """Returns the option of a command that prints one thing as JSON."""
     return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON, and nothing else.")
+
+
+class Verbosity(enum.Enum):
+    """How much a command prints."""
+
+    QUIET = "--quiet"
+    NORMAL = ""
+    VERBOSE = "--verbose"
+
+
+def _verbosity(context: click.Context, parameter: click.Parameter, chosen: bool) -> bool:
+    """Sets the parameter `verbosity` of a command, or raises UsageError if its options contradict each other."""
+    before = context.params.setdefault("verbosity", Verbosity.NORMAL)
+    if chosen and before is not Verbosity.NORMAL:
+        raise click.UsageError("--quiet and --verbose must not be given together.")
+    if chosen:
+        context.params["verbosity"] = Verbosity(parameter.opts[-1])
+    return chosen
+
+
+def verbosity_options(*, quiet: str, verbose: str) -> Callable[[Command], Command]:
+    """Returns the options of a command that takes `verbosity`, with their help texts."""
+    flags = functools.partial(click.option, is_flag=True, expose_value=False, callback=_verbosity)
+    return with_options(flags("-q", "--quiet", help=quiet), flags("-v", "--verbose", help=verbose))
 
 
 def by_name(

@@ -76,6 +76,20 @@ def test_exits_with_1_where_they_differ_and_says_by_how_much(files):
     assert worst == pytest.approx(1e-3, rel=1e-2)
 
 
+def test_quiet_prints_verdicts_alone_and_verbose_every_case(files):
+    def check(*options):
+        return CliRunner().invoke(main, ["check", str(files[0]), str(files[2]), *ONE, *options])
+
+    plain, quiet, verbose = check(), check("-q"), check("-v")
+    assert plain.exit_code == quiet.exit_code == verbose.exit_code == 1
+    lines = quiet.output.splitlines()
+    assert all(line.endswith("FAILED") for line in lines)
+    assert len(lines) < len(plain.output.splitlines()) < len(verbose.output.splitlines())
+    both = check("-q", "--verbose")
+    assert both.exit_code == 2
+    assert "--quiet" in both.output
+
+
 @pytest.mark.parametrize("runtime", [[], ["--runtime", "onnxruntime"]])
 def test_a_check_of_no_artifact_could_not_be_tried_and_names_the_way_out(files, runtime):
     result = CliRunner().invoke(main, ["check", str(files[0]), *runtime])

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from keras_pe.cli.export import contents_table
+from keras_pe.cli.artifact_tables import contents_table
 from keras_pe.export.artifacts.contents import LayerContents, Term
 
 

@@ -1,6 +1,7 @@
 """`keras-pe doctor` from the outside."""
 
 import importlib.metadata
+import json
 import sys
 from pathlib import Path
 
@@ -19,8 +20,8 @@ def keras_as_it_comes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delitem(sys.modules, "keras", raising=False)  # a Keras that runs says itself what its backend is
 
 
-def doctor() -> Result:
-    return CliRunner().invoke(main, ["doctor"])
+def doctor(*options: str) -> Result:
+    return CliRunner().invoke(main, ["doctor", *options])
 
 
 def without(monkeypatch: pytest.MonkeyPatch, *missing: str) -> None:
@@ -54,6 +55,22 @@ def test_a_missing_package_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatc
     result = doctor()
     assert result.exit_code == 1
     assert "pip install 'keras-pe[export]' (needed)" in result.output
+
+
+def test_json_has_each_package_and_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    without(monkeypatch, "tf2onnx")
+    result = doctor("--json")
+    report = json.loads(result.output)
+    packages = {each["name"]: each for each in report["packages"]}
+    assert (result.exit_code, report["is_complete"], report["backend"]) == (1, False, "tensorflow")
+    assert packages["tf2onnx"] | {"tried": [], "remark": ""} == {
+        "name": "tf2onnx",
+        "found": None,
+        "tried": [],
+        "is_needed": True,
+        "remark": "",
+    }
+    assert packages["keras"]["found"] == importlib.metadata.version("keras")
 
 
 @pytest.mark.parametrize("says", ["the environment", "keras.json"])

@@ -36,6 +36,15 @@ def test_one_format_is_written_where_it_was_asked_for(model: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
+def test_quiet_prints_paths_and_verbose_the_seconds_of_stages(model: Path, tmp_path: Path) -> None:
+    quiet = run(model, tmp_path / "quiet.onnx", "--quiet")
+    assert quiet.output == f"{tmp_path / 'quiet.onnx'}\n"
+    verbose = run(model, tmp_path / "verbose.onnx", "-v")
+    for stage in ("signature", "trace", "convert", "run"):
+        assert any(line.startswith(f"onnx: {stage}: ") and line.endswith(" s") for line in verbose.stderr.splitlines())
+
+
+@pytest.mark.slow
 def test_several_formats_share_the_beginning_of_their_names(model: Path, tmp_path: Path) -> None:
     result = run(
         model,

@@ -24,12 +24,28 @@ def render_text(document: Document, width: int = WIDTH) -> str:
     return _joined(_lines(document, max(width, 40)))
 
 
-def render_terminal(document: Document, width: int = WIDTH) -> "Text":
-    """Returns what rich prints: the same, with the verdicts in color and the labels in bold."""
+def render_terminal(document: Document, width: int = WIDTH, *, complete: bool = False) -> "Text":
+    """Returns what rich prints: the same, with the verdicts in color and the labels in bold.
+
+    Args:
+        document: The report.
+        width: Columns of the terminal.
+        complete: Whether to add the parts that passed, and every row of every table.
+    """
+    return _colored(_lines(document, max(width, 40), complete))
+
+
+def render_verdicts(document: Document, width: int = WIDTH) -> "Text":
+    """Returns what rich prints: the verdict of the document, and of each part that failed."""
+    titles = [(document.title, document.passed), *((part.title, False) for part in document.parts if not part.passed)]
+    return _colored(line for title in titles for line in _heading(*title, max(width, 40)))
+
+
+def _colored(lines: Iterable[_Line]) -> "Text":
     from rich.text import Text
 
     shown = Text(no_wrap=True, overflow="ignore")
-    for line in _lines(document, max(width, 40)):
+    for line in lines:
         shown.append_text(Text.assemble(*line, "\n"))
     shown.rstrip()
     return shown
@@ -40,13 +56,13 @@ def render_table(table: TextTable) -> str:
     return _joined(_aligned([table.header, *table.short]))
 
 
-def _lines(document: Document, width: int) -> Iterator[_Line]:
+def _lines(document: Document, width: int, complete: bool = False) -> Iterator[_Line]:
     yield from _heading(document.title, document.passed, width)
     for sentence in document.summary:
         yield from _wrapped("", sentence, width)
     for part in document.parts:
-        if not part.passed:
-            yield from _part(part, width)
+        if complete or not part.passed:
+            yield from _part(part, width, complete)
     for table in (document.overview, *document.tables):
         for block in _narrowed([table.header, *table.short], width) if table.rows else ():
             yield from ([], *_aligned(block))
@@ -58,15 +74,16 @@ def _joined(lines: Iterable[_Line]) -> str:
     return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
 
 
-def _part(part: Part, width: int) -> Iterator[_Line]:
+def _part(part: Part, width: int, complete: bool) -> Iterator[_Line]:
     yield []
     yield from _heading(part.title, part.passed, width)
     longest = max((len(statement.label) for statement in part.statements), default=0)
     for statement in part.statements:
         yield from _wrapped(f"  {statement.label}: ".ljust(longest + 4), statement.text, width)
     for table in part.tables:
-        if table.short and not table.wide:
-            for block in _narrowed([table.header, *table.short], width - 2):
+        rows = table.rows if complete else () if table.wide else table.short
+        if rows:
+            for block in _narrowed([table.header, *rows], width - 2):
                 yield from ([("  ", ""), *line] for line in _aligned(block))
             if table.note:
                 yield from _wrapped("  ", table.note, width)

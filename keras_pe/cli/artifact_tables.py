@@ -1,0 +1,88 @@
+"""Artifacts as tables on the standard output, or as JSON: inputs, outputs, sizes, files, notes, operators by layer."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from keras_pe.cli.tables import add_row, text_table, whole_console
+from keras_pe.shown import shown_bytes
+
+if TYPE_CHECKING:
+    from keras_pe.export.artifacts.artifact import Artifact
+    from keras_pe.export.artifacts.contents import LayerContents, Term
+
+
+def artifact_json(artifact: "Artifact", explain: bool) -> dict[str, Any]:
+    """Returns an artifact as plain values; with `explain` the contents of an ONNX file too, by layer."""
+    is_explained = explain and artifact.format == "onnx"
+    contents = {"contents": [asdict(layer) for layer in artifact.contents]} if is_explained else {}
+    return asdict(artifact) | {"path": str(artifact.path)} | contents
+
+
+def show_artifacts(artifacts: "Sequence[Artifact]", explain: bool) -> None:
+    """Prints artifacts of one model: inputs and outputs once, a row for each file, the contents of ONNX files."""
+    from keras_pe.export.artifacts.artifact import SIZES_KEY
+    from keras_pe.export.model.sizes.dimensions import describe_dimensions, dimensions_from_json
+
+    tensors = text_table("", "name", "shape", "dtype")
+    for role, specs in (("input", artifacts[0].inputs), ("output", artifacts[0].outputs)):
+        for spec in specs:
+            add_row(tensors, (role, spec.name, f"({', '.join(map(str, spec.shape))})", spec.dtype))
+    known = dimensions_from_json(artifacts[0].metadata.get(SIZES_KEY, "{}"))
+    dimensions = text_table("dimension", "sizes", rows=(line.split(": ") for line in describe_dimensions(known)))
+    was_exported = any(artifact.seconds for artifact in artifacts)
+    files = text_table("format", "opset", "size", *(["time"] if was_exported else []), "path")
+    for artifact in artifacts:
+        seconds = [f"{artifact.seconds:.1f} s"] if was_exported else []
+        opset, size = str(artifact.opset_version or ""), shown_bytes(artifact.nbytes)
+        add_row(files, (artifact.format, opset, size, *seconds, str(artifact.path)))
+    explained = [contents_table(artifact.contents) for artifact in artifacts if explain and artifact.format == "onnx"]
+    console = whole_console()
+    console.print(tensors, *([dimensions] if known else []), files, *explained)
+    for note in dict.fromkeys(note for artifact in artifacts for note in artifact.notes):
+        console.print(note, markup=False)
+
+
+def show_metadata(artifact: "Artifact") -> None:
+    """Prints the texts that an artifact stores, without those that `show_artifacts` prints in words."""
+    from keras_pe.export.artifacts.artifact import NOTES_KEY, SIZES_KEY
+    from keras_pe.export.artifacts.contents import UNFUSED_KEY
+
+    shown = (NOTES_KEY, SIZES_KEY, UNFUSED_KEY)
+    rows = [(key, value) for key, value in sorted(artifact.metadata.items()) if key not in shown]
+    if rows:
+        whole_console().print(text_table("metadata", "", rows=rows))
+
+
+def contents_table(contents: "Sequence[LayerContents]") -> Any:
+    """Returns the table, which rich prints. Why something stays several operators is a column where anything does."""
+    from keras_pe.export.artifacts.contents import added
+
+    is_any_unfused = any(each.unfused for each in contents)
+    header = "layer", "operators", "parameters", "size", "multiplications", *(["unfused"] if is_any_unfused else [])
+    table = text_table(*header)
+    for each in contents:
+        reasons = "; ".join(f"{operator}: {reason}" for operator, reason in each.unfused.items())
+        numbers = _cells(each.operators, each.parameters, each.nbytes, each.multiplications)
+        add_row(table, (each.layer or "between layers", *numbers, *([reasons] if is_any_unfused else [])))
+    table.add_section()
+    operators = sum((Counter(each.operators) for each in contents), Counter())
+    terms = [x for each in contents for x in ([None] if each.multiplications is None else each.multiplications)]
+    counts = (sum(each.parameters for each in contents), sum(each.nbytes for each in contents))
+    add_row(table, ("all", *_cells(operators, *counts, added(terms))))
+    return table
+
+
+def _cells(
+    operators: Mapping[str, int], parameters: int, nbytes: int, multiplications: "Sequence[Term] | None"
+) -> tuple[str, ...]:
+    counted = ", ".join(name if count == 1 else f"{count} {name}" for name, count in operators.items())
+    stored = (f"{parameters:,}", shown_bytes(nbytes)) if nbytes else ("", "")
+    return (counted, *stored, _sum(multiplications))
+
+
+def _sum(multiplications: "Sequence[Term] | None") -> str:
+    if multiplications is None:
+        return "unknown"
+    return " + ".join("·".join([f"{factor:,}", *names]) for factor, names in multiplications)

@@ -1,0 +1,30 @@
+"""`keras-pe inspect`: what an exported file takes, returns and holds, without running it."""
+
+import json
+from pathlib import Path
+
+import click
+
+from keras_pe.cli.artifact_tables import artifact_json, show_artifacts, show_metadata
+from keras_pe.cli.errors import Command, tried
+from keras_pe.cli.options import json_option
+
+
+@click.command(cls=Command)
+@click.argument("file", type=click.Path(exists=True, path_type=Path))
+@json_option("the description")
+def inspect(file: Path, as_json: bool) -> None:
+    """Print what FILE, an .onnx or .tflite file or the folder of a SavedModel, takes, returns and holds.
+
+    FILE is read and not run; any exporter may have written it. Of an ONNX file the operators of each layer are printed.
+    Exits with 0, or with 2 if FILE cannot be read.
+    """
+    from keras_pe.export.artifacts.reading import read_artifact
+
+    with tried():
+        artifact = read_artifact(file)
+    if as_json:
+        click.echo(json.dumps(artifact_json(artifact, explain=True), indent=2))
+    else:
+        show_artifacts([artifact], explain=True)
+        show_metadata(artifact)
