@@ -1,5 +1,6 @@
 """The errors of an export and of a runtime, as classes that a program can tell apart, and what their sentences say."""
 
+import errno
 import functools
 import re
 from collections.abc import Iterable, Mapping
@@ -126,6 +127,11 @@ class RuntimeHungError(RuntimeFailedError):
     """A runtime did not answer in time."""
 
 
+# What the loader, C++, TensorFlow, JAX, PyTorch, ONNX Runtime and CUDA say where memory ends.
+_OUT_OF_MEMORY = re.compile(
+    r"failed to map segment from shared object|[Cc]annot allocate memory|bad_alloc|bad allocation|RESOURCE_EXHAUSTED"
+    r"|OOM when allocating|\b[Oo]ut of memory\b|CUDA_ERROR_OUT_OF_MEMORY|[Ff]ailed to allocate memory"
+)
 _WHAT_FOLLOWS = "Error encountered:"  # after a paragraph on what Keras was at
 _IN_A_LAYER = re.compile(r"Exception encountered when calling (\w+\.\w+\(\))\.?")
 
@@ -175,13 +181,33 @@ def first_line(error: BaseException | None) -> str:
         elif not lines[0].endswith(_WHAT_FOLLOWS):
             break
         lines.pop(0)
-    return f"{place}{lines[0].rstrip('.')}" if lines else type(error).__name__
+    line = f"{place}{lines[0].rstrip('.')}" if lines else type(error).__name__
+    return f"memory ran out ({line})" if is_out_of_memory(error) else line
 
 
 def typed(error: BaseException) -> str:
     """Returns an error's type and what it says, as Python's own last line of a traceback does."""
     said = _text(error)
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    named = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return f"memory ran out ({named})" if is_out_of_memory(error) else named
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error comes of memory that has run out, itself or by way of what it was raised from."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+            return True
+        if tells_out_of_memory(_text(error)):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return False
+
+
+def tells_out_of_memory(text: str) -> bool:
+    """Whether a text of a library or of the system is about memory that has run out."""
+    return _OUT_OF_MEMORY.search(text) is not None
 
 
 def _text(error: BaseException | None) -> str:

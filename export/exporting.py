@@ -45,7 +45,10 @@ from keras_pe.export.runtimes.runner import Worker
 from keras_pe.export.smoke_test import Checked
 from keras_pe.version import __version__
 
-_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM)
+_OF_THE_DISK = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM),
+    *(errno.ENOLCK, errno.EOPNOTSUPP),
+)
 _EXPLAIN = "keras_pe.export.parity.unpublished:explain"
 
 

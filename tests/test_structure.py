@@ -226,6 +226,16 @@ def test_only_the_command_line_prints_or_exits() -> None:
                 assert ast.unparse(node.func) not in ("print", "exit", "sys.exit", "quit"), f"{name}:{node.lineno}"
 
 
+def test_nothing_opens_a_browser() -> None:
+    assert importers("webbrowser") == set()
+    opening = [name for name, path in modules().items() for node in nodes(path) if is_launch(node)]
+    assert opening == []
+
+
+def is_launch(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in ("click.launch", "os.startfile", "webbrowser.open")
+
+
 def test_the_package_list_is_what_is_on_disk() -> None:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")

@@ -5,17 +5,28 @@ import os
 import signal
 from pathlib import Path
 
-MARK = "KERAS_PE_STARTED_BY"
-"""The variable that a program and all that it starts have in their environment, in whatever session they run."""
-
+_VARIABLE = "KERAS_PE_STARTED_BY"
 _ROUNDS = 5  # a program may start another while it is looked for
 
 
-def end_marked(value: str) -> None:
-    """Ends every process that has a value of the mark, this one aside. Needs `/proc`, and does nothing without it."""
-    mark = f"{MARK}={value}".encode()
+def marked(mark: str) -> dict[str, str]:
+    """Returns the variables for a program that is started: they mark it, and what it starts, in whatever session.
+
+    Args:
+        mark: Unique, and without a colon. The marks of this process stay.
+    """
+    return {_VARIABLE: ":".join([*_marks(os.environb.get(_VARIABLE.encode(), b"")), mark])}
+
+
+def own_mark() -> str:
+    """Returns the mark that this process was started with; an empty text if it was started without."""
+    return os.environ.get(_VARIABLE, "").rpartition(":")[2]
+
+
+def end_marked(mark: str) -> None:
+    """Ends every process with a mark, this one aside. Needs `/proc`, and does nothing without it."""
     for _ in range(_ROUNDS):
-        found = [pid for pid in _processes() if pid != os.getpid() and mark in _environment(pid)]
+        found = [pid for pid in _processes() if pid != os.getpid() and mark in _marks_of(pid)]
         for pid in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -27,9 +38,15 @@ def _processes() -> list[int]:
     return [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ")]
 
 
-def _environment(pid: int) -> list[bytes]:
-    """Returns the variables of a process; none of one that has ended, or is another user's."""
+def _marks_of(pid: int) -> list[str]:
+    """Returns the marks of a process; none of one that has ended, or is another user's."""
+    start = f"{_VARIABLE}=".encode()
     try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return []
+    return [mark for each in variables if each.startswith(start) for mark in _marks(each.removeprefix(start))]
+
+
+def _marks(value: bytes) -> list[str]:
+    return [mark for mark in os.fsdecode(value).split(":") if mark]

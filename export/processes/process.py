@@ -20,8 +20,8 @@ from typing import Any, Self
 
 from filelock import lock_descriptor
 
-from keras_pe.export.errors import ProcessDiedError, ProcessHungError
-from keras_pe.export.processes.descendants import MARK, end_marked
+from keras_pe.export.errors import ProcessDiedError, ProcessHungError, tells_out_of_memory
+from keras_pe.export.processes.descendants import end_marked, marked
 
 _PATIENCE = 10.0  # seconds for the end of a process that has closed its pipe
 _PREFIX = ".keras_pe-room-"  # no name that a user gives to a folder: what has it is removed
@@ -151,7 +151,7 @@ class Process(Closing):
             stdin=subprocess.PIPE if in_pipes else subprocess.DEVNULL,
             stdout=subprocess.PIPE if in_pipes else self._log,
             stderr=self._log,
-            env={**os.environ, **(environment or {}), "TMPDIR": str(self.room.path), MARK: str(self.room.path)},
+            env={**os.environ, **(environment or {}), "TMPDIR": str(self.room.path), **marked(self.room.path.name)},
             process_group=0 if in_group else None,
         )
         self.pid = self._popen.pid
@@ -178,7 +178,7 @@ class Process(Closing):
             if self._in_group:
                 with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses a group of zombies
                     os.killpg(self.pid, signal.SIGKILL)
-            end_marked(str(self.room.path))
+            end_marked(self.room.path.name)
 
     def close(self) -> None:
         """Ends the process, and lets go of all that it held."""
@@ -203,6 +203,8 @@ class Process(Closing):
         how = f"ended with signal {-code}" if code < 0 else f"ended with exit code {code}"
         how = how if has_ended else "closed its pipe and did not end"
         lines = self.log_lines()[-3:]
+        if has_ended and (-code == signal.SIGKILL or any(map(tells_out_of_memory, lines))):
+            how += " (memory may have run out)"
         return f"{self._name} {how}" + (f": {' | '.join(lines)}" if lines else "")
 
     def log_lines(self) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from keras_pe.export.dependencies import lasting_imports
 from keras_pe.export.errors import ForeignExitError, UnreadRequestError, typed
-from keras_pe.export.processes.descendants import MARK, end_marked
+from keras_pe.export.processes.descendants import end_marked, own_mark
 
 _answers: list[BinaryIO] = []  # of a process that serves, where they go
 
@@ -80,5 +80,5 @@ def _end_with_parent() -> None:
     watched = select.poll()
     watched.register(0, 0)  # the pipe that requests come through: that it was hung up is always told
     watched.poll()
-    end_marked(os.environ[MARK])
+    end_marked(own_mark())
     os.killpg(0, signal.SIGKILL)

@@ -259,9 +259,10 @@ def _by_name(values: Any, form: Callable[[Any], Any]) -> dict[str, Any]:
     if not isinstance(values, Mapping):
         raise InvalidAnswerError(f"a runtime must return a mapping of names to values. Received: {_shown(values)}")
     found = {}
-    for name, value in values.items():
+    for each, value in values.items():
+        name = _as_text(each)
         try:
-            found[_as_text(name)] = form(value)
+            found[name] = form(value)
         except InvalidAnswerError as error:
             raise InvalidAnswerError(f"{error} as {name!r}") from error
     return found

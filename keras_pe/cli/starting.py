@@ -6,6 +6,7 @@ imported then, and a file that can hold no model is told before.
 
 import contextlib
 import importlib
+import mmap
 import os
 import sys
 import tempfile
@@ -16,8 +17,9 @@ from pathlib import Path
 from keras_pe.cli.errors import CouldNotBeTriedError, tried
 from keras_pe.cli.shell import at_interrupt, ending
 from keras_pe.export.dependencies import lasting_imports
-from keras_pe.export.errors import typed
+from keras_pe.export.errors import is_out_of_memory, sentence, typed
 
+_NEEDED = 2**28  # bytes: less than Keras takes
 _UNUSED = ("IPython", "matplotlib", "pandas")  # Keras imports them if they are there: a fifth of its import
 
 
@@ -60,7 +62,7 @@ def start_keras() -> None:
     """Imports Keras and its backend, which write to the standard error past Python.
 
     Raises:
-        ImportError: If one of them is missing or broken; what they wrote is shown then.
+        ImportError: If one of them is missing or broken, or memory runs out; what they wrote is shown then.
     """
     if "keras" in sys.modules:
         return
@@ -79,12 +81,27 @@ def start_keras() -> None:
 
             keras.ops.zeros(())  # the devices are looked for at the first operation
             started = True
+        except Exception as error:  # whatever half an import makes of the rest
+            if is_out_of_memory(error) or _is_memory_short():
+                raise ImportError(f"Keras could not be started: memory ran out ({error or 'MemoryError'}).") from error
+            if isinstance(error, ImportError):
+                raise
+            raise ImportError(f"Keras could not be started: {sentence(typed(error))}") from error
         finally:
             os.dup2(terminal, 2)
             os.close(terminal)
             if not started:
                 log.seek(0)
                 os.write(2, log.read())
+
+
+def _is_memory_short() -> bool:
+    """Whether the system refuses memory to this process: the error that an import ends with may be a later one."""
+    try:
+        mmap.mmap(-1, _NEEDED).close()
+    except (OSError, MemoryError):
+        return True
+    return False
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ def read_table(path: Path) -> Any:
 
     try:
         table = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, MemoryError) as error:
         raise CouldNotBeTriedError(f"{path} is no .npy file of numbers, or not a whole one.") from error
     if isinstance(table, np.ndarray):
         return table

@@ -1,5 +1,6 @@
 """`keras-pe check`: exit codes, output, and what it does without."""
 
+import io
 import json
 import os
 import subprocess
@@ -315,3 +316,40 @@ def test_the_options_of_a_border_accept_a_file_of_another_exporter(tmp_path):
     assert " ".join(accepting) in said
     accepted = CliRunner().invoke(main, [*command, *accepting])
     assert accepted.exit_code == 0, accepted.output
+
+
+@pytest.mark.parametrize("options", [[], ["--data", "rows.npz"]])
+def test_runtimes_that_take_no_artifact_could_not_be_tried(files, tmp_path, options):
+    np.savez(tmp_path / "rows.npz", x=np.ones((4, 3), "float32"))
+    options = [str(tmp_path / each) if each.endswith(".npz") else each for each in options]
+    result = CliRunner().invoke(main, ["check", str(files[0]), str(files[1]), "--runtime", "litert", *options])
+    assert result.exit_code == 2
+    assert "--runtime must" in result.stderr
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "1e9"])
+def test_a_time_that_is_no_time_names_the_option(files, seconds):
+    result = CliRunner().invoke(main, ["check", str(files[0]), str(files[1]), "--timeout", seconds])
+    assert result.exit_code == 2
+    assert "--timeout" in result.stderr
+
+
+def test_a_fault_of_this_package_keeps_its_traceback(files, monkeypatch):
+    def broken(*arguments, **keywords):
+        return None.results
+
+    monkeypatch.setattr("keras_pe.export.parity.check.check_parity", broken)
+    result = CliRunner().invoke(main, ["check", str(files[0]), str(files[1])])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Traceback")
+    assert "test_check.py" in result.stderr
+
+
+def test_an_archive_that_claims_more_than_memory_is_named(files, tmp_path):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2**42,)})
+    with zipfile.ZipFile(tmp_path / "big.npz", "w") as file:
+        file.writestr("x.npy", header.getvalue() + bytes(64))
+    result = CliRunner().invoke(main, ["check", *map(str, files[:2]), "--inputs", str(tmp_path / "big.npz")])
+    assert result.exit_code == 2
+    assert f"{tmp_path / 'big.npz'} cannot be read" in result.stderr

@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from keras_pe.cli.errors import Command, CouldNotBeTriedError
+from keras_pe.cli.errors import Command, CouldNotBeTriedError, tried
 
 
 @click.group()
@@ -105,3 +105,32 @@ def test_an_interruption_ends_as_a_shell_expects_of_ctrl_c(name: str) -> None:
     done = CliRunner().invoke(group, [name])
     assert (done.exit_code, done.stderr) == (130, "Interrupted.\n")
     assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
+
+
+@command
+def memory() -> int:
+    raise MemoryError
+
+
+def test_memory_that_ran_out_is_a_sentence() -> None:
+    done = CliRunner().invoke(group, ["memory"])
+    assert done.exit_code == 2
+    assert "memory ran out" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@group.command(cls=Command)
+@click.argument("out")
+@click.option("--atol")
+@click.option("--opset", default=18)
+def options(out: str, atol: str, opset: int) -> int:
+    with tried():
+        raise ValueError(
+            "`atol` must be at least 0, `opset_version` a number, `filepath` free and `other` true. Received: atol=-1."
+        )
+
+
+def test_an_argument_of_python_is_called_as_the_option_it_comes_from() -> None:
+    done = CliRunner().invoke(group, ["options", "here", "--atol", "-1"])
+    expected = "--atol must be at least 0, --opset a number, OUT free and `other` true. Received: --atol -1."
+    assert done.stderr == f"Error: {expected}\n"

@@ -68,3 +68,38 @@ def test_another_suffix_is_told_with_the_rule(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True)
     assert done.returncode == 2
     assert "MODEL must be a .keras, .h5, .hdf5 file. Received:" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        ("raise MemoryError", "memory ran out"),
+        ("raise ImportError('libx.so: failed to map segment from shared object')", "memory ran out"),
+        ("raise AttributeError('partially initialized module')", "AttributeError: partially initialized"),
+        ("raise ImportError('no backend')", "no backend"),
+    ],
+)
+def test_a_keras_that_does_not_start_is_a_sentence(tmp_path: Path, raised: str, told: str) -> None:
+    (tmp_path / "keras.py").write_text(raised)
+    with zipfile.ZipFile(tmp_path / "model.keras", "w") as file:
+        file.writestr("config.json", "{}")
+    command = [sys.executable, "-m", "keras_pe", "export", "model.keras", "out.onnx"]
+    places = [str(tmp_path), str(Path(__file__).parents[2]), *filter(None, sys.path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: ")
+    assert told in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+def test_an_import_that_fails_where_memory_is_short_is_called_that(tmp_path: Path) -> None:
+    (tmp_path / "keras.py").write_text(
+        "import resource\nresource.setrlimit(resource.RLIMIT_AS, (2**27, -1))\nraise AttributeError('partially')"
+    )
+    code = "from keras_pe.cli.starting import start_keras; start_keras()"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parents[2], env=environment, capture_output=True, text=True
+    )
+    assert "ImportError: Keras could not be started: memory ran out" in done.stderr

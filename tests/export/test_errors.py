@@ -1,5 +1,6 @@
 """A program can tell why an export stopped without reading the sentence."""
 
+import errno
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from keras_pe.export import (
     model_signature,
 )
 from keras_pe.export.comparison.references.keras import KerasReference
+from keras_pe.export.errors import first_line, is_out_of_memory, typed
 from keras_pe.export.smoke_test import check_agreement
 
 
@@ -77,3 +79,32 @@ def test_other_numbers_are_told_from_no_form() -> None:
     (output,) = (spec.name for spec in model_signature(model).outputs)
     with pytest.raises(DisagreementError, match="differs from Keras'"):
         check_agreement(lambda inputs: {output: inputs["x"]}, KerasReference(model), Format.ONNX)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ImportError("libtensorflow_cc.so.2: failed to map segment from shared object"),
+        RuntimeError("std::bad_alloc"),
+        RuntimeError("[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : bad allocation"),
+        ValueError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes."),
+        RuntimeError("OOM when allocating tensor with shape[1048576,1048576]"),
+        RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+    ],
+    ids=str,
+)
+def test_memory_that_ran_out_is_called_that(error: Exception) -> None:
+    assert is_out_of_memory(error)
+    assert first_line(error).startswith("memory ran out (")
+    assert typed(error).startswith("memory ran out (")
+    caught = ValueError("no sizes were found")
+    caught.__cause__ = error
+    assert is_out_of_memory(caught)
+
+
+@pytest.mark.parametrize("error", [ValueError("rows"), OSError(errno.ENOSPC, "No space left"), KeyError("out")])
+def test_other_errors_are_not(error: Exception) -> None:
+    assert not is_out_of_memory(error)
+    assert "memory" not in first_line(error) + typed(error)

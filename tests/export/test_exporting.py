@@ -10,11 +10,14 @@ import pytest
 import tensorflow as tf
 
 from keras_pe.export import (
+    DisagreementError,
+    Format,
     UnknownSizesError,
     check_parity,
     export_litert,
     export_onnx,
     export_saved_model,
+    exporting,
 )
 
 EXPORTS = {"m.onnx": export_onnx, "m": export_saved_model, "m.tflite": export_litert}
@@ -163,3 +166,21 @@ def test_an_argument_of_a_wrong_type_is_refused_by_its_name(tmp_path: Path, wron
     with pytest.raises(TypeError, match=re.escape(said)):
         export_onnx(**{"model": model, "filepath": tmp_path / "model.onnx", **wrong})
     assert list(tmp_path.iterdir()) == []
+
+
+def broken_search(*arguments: Any) -> Any:
+    return None.findings  # type: ignore[attr-defined]
+
+
+def test_a_fault_of_the_search_for_a_cause_is_the_cause_of_the_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = DisagreementError(Format.ONNX, "net", "It differs.")
+
+    class Refused:
+        def check(self, *arguments: Any) -> Any:
+            raise refusal
+
+    monkeypatch.setattr(exporting, "_EXPLAIN", f"{__name__}:broken_search")
+    with pytest.raises(DisagreementError) as raised:
+        exporting._checked(Refused(), Path("m.onnx"), None, None)  # type: ignore[arg-type]
+    assert raised.value is refusal
+    assert isinstance(raised.value.__cause__, AttributeError)

@@ -150,7 +150,7 @@ def read_arrays(path: Path) -> Arrays:
         if others := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
             raise ValueError(f"{others[0]!r} is no array")
         return arrays
-    except (EOFError, KeyError, OSError, SyntaxError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+    except (EOFError, KeyError, MemoryError, OSError, SyntaxError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(
             f"{path} cannot be read as an .npz file of plain arrays: {error or 'it ends early'}."
         ) from error

@@ -238,3 +238,29 @@ def test_a_layer_that_computes_in_float8_is_refused_by_name_with_the_way_out(tmp
     with pytest.raises(ExportError, match=r"layer 'narrow' computes in float8.* quantize it to int8") as refused:
         export_onnx(model, tmp_path / "m.onnx")
     assert refused.value.layer == "narrow"
+
+
+@pytest.mark.parametrize(
+    ("argument", "given", "kind"),
+    [
+        ("opset_version", 18.0, TypeError),
+        ("opset_version", "18", TypeError),
+        ("opset_version", True, TypeError),
+        ("opset_version", None, TypeError),
+        ("opset_version", 14, ValueError),
+        ("opset_version", 26, ValueError),
+        ("half_precision", "yes", TypeError),
+        ("half_precision", 1, TypeError),
+        ("half_precision", None, TypeError),
+        ("external_data_threshold", "1 MB", TypeError),
+        ("external_data_threshold", 1e6, TypeError),
+        ("external_data_threshold", -1, ValueError),
+    ],
+)
+def test_an_argument_of_another_kind_is_refused_by_name(
+    tmp_path: Path, argument: str, given: Any, kind: type[Exception]
+) -> None:
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    with pytest.raises(kind, match=rf"^`{argument}` must be .*Received: {argument}={given!r}"):
+        export_onnx(model, tmp_path / "m.onnx", **{argument: given})
+    assert not list(tmp_path.iterdir())

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -91,3 +92,32 @@ class Answering:
             "a name that is no text": {0: x},
             "bytes": {"y": x.tobytes()},
         }[self.kind]
+
+
+class Leaving:
+    """Ends its process in a way and at a time, as if all was well."""
+
+    inputs = (TensorInfo("x", ("batch", 4), "float32"),)
+    version = "faulty 1"
+
+    def __init__(self, path: str, way: str, when: str) -> None:
+        self.way, self.when, self.asked = way, when, 0
+        self.leave("load")
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Any:
+        self.asked += 1
+        self.leave("first" if self.asked == 1 else "third" if self.asked == 3 else "")
+        return {"y": -inputs["x"]}
+
+    def leave(self, now: str) -> None:
+        if now != self.when:
+            return
+        if self.way == "os._exit":
+            os._exit(0)
+        if self.way == "daemon":
+            thread = threading.Thread(target=os._exit, args=[0], daemon=True)
+            thread.start()
+            thread.join()
+        raise {"SystemExit": SystemExit(0), "KeyboardInterrupt": KeyboardInterrupt(), "GeneratorExit": GeneratorExit()}[
+            self.way
+        ]

@@ -8,8 +8,9 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
-from keras_pe.export import ExportError, check_dataset, check_parity, export_onnx
+from keras_pe.export import ExportError, RuntimeSpec, check_dataset, check_parity, export_onnx
 from keras_pe.export.errors import ForeignExitError
 from tests.source_tree import ROOT
 
@@ -173,3 +174,30 @@ def test_a_data_set_in_this_process_raises_what_a_caller_catches(
     rows = {"x": np.ones((50, 8), "float32")}
     with pytest.raises(ForeignExitError):
         check_dataset(model, model_file, rows, workers=0)
+
+
+@pytest.mark.parametrize(
+    ("way", "when"),
+    [
+        ("SystemExit", "load"),
+        ("SystemExit", "third"),
+        ("KeyboardInterrupt", "first"),
+        ("GeneratorExit", "first"),
+        ("os._exit", "load"),
+        ("os._exit", "third"),
+        ("daemon", "third"),
+    ],
+)
+def test_a_runtime_that_ends_its_process_fails(tmp_path: Path, way: str, when: str) -> None:
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 4]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", tensors[:1], tensors[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    factory = "tests.export.parity.faulty_runtimes:Leaving"
+    spec = RuntimeSpec("mine", "onnx", factory, "numpy", "", options={"way": way, "when": when})
+    report = check_parity(path, path, runtimes=spec)
+    (result,) = report.results
+    assert not report.passed
+    told = result.error + " ".join(case.error for case in result.cases)
+    assert (way if way.endswith(("Exit", "Interrupt")) else "os._exit(0)") in told

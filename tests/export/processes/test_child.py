@@ -53,6 +53,12 @@ class Held:
     def raises(self) -> None:
         raise KeyError(lambda: None)  # cannot be sent
 
+    def run_out(self, way: str) -> None:
+        if way == "bad_alloc":
+            os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\n")
+            os.abort()
+        os.kill(os.getpid(), signal.SIGKILL)
+
     def die(self) -> None:
         os.kill(os.getpid(), signal.SIGSEGV)
 
@@ -78,6 +84,13 @@ STARTS = {
         "        print(os.getpid(), flush=True)\n"
         "        os.closerange(0, 3)\n"
         "        time.sleep(600)\n"
+    ),
+    "by a child of its own": (
+        "from keras_pe.export.processes.process import Process\n"
+        "import os\n"
+        "one = Process(['setsid', 'sh', '-c', 'sleep 600 & echo $!; wait'], in_pipes=True)\n"
+        "print(int(one._popen.stdout.readline()), flush=True)\n"
+        "os._exit(0)\n"
     ),
     "with nohup": "import subprocess; print(subprocess.Popen(['nohup', 'setsid', 'sleep', '600'], stdout=-3).pid)",
 }
@@ -254,3 +267,10 @@ def test_a_folder_whose_file_system_grants_no_locks_is_made_once(
     with Room() as one, Room() as other:
         assert sorted(tmp_path.iterdir()) == sorted([one.path, other.path])
     assert not list(tmp_path.iterdir())
+
+
+def test_a_child_that_the_system_kills_or_that_tells_so_may_have_had_no_memory() -> None:
+    for way in ("killed", "bad_alloc"):
+        told = pytest.raises(ProcessDiedError, match="memory may have run out")
+        with Child(f"{__name__}:Held", name="the child") as child, told:
+            child.ask("run_out", way)

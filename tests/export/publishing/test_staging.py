@@ -8,14 +8,16 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import onnxruntime as ort
 import pytest
 
-from keras_pe.export import export_onnx, export_saved_model
+from keras_pe.export import export_litert, export_onnx, export_saved_model
 from keras_pe.export.publishing.staging import publish_file, publish_folder, staging
+from tests.full_disk import full_disk
 
 STAGES = ("signature", "trace", "convert", "write", "run", "publish")
 
@@ -224,3 +226,14 @@ def test_an_export_replaces_an_older_one(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_an_error_that_names_it() -> None:
     with pytest.raises(OSError, match="/proc"):  # not even root writes there
         export_onnx(_model(), "/proc/m.onnx")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("export", [export_onnx, export_saved_model, export_litert], ids=lambda each: each.__name__)
+def test_a_full_disk_is_named_with_the_destination_whatever_writes(tmp_path: Path, export: Any) -> None:
+    place = tmp_path / "model"
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    with full_disk(300), pytest.raises(OSError, match=f"The artifact could not be written to {place}: "):
+        export(_model(), place)
+    assert _litter(tmp_path) == []
+    assert not place.exists()

@@ -159,8 +159,8 @@ def test_whatever_happens_in_a_runtime_is_one_of_three_errors(place: Any, tmp_pa
         ("load", "numbered", r"`inputs` must be `TensorInfo`s\. Received: 0$"),
         ("load", "strange", r"input 'x' is of type float8e4m3fn, and no array is\.$"),
         ("run", "unutterable", "^UnutterableError$"),
-        ("run", "numbered", r"a name must be a text\. Received: 0$"),
-        ("run", "strange", r"by name, in a mapping\. Received: \(TensorInfo\(name='x', "),
+        ("run", "numbered", r"must return texts as names\. Received: int 0$"),
+        ("run", "strange", r"must return a mapping of names .*Received: tuple \(TensorInfo\(name='x', "),
     ],
 )
 def test_what_a_runtime_cannot_mean_is_refused_with_the_rule(when: str, what: str, said: str, tmp_path: Path) -> None:

@@ -116,3 +116,21 @@ def test_a_signature_is_handed_on_to_the_rebuild(tmp_path: Path) -> None:
     model = keras.Model(inputs, keras.layers.Dense(3, name="out", dtype="bfloat16")(inputs))
     artifact = export_onnx(model, tmp_path / "m.onnx", input_signature=model_signature(model))
     assert [spec.dtype for spec in (*artifact.inputs, *artifact.outputs)] == ["float32", "float32"]
+
+
+def test_a_bfloat16_model_in_float16_says_where_the_range_ends_in_its_notes_and_at_a_prompt(tmp_path: Path) -> None:
+    model = keras.Sequential([keras.Input((4,), name="x"), keras.layers.Dense(2, dtype="bfloat16")])
+    artifact = export_onnx(model, tmp_path / "m.onnx", half_precision=True)
+    (note,) = artifact.notes
+    assert {"bfloat16", "float16", "65,504:"} <= set(note.replace(";", "").replace(".", "").split())
+    assert note in repr(artifact)
+    assert note in repr(read_artifact(artifact.path))
+
+
+@pytest.mark.parametrize("value", [1e5, -7e4, 3e38])
+def test_a_weight_beyond_the_range_of_float16_is_refused_by_its_name(tmp_path: Path, value: float) -> None:
+    model = keras.Sequential([keras.Input((4,), name="x"), keras.layers.Dense(2, dtype="mixed_bfloat16", name="far")])
+    model.layers[0].kernel.assign(np.full((4, 2), value))
+    with pytest.raises(ExportError, match=r"far/kernel.*65,504"):
+        export_onnx(model, tmp_path / "m.onnx", half_precision=True)
+    assert not list(tmp_path.iterdir())
