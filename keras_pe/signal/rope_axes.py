@@ -15,6 +15,7 @@ def section_arguments(parameters: Mapping[str, Any], family: Family) -> dict[str
             "both halves, so that the two channels of a pair turn by different positions. "
             f"Received: {'mrope_section' if sections else 'xdrope_section'}={sections or parameters['xdrope_section']}."
         )
+    sections = sections or family.sections
     if not sections:
         return {}
     sections = tuple(int(each) for each in sections)

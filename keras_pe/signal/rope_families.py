@@ -15,6 +15,7 @@ class Family(NamedTuple):
         base: `rope_theta` if the configuration has none.
         part: `partial_rotary_factor` if the configuration has none.
         layout: Which channels are a pair, or None for "halves".
+        sections: `mrope_section` if the configuration has none, or None for a model with one axis of positions.
         deal: How pairs belong to the axes of `mrope_section`: "side_by_side", "in_turns", "rows_and_columns_first"
             or "of_channels".
         axial: The rule of a vision encoder with rows and columns, a key of `AXIAL_RULES`, or None.
@@ -25,6 +26,7 @@ class Family(NamedTuple):
     base: float = 1.0e4
     part: float = 1.0
     layout: RotaryLayout | None = None
+    sections: tuple[int, ...] | None = None
     deal: str = "side_by_side"
     axial: str | None = None
     is_silent: bool = False
@@ -56,12 +58,14 @@ _FAMILIES: dict[str, Family] = {
     **_of("gptj codegen roformer", layout="interleaved", is_silent=True),
     **_of("gpt_neox", part=0.25, is_silent=True),
     **_of("gpt_neox_japanese", is_silent=True),
-    **_of("phi persimmon nemotron recurrent_gemma glm4_moe glm4v_moe glmasr_encoder", part=0.5),
+    **_of("phi persimmon nemotron recurrent_gemma glm4_moe glmasr_encoder", part=0.5),
+    **_of("glm4v_moe", part=0.5, sections=(8, 12, 12)),
+    **_of("glm_image", sections=(8, 12, 12)),
     **_of("bamba dots3_note_audio_encoder nemotron3_5_transcribe_asr_audio", part=0.5),
     **_of("stablelm stablelm_epoch qwen3_next", part=0.25),
     **_of("fuyu", base=2.5e4, part=0.5),
     **_of("chatglm glm glm4", part=0.5, layout="interleaved"),
-    **_of("glm4v glm_ocr", layout="interleaved"),
+    **_of("glm4v glm_ocr", layout="interleaved", sections=(8, 12, 12)),
     **_of("moonshine", part=0.9, layout="interleaved"),
     **_of("musicflamingo", base=1.2e3, part=0.2),
     **_of("cohere", base=5.0e5, layout="interleaved"),
@@ -73,18 +77,22 @@ _FAMILIES: dict[str, Family] = {
     **_of("deepseek_v3 deepseek_v32 axk1 axk2 bailing_hybrid glm4_moe_lite glm_moe_dsa mistral4 mistral_large4 youtu",
           layout="interleaved_to_halves"),
     **_of("longcat_flash", base=1.0e7, layout="interleaved_to_halves"),
-    **_of("ernie4_5_vl_moe ernie4_5_moe_vl", base=5.0e5, layout="interleaved", deal="rows_and_columns_first"),
-    **_of("hy_v4_vl", layout="interleaved", deal="in_turns"),
-    **_of("cosmos3_edge", base=1.0e8, deal="in_turns"),
-    **_of("qwen3_vl qwen3_vl_moe", base=5.0e5, deal="in_turns"),
-    **_of("qwen3_omni_moe", base=1.0e6, deal="in_turns"),
-    **_of("qwen3_5 qwen3_5_moe", part=0.25, deal="in_turns"),
-    **_of("qwen4_exp cohere_compass", deal="in_turns"),
+    **_of("ernie4_5_vl_moe ernie4_5_moe_vl", base=5.0e5, layout="interleaved", sections=(22, 22, 20),
+          deal="rows_and_columns_first"),
+    **_of("hy_v4_vl", layout="interleaved", sections=(12, 10, 10), deal="in_turns"),
+    **_of("cosmos3_edge", base=1.0e8, sections=(24, 20, 20), deal="in_turns"),
+    **_of("qwen3_vl qwen3_vl_moe", base=5.0e5, sections=(24, 20, 20), deal="in_turns"),
+    **_of("qwen3_omni_moe", base=1.0e6, sections=(24, 20, 20), deal="in_turns"),
+    **_of("qwen3_omni_moe_talker", sections=(24, 20, 20), deal="in_turns"),
+    **_of("qwen3_5 qwen3_5_moe", part=0.25, sections=(11, 11, 10), deal="in_turns"),
+    **_of("qwen4_exp", sections=(11, 11, 10), deal="in_turns"),
+    **_of("cohere_compass", sections=(24, 20, 20), deal="in_turns"),
+    **_of("paddleocr_vl", base=5.0e5, sections=(16, 24, 24)),
+    **_of("qwen2_vl qwen2_5_vl qwen2_5_omni qwen2_5_omni_talker", base=1.0e6, sections=(16, 24, 24)),
     **_of("apertus apertus1p5", base=1.2e7),
-    **_of("bitnet csm csm_depth_decoder_model evolla exaone flex_olmo mllama muse_glimmer_assistant olmo3 paddleocr_vl",
+    **_of("bitnet csm csm_depth_decoder_model evolla exaone flex_olmo mllama muse_glimmer_assistant olmo3",
           base=5.0e5),
-    **_of("cwm emu3 lfm2 lfm2_moe lfm3 minimax mixtral phimoe qwen2_5_omni qwen2_5_omni_talker qwen2_5_vl qwen2_vl "
-          "solar_open", base=1.0e6),
+    **_of("cwm emu3 lfm2 lfm2_moe lfm3 minimax mixtral phimoe solar_open", base=1.0e6),
     **_of("dots3_note", base=8.0e7, layout="interleaved_to_halves"),
     **_of("gpt_oss", base=1.5e5),
     **_of("openai_privacy_filter", base=1.5e5, layout="interleaved"),

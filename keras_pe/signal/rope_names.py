@@ -26,8 +26,15 @@ PARTS = (
 )
 WIDTHS = ("rotary_dim", "rotary_emb_dim", "rotary_ndims")
 HEAD_WIDTHS = ("head_dim", "kv_channels", "attention_head_dim")
-MODEL_WIDTHS = ("hidden_size", "n_embd", "d_model", "embed_dim", "model_dim")
-HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
+MODEL_WIDTHS = ("embed_dim", "hidden_size", "n_embd", "d_model", "model_dim")  # Qwen2-VL's encoder has two
+HEADS = (
+    "num_attention_heads",
+    "n_head",
+    "n_heads",
+    "num_heads",
+    "encoder_num_attention_heads",
+    "decoder_num_attention_heads",
+)
 INTERLEAVED = ("rotary_emb_interleaved", "rotary_interleaved", "rope_interleaved", "rope_traditional")
 PARAMETERS = ("rope_parameters", "rope_scaling", "rotary", "rope_hf_config", "rope_dail_config")
 # Bases of types of layers: ModernBERT's, Gemma 3's, MiMo's.

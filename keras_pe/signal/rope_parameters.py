@@ -277,6 +277,9 @@ def _alpha_of_qwen(config: Config, length: int | None) -> float | None:
 
 def _head_dim(config: Config, head_dim: int | None) -> int:
     found = head_dim or first(HEAD_WIDTHS, config)
+    if not found and config.get("memory_attention_hidden_size"):  # SAM 2
+        parts = config["memory_attention_downsample_rate"] * config["memory_attention_num_attention_heads"]
+        found = config["memory_attention_hidden_size"] // parts
     if not found and first(MODEL_WIDTHS, config) and first(HEADS, config):
         found = first(MODEL_WIDTHS, config) // first(HEADS, config)
     if not found:

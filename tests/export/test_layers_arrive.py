@@ -127,6 +127,25 @@ def rotary_scalings() -> keras.Model:
     return keras.Model([x, step], outputs)
 
 
+def rotary_rules() -> keras.Model:
+    """Rates, directions, axes of pairs, blocks and factors of queries that families of models have."""
+    x, places = keras.Input((None, 2, 8), name="x"), []
+    for name in ("time", "row", "column"):
+        places.append(keras.Input((None,), dtype="int32", name=name))
+    outputs = {
+        "dealt": RotaryPositionEncoding(timescales=[1.0, 30.0, 5.0, 1e5], sections=(2, 2))(x, positions=places[1:]),
+        "inverse": RotaryPositionEncoding(direction=-1)(x, positions=places[0]),
+        "alternating": RotaryPositionEncoding(axis_of_pair=[1, 2, 1, 0], shared_rates=True)(x, positions=places),
+        "blocks": RotaryPositionEncoding(sections=(1, 2), split_sections=True, rotary_dim=6)(x, positions=places[:2]),
+        "long": RotaryPositionEncoding(scaling=SCALINGS["longrope"], sections=(3, 1))(x, positions=places[:2]),
+    }
+    for name, further in {"steps": {}, "smooth": {"first_position": 1, "stepwise": False}}.items():
+        layer = RotaryPositionEncoding(query_scaling={"scale": 0.1, "length": 7, **further})
+        outputs[f"{name}_queries"], outputs[f"{name}_keys"] = layer(x, x, positions=places[0])
+        outputs[f"{name}_from_zero"] = layer(x)
+    return keras.Model([x, *places], outputs)
+
+
 def image_arguments() -> keras.Model:
     images = keras.Input((None, None, 24), name="images")
     ways: list[dict[str, Any]] = [
@@ -189,7 +208,8 @@ FORMATS: dict[str, tuple[Callable[..., Any], str, tuple[str, ...]]] = {
 }
 WAYS = (
     *(grid, bounded_volume, coordinates, fractional_positions, decoder_step, learned, learned_grid, ported),
-    *(every_convention, rotary, rotary_axes, rotary_scalings, image_arguments, flattened_images, places_and_times),
+    *(every_convention, rotary, rotary_axes, rotary_scalings, rotary_rules, image_arguments, flattened_images),
+    places_and_times,
     biases,
 )
 # A SavedModel and a LiteRT file have one trace: where that is long, one of them is enough but for an exhaustive run.

@@ -149,3 +149,117 @@ def test_an_axis_of_each_pair_must_be_a_list(axis_of_pair: Any) -> None:
         return
     with pytest.raises(TypeError, match="`axis_of_pair` must be a list"):
         RotaryPositionEncoding(axis_of_pair=axis_of_pair)
+
+
+def halves_turned(x: np.ndarray) -> np.ndarray:
+    """Returns what transformers' `rotate_half` does of most models."""
+    one, other = np.split(x, 2, axis=-1)
+    return np.concatenate([-other, one], axis=-1)
+
+
+def neighbors_turned(x: np.ndarray) -> np.ndarray:
+    """Returns what transformers' `rotate_half` does of Cohere, GLM and Ernie."""
+    return np.stack([-x[..., 1::2], x[..., 0::2]], axis=-1).reshape(x.shape)
+
+
+def twice(angles: np.ndarray) -> np.ndarray:
+    return np.concatenate([angles, angles], axis=-1)
+
+
+def neighbors(angles: np.ndarray) -> np.ndarray:
+    return np.repeat(angles, 2, axis=-1)
+
+
+def in_turns(time: np.ndarray, rows: np.ndarray, columns: np.ndarray, sections: list[int]) -> np.ndarray:
+    found = time.copy()
+    for axis, each in ((1, rows), (2, columns)):
+        found[..., axis : 3 * sections[axis] : 3] = each[..., axis : 3 * sections[axis] : 3]
+    return found
+
+
+RATES, OWN = 1 / geometric(8), 1 / geometric(4)
+MROPE = {"rope_theta": 1e4, "mrope_section": [4, 2, 2]}
+AXIAL = {"head_dim": 16, "rope_parameters": {"rope_type": "axial", "rope_theta": 1e4}}
+# Configuration, angles of the 16 channels, of positions (length, 1) of each axis, and the partners of the channels.
+FAMILIES: dict[str, tuple[dict[str, Any], Any, Any]] = {
+    # transformers 5.24.0, modeling_<family>.py, `recomposition_frequencies` and `compute_..._rope_parameters`.
+    "qwen2_vl": (
+        {"model_type": "qwen2_vl", "rope_scaling": {"type": "mrope", **MROPE}},
+        lambda t, h, w: twice(np.concatenate([(t * RATES)[:, :4], (h * RATES)[:, 4:6], (w * RATES)[:, 6:]], -1)),
+        halves_turned,
+    ),
+    "qwen3_vl": (
+        {"model_type": "qwen3_vl_text", "rope_parameters": MROPE},
+        lambda t, h, w: twice(in_turns(t * RATES, h * RATES, w * RATES, [4, 2, 2])),
+        halves_turned,
+    ),
+    "hy_v4_vl": (
+        {"model_type": "hy_v4_vl", "rope_parameters": MROPE},
+        lambda t, h, w: neighbors(in_turns(t * RATES, h * RATES, w * RATES, [4, 2, 2])),
+        neighbors_turned,
+    ),
+    "ernie4_5_vl_moe": (
+        {"model_type": "ernie4_5_vl_moe_text", "rope_parameters": {**MROPE, "mrope_section": [3, 3, 2]}},
+        lambda t, h, w: neighbors(
+            np.concatenate(
+                [np.stack([h * RATES[:6:2], w * RATES[1:6:2]], -1).reshape(len(t), 6), t * RATES[6:]], axis=-1
+            )
+        ),
+        neighbors_turned,
+    ),
+    "qwen2_5_vl_vision": (
+        {"model_type": "qwen2_5_vl_vision", **AXIAL},
+        lambda h, w: twice(np.concatenate([h * OWN, w * OWN], -1)),
+        halves_turned,
+    ),
+    "sam2_video": (
+        {"model_type": "sam2_video", **AXIAL},
+        lambda h, w: neighbors(np.concatenate([h * OWN, w * OWN], -1)),
+        neighbors_turned,
+    ),
+    "gemma4_vision": (
+        {"model_type": "gemma4_vision", **AXIAL},
+        lambda h, w: np.concatenate([twice(h * OWN), twice(w * OWN)], -1),
+        lambda x: np.concatenate([halves_turned(x[..., :8]), halves_turned(x[..., 8:])], -1),
+    ),
+    "pixtral": (
+        {"model_type": "pixtral", "rope_theta": 1e4, "head_dim": 16},
+        lambda h, w: twice(np.concatenate([h * RATES[0::2], w * RATES[1::2]], -1)),
+        halves_turned,
+    ),
+    "step3p5_vision": (
+        {"model_type": "step3p5_vision", **AXIAL},
+        lambda h, w: twice(np.concatenate([w * OWN, h * OWN], -1)),
+        halves_turned,
+    ),
+    "inkling2_vision": (
+        {"model_type": "inkling2_vision", **AXIAL},
+        lambda h, w: neighbors(np.concatenate([w * OWN, h * OWN], -1)),
+        neighbors_turned,
+    ),
+    "kimi_k25_vision": (
+        {"model_type": "kimi_k25_vision", **AXIAL},
+        lambda h, w: twice(np.stack([w * OWN, h * OWN], -1).reshape(len(h), 8)),
+        halves_turned,
+    ),
+    "minimax_m3_vl_vision": (
+        {"model_type": "minimax_m3_vl_vision", **AXIAL},
+        lambda t, h, w: twice(np.concatenate([each / geometric(2) for each in (t, h, w)], -1)),
+        halves_turned,
+    ),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_with_several_axes_turns_as_its_code_describes(family: str) -> None:
+    config, angles_of, turned = FAMILIES[family]
+    x = heads(1, 5, 2, 16)
+    axes = angles_of.__code__.co_argcount
+    positions = [np.array([3, 1, 4, 1, 5]) * (axis + 1) + axis for axis in range(axes)]
+    angle = angles_of(*(each[:, np.newaxis].astype("float64") for each in positions))[np.newaxis, :, np.newaxis]
+    width = angle.shape[-1]
+    expected = np.concatenate(
+        [x[..., :width] * np.cos(angle) + turned(x[..., :width]) * np.sin(angle), x[..., width:]], axis=-1
+    )
+    got = run(RotaryPositionEncoding.from_rope_parameters(config), x, positions=positions)
+    assert np.abs(got - expected).max() <= EXACT

@@ -102,6 +102,35 @@ class TestPyTorch:
             assert np.abs(outputs.numpy() - expected).max() <= EXACT
             outputs.fill_(7.0)
 
+    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            {"sections": (1, 3), "split_sections": True},
+            {"axis_of_pair": (0, 1, 1, 0), "direction": -1},
+            {
+                "scaling": {
+                    "rope_type": "longrope",
+                    "short_factor": [1.0] * 4,
+                    "long_factor": [2.0] * 4,
+                    "original_max_position_embeddings": 6,
+                    "factor": 2.0,
+                }
+            },
+            {"query_scaling": {"scale": 0.1, "length": 3}},
+        ],
+    )
+    def test_a_rotary_layer_compiles_without_a_break_in_the_graph(self, arguments: dict[str, Any]) -> None:
+        import torch
+
+        layer, x = RotaryPositionEncoding(**arguments), torch.rand(2, 9, 3, 8)
+        positions = torch.arange(18).reshape(2, 9).int()
+        given = [positions, positions] if {"sections", "axis_of_pair"} & set(arguments) else positions
+        expected = layer(x, positions=given)
+        compiled = torch.compile(lambda x, p: layer(x, positions=p), fullgraph=True, dynamic=True, backend="aot_eager")
+        # A product and a sum may be rounded at once.
+        np.testing.assert_allclose(compiled(x, given), expected, rtol=0, atol=4 * 2.0**-23)
+
     def test_it_compiles_without_a_break_in_the_graph(self) -> None:
         import torch
 
