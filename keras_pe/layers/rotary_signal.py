@@ -15,7 +15,7 @@ from keras_pe.layers.base import check_count
 from keras_pe.layers.head_axes import HeadAxes
 from keras_pe.layers.positions import Positions
 from keras_pe.rotations.composed import Columns, Rotation, apart, of_each
-from keras_pe.rotations.lookup import RowsOfPositions
+from keras_pe.rotations.lookup import RowsOfPositions, Table
 from keras_pe.rotations.pairs import of_channels
 from keras_pe.signal.formula import Float64Array
 from keras_pe.signal.layouts import RotaryLayout
@@ -158,7 +158,7 @@ class RotarySignal:
         first = rates.alternatives()[0]
         self._factor = rates.of(2 * sum(map(len, pairs)), **first).attention_factor
         order = np.argsort(np.concatenate(pairs))
-        self._order = None if np.array_equal(order, np.arange(len(order))) else order.astype("int32")
+        self._order = None if np.array_equal(order, np.arange(len(order))) else Table(order.astype("int32"))
         self._longest_short = first.get("length")
 
     def at(self, given: Sequence[OfAxis], head: HeadAxes, shape: tuple[Any, ...]) -> Rotation:
@@ -205,7 +205,7 @@ class RotarySignal:
 
     def _in_order(self, columns: Any) -> Any:
         """Returns the sines, or the cosines, as the pairs stand."""
-        return columns if self._order is None else ops.take(columns, self._order, axis=-1)
+        return columns if self._order is None else ops.take(columns, self._order.tensor(), axis=-1)
 
     def _scaled(self, columns: Any) -> Any:
         """Returns sines or cosines with the scaling's factor."""

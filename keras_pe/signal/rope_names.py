@@ -67,11 +67,11 @@ _READ = {
     *(name for names in BASES_OF_TYPES.values() for name in names),
     "rope_type", "alibi", "rope_ratio", "rope_interleave", "layer_rope_theta", "compress_rope_theta", "use_dynamic_ntk",
     "use_logn_attn", "rotary_scaling_factor", "rotary_emb_scale_base", "rotary_emb_scaling_factor",
-    "use_interpolated_rotary_pos_emb",
+    "use_interpolated_rotary_pos_emb", "qk_rope_head_dim",
 }  # fmt: skip
 # Names that change neither rates nor pairs: sizes, precision, kernels, and which layers have an encoding.
 _NEUTRAL = {
-    "qk_rope_head_dim", "no_rope_layers", "no_rope_layer_interval", "rope_impl", "rope_full_precision",
+    "no_rope_layers", "no_rope_layer_interval", "rope_impl", "rope_full_precision",
     "rope_max_length", "rope_3d", "rotary_value", "apply_rope_fusion", "alibi_bias_max", "original_rope",
     "memory_attention_rope_feat_sizes", "memory_attention_rope_k_sizes", "memory_attention_rope_dropout",
 }  # fmt: skip
@@ -79,7 +79,10 @@ _NEUTRAL = {
 _ONLY = {"rope_position_scale": (1, 1.0), "rope_freq_scale": (1, 1.0)}
 # Names that the configuration of a whole model has, and rotary parameters alone do not.
 _OF_MODELS = {"model_type", "architectures", *MODEL_WIDTHS, *HEADS, *PARAMETERS, *INSIDE}
-_LOOKS_ROTARY = re.compile("rope|rotary|rotat|theta|yarn|ntk|alibi|logn|xpos|freq_(base|scale)")
+# At the beginning of a word but for known prefixes: "property", "exposure" and "lognormal" have nothing to do with it.
+_LOOKS_ROTARY = re.compile(
+    "rotary|theta|alibi|freq_(base|scale)|(?<![a-z])((m|x|xd|t|no|long|axial)?rope|rotat|yarn|ntk|xpos|logn(?!orm))"
+)
 
 
 def first(names: Sequence[str], *configs: Config) -> Any:
@@ -91,9 +94,9 @@ def is_parameters(config: Config) -> bool:
     """Returns whether a configuration is the rotary parameters alone, flat or of several types of layers."""
     if _OF_MODELS & set(config):
         return False
-    parts = [each for each in config.values() if each is not None]
-    is_nested = bool(parts) and all(isinstance(each, Mapping) and _has_rotary_names(each) for each in parts)
-    return bool({"rope_type", "type"} & set(config)) or (is_nested and not any(map(is_rotary, config)))
+    parts = [each for name, each in config.items() if each is not None and not is_rotary(name)]
+    is_nested = bool(parts) and all(isinstance(each, Mapping) and has_rotary_names(each) for each in parts)
+    return is_nested or bool({"rope_type", "type"} & set(config))
 
 
 def is_rotary(name: str) -> bool:
@@ -110,8 +113,8 @@ def innermost(config: Config) -> Config:
     for name in INSIDE:
         if isinstance(config.get(name), Mapping):
             return innermost({**{key: each for key, each in config.items() if key != name}, **config[name]})
-    if not is_parameters(config) and not _has_rotary_names(config):
-        parts = [name for name, each in config.items() if isinstance(each, Mapping) and _has_rotary_names(each)]
+    if not is_parameters(config) and not has_rotary_names(config):
+        parts = [name for name, each in config.items() if isinstance(each, Mapping) and has_rotary_names(each)]
         inside = [name for name in parts if not _BESIDE.search(name.lower())]
         if len(inside) == 1:
             return innermost({**config, inside[0]: None, **config[inside[0]]})
@@ -135,5 +138,7 @@ def check_names(config: Config) -> None:
         )
 
 
-def _has_rotary_names(config: Config) -> bool:
-    return any(value is not None and is_rotary(name) and name not in _NEUTRAL for name, value in config.items())
+def has_rotary_names(config: Config) -> bool:
+    """Returns whether a configuration has a value for a name that speaks of a rotary encoding."""
+    nothing: tuple[Any, ...] = (None, False, {})
+    return any(value not in nothing and is_rotary(name) and name not in _NEUTRAL for name, value in config.items())

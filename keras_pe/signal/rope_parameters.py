@@ -26,9 +26,9 @@ from keras_pe.signal.rope_names import (
     Config,
     check_names,
     first,
+    has_rotary_names,
     innermost,
     is_parameters,
-    is_rotary,
 )
 from keras_pe.signal.rope_queries import query_scaling, without_rotation
 from keras_pe.signal.rope_scalings import scaling_function
@@ -90,7 +90,8 @@ def rope_arguments(
     if kind == "axial" or (family.axial and kind == "default"):
         return axial_arguments(family.axial or "plain", base, _head_dim(config, head_dim))
     arguments = _layout(config, family) | _scaled(parameters, config, family, kind, base, head_dim, length)
-    arguments |= section_arguments(parameters, family)
+    sections = {name: config[name] for name in SECTIONS if name in config}
+    arguments |= section_arguments({**sections, **parameters}, family)
     return arguments | query_scaling(parameters, config)
 
 
@@ -104,8 +105,7 @@ def _check_rotary(config: Config, family: Family) -> None:
     if config.get("alibi") or kind in OTHER_TYPES or off:
         said = "alibi" if config.get("alibi") else "position_embedding_type" if kind in OTHER_TYPES else off[0]
         raise ValueError(f"`config` must have a rotary encoding. Received: {said}={config[said]!r}.")
-    names = [name for name, value in config.items() if value not in (None, False, {}) and is_rotary(name)]
-    if not (is_alone or names or kind in ROTARY_TYPES or family.is_silent):
+    if not (is_alone or has_rotary_names(config) or kind in ROTARY_TYPES or family.is_silent):
         raise ValueError(
             "`config` must have a rotary encoding: no name in it says that it has one. "
             f"Received: {', '.join(map(repr, config)) or 'an empty dictionary'}."
@@ -147,7 +147,9 @@ def _parameters(config: Config, layer_type: str | None) -> Config:
 def _types(found: Config, config: Config) -> dict[str, Config | None]:
     """Returns the parameters of each type of layers, None for one that has none; nothing where there is one type."""
     if any(isinstance(each, Mapping) for each in found.values()):
-        return {name: each for name, each in found.items() if each is None or isinstance(each, Mapping)}
+        shared = {name: each for name, each in found.items() if each is not None and not isinstance(each, Mapping)}
+        types = {name: each for name, each in found.items() if name not in shared}
+        return {name: None if each is None else {**shared, **each} for name, each in types.items()}
     if config.get("compress_rope_theta") is not None:  # DeepSeek V4, whose code ignores the temperature of YaRN
         is_yarn = (found.get("rope_type") or found.get("type")) == "yarn"
         compressed = {**({"attention_factor": 1.0} if is_yarn else {}), **found}
