@@ -31,7 +31,7 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
     """
     import keras
 
-    from keras_pe.layers import rotary_position_encoding
+    from keras_pe.rotations import pairs
 
     normalization = partial(_layer_normalization, opset, unfused)
     spelled = SpelledAttention(opset, unfused)
@@ -48,7 +48,7 @@ def named_operations(layers: Sequence[Any], opset: int, unfused: Unfused) -> Ite
     )
     own: list[tuple[Any, str, Callable[..., Any]]] = []
     if opset >= opsets.ROTARY_VERSION:
-        own += [(rotary_position_encoding, "turn_pairs", rotary_embedding)]
+        own += [(pairs, "turn_pairs", rotary_embedding)]
         of_hub = [layer for layer in layers if type(layer).__module__.startswith("keras_hub.")]
         own += [(layer, _HUB_ROTATION, _rotary_of_hub) for layer in of_hub if hasattr(layer, _HUB_ROTATION)]
     resized = [layer for layer in layers if type(layer).call is keras.layers.UpSampling2D.call]
