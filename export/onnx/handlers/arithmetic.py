@@ -38,6 +38,19 @@ def floor_mod(ctx: Replacement, x: str, y: str) -> str:
     return ctx.emit("Where", turns, ctx.emit("Add", remainder, y), remainder)
 
 
+@handler("Greater", "GreaterEqual", "Less", "LessEqual")
+def compare(ctx: Replacement, x: str, y: str) -> str:
+    """The same operator, of integers in int64: tf2onnx takes float32, where neighbors are equal from 2**24 on.
+
+    An int32 operand would not do beside the counter of a loop, which tf2onnx makes an int64 afterwards.
+    """
+    dtype = ctx.numpy_dtype(x)
+    if dtype.kind != "f":
+        wide = "int64" if dtype != np.uint64 else "float32"
+        x, y = (ctx.cast(each, wide) for each in (x, y))
+    return ctx.emit(ctx.operator.replace("Equal", "OrEqual"), x, y)
+
+
 @handler("Log")
 def log(ctx: Replacement, x: str) -> str:
     """The same operator: tf2onnx rounds a double to float32 before, and has no form for float16."""
