@@ -1,14 +1,20 @@
-"""The errors that Keras makes in rounding near some cases: measured where inputs and weights are nudged a little."""
+"""The rounding errors of a model near some cases: its inputs, weights and layers are perturbed by units of rounding.
 
+Random perturbations partly cancel from layer to layer. A runtime whose `tanh` is always a unit too small shifts every
+layer the same way instead, and its error grows with the depth of the model: one more sample perturbs all layers alike.
+"""
+
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.comparison.inputs.cases import Case
-from keras_pe.export.comparison.law import is_float, noise_floors, rounding_noise
+from keras_pe.export.comparison.law import EPSILON, is_float, noise_floors, rounding_noise
 from keras_pe.export.model.rebuild import float64_allowed
-from keras_pe.export.model.watch.recording import state_left_alone
+from keras_pe.export.model.watch.keras_internals import all_layers
+from keras_pe.export.model.watch.recording import scaled_outputs, state_left_alone
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
 
@@ -62,7 +68,32 @@ def measure_noise(
     finally:
         if float64_model is not None:
             _assign(wider, (variable.value for variable in own))
+    if precision is None:
+        with contextlib.nullcontext() if float64_model is None else float64_allowed(np.random.default_rng(0)):
+            _add_drift(floors, model if float64_model is None else float64_model, cases, predict)
     return floors
+
+
+def _add_drift(
+    floors: Sequence[dict[str, Array]],
+    model: Any,
+    cases: Sequence[Case],
+    predict: Callable[[Any, Mapping[str, Array]], Arrays],
+) -> None:
+    """Widens noise floors to how far outputs move if every layer, and every recurrent weight, is a unit too large."""
+    import keras
+
+    factor = 1 + EPSILON["float32"]
+    recurrent = (each for layer in all_layers(model) if isinstance(layer, keras.layers.RNN) for each in layer.weights)
+    scaled = [(each, each.value * factor) for each in recurrent if is_float(as_dtype(each.dtype))]
+    with state_left_alone():
+        plain = [predict(model, case.inputs) for case in cases]
+    with state_left_alone(scaled), scaled_outputs(model, factor):
+        drifted = [predict(model, case.inputs) for case in cases]
+    for floor, own, other in zip(floors, plain, drifted, strict=True):
+        for name, array in _in_float64(own).items():
+            if name in floor:
+                floor[name] = np.maximum(floor[name], noise_floors(other[name], array))
 
 
 def _in_float64(outputs: Mapping[str, Array]) -> Arrays:

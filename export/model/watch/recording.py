@@ -115,6 +115,27 @@ def replaced_output(model: Any, path: str, index: int, array: Array) -> contextl
     return _watched(model, put)
 
 
+def scaled_outputs(model: Any, factor: float) -> contextlib.AbstractContextManager[None]:
+    """Lets every layer of a model return its floats times a factor, while this thread calls the model.
+
+    Whole numbers stay as they are: rounding does not reach them, and a step such as `floor` starts at them.
+
+    Args:
+        model: The model.
+        factor: A number close to 1.
+    """
+    import keras
+
+    def scaled(leaf: Any) -> Any:
+        if not keras.ops.is_tensor(leaf) or not keras.backend.is_float_dtype(
+            keras.backend.standardize_dtype(leaf.dtype)
+        ):
+            return leaf
+        return keras.ops.where(leaf == keras.ops.round(leaf), leaf, leaf * keras.ops.cast(factor, leaf.dtype))
+
+    return _watched(model, lambda _, call: keras.tree.map_structure(scaled, call.result))
+
+
 @contextlib.contextmanager
 def recorded_symbols(model: Any) -> Iterator[dict[str, list[Any]]]:
     """Records what the layers of a model return while it is traced.

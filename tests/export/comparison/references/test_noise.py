@@ -6,6 +6,7 @@ import pytest
 
 from keras_pe.export import check_parity, export_onnx
 from keras_pe.export.comparison.inputs.cases import Case
+from keras_pe.export.comparison.law import MAX_FACTOR
 from keras_pe.export.comparison.references import noise
 from keras_pe.export.comparison.references.keras import KerasReference
 
@@ -83,3 +84,36 @@ def test_where_no_rebuild_is_possible_the_model_is_nudged_itself(factor, passes,
         c.tolerance for case in report.results[0].cases for c in case.comparisons if case.name != "large values"
     ]
     assert all(1e-5 <= tolerance <= 8 * rounding for tolerance in tolerances)
+
+
+def _deep(depth, orthogonal_from=None):
+    x = inputs = keras.Input((16,), name="x")
+    for number in range(depth):
+        if orthogonal_from is None:
+            x = keras.layers.Activation("tanh")(x)
+        else:
+            initializer = keras.initializers.Orthogonal(seed=orthogonal_from + number)
+            x = keras.layers.Dense(16, "tanh", kernel_initializer=initializer)(x)
+    return keras.Model(inputs, {"y": x})
+
+
+@pytest.mark.parametrize("depth", [3, 100])
+def test_a_runtime_whose_every_layer_is_a_unit_too_small_is_within_the_noise_of_a_model_of_any_depth(depth, cases):
+    reference = KerasReference(_deep(depth))
+    allowed = MAX_FACTOR * reference.noise(cases[1:])[0]["y"].max()
+    value, truth = cases[1].inputs["x"], cases[1].inputs["x"].astype(np.float64)
+    for _ in range(depth):
+        value, truth = np.tanh(value) * np.float32(1 - 2.0**-23), np.tanh(truth)
+    assert np.abs(value - truth).max() < allowed
+    assert allowed < depth * 2e-6  # a wrong scale or weight is off by more
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1000, 2000])
+def test_a_sound_file_of_two_hundred_layers_passes_and_one_with_a_damaged_layer_fails(seed, tmp_path):
+    model = _deep(200, orthogonal_from=seed)
+    file = export_onnx(model, tmp_path / "model.onnx")
+    assert check_parity(model, file, runtimes=["onnxruntime[all]"]).passed
+    kernel = model.layers[100].kernel
+    kernel.assign(kernel * 1.001)
+    assert not check_parity(model, file, runtimes=["onnxruntime[all]"]).passed
