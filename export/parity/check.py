@@ -148,7 +148,7 @@ def check_parity(
         def chosen_cases(reference: Reference) -> tuple[Case, ...]:
             study(reference, ranges or {}, watch)
             tell(0, total, reference.name)
-            return choose_cases(reference, inputs, seed)
+            return choose_cases(reference, inputs, seed, precision)
 
         asked = ask_references(opened, chosen_cases, model, paths, border, stack, watch)
         for each in asked.values():

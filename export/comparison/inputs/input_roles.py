@@ -1,19 +1,26 @@
 """What the inputs of a model are for: found by watching which layers they reach unchanged."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.comparison.inputs.borders import Borders, find_borders, wide_integers
 from keras_pe.export.errors import first_line
+from keras_pe.export.model.rebuild import half_dtypes
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.watch.known_values import Vocabulary
+from keras_pe.export.model.watch.decisions import Decisions
+from keras_pe.export.model.watch.keras_internals import all_layers
+from keras_pe.export.model.watch.known_values import Vocabulary, is_integer
 from keras_pe.export.model.watch.recording import LayerCall, record_calls
 from keras_pe.export.runtimes.runtime import Array, as_dtype
 
 _REACH = 2**24  # positions beyond are refused by the encoding itself
+_TURNS = 6  # sets of marks that tell which input arrived where, at most
+_FEWEST_TURNS = 4
+_MOST_MARK = 100
 _INTEGERS = ((-64, 64), *((0, 2**bits) for bits in range(7, 1, -1)))  # the least, and the first that is none
 
 
@@ -28,6 +35,8 @@ class Role:
         high: The least value above that is not fair, None where there is no bound.
         vocabulary: What it is looked up in.
         below: The dynamic dimension whose size is that value instead, as of an index into another input.
+        borders: The values at which the model decides otherwise.
+        is_wide: Whether the model takes integers beyond each narrower type.
     """
 
     role: str
@@ -35,18 +44,24 @@ class Role:
     high: float | None = None
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     below: str | None = None
+    borders: Borders = field(default_factory=Borders)
+    is_wide: bool = False
 
 
-def find_roles(model: Any, signature: Signature) -> tuple[dict[str, Role], str | None]:
+def find_roles(
+    model: Any, signature: Signature, decisions: Decisions | None = None
+) -> tuple[dict[str, Role], str | None]:
     """Returns the roles of the inputs that reach an embedding, a position encoding or a lookup, and fair integers.
 
-    The model runs once, eagerly, on zeros and ones: a fair token id, position and start everywhere. An input is
-    recognized where it arrives as the very tensor that was given, or else by values that no other input has. Integers
-    of which nothing is known are given negative ones, and less and less until the model takes them: they may be places.
+    The model runs eagerly on zeros and ones: a fair token id, position and start everywhere. An input is recognized
+    where it arrives as the very tensor that was given, or else by its values in several runs with independent marks.
+    Integers of which nothing is known are given negative ones, and less and less until the model takes them: they may
+    be places.
 
     Args:
         model: The model.
         signature: Its signature.
+        decisions: What it decides, None where that is not known.
 
     Returns:
         The roles by name, and why there are no others than of lookups where the model did not run.
@@ -56,16 +71,18 @@ def find_roles(model: Any, signature: Signature) -> tuple[dict[str, Role], str |
     roles = {name: Role("entries", vocabulary=each) for name, each in signature.vocabularies.items()}
     plain = signature.example()
     marked = [spec for spec in signature.inputs if spec.name not in roles and spec.dtype != "string"]
-    marks = _marks(marked, plain, signature.values.ranges)
+    marks, turned = _marks(marked, plain, signature.values.ranges)
     tensors = {name: keras.ops.convert_to_tensor(array) for name, array in marks.items()}
+
+    def arrivals(given: Mapping[str, Any]) -> list[tuple[Any, Role]]:
+        return list(_arrivals(record_calls(model, lambda: signature.call(model, plain | dict(given)))))
+
     try:
-        calls = record_calls(model, lambda: signature.call(model, plain | tensors))
+        arrived = arrivals(tensors)
     except Exception as error:  # whatever a layer raises at these values
         return roles, f"{type(error).__name__}: {first_line(error)}"
-    for value, role in _arrivals(calls):
-        name = _recognize(value, tensors)
-        if name is not None:
-            roles[name] = _tighter(roles.get(name), role)
+    for name, role in _recognized(arrived, (marks, turned), tensors, arrivals):
+        roles[name] = _tighter(roles.get(name), role)
     unknown = {name: mark for name, mark in marks.items() if name not in roles and mark.dtype.kind in "iu"}
 
     def is_taken(given: Mapping[str, Array], sizes: Mapping[str, int] | None = None) -> bool:
@@ -77,7 +94,43 @@ def find_roles(model: Any, signature: Signature) -> tuple[dict[str, Role], str |
             return False
         return True
 
-    return roles | _fair_integers(unknown, signature, is_taken), None
+    roles |= _fair_integers(unknown, signature, is_taken)
+    if decisions is not None:
+        roles |= _decided(model, signature, decisions, roles, is_taken)
+    return roles, None
+
+
+def _decided(
+    model: Any,
+    signature: Signature,
+    decisions: Decisions,
+    roles: Mapping[str, Role],
+    is_taken: Callable[..., bool],
+) -> dict[str, Role]:
+    """Returns the roles of inputs by which a model decides, and of integers that it takes however large they are.
+
+    Rows of tables and positions have draws of their own.
+    """
+    found = {}
+    is_short = bool(half_dtypes(all_layers(model)))
+    for spec in signature.inputs:
+        role = roles.get(spec.name, Role("values"))
+        if role.role not in ("values", "entries") or spec.dtype in ("bool", "string") or role.below is not None:
+            continue
+        borders = find_borders(spec.name, decisions, signature, is_short=is_short) if decisions.is_any else Borders()
+        if role.low is not None or role.high is not None:
+            borders = borders.within(role.low, role.high)
+        shape = tuple(np.shape(signature.example()[spec.name]))
+        like = np.empty(shape, as_dtype(spec.dtype))
+        if not all(is_taken({spec.name: each}) for each in borders.filled(like)):
+            borders = replace(borders, beside=(), exact=())
+        is_free = is_integer(spec.dtype) and role.low is None and role.high is None and not role.vocabulary.is_closed
+        is_wide = is_free and spec.name not in decisions.sized
+        wide = Borders(wide_integers(spec.dtype)).filled(like) if is_wide else ()
+        is_wide = is_wide and all(is_taken({spec.name: each}) for each in wide)
+        if borders != Borders() or is_wide:
+            found[spec.name] = replace(role, borders=borders, is_wide=is_wide)
+    return found
 
 
 def _fair_integers(marks: Mapping[str, Array], signature: Signature, is_taken: Callable[..., bool]) -> dict[str, Role]:
@@ -140,21 +193,25 @@ def _bounding_dimension(name: str, signature: Signature, is_taken: Callable[...,
 
 def _marks(
     inputs: Iterable[TensorInfo], zeros: Mapping[str, Any], ranges: Mapping[str, tuple[float, float]]
-) -> dict[str, Array]:
-    """Returns an array of zeros and ones for each input, different from each other where the shapes leave room.
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Returns an array of zeros and ones for each input, and the same with zeros and ones exchanged.
 
-    Of a range it is the least value and one that is larger by one, or by half of a range that is shorter.
+    The arrays differ from each other where the shapes leave room. Of a range they hold the least value and one that is
+    larger by one, or by half of a range that is shorter.
     """
     rng = np.random.default_rng(0)
-    marks: dict[str, Array] = {}
+    drawn: dict[str, Array] = {}
+    marks: tuple[dict[str, Array], dict[str, Array]] = ({}, {})
     for spec in inputs:
         shape = tuple(zeros[spec.name].shape)
         for _ in range(16):
             bits = rng.integers(0, 2, shape)
-            if not any(mark.shape == shape and (mark == bits).all() for mark in marks.values()):
+            if not any(other.shape == shape and (other == bits).all() for other in drawn.values()):
                 break
+        drawn[spec.name] = bits
         low, high = ranges.get(spec.name, (0, 2))
-        marks[spec.name] = (low + bits * min(1, (high - low) / 2)).astype(as_dtype(spec.dtype))
+        for own, chosen in zip(marks, (bits, 1 - bits), strict=True):
+            own[spec.name] = (low + chosen * min(1, (high - low) / 2)).astype(as_dtype(spec.dtype))
     return marks
 
 
@@ -178,16 +235,67 @@ def _arrivals(calls: list[LayerCall]) -> Iterator[tuple[Any, Role]]:
                         yield value, Role(role, low, high)
 
 
-def _recognize(value: Any, tensors: Mapping[str, Any]) -> str | None:
-    """Returns the name of the input that arrived; None where it cannot be told."""
+def _recognized(
+    arrived: Sequence[tuple[Any, Role]],
+    marks: tuple[Mapping[str, Array], Mapping[str, Array]],
+    tensors: Mapping[str, Any],
+    arrivals: Callable[[Mapping[str, Any]], list[tuple[Any, Role]]],
+) -> Iterator[tuple[str, Role]]:
+    """Yields the input that arrived at each place, if there is exactly one that it can be, and its role.
+
+    An input that arrives as the very tensor that was given is certain. One that only has the same values must have them
+    again with zeros and ones exchanged and with other marks: a lookup may return zeros and ones as well.
+    """
     import keras
 
-    same = [name for name, tensor in tensors.items() if value is tensor]
-    if not same:
-        array = keras.ops.convert_to_numpy(value).astype(np.float64)
-        marks = {name: keras.ops.convert_to_numpy(tensor).astype(np.float64) for name, tensor in tensors.items()}
-        same = [name for name, mark in marks.items() if mark.shape == array.shape and (mark == array).all()]
-    return same[0] if len(same) == 1 else None
+    certain = [[name for name, tensor in tensors.items() if value is tensor] for value, _ in arrived]
+    possible = [names or _alike(value, marks[0]) for names, (value, _) in zip(certain, arrived, strict=True)]
+    for turn in range(_TURNS):
+        open_places = [i for i, names in enumerate(certain) if not names and possible[i]]
+        if not open_places or (turn >= _FEWEST_TURNS and all(len(possible[i]) == 1 for i in open_places)):
+            break
+        roles = {name: arrived[i][1] for i in open_places for name in possible[i]}
+        others = dict(marks[1]) if turn == 0 else _other_marks(turn, marks[1], roles)
+        try:
+            again = arrivals({name: keras.ops.convert_to_tensor(array) for name, array in others.items()})
+        except Exception:  # a value of the role that another layer refuses
+            again = []
+        if len(again) != len(arrived):
+            possible = [names if turn else certain[i] for i, names in enumerate(possible)]
+            continue
+        for i in open_places:
+            same = _alike(again[i][0], others)
+            possible[i] = [name for name in possible[i] if name in same]
+    yield from ((names[0], role) for names, (_, role) in zip(possible, arrived, strict=True) if len(names) == 1)
+
+
+def _other_marks(turn: int, marks: Mapping[str, Array], roles: Mapping[str, Role]) -> dict[str, Array]:
+    """Returns marks with other whole numbers in the place of some.
+
+    In the second and third turn they lie below and above what is fair: only a model that computes something of the
+    input, such as `abs` or a remainder, takes them. In every other turn they are fair.
+    """
+    rng = np.random.default_rng(turn)
+    others = dict(marks)
+    for name, role in roles.items():
+        low = max(int(role.low or 0), 0)
+        high = min(int(role.high or _MOST_MARK), low + _MOST_MARK)
+        if turn in (2, 3):
+            low, high = (
+                (low - max(high - low - 1, 1), low)
+                if turn == 2
+                else (int(role.high or high), int(role.high or high) + 27)
+            )
+        others[name] = rng.integers(low, max(high, low + 1), marks[name].shape).astype(marks[name].dtype)
+    return others
+
+
+def _alike(value: Any, marks: Mapping[str, Array]) -> list[str]:
+    """Returns the names of the marks that an array has the shape and the values of."""
+    import keras
+
+    array = keras.ops.convert_to_numpy(value).astype(np.float64)
+    return [name for name, mark in marks.items() if mark.shape == array.shape and (mark == array).all()]
 
 
 def _tighter(one: Role | None, other: Role) -> Role:

@@ -1,12 +1,13 @@
 """Inputs that are drawn: a seeded sweep over shapes and values that can fail, and what nearly every model takes."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.comparison.inputs.borders import dealt, wide_integers
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.law import is_float
@@ -27,6 +28,11 @@ _SHAPES = (
 )
 
 _LONGEST_SIDE = 97  # of an image: what looks at every pair of its points takes the square of their number
+
+_MOST_ROWS, _FEW_ROWS = 512, 8  # of a case with borders, however small the rows, and however large
+_MOST_ELEMENTS = 2**18
+_MOST_TEXTS = 64  # which become many tokens each
+_MOST_TURNS = 4
 
 _POSITIONS = (0, 1, 15, 16, 255, 256, 257, 2047, 2048, 2049, 10_000, 65_504, 65_505, 100_003, 2**24 - 1)
 
@@ -59,14 +65,52 @@ def sweep(
         if any(is_concerned(spec, _role(spec, roles)) for spec in inputs):
             rng = np.random.default_rng([seed, len(_SHAPES)])
             cases.append(Case(name, _draw(inputs, roles, size, rng, draw), why, size))
+    cases += _dealt_cases(inputs, roles, dimensions, size, seed)
     first = cases[0]
     again = replace(first, name=f"{first.name}, again", purpose="the first case once more", repeats=first.name)
     return (*cases, again)
 
 
+def _dealt_cases(
+    inputs: tuple[TensorInfo, ...],
+    roles: Mapping[str, Role],
+    dimensions: Mapping[str, Dimension],
+    size: Mapping[str, int],
+    seed: int,
+) -> Iterator[Case]:
+    """Yields cases with wide integers, and with values beside and on the borders of what the model decides."""
+    for name, why, chosen in _DEALT:
+        values = {spec.name: each for spec in inputs if (each := chosen(spec, _role(spec, roles)))}
+        if not values:
+            continue
+        wanted = 2 * max(map(len, values.values()))
+        sizes = _with_rows(inputs, dimensions, size, wanted)
+        rng = np.random.default_rng([seed, len(_SHAPES) + 2])
+        drawn = _draw(inputs, roles, sizes, rng, _usual)
+        rows = min(len(drawn[each]) if drawn[each].ndim else 1 for each in values)
+        turns = min(_MOST_TURNS, -(-wanted // rows))
+        for turn in range(turns):
+            own = {each: dealt(v, drawn[each].shape, turn).astype(drawn[each].dtype) for each, v in values.items()}
+            yield Case(f"{name} {turn + 1}" if turns > 1 else name, {**drawn, **own}, why, sizes)
+
+
+def _with_rows(
+    inputs: tuple[TensorInfo, ...], dimensions: Mapping[str, Dimension], size: Mapping[str, int], wanted: int
+) -> dict[str, int]:
+    """Returns sizes with as many rows as are wanted, or as many of large rows as are affordable."""
+    shapes = [tuple(size[dim] if isinstance(dim, str) else dim for dim in spec.shape[1:]) for spec in inputs]
+    affordable = max(_FEW_ROWS, _MOST_ELEMENTS // max(1, sum(int(np.prod(shape)) for shape in shapes)))
+    rows = min(wanted, affordable, _MOST_TEXTS if any(spec.dtype == "string" for spec in inputs) else _MOST_ROWS)
+    batches = {name: own for name, own in dimensions.items() if own.kind is Kind.BATCH}
+    return {**size, **{name: own.sizes.near(max(rows, 2)) for name, own in batches.items()}}
+
+
 def given_roles(ranges: Mapping[str, tuple[float, float]], found: Mapping[str, Role]) -> dict[str, Role]:
     """Returns the roles with the ranges that the user gave, a low end and the first value past the high end."""
-    given = {name: Role(found.get(name, Role("values")).role, low, high) for name, (low, high) in ranges.items()}
+    given = {}
+    for name, (low, high) in ranges.items():
+        own = found.get(name, Role("values"))
+        given[name] = Role(own.role, low, high, borders=own.borders.within(low, high))
     return {**found, **given}
 
 
@@ -220,6 +264,37 @@ _EXTREMES = (
     ("all padding", "a mask that is all padding", _is_mask, _padding),
     ("far positions", "positions at and past the ends of tables and of float16", _is_position, _far),
     ("large values", "values that half precision cannot hold", _is_number, _large),
+)
+
+
+def _wide(spec: TensorInfo, role: Role) -> tuple[int, ...]:
+    return wide_integers(spec.dtype) if role.is_wide else ()
+
+
+def _entries(spec: TensorInfo, role: Role) -> Sequence[float] | Sequence[str]:
+    """Returns what an input is looked up in, and the integers beside it unless the model refuses them."""
+    if spec.dtype == "string":
+        return role.vocabulary.words
+    beside = (0,) if role.vocabulary.is_closed else (-1, 0, 1)
+    found = dict.fromkeys(number + step for number in role.vocabulary.numbers for step in beside)
+    return [number for number in found if number in _range_of(spec)] if found else []
+
+
+def _range_of(spec: TensorInfo) -> range:
+    ends = np.iinfo(as_dtype(spec.dtype))
+    return range(int(ends.min), int(ends.max) + 1)
+
+
+# What a case is called and there to find, and the values that are dealt.
+_DEALT: tuple[tuple[str, str, Callable[[TensorInfo, Role], Sequence[float] | Sequence[str]]], ...] = (
+    ("every entry", "each word and number that the model looks up", _entries),
+    (
+        "wide integers",
+        "integers that narrower types cannot hold",
+        lambda s, r: wide_integers(s.dtype) if r.is_wide else (),
+    ),
+    ("beside borders", "values on both sides of thresholds, bins and steps", lambda _, role: role.borders.beside),
+    ("on borders", "values that thresholds are equal to", lambda _, role: role.borders.exact),
 )
 
 

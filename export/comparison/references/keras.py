@@ -19,7 +19,9 @@ from keras_pe.export.errors import RuntimeRefusedError, first_line
 from keras_pe.export.model.rebuild import float64_allowed, half_dtypes, in_float64, with_dtype
 from keras_pe.export.model.signature.model_signature import model_signature
 from keras_pe.export.model.signature.signature import input_specs
+from keras_pe.export.model.watch.decisions import Decisions
 from keras_pe.export.model.watch.keras_internals import all_layers, open_scopes
+from keras_pe.export.model.watch.nesting import FlatModel
 from keras_pe.export.model.watch.recording import state_left_alone
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype, plain
@@ -82,7 +84,21 @@ class KerasReference(Reference):
     @cached_property
     def _found_roles(self) -> tuple[dict[str, Role], str | None]:
         with state_left_alone():
-            return find_roles(self.model, self.signature)
+            return find_roles(self.model, self.signature, self.decisions)
+
+    @cached_property
+    def decisions(self) -> Decisions | None:  # type: ignore[override]  # found when it is first asked for
+        """What the model decides by its inputs; None where that is not found: on another backend than TensorFlow, or
+        where the model cannot be traced."""
+        import keras
+
+        if keras.backend.backend() != "tensorflow":
+            return None
+        specs = {spec.name: (spec.shape, spec.dtype) for spec in self.inputs}
+        try:
+            return Decisions(FlatModel(self.model, self.signature.arguments, specs))
+        except Exception:  # whatever a layer raises where a size is not known
+            return None
 
     @cached_property
     def float64_model(self) -> Any:

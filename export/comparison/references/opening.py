@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 
 from keras_pe.export.artifacts.artifact import VALUES_KEY, Artifact, Format
 from keras_pe.export.artifacts.reading import read_artifact
+from keras_pe.export.comparison.inputs.borders import Borders
 from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, given_cases, in_types_of, read_case
 from keras_pe.export.comparison.inputs.sweep import given_roles, sweep
 from keras_pe.export.comparison.references.interface import Interface, in_layouts
@@ -181,11 +182,21 @@ def told_values(artifacts: Iterable[Path], names: Sequence[str]) -> KnownValues:
 
 
 def choose_cases(
-    reference: Reference, inputs: GivenInputs | Sequence[GivenInputs] | None, seed: int
+    reference: Reference,
+    inputs: GivenInputs | Sequence[GivenInputs] | None,
+    seed: int,
+    precision: str | None = None,
 ) -> tuple[Case, ...]:
     """Returns the user's own cases, or else the stored one, or else the sweep over the reference's inputs.
 
     The sweep begins with the examples that the artifacts hold.
+
+    Args:
+        reference: An open reference.
+        inputs: The user's own, None for the sweep.
+        seed: Of the sweep.
+        precision: That the user accepts. Rounding to it moves a value across a border that it lies beside, and it may
+            not hold wide integers: neither is drawn then.
 
     Raises:
         ValueError: If the user's cases cannot be used.
@@ -202,8 +213,11 @@ def choose_cases(
             replace(case, inputs=in_layouts(case.inputs, reference.layouts, reference.inputs)) for case in cases
         )
         return tuple(in_types_of(case, reference.inputs) for case in cases)
+    roles = reference.roles
+    if precision is not None:
+        roles = {name: replace(role, borders=Borders(), is_wide=False) for name, role in roles.items()}
     told = [Case(f"example {n}", each, "told by the artifact") for n, each in enumerate(reference.told.examples)]
     return (
         *(in_types_of(case, reference.inputs) for case in told),
-        *sweep(reference.inputs, reference.roles, seed, reference.dimensions),
+        *sweep(reference.inputs, roles, seed, reference.dimensions),
     )

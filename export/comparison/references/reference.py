@@ -20,6 +20,7 @@ from keras_pe.export.model.sizes.dimensions import (
     checked_sizes,
     dimensions_from_json,
 )
+from keras_pe.export.model.watch.decisions import Decisions
 from keras_pe.export.model.watch.known_values import KnownValues
 from keras_pe.export.processes.process import Closing
 from keras_pe.export.results import Array
@@ -67,6 +68,7 @@ class Reference(Closing):
         float32_model: in float32 where it computes in 16 bits; None where there is none.
         told: What the artifacts tell of the values that its inputs take.
         layouts: The layout of each input that the artifacts have in another one than the model, by its name.
+        decisions: What its model decides by its inputs; None where that is not known.
         no_rebuild: Why there is no float64 rebuild, as far as that was found; empty where there is one.
     """
 
@@ -82,6 +84,7 @@ class Reference(Closing):
     float32_model: Any = None
     told: KnownValues = KnownValues()
     layouts: Mapping[str, str] = MappingProxyType({})
+    decisions: Decisions | None = None
     no_rebuild: str = "the reference is no Keras model"
 
     @property

@@ -1,6 +1,8 @@
 """What inputs are for: found by where they arrive, in any kind of model."""
 
+import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -8,6 +10,7 @@ import pytest
 from keras import ops
 
 import keras_pe
+from keras_pe.export.comparison.inputs.borders import Borders
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.keras import KerasReference
 
@@ -34,7 +37,8 @@ def test_positions_and_starts_are_told_from_other_integers():
     y = keras_pe.SinusoidalPositionEncoding(max_length=300)(y, start_index=s)
     y = y + keras.ops.expand_dims(keras.ops.cast(n, "float32"), -1)
     reference = KerasReference(keras.Model([x, p, s, n], y))
-    assert reference.roles == {"p": Role("positions", -(2**24), 2**24), "s": Role("start", 0, 300)}
+    known = {name: role for name, role in reference.roles.items() if role.role != "values"}
+    assert known == {"p": Role("positions", -(2**24), 2**24), "s": Role("start", 0, 300)}
 
 
 def test_ids_of_two_tables_are_fair_for_both():
@@ -61,7 +65,7 @@ def test_an_embedding_deep_in_a_subclassed_model_is_found():
 @pytest.mark.parametrize(
     ("function", "role"),
     [
-        (lambda table, places: table + ops.cast(places, "float32"), None),
+        (lambda table, places: table + ops.cast(places, "float32"), Role("values", is_wide=True)),
         (lambda table, places: ops.take_along_axis(table, places, 1), Role("values", 0, 4)),
         (lambda table, places: keras.layers.CategoryEncoding(100, output_mode="count")(places), Role("values", 0, 128)),
         (lambda table, places: ops.bincount(places, minlength=6), Role("values", 0, 128)),
@@ -69,10 +73,10 @@ def test_an_embedding_deep_in_a_subclassed_model_is_found():
     ],
     ids=["any", "places", "categories", "counts", "segments"],
 )
-def test_integers_that_the_model_refuses_are_not_drawn(function: Callable[..., Any], role: Role | None) -> None:
+def test_integers_that_the_model_refuses_are_not_drawn(function: Callable[..., Any], role: Role) -> None:
     table, places = keras.Input((6,), name="table"), keras.Input((6,), dtype="int32", name="places")
     reference = KerasReference(keras.Model([table, places], function(table, places)))
-    assert reference.roles.get("places") == role
+    assert replace(reference.roles["places"], borders=Borders()) == role
 
 
 class Messages(keras.layers.Layer):
@@ -101,4 +105,37 @@ def test_inputs_of_one_shape_are_told_apart_where_the_model_casts_them():
     for scalar in scalars:
         y = y * keras.ops.reshape(keras.ops.cast(scalar, "float32"), (-1, 1, 1))
     reference = KerasReference(keras.Model([x, *scalars], y))
-    assert reference.roles == {"number_3": Role("start", 0, 300)}
+    known = {name: role for name, role in reference.roles.items() if role.role != "values"}
+    assert known == {"number_3": Role("start", 0, 300)}
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations(("price", "user", "item"))], ids="-".join)
+def test_a_price_is_no_row_of_a_table_though_a_lookup_returns_the_same_number(order: tuple[str, ...]) -> None:
+    inputs = {name: keras.Input((1,), dtype="float32" if name == "price" else "int32", name=name) for name in order}
+    found = keras.layers.IntegerLookup(vocabulary=list(range(1, 21)))(inputs["user"])
+    tables = keras.layers.Embedding(22, 4)(found), keras.layers.Embedding(50, 4)(inputs["item"])
+    price = keras.layers.Dense(3, "tanh")(inputs["price"])
+    roles = KerasReference(keras.Model(inputs, [*tables, price])).roles
+    assert {name: role.role for name, role in roles.items()} == {"user": "entries", "item": "ids"}
+
+
+@pytest.mark.parametrize(
+    ("computed", "is_row"),
+    [
+        (lambda x: ops.cast(x, "int64"), True),
+        (lambda x: ops.reshape(ops.cast(x, "int32"), (-1,)), False),
+        (lambda x: ops.mod(x, 4), False),
+        (lambda x: ops.abs(x), False),
+        (lambda x: ops.clip(x, 0, 1), False),
+        (lambda x: ops.cast(x > 0, "int32"), False),
+        (lambda x: ops.zeros_like(x), False),
+    ],
+    ids=["cast", "reshaped", "remainder", "absolute", "clipped", "compared", "constant"],
+)
+def test_an_input_that_another_number_is_computed_of_is_no_row_of_a_table(
+    computed: Callable[[Any], Any], is_row: bool
+) -> None:
+    x = keras.Input((1,), dtype="int32", name="x")
+    reference = KerasReference(keras.Model(x, keras.layers.Embedding(4, 2)(computed(x))))
+    role = reference.roles.get("x", Role("values"))
+    assert (role.role == "ids") is is_row

@@ -7,6 +7,7 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.inputs.sweep import sweep
 from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange
+from keras_pe.export.model.watch.known_values import Vocabulary
 
 TOKENS = TensorInfo("tokens", ("batch", "length"), "int32")
 VALUES = TensorInfo("x", ("batch", "length", 8), "float32")
@@ -138,3 +139,20 @@ def test_no_row_of_a_table_is_read_twice_before_each_was_read_once(shape, rows, 
     found = np.concatenate([case.inputs["ids"].ravel() for case in cases if case.name != "all padding"])
     assert len(np.unique(found)) == read
     assert (found.min() >= 0, found.max() < rows) == (True, True)
+
+
+@pytest.mark.parametrize(("is_closed", "others"), [(False, {9, 11, 699}), (True, set())], ids=["open", "closed"])
+def test_each_entry_of_a_vocabulary_is_drawn_and_the_numbers_beside_it_if_the_model_takes_them(is_closed, others):
+    entries = tuple(range(10, 700, 2))
+    role = Role("entries", vocabulary=Vocabulary(entries, is_closed))
+    cases = sweep((TensorInfo("ids", ("batch", 1), "int64"),), {"ids": role}, seed=0)
+    drawn = np.concatenate([case.inputs["ids"].ravel() for case in cases if "entry" in case.name])
+    assert set(entries) | others <= set(drawn.tolist())
+    assert is_closed is (set(entries) == set(drawn.tolist()))
+
+
+def test_each_word_of_a_vocabulary_is_drawn():
+    words = tuple(f"word {number}" for number in range(100))
+    role = Role("entries", vocabulary=Vocabulary(words))
+    cases = sweep((TensorInfo("text", ("batch",), "string"),), {"text": role}, seed=0)
+    assert set(words) <= {word for case in cases if "entry" in case.name for word in case.inputs["text"]}

@@ -1,0 +1,274 @@
+"""Values on both sides of each point at which a model decides otherwise, found by asking its graph along one line."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.comparison.law import EPSILON
+from keras_pe.export.model.signature.signature import Signature
+from keras_pe.export.model.watch.decisions import Answer, Decisions
+from keras_pe.export.model.watch.known_values import is_integer
+from keras_pe.export.results import Array
+from keras_pe.export.runtimes.runtime import as_dtype
+
+_MOST = {"direct": 256, "derived": 128, "stepped": 32}  # borders that are looked for
+_FEWEST = 8
+_WORK = 2**22  # elements of an input for each halving of all steps
+_MOST_ELEMENTS = 2**20  # of an input, in one call
+_LARGEST = 2.0**40
+_LARGEST_STEP = 2.0**12
+_WIDTHS = (7, 8, 15, 16, 24, 31, 32, 33, 40)  # bits: where types end, and float32 cannot tell neighbors apart
+_SHORT = 16  # significant bits: such a border is the same number in float32 and float64
+_NEAR, _BESIDE = 2.0**-16, 2.0**-5
+_TINY = 1e-30  # TensorFlow takes smaller numbers for 0
+_ROUNDINGS = 64  # a value this many units beside a border stays on its side, however the border is computed
+
+
+@dataclass(frozen=True)
+class Borders:
+    """Values of an input at which a model decides otherwise.
+
+    Attributes:
+        beside: Values on both sides of each border, far enough from it that no rounding moves them across.
+        exact: Borders that the input itself is compared with.
+        low: The least value that the model's casts can hold, None where there is no such end; and
+        high: the first value above that they cannot hold.
+    """
+
+    beside: tuple[float, ...] = ()
+    exact: tuple[float, ...] = ()
+    low: float | None = None
+    high: float | None = None
+
+    def within(self, low: float | None, high: float | None) -> "Borders":
+        """Returns those from one end to below another; None is no end."""
+        least, end = -np.inf if low is None else low, np.inf if high is None else high
+        beside, exact = (tuple(v for v in values if least <= v < end) for values in (self.beside, self.exact))
+        return replace(self, beside=beside, exact=exact)
+
+    def filled(self, like: Array) -> Iterator[Array]:
+        """Yields arrays of the shape and type of another with these values, each in one at least."""
+        for values in filter(None, (self.beside, self.exact)):
+            for turn in range(-(-2 * len(values) // max(1, len(like) if like.ndim else 1))):
+                yield dealt(values, like.shape, turn).astype(like.dtype)
+
+
+def dealt(values: Sequence[float] | Sequence[str], shape: tuple[int, ...], turn: int = 0) -> Array:
+    """Returns an array in which every second row is one of the values, and the others have them side by side.
+
+    Args:
+        values: At least one.
+        shape: Of the array, the rows first.
+        turn: How many arrays of this shape came before, which go through the values together.
+    """
+    rows, size = (shape[0] if shape else 1), int(np.prod(shape[1:]))
+    mixed = np.random.default_rng(0).permutation(np.array(values, _common_type(values)))
+    first = (turn * rows + np.arange(rows)) // 2
+    is_plain = np.arange(rows) % 2 == 0
+    places = first[:, None] + np.where(is_plain[:, None], 0, len(mixed) // 2 + np.arange(size))
+    found: Array = mixed[places % len(mixed)].reshape(shape)
+    return found
+
+
+def _common_type(values: Sequence[float] | Sequence[str]) -> type:
+    if any(isinstance(value, str) for value in values):
+        return object
+    return int if all(value == int(value) for value in values) else float
+
+
+def find_borders(name: str, decisions: Decisions, signature: Signature, *, is_short: bool = False) -> Borders:
+    """Returns the borders of one input, all others as in the signature's example.
+
+    All values of the input are equal while it is searched: a border in terms of each value, or of their mean, is found
+    alike.
+
+    Args:
+        name: The input.
+        decisions: What the model decides.
+        signature: Of the model.
+        is_short: Whether the model computes in 16 bits.
+    """
+    spec = next(each for each in signature.inputs if each.name == name)
+    line = _Line(spec, decisions, signature)
+    found: dict[str, list[tuple[float, float]]] = {}
+    for kind, most in _MOST.items():
+        grid = _grid(spec, _LARGEST_STEP if kind == "stepped" else _LARGEST)
+        found[kind] = _search(partial(line.decide, kind), grid, spec, min(most, line.affordable))
+    both = sorted({pair for pairs in found.values() for pair in pairs})
+    step = max(EPSILON["float32"], *(EPSILON["bfloat16"] for _ in range(is_short)), EPSILON.get(spec.dtype, 0.0))
+    beside = _beside([_border(pair) for pair in both], step, spec)
+    exact = dict.fromkeys(map(_border, found["direct"])) if not is_integer(spec.dtype) else ()
+    low, high = _ends(line, spec)
+    return Borders(line.fitting(beside), line.fitting(list(filter(_is_short, exact))), low, high)
+
+
+class _Line:
+    """What a model decides where all values of an input are one number."""
+
+    def __init__(self, spec: TensorInfo, decisions: Decisions, signature: Signature) -> None:
+        self._spec, self._decisions, self._signature = spec, decisions, signature
+        shape = tuple(np.shape(signature.example()[spec.name]))
+        self._rows_at = spec.shape[0] if spec.shape and isinstance(spec.shape[0], str) else None
+        size = max(1, int(np.prod(shape[1:] if self._rows_at else shape)))
+        self._per_call = max(1, _MOST_ELEMENTS // size) if self._rows_at else 1
+        self.affordable = max(_FEWEST, _WORK // size)
+
+    def __call__(self, values: Array) -> Answer:
+        """Returns the decisions for each of some values."""
+        parts = [self._ask(values[at : at + self._per_call]) for at in range(0, len(values), self._per_call)]
+        stacked = ([getattr(part, name) for part in parts] for name in ("direct", "derived", "stepped", "fits"))
+        return Answer(*map(np.concatenate, stacked))
+
+    def decide(self, kind: str, values: Array) -> Array:
+        """Returns the decisions of one kind for each of some values."""
+        decisions: Array = getattr(self(values), kind)
+        return decisions
+
+    def fitting(self, values: list[float]) -> tuple[float, ...]:
+        """Returns the values that casts and tables can take."""
+        if not values:
+            return ()
+        array = np.array(values)
+        return tuple(array[self(array).fits].tolist())
+
+    def _ask(self, values: Array) -> Answer:
+        sizes = dict(self._signature.sizes) | ({self._rows_at: len(values)} if self._rows_at else {})
+        example: dict[str, Any] = self._signature.example(sizes)
+        like = example[self._spec.name]
+        column = values.reshape(-1, *(1,) * (len(like.shape) - 1)) if self._rows_at else values
+        filled = np.broadcast_to(column, like.shape) if len(like.shape) else values.reshape(())
+        example[self._spec.name] = filled.astype(as_dtype(self._spec.dtype))
+        return self._decisions(example, len(values))
+
+
+def _search(decide: Callable[[Array], Array], grid: Array, spec: TensorInfo, most: int) -> list[tuple[float, float]]:
+    """Returns pairs of neighbors between which a decision changes, at most so many.
+
+    The decisions are compared on a grid, and each step between two points that differ is halved until its ends are
+    neighbors in the type of the input.
+    """
+    keys = _keys(grid, spec)
+    at = decide(_values(keys, spec))
+    if not at.shape[1]:
+        return []
+    steps = [(keys[i], keys[i + 1], at[i], at[i + 1]) for i in range(len(keys) - 1) if (at[i] != at[i + 1]).any()]
+    done: list[tuple[int, int]] = []
+    while steps:
+        done += [(low, high) for low, high, *_ in steps if high - low <= 1]
+        steps = _thinned([step for step in steps if step[1] - step[0] > 1], most - len(done))
+        if not steps:
+            break
+        middles = np.array([(low + high) // 2 for low, high, *_ in steps])
+        between = decide(_values(middles, spec))
+        halves = [
+            half
+            for (low, high, one, other), middle, own in zip(steps, middles, between, strict=True)
+            for half in ((low, middle, one, own), (middle, high, own, other))
+        ]
+        steps = [half for half in halves if (half[2] != half[3]).any()]
+    ends = [_values(np.array(pair), spec) for pair in done]
+    return [(float(low), float(high)) for low, high in ends]
+
+
+def _thinned(steps: list[Any], most: int) -> list[Any]:
+    """Returns at most so many, spread evenly."""
+    if len(steps) <= most:
+        return steps
+    return [steps[i] for i in np.unique(np.linspace(0, len(steps) - 1, max(most, 0)).astype(int))]
+
+
+def _grid(spec: TensorInfo, largest: float) -> Array:
+    """Returns values of all magnitudes, in order, and small whole numbers one by one."""
+    dtype = as_dtype(spec.dtype)
+    powers = 2.0 ** np.arange(0 if is_integer(spec.dtype) else -14, np.log2(largest) + 1)
+    one_side = np.unique(np.concatenate([powers, 1.5 * powers, np.arange(1, 33)]))
+    both = np.concatenate([-one_side[::-1], [0.0], one_side])
+    if not is_integer(spec.dtype):
+        held: Array = both[np.abs(both) < (65_504 if spec.dtype == "float16" else np.inf)]
+        return held
+    ends = np.iinfo(dtype)
+    return np.unique(np.floor(both[(both >= ends.min) & (both <= ends.max)]))
+
+
+def _keys(values: Array, spec: TensorInfo) -> Array:
+    """Returns an integer for each value, neighbors for neighbors: of floats those of float32."""
+    if is_integer(spec.dtype):
+        return values.astype(np.int64)
+    bits = values.astype(np.float32).view(np.int32).astype(np.int64)
+    keys: Array = np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
+    return keys
+
+
+def _values(keys: Array, spec: TensorInfo) -> Array:
+    if is_integer(spec.dtype):
+        return keys
+    bits = np.where(keys < 0, -keys | 0x80000000, keys).astype(np.uint32)
+    found: Array = bits.view(np.float32).astype(np.float64)
+    return found
+
+
+def _border(pair: tuple[float, float]) -> float:
+    """Returns the neighbor that has fewer significant bits, as borders that were written by hand have; 0 if tiny."""
+    return _untiny(min(pair, key=_bits))
+
+
+def _bits(value: float) -> int:
+    mantissa = int(np.frexp(abs(value))[0] * 2**53)
+    return 0 if not mantissa else 54 - (mantissa & -mantissa).bit_length()
+
+
+def _is_short(border: float) -> bool:
+    return _bits(border) <= _SHORT
+
+
+def _beside(borders: list[float], step: float, spec: TensorInfo) -> list[float]:
+    """Returns values next to each border, some way from it, and half way to the next, on both sides.
+
+    Borders of which no value between is certain are left out: only rounding tells them apart.
+    """
+    found: list[float] = []
+    for number, border in enumerate(borders):
+        size = max(abs(border), 1.0)
+        for side, neighbor in ((-1, number - 1), (1, number + 1)):
+            gap = abs(borders[neighbor] - border) if 0 <= neighbor < len(borders) else 2 * size
+            if is_integer(spec.dtype):
+                found += [border, border + side, border + side * 2, border + side * (gap // 2)]
+                continue
+            least = _ROUNDINGS * step * (abs(border) or min(size, gap))
+            if gap < 4 * least:
+                continue
+            near = min(max(_NEAR * (abs(border) or size), least), gap / 4)
+            found += [border + side * distance for distance in (near, max(near, _BESIDE * min(gap, size)), gap / 2)]
+    if is_integer(spec.dtype):
+        ends = np.iinfo(as_dtype(spec.dtype))
+        found = [value for value in found if ends.min <= value <= ends.max]
+    return list(dict.fromkeys(found))
+
+
+def _ends(line: _Line, spec: TensorInfo) -> tuple[float | None, float | None]:
+    """Returns the ends of the values around 0, or else of the least ones, that casts and tables can take."""
+    grid = _grid(spec, _LARGEST)
+    fits = line(grid).fits
+    if fits.all() or not fits.any():
+        return None, None
+    start = min(np.flatnonzero(fits), key=lambda i: abs(grid[i]))
+    pairs = _search(lambda values: line(values).fits[:, None], grid, spec, 16)
+    below = [high for _, high in pairs if high <= grid[start]]
+    above = [high for low, high in pairs if low >= grid[start]]
+    low, high = (max(below) if below else None), (min(above) if above else None)
+    return (None if low is None else _untiny(low)), high
+
+
+def _untiny(value: float) -> float:
+    return value if abs(value) > _TINY else 0.0
+
+
+def wide_integers(dtype: str) -> tuple[int, ...]:
+    """Returns integers of both signs around the ends of each narrower type and beyond, as far as a type holds them."""
+    ends = np.iinfo(as_dtype(dtype))
+    around = [sign * 2**each + more for each in _WIDTHS for sign in (1, -1) for more in (-1, 0, 1, 12_345)]
+    return tuple(each for each in around if ends.min <= each <= ends.max)
