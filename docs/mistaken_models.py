@@ -1,6 +1,7 @@
 """Faults of models: one that was written anew for its export, with a mistake."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from keras import layers as L  # noqa: N812
 from keras import ops
 
 import keras_pe
-from keras_pe.export import Cause, export_onnx
+from keras_pe.export import Cause, check_parity, export_onnx
 
 
 def _echo(is_wrong: bool) -> keras.Model:
@@ -23,6 +24,10 @@ def _echo(is_wrong: bool) -> keras.Model:
 def _positions(**wrong: Any) -> Layers:
     """Returns an encoding of positions, the wrong one with other arguments."""
     return lambda x, is_wrong: keras_pe.SinusoidalPositionEncoding(**(wrong if is_wrong else {}), name="positions")(x)
+
+
+def _bytes(x: Any, _: bool) -> Any:
+    return L.Rescaling(1 / 255, name="pixels")(ops.cast(x, "uint8"))
 
 
 def _clamped(x: Any, is_wrong: bool) -> Any:
@@ -203,6 +208,11 @@ MISTAKEN: Mapping[Cause, Example] = {
     ),
     Cause.CLAMPED_TABLE: Example("Each position beyond 39 is taken for 39.", mistaken(_clamped, None, 8)),
     Cause.DEPENDENCE_ON_BATCH: Example("The mean of the batch is subtracted.", mistaken(_centered, None, 8)),
+    Cause.CAST_OUT_OF_RANGE: Example(
+        "A file of a model that casts its inputs to bytes is asked for negative numbers.",
+        written_anew(functional(_bytes, 8, 8, 3), ranges={"x": (0, 256)}),
+        partial(check_parity, runtimes="onnxruntime[all]", ranges={"x": (-300, 300)}),
+    ),
     Cause.MISSING_SCALING: Example(
         "The scaling of a rotary encoding was forgotten.", mistaken(_scaled_rotary, None, 2, 16)
     ),

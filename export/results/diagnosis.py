@@ -46,6 +46,7 @@ class Cause(StrEnum):
     LENGTH_LIMIT = "length limit"
     CLAMPED_TABLE = "clamped table"
     DEPENDENCE_ON_BATCH = "dependence on the batch"
+    CAST_OUT_OF_RANGE = "cast out of range"
     # Who else is at fault.
     GRAPH_OPTIMIZATION = "graph optimization"
     KERAS_ITSELF = "Keras differs from itself"

@@ -37,6 +37,7 @@ _OUTSIDE: tuple[Detector, ...] = (
 # Before the layers: what shakes by itself seems to be at fault everywhere, and swapped outputs are nowhere inside.
 _FIRST: tuple[tuple[Detector, ...], ...] = (
     (behavior.non_determinism,),
+    (behavior.cast_out_of_range,),
     (values.swapped_outputs, values.passed_through),
     (behavior.frozen_size,),
     (behavior.refused_every_case,),

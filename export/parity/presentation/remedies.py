@@ -53,6 +53,7 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.LENGTH_LIMIT: "Export with a larger max_length, or keep inputs below the limit.",
     Cause.CLAMPED_TABLE: "Give the table as many rows as the longest input, or refuse longer inputs before the model.",
     Cause.DEPENDENCE_ON_BATCH: "Look for an operation over the batch axis, such as a normalization in training mode.",
+    Cause.CAST_OUT_OF_RANGE: "Give the values that the model takes, as the line says, or clip them before the cast.",
     Cause.GRAPH_OPTIMIZATION: "Run with the optimizations off, or with another release; report it with the bundle.",
     Cause.KERAS_ITSELF: "The file is right: compare with the compiled model, and report it to Keras.",
     Cause.OTHER_RELEASE: "Use the release that passes, and report it to the runtime with the bundle.",

@@ -11,10 +11,11 @@ from keras_pe.export.errors import RuntimeFailedError, sentence
 from keras_pe.export.model.sizes.dimensions import SizeRange, sizes_in_words
 from keras_pe.export.parity.diagnosis.probe import Probe
 from keras_pe.export.parity.diagnosis.relations import distance
-from keras_pe.export.results import Array, CaseResult, CaseStatus, Cause, Finding, RunStatus
+from keras_pe.export.results import Array, CaseResult, CaseStatus, Cause, Comparison, Finding, RunStatus
 from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_CANDIDATES = 12  # each takes one to three runs of the model and of the artifact
+_CLOSE = 1e-4
 _MOST_AXES, _MOST_CONSTANTS = 8, 64
 _LARGEST = 9999
 _SMALL = range(2, 10)
@@ -79,6 +80,55 @@ def _first_that_shakes(probe: Probe, inputs: Mapping[str, Array]) -> str | None:
         if name in one and name in two and distance(one[name], two[name]) > fault.tolerance:
             return fault.layer
     return None
+
+
+def cast_out_of_range(probe: Probe) -> Iterator[Finding]:
+    """A cast of floats to integers that cannot hold them: each runtime returns something else for such values."""
+    decisions, rows = probe.reference.decisions, _answering(probe)
+    if decisions is None or not decisions.casts or not rows:
+        return
+    beyond = [decisions.overflowing(expectation.case.inputs) for _, expectation, _ in rows]
+    ranges = {name: each for name in rows[0][1].case.inputs if (each := _held(probe, name))}
+    if not all(beyond) or not ranges:
+        return
+    for _, expectation, _ in rows:
+        fair = {name: _folded(array, ranges.get(name)) for name, array in expectation.case.inputs.items()}
+        actual, expected = probe.ask(fair), probe.expect(fair)
+        if actual is None or expected is None or not all(map(_is_close, compare_outputs(expected, actual))):
+            return
+    names = " and ".join(dict.fromkeys(dtype for each in beyond for dtype in each))
+    written = ", ".join(f"{name!r}: ({low:.6g}, {high:.6g})" for name, (low, high) in ranges.items())
+    text = (
+        f"Floats that {names} cannot hold are cast to it, and no runtime promises what becomes of them. With values "
+        f"that it holds the artifact agrees. Give these to the export and to the check: ranges={{{written}}}."
+    )
+    yield Finding(Cause.CAST_OUT_OF_RANGE, text)
+
+
+def _held(probe: Probe, name: str) -> tuple[float, float] | None:
+    """Returns the values of an input that the casts of the model can hold, None where they hold all.
+
+    Its ends have six digits, and lie within.
+    """
+    role = probe.roles.get(name)
+    if role is None or role.borders.low is None or role.borders.high is None:
+        return None
+    return -_cut(-role.borders.low), _cut(role.borders.high)
+
+
+def _cut(number: float) -> float:
+    """Returns the largest number of six digits that is not above another."""
+    rounded = float(f"{number:.6g}")
+    return rounded if rounded <= number else float(f"{number - abs(number) * 5e-6:.6g}")
+
+
+def _folded(array: Array, ends: tuple[float, float] | None) -> Array:
+    """Returns values within a range, as many of them different as before."""
+    if ends is None:
+        return array
+    low, high = ends
+    folded: Array = low + np.mod(array.astype(np.float64) - low, (high - low) * (1 - 2.0**-10))
+    return folded.astype(array.dtype)
 
 
 def frozen_state(probe: Probe) -> Iterator[Finding]:
@@ -165,6 +215,11 @@ def _share_dynamic_rows(probe: Probe) -> bool:
     return len(first) == 1 and isinstance(first.pop(), str)
 
 
+def _is_close(compared: Comparison) -> bool:
+    """Whether two outputs are alike: without a float64 rebuild the tolerance is flat, and a fault is far larger."""
+    return compared.passed or compared.max_abs_diff < _CLOSE
+
+
 def _first_row_moves(one: Arrays | None, two: Arrays | None) -> float:
     if one is None or two is None:
         return 0.0
@@ -221,8 +276,7 @@ class _Dimension:
         actual, expected = self._probe.ask(inputs), self._probe.expect(inputs)
         if actual is None or expected is None:
             return False
-        # Without a float64 rebuild at hand the tolerance is flat; what is looked for is far larger.
-        return all(c.passed or c.max_abs_diff < 1e-4 for c in compare_outputs(expected, actual))
+        return all(map(_is_close, compare_outputs(expected, actual)))
 
     def neighbors(self, size: int) -> list[int]:
         """Returns the sizes before and after one, of those that the model takes."""

@@ -1,0 +1,46 @@
+"""Causes that show when a runtime is asked again: a cast of floats to integers that cannot hold them."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+from keras import layers, ops
+
+from keras_pe.export import Cause, DisagreementError, check_parity, export_onnx
+
+
+def _model(dtype: str, scale: float) -> keras.Model:
+    keras.utils.set_random_seed(0)
+    x = keras.Input((3, 8, 8), name="image")
+    cast = ops.cast(scale * layers.Permute((2, 3, 1))(x), dtype)
+    return keras.Model(x, layers.Dense(2)(layers.GlobalAveragePooling2D()(layers.Rescaling(1 / 255)(cast))))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale", "line"),
+    [("uint8", 1, "(0, 256)"), ("uint8", 255, "(0, 1.00392)"), ("uint16", 1, "(0, 65536)")],
+    ids=["bytes", "scaled", "words"],
+)
+def test_a_cast_to_integers_that_cannot_hold_the_values_is_named_with_the_range_to_give(
+    dtype: str, scale: float, line: str, tmp_path: Path
+) -> None:
+    model, path = _model(dtype, scale), tmp_path / "model.onnx"
+    with pytest.raises(DisagreementError, match=Cause.CAST_OUT_OF_RANGE) as refusal:
+        export_onnx(model, path)
+    assert f"ranges={{'image': {line}}}" in str(refusal.value)
+    ranges = {"image": (0.0, 200.0 / scale)}
+    assert check_parity(model, export_onnx(model, path, ranges=ranges), runtimes=["onnxruntime[all]"]).passed
+
+
+def test_a_check_of_such_a_cast_names_it_and_a_file_that_is_wrong_elsewhere_is_not_excused(tmp_path: Path) -> None:
+    model = _model("uint8", 1)
+    file = export_onnx(model, tmp_path / "model.onnx", ranges={"image": (0, 256)}).path
+    untold: dict[str, Any] = {"runtimes": ["onnxruntime[all]"], "ranges": {"image": (-300, 300)}}
+    (found,) = check_parity(model, file, **untold).results
+    assert [each.cause for each in found.findings] == [Cause.CAST_OUT_OF_RANGE]
+    kernel, bias = model.get_weights()
+    model.set_weights([kernel + 0.5, bias])
+    (found,) = check_parity(model, file, **untold).results
+    assert found.findings
+    assert Cause.CAST_OUT_OF_RANGE not in [each.cause for each in found.findings]
