@@ -24,7 +24,7 @@ _LARGEST_STEP = 2.0**12
 _WIDTHS = (7, 8, 15, 16, 24, 31, 32, 33, 40)  # bits: where types end, and float32 cannot tell neighbors apart
 _SHORT = 16  # significant bits: such a border is the same number in float32 and float64
 _NEAR, _BESIDE = 2.0**-16, 2.0**-5
-_TINY = 1e-30  # TensorFlow takes smaller numbers for 0
+_TINY = 1e-6  # smaller borders are guards against a division by 0, and the search ends beside 0 where TensorFlow does
 _ROUNDINGS = 64  # a value this many units beside a border stays on its side, however the border is computed
 
 
@@ -98,9 +98,9 @@ def find_borders(name: str, decisions: Decisions, signature: Signature, *, is_sh
     for kind, most in _MOST.items():
         grid = _grid(spec, _LARGEST_STEP if kind == "stepped" else _LARGEST)
         found[kind] = _search(partial(line.decide, kind), grid, spec, min(most, line.affordable))
-    both = sorted({pair for pairs in found.values() for pair in pairs})
+    both = sorted({_border(pair) for pairs in found.values() for pair in pairs})
     step = max(EPSILON["float32"], *(EPSILON["bfloat16"] for _ in range(is_short)), EPSILON.get(spec.dtype, 0.0))
-    beside = _beside([_border(pair) for pair in both], step, spec)
+    beside = _beside(both, step, spec)
     exact = dict.fromkeys(map(_border, found["direct"])) if not is_integer(spec.dtype) else ()
     low, high = _ends(line, spec)
     return Borders(line.fitting(beside), line.fitting(list(filter(_is_short, exact))), low, high)
