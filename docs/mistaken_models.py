@@ -21,6 +21,24 @@ def _echo(is_wrong: bool) -> keras.Model:
     return keras.Model(x, layer(x), name="model")
 
 
+def _cooled(x: Any, is_wrong: bool) -> Any:
+    """Divides by a temperature, an attribute that the layers of Keras do not have."""
+
+    @keras.saving.register_keras_serializable("gallery")
+    class Cooled(L.Layer):
+        def __init__(self, temperature: float, **options: Any) -> None:
+            super().__init__(**options)
+            self.temperature = temperature
+
+        def call(self, x: Any) -> Any:
+            return ops.tanh(x / self.temperature)
+
+        def get_config(self) -> dict[str, Any]:
+            return {**super().get_config(), "temperature": self.temperature}
+
+    return Cooled(3.0 if is_wrong else 2.0, name="cooled")(x)
+
+
 def _positions(**wrong: Any) -> Layers:
     """Returns an encoding of positions, the wrong one with other arguments."""
     return lambda x, is_wrong: keras_pe.SinusoidalPositionEncoding(**(wrong if is_wrong else {}), name="positions")(x)
@@ -218,6 +236,7 @@ MISTAKEN: Mapping[Cause, Example] = {
     ),
     Cause.ROUNDED_RATES: Example("The rates were kept in bfloat16.", mistaken(_rounded_rates, None, 2, 16)),
     Cause.OTHER_BUCKET: Example("Distances are looked up in other buckets.", written_anew(_bucket)),
+    Cause.USERS_ATTRIBUTE: Example("A layer of the user's own has another temperature.", mistaken(_cooled, None, 8)),
     Cause.OTHER_AXIS: Example("The softmax goes over the rows.", mistaken(_shares, 5, 6)),
     Cause.OTHER_PADDING: Example(
         "The image is padded as much before as after, as PyTorch does.", mistaken(_strided, 12, 12, 4)

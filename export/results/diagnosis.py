@@ -78,6 +78,7 @@ class Cause(StrEnum):
     ROUNDED_RATES = "rounded rates"
     OTHER_BUCKET = "other bucket"
     OTHER_ACTIVATION = "other activation"
+    USERS_ATTRIBUTE = "user's attribute"
     OTHER_EPSILON = "other epsilon"
     OTHER_AXIS = "other axis"
     OTHER_PADDING = "other padding"

@@ -36,6 +36,7 @@ class LayerFault:
         through: The layer in whose output it shows: for one of these, or where no tensor can be its own.
         is_folded: Whether that is a normalization which an exporter has folded into the layer's weights.
         absent: The layers before it of which the artifact has nothing: what explains this one may explain that.
+        sources: The layer or input that each array comes from which the layer is given; empty where none is known.
         sound_weights: The paths of the weights that the artifact is known to hold as the model does.
         sizes: The dynamic dimensions of the case, by name.
         calls: The paths of all calls of the layer, in their order.
@@ -55,6 +56,7 @@ class LayerFault:
     through: "LayerFault | None" = None
     is_folded: bool = False
     absent: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
     sound_weights: frozenset[str] = frozenset()
     sizes: Mapping[str, int] = field(default_factory=dict)
     calls: tuple[str, ...] = ()

@@ -152,7 +152,16 @@ class _Walk:
     def _fault(self, output: RecordedOutput, match: TensorMatch | None = None) -> LayerFault:
         sizes = self._case.probe.sizes(self._case.inputs)
         calls = dict.fromkeys(each.call.path for each in self._outputs if each.call.layer is output.call.layer)
-        return LayerFault(output.call, output.index, output.tolerance, match, sizes=sizes, calls=tuple(calls))
+        sources = tuple(map(partial(self._source, output.number), output.call.inputs))
+        found = LayerFault(output.call, output.index, output.tolerance, match, sizes=sizes, calls=tuple(calls))
+        return replace(found, sources=sources)
+
+    def _source(self, number: int, given: Array) -> str:
+        """Returns the layer before an output, or the input of the model, that an array comes from."""
+        before = ((each.layer, each.array) for each in reversed(self._outputs[:number]))
+        known = itertools.chain(before, self._case.inputs.items())
+        same = (name for name, array in known if array.shape == given.shape and np.array_equal(array, given))
+        return next(same, "")
 
     def _replace_next(self, output: RecordedOutput, *, is_folded: bool = False) -> bool:
         """Puts Keras' output in the place of what the next layer returns, where no tensor is a layer's own."""

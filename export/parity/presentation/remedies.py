@@ -82,6 +82,7 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.ROUNDED_RATES: "Keep the rates and the angles in float32: only the rotated result may be of 16 bits.",
     Cause.OTHER_BUCKET: "Take the model's number of buckets and farthest distance, and thresholds of whole numbers.",
     Cause.OTHER_ACTIVATION: _CHANGED_CALL,
+    Cause.USERS_ATTRIBUTE: "Set the attribute of your own layer to the value that the model has, and export it again.",
     Cause.OTHER_EPSILON: "Set the epsilon of the normalization to the model's: frameworks differ in their defaults.",
     Cause.OTHER_AXIS: _CHANGED_CALL,
     Cause.OTHER_PADDING: "Pad as the model does: frameworks split 'same' padding differently at even sizes.",

@@ -1,7 +1,8 @@
 """An attribute of the layer with another value, numbers that fit, a convention that is two of them."""
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit
@@ -103,7 +104,21 @@ def _cause_of(names: Iterable[str]) -> Cause:
     """Returns what other values of some attributes are called."""
     causes = {_CAUSES.get(name) for name in names}
     known = causes.pop() if len(causes) == 1 else None
-    return known or Cause.attribute(*(name.strip("_") for name in names))
+    own = [name.strip("_") for name in names]
+    return known or (Cause.attribute(*own) if _known_attributes().issuperset(own) else Cause.USERS_ATTRIBUTE)
+
+
+@cache
+def _known_attributes() -> frozenset[str]:
+    """Returns the names of the attributes that the layers of Keras and of this package have."""
+    import keras
+
+    import keras_pe
+
+    found = (getattr(package, name) for package in (keras.layers, keras_pe) for name in dir(package))
+    classes = [each for each in found if isinstance(each, type) and issubclass(each, keras.Layer)]
+    parents = {parent for each in classes for parent in each.__mro__ if issubclass(parent, keras.Layer)}
+    return frozenset(name for each in parents for name in inspect.signature(each).parameters)
 
 
 def _said(value: Any) -> str:

@@ -47,13 +47,22 @@ def other_operations(fault: LayerFault) -> Edits:
     inputs = fault.call.inputs
     for number, array in enumerate(inputs):
         if array.dtype.kind == "f":
-            what = "what it is given" if len(inputs) == 1 else f"input {number} of {len(inputs)} alone"
+            what = "what it is given" if len(inputs) == 1 else _alone(fault, number)
             yield _edit(Cause.LAYER_LEFT_OUT, what, itemgetter(number))
     yield Edit(Cause.FLIPPED_SIGN, "the negative", lambda fault: -fault.expected, is_output=True)
     yield from _other_orders(inputs, fault.expected.shape)
     if len(inputs) == 2 and all(array.dtype.kind == "f" for array in inputs):
         for said, function in _OF_TWO.items():
             yield _edit(Cause.OTHER_OPERATION, f"{said} of the two inputs", partial(_of_two, function))
+
+
+def _alone(fault: LayerFault, number: int) -> str:
+    """Returns in words that one of several inputs is all that is left, and which ones are not read."""
+    count = len(fault.call.inputs)
+    sources = fault.sources or ("",) * count
+    named = [f"input {each} ({source!r})" if source else f"input {each}" for each, source in enumerate(sources)]
+    others = " and ".join(named[:number] + named[number + 1 :])
+    return f"{named[number]} of {count} alone, and does not read {others}"
 
 
 def added_operations(fault: LayerFault) -> Edits:

@@ -11,7 +11,7 @@ from keras import layers as L  # noqa: N812
 from keras import ops
 from onnx import helper
 
-from keras_pe.export import check_parity, export_onnx
+from keras_pe.export import Cause, check_parity, export_onnx
 from tests.export.parity.diagnosis.changes import SEQUENCE, Change, assign, functional, one, pooled, say
 
 
@@ -116,3 +116,38 @@ def test_a_bias_that_the_graph_adds_twice_is_named_though_it_is_right_itself(tmp
     report = check_parity(model, tmp_path / "twice.onnx", runtimes=["onnxruntime[disabled]"])
     (finding,) = report.findings
     assert (finding.cause, finding.layer) == ("added twice", "mix"), str(report)
+
+
+@keras.saving.register_keras_serializable("tests")
+class Own(L.Layer):
+    """A layer of a user's own, with attributes that Keras has and that it has not."""
+
+    def __init__(self, wrong=False, temperature=2.0, epsilon=1e-3, **options):
+        super().__init__(**options)
+        self.wrong, self.temperature, self.epsilon = wrong, temperature, epsilon
+
+    def call(self, x):
+        scaled = self.temperature * x / ops.sqrt(ops.mean(x * x, -1, keepdims=True) + self.epsilon)
+        return ops.flip(scaled, -1) if self.wrong else scaled
+
+    def get_config(self):
+        own = {"wrong": self.wrong, "temperature": self.temperature, "epsilon": self.epsilon}
+        return {**super().get_config(), **own}
+
+
+@pytest.mark.parametrize(
+    ("changed", "cause"),
+    [
+        ({"wrong": True}, Cause.USERS_ATTRIBUTE),
+        pytest.param({"temperature": 3.0}, Cause.USERS_ATTRIBUTE, marks=pytest.mark.slow),
+        pytest.param({"epsilon": 0.1}, Cause.OTHER_EPSILON, marks=pytest.mark.slow),
+    ],
+)
+def test_an_attribute_that_keras_does_not_know_is_the_users(tmp_path, changed, cause):
+    def build(**options):
+        keras.utils.set_random_seed(0)
+        x = keras.Input((None, 8), name="x")
+        return keras.Model(x, L.Dense(3, name="out")(Own(name="own", **options)(L.Dense(8, name="in")(x))))
+
+    report = check_parity(build(), export_onnx(build(**changed), tmp_path / "model.onnx"), runtimes="onnxruntime[all]")
+    assert [(finding.cause, finding.layer) for finding in report.findings] == [(cause, "own")]
