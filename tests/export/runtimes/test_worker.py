@@ -20,8 +20,8 @@ def _refuse() -> None:
     raise ZeroDivisionError("read back")
 
 
-class Unreadable:
-    """Is written, and raises when it is read."""
+class Unreadable(str):
+    """A text that is written, and raises when it is read."""
 
     def __reduce__(self):
         return _refuse, ()
@@ -51,7 +51,7 @@ class Doubling:
                 print("chatter on the standard output")
                 os.write(1, b"and below Python\n")
             case 8:
-                return {"y": Unreadable()}
+                return {"y": np.array([Unreadable("text")], object)}
             case 6 | 7 as size:
                 if os.fork() == 0:
                     time.sleep(3600)
