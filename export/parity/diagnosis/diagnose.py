@@ -40,7 +40,6 @@ _FIRST: tuple[tuple[Detector, ...], ...] = (
     (behavior.cast_out_of_range,),
     (values.swapped_outputs, values.passed_through),
     (behavior.frozen_size,),
-    (behavior.refused_every_case,),
 )
 # The first stage that finds something is the last.
 _LAST: tuple[tuple[Detector, ...], ...] = (

@@ -35,12 +35,6 @@ def process_end(probe: Probe) -> Iterator[Finding]:
         yield Finding(_CAUSES[probe.run.result.status], sentence(probe.run.result.error))
 
 
-def refused_every_case(probe: Probe) -> Iterator[Finding]:
-    """No answer to any case, so that there is nothing to compare."""
-    if all(answer is None for answer in probe.run.answers):
-        yield from refused_cases(probe)
-
-
 def refused_cases(probe: Probe) -> Iterator[Finding]:
     """Cases that the runtime refuses and the model answers, where no answer of it is wrong."""
     rows = zip(probe.run.result.cases, probe.run.expectations, strict=False)
