@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from keras_pe.export.parity.work.job import Acceptance
     from keras_pe.export.results.check_results import Allowance, CaseInfo, Coverage, Stage, TableCoverage
     from keras_pe.export.results.comparison import Comparison, ErrorProfile
-    from keras_pe.export.results.diagnosis import Cause, Finding, LayerResult, Proof
+    from keras_pe.export.results.diagnosis import Cause, Finding, LayerResult, OtherValue, Proof
     from keras_pe.export.results.runs import (
         CaseResult,
         Recording,
@@ -77,6 +77,7 @@ __all__ = [
     "InvalidArtifactError",
     "LayerContents",
     "LayerResult",
+    "OtherValue",
     "ParityBatch",
     "ParityReport",
     "Proof",
@@ -130,6 +131,7 @@ _LAZY = {
     "Finding": "keras_pe.export.results.diagnosis",
     "InspectableRuntime": "keras_pe.export.runtimes.runtime",
     "LayerResult": "keras_pe.export.results.diagnosis",
+    "OtherValue": "keras_pe.export.results.diagnosis",
     "ParityBatch": "keras_pe.export.parity.dataset.parity_batch",
     "ParityReport": "keras_pe.export.parity.parity_report",
     "Proof": "keras_pe.export.results.diagnosis",

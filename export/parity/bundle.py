@@ -18,7 +18,7 @@ from keras_pe.export.errors import check_type
 from keras_pe.export.parity import bundle_script
 from keras_pe.export.parity.archive import MANIFEST, read_archive, write_archive
 from keras_pe.export.publishing.staging import staged_file
-from keras_pe.export.results import Allowance, Array, Cause, CheckResults, Finding, Recording, RuntimeResult
+from keras_pe.export.results import Allowance, Array, Cause, CheckResults, Finding, OtherValue, Recording, RuntimeResult
 from keras_pe.export.runtimes.runtime import RuntimeName
 
 _VERSION = 4
@@ -168,4 +168,12 @@ def _read_failure(stored: Mapping[str, Any], arrays: Sequence[Mapping[str, Array
 
 
 def _as_finding(stored: Mapping[str, Any]) -> Finding:
-    return Finding(**{**stored, "cause": Cause(stored["cause"]), "absent": tuple(stored["absent"])})
+    values = [{name: _hashable(value) for name, value in each.items()} for each in stored["parameters"]]
+    parameters = tuple(OtherValue(**each) for each in values)
+    read = {"cause": Cause(stored["cause"]), "absent": tuple(stored["absent"]), "parameters": parameters}
+    return Finding(**{**stored, **read})
+
+
+def _hashable(value: Any) -> Any:
+    """Returns a value of JSON with tuples for its lists."""
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value

@@ -12,7 +12,7 @@ from keras_pe.export.results.check_results import (
     TableCoverage,
 )
 from keras_pe.export.results.comparison import Comparison, ErrorProfile, Problem
-from keras_pe.export.results.diagnosis import Cause, Finding, LayerResult, Proof
+from keras_pe.export.results.diagnosis import Cause, Finding, LayerResult, OtherValue, Proof
 from keras_pe.export.results.runs import (
     Array,
     CaseResult,
@@ -43,6 +43,7 @@ __all__ = [
     "Finding",
     "LayerResult",
     "NameMatch",
+    "OtherValue",
     "Problem",
     "Proof",
     "Recording",

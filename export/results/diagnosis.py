@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Any, Self
 
 _OTHER, _QUANTIZED = "other {}", "quantized ({})"
 _OPEN = re.compile(r"other (attribute )?\w+( and \w+)*|quantized \(\w+\)")
@@ -147,6 +147,21 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True)
+class OtherValue:
+    """A parameter of a layer that has another value in the artifact.
+
+    Attributes:
+        name: The parameter, such as "rotary_dim"; "scaling.factor" for the entry `factor` of the parameter `scaling`.
+        model: The value in the model.
+        artifact: The value that gives the artifact's numbers.
+    """
+
+    name: str
+    model: Any | None
+    artifact: Any | None
+
+
+@dataclass(frozen=True)
 class Finding:
     """A cause, and what speaks for it.
 
@@ -156,6 +171,7 @@ class Finding:
         layer: The path of the Keras layer where the fault is, where that is known.
         output: The output that shows it, where it is one.
         absent: The layers of which the artifact has nothing, as follows from the cause.
+        parameters: The parameters of the layer that have other values in the artifact.
     """
 
     cause: Cause
@@ -163,6 +179,7 @@ class Finding:
     layer: str | None = None
     output: str | None = None
     absent: tuple[str, ...] = ()
+    parameters: tuple[OtherValue, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -251,6 +251,9 @@ _SCALINGS: dict[str, Callable[..., RopeScaling]] = {
     "explicit": _explicit,
 }
 
+ROPE_TYPES = tuple(_SCALINGS)
+"""The names of all scalings."""
+
 _REASONS = {
     "length": (
         "The rates depend on the length of the whole text, which no single call knows: keys that are cached would have "

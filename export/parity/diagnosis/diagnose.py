@@ -40,6 +40,7 @@ _FIRST: tuple[tuple[Detector, ...], ...] = (
     (behavior.cast_out_of_range,),
     (values.swapped_outputs, values.passed_through),
     (behavior.frozen_size,),
+    (behavior.refused_every_case,),
 )
 # The first stage that finds something is the last.
 _LAST: tuple[tuple[Detector, ...], ...] = (
@@ -202,7 +203,8 @@ def _is_explained(fault: LayerFault, explained: set[str]) -> bool:
 
 def _trace(probe: Probe) -> Iterable[LayerTrace]:
     """Yields the model layer by layer in the smallest telling case that failed, if the fault can be followed."""
-    failing = [row for row in probe.failing() if all(c.problem is not Problem.SHAPE for c in row[0].comparisons)]
+    failing = probe.failing()
+    failing = [row for row in failing if all(c.problem is not Problem.SHAPE for c in row[0].comparisons)] or failing
     if failing and isinstance(probe.reference, KerasReference) and probe.run.result.status == RunStatus.COMPARED:
         _, expectation, _ = min(failing, key=lambda row: rank(row[1]))
         yield trace_faults(probe, probe.reference, expectation)

@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, of_arrays
 from keras_pe.export.parity.diagnosis.relations.detection import cause_of_factor
-from keras_pe.export.results import Array, Cause
+from keras_pe.export.results import Array, Cause, OtherValue
 
 Compute = Callable[[LayerFault], Array | None]
 """Returns what a call would return; None where that is no output of its shape."""
@@ -28,6 +28,8 @@ class Edit:
         compute: What the call would return, in whatever case it was made.
         is_output: Whether it is the output that is changed, and the layer is not called.
         of: What is called.
+        parameters: The parameters of the layer that the edit changes.
+        layer: The path of the layer to be named; None for the layer of the call.
     """
 
     cause: Cause
@@ -35,6 +37,8 @@ class Edit:
     compute: Compute
     is_output: bool = False
     of: str = "the layer"
+    parameters: tuple[OtherValue, ...] = ()
+    layer: str | None = None
 
     def __str__(self) -> str:
         if self.is_output:

@@ -1,5 +1,6 @@
 """A call of a layer that an artifact gets wrong, and the call made again with one thing about it changed."""
 
+import copy
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,7 @@ class LayerFault:
         sound_weights: The paths of the weights that the artifact is known to hold as the model does.
         sizes: The dynamic dimensions of the case, by name.
         calls: The paths of all calls of the layer, in their order.
+        made_by: The calls that computed the integers that it was given, by the number of the input.
     """
 
     call: LayerCall
@@ -60,6 +62,7 @@ class LayerFault:
     sound_weights: frozenset[str] = frozenset()
     sizes: Mapping[str, int] = field(default_factory=dict)
     calls: tuple[str, ...] = ()
+    made_by: Mapping[int, LayerCall] = field(default_factory=dict)
 
     @property
     def expected(self) -> Array:
@@ -105,6 +108,10 @@ def with_attributes(fault: LayerFault, change: Mapping[str, Any], kind: Any = No
 
 
 def _made_again(layer: Any, change: Mapping[str, Any], kind: Any) -> Any:
+    if not hasattr(layer, "variables"):  # an operation of a functional model
+        again = copy.copy(layer)
+        vars(again).update(change)
+        return again
     config = {name: "zeros" if name.endswith("_initializer") else v for name, v in _config(layer).items()}
     if kind is not type(layer):
         config = {name: value for name, value in config.items() if name in inspect.signature(kind).parameters}

@@ -15,7 +15,7 @@ from keras_pe.export.model.stored_weights import is_foldable
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.output_locations import OutputLocations
 from keras_pe.export.parity.diagnosis.probe import Probe
-from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, RecordedOutput, other_cases
+from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, RecordedOutput, content_key, other_cases
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors
 from keras_pe.export.progress import OutOfTimeError
 from keras_pe.export.results import Array, LayerResult, Proof
@@ -311,7 +311,9 @@ def _with_surroundings(fault: LayerFault, output: RecordedOutput, case: Recorded
         return tensors.reordered(array, _SLACK * STRICT.flat_tolerance(array)) if is_telling else {}
 
     nearest = dict(itertools.islice(before, _MOST_BEFORE))
-    return replace(fault, loose=output.loose_inputs, before=nearest, reordered=reordered)
+    makers = {i: case.integers.get(content_key(x)) for i, x in enumerate(output.call.inputs) if x.dtype.kind in "iu"}
+    made_by = {number: maker for number, maker in makers.items() if maker is not None}
+    return replace(fault, loose=output.loose_inputs, before=nearest, reordered=reordered, made_by=made_by)
 
 
 def _is_number(array: Array) -> bool:

@@ -187,6 +187,15 @@ class RecordedCase:
                 outputs.append(RecordedOutput(len(outputs), call, index, own, tolerance, loose))
         return outputs
 
+    @cached_property
+    def integers(self) -> dict[bytes, LayerCall]:
+        """The calls that computed integers, by the key of what they returned; a model's own inputs are left out."""
+        given = {content_key(array) for array in self.inputs.values()}
+        made = {
+            content_key(output): call for call in self.calls for output in call.outputs if output.dtype.kind in "iu"
+        }
+        return {key: call for key, call in made.items() if key not in given}
+
     def run_inside(self, replaced: Mapping[str, Array]) -> Tensors:
         """Returns the artifact's tensors, with other arrays in the place of some."""
         self.probe.budget.check()

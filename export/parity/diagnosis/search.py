@@ -133,7 +133,10 @@ class _Search:
         else:
             assert self.first.actual is not None
             was = f"another shape ({self.first.actual.shape}, not {fault.expected.shape})"
-        finding = Finding(edit.cause, f"{text} The difference falls from {was} to {left:.1e}.", fault.layer)
+        evidence = f"{text} The difference falls from {was} to {left:.1e}."
+        follows = () if edit.layer is None else (fault.layer,)
+        layer = edit.layer or fault.layer
+        finding = Finding(edit.cause, evidence, layer, absent=follows, parameters=edit.parameters)
         return Explanation(finding, left <= self.first.tolerance)
 
     def _begun(self, site: Site) -> _Difference | None:

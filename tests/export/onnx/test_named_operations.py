@@ -279,9 +279,8 @@ def test_the_bias_of_a_projection_is_added_before_its_result_is_split(tmp_path):
         ((None, 4, 16), {"rotary_dim": 8, "scaling": {"rope_type": "linear", "factor": 4.0}}, 1),
         ((4, 1, 16), {"sequence_axis": 2}, 1),
         ((None, 16), {}, 0),  # without an axis of heads
-        ((None, 4, 16), {"direction": -1, "query_scaling": {"scale": 0.1, "length": 5}}, 1),
     ],
-    ids=["heads third", "heads second", "part of the channels", "one step", "no heads", "inverse with a factor"],
+    ids=["heads third", "heads second", "part of the channels", "one step", "no heads"],
 )
 def test_a_rotation_is_one_operator_from_the_set_that_has_it(tmp_path, shape, arguments, count):
     x = keras.Input(shape, name="x")

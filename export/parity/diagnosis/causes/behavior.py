@@ -19,7 +19,8 @@ _CLOSE = 1e-4
 _MOST_AXES, _MOST_CONSTANTS = 8, 64
 _LARGEST = 9999
 _SMALL = range(2, 10)
-
+_LEAST_LIMIT = 2  # the size up to which an artifact agrees: every layer works on one element
+_LEAST_ROWS = 4  # of a table that ends: a window that is as long as the sequence hides its stride and its axis
 
 _CAUSES = {
     RunStatus.CRASHED: Cause.CRASH,
@@ -33,6 +34,12 @@ def process_end(probe: Probe) -> Iterator[Finding]:
     """A runtime that took its process with it, gave no valid answer, or could not open the artifact."""
     if probe.run.result.status in _CAUSES:
         yield Finding(_CAUSES[probe.run.result.status], sentence(probe.run.result.error))
+
+
+def refused_every_case(probe: Probe) -> Iterator[Finding]:
+    """No answer to any case, so that there is nothing to compare."""
+    if all(answer is None for answer in probe.run.answers):
+        yield from refused_cases(probe)
 
 
 def refused_cases(probe: Probe) -> Iterator[Finding]:
@@ -190,12 +197,22 @@ def clamped_size(probe: Probe) -> Iterator[Finding]:
         if ends is None:
             continue
         low, high = ends
-        if probe.ask(dimension.draw(high)) is None:
+        answer, expected = (each(dimension.draw(high)) for each in (probe.ask, probe.expect))
+        if answer is None and low >= _LEAST_LIMIT:
             text = f"It agrees up to {dimension.said(low)} and refuses {high}."
             yield Finding(Cause.LENGTH_LIMIT, text, probe.layer)
-        elif low > 1 and not probe.faults:  # of layers that are known their rows have told
+        elif _have_same_shapes(answer, expected) and low >= _LEAST_ROWS and not probe.faults:
+            # The rows of layers at fault that are known have told already.
             text = f"It agrees up to {dimension.said(low)}, and not from {high} on."
             yield Finding(Cause.CLAMPED_TABLE, text, probe.layer)
+
+
+def _have_same_shapes(answer: Arrays | None, expected: Arrays | None) -> bool:
+    """Whether an artifact returns other values alone: a table that ends changes no shape, and another stride does."""
+    shapes = [
+        None if each is None else {name: array.shape for name, array in each.items()} for each in (answer, expected)
+    ]
+    return shapes[0] is not None and shapes[0] == shapes[1]
 
 
 def _answering(probe: Probe) -> list[tuple[CaseResult, Expectation, Arrays]]:
@@ -272,6 +289,11 @@ class _Dimension:
             return False
         return all(map(_is_close, compare_outputs(expected, actual)))
 
+    def _parts_at(self, size: int, seed: int) -> bool:
+        """Whether the model takes a size and the artifact does not agree there."""
+        is_taken = self._probe.expect(self.draw(size, seed)) is not None
+        return is_taken and not self.agrees_at(size, seed)
+
     def neighbors(self, size: int) -> list[int]:
         """Returns the sizes before and after one, of those that the model takes."""
         below, above = (other for other in range(size - 1, 0, -1) if other in self.taken), self.taken.near(size + 1)
@@ -290,14 +312,14 @@ class _Dimension:
             low, high = (middle, high) if self.agrees_at(sizes[middle]) else (low, middle)
         # It is the size, and not a value that happens to come with it, if other values part at the same place.
         last, first = sizes[low], sizes[high]
-        is_size = all(self.agrees_at(last, seed) and not self.agrees_at(first, seed) for seed in (1, 2))
+        is_size = all(self.agrees_at(last, seed) and self._parts_at(first, seed) for seed in (1, 2))
         return (last, first) if is_size else None
 
     def _split(self) -> tuple[set[int], set[int]]:
         """Returns the sizes at which a case agrees, and those at which none does."""
         good, bad = set[int](), set[int]()
         for result, expectation in zip(self._probe.run.result.cases, self._probe.run.expectations, strict=False):
-            if result.status != CaseStatus.SKIPPED:
+            if result.status != CaseStatus.SKIPPED and expectation.outputs is not None:
                 size = self._probe.sizes(expectation.case.inputs)[self._name]
                 (good if result.status == CaseStatus.PASSED else bad).add(size)
         return good, bad - good

@@ -10,7 +10,7 @@ from keras_pe.export.model.watch.keras_internals import all_layers
 from keras_pe.export.model.watch.recording import is_within
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_weights
 from keras_pe.export.parity.diagnosis.probe import Probe
-from keras_pe.export.parity.diagnosis.recorded_cases import OutsideView, calls_of, rank, telling_case
+from keras_pe.export.parity.diagnosis.recorded_cases import OutsideView, calls_of, content_key, rank, telling_case
 from keras_pe.export.parity.diagnosis.relations import distance
 from keras_pe.export.parity.diagnosis.search import explain
 from keras_pe.export.parity.diagnosis.sites import Seen, sites_seen
@@ -25,6 +25,10 @@ from keras_pe.export.parity.diagnosis.weights import (
 from keras_pe.export.results import HALF, Array, Cause, Finding, RunStatus
 
 _MANY = 3  # weights with one cause are said in one sentence
+_OF_INPUTS = {
+    *(Cause.OTHER_INPUT, Cause.EXCHANGED_INPUTS, Cause.REPEATED_ROW, Cause.SCALED_INPUT, Cause.REVERSED_INPUT),
+    *(Cause.CLIPPED_INPUT, Cause.SHIFTED_INPUT, Cause.REORDERED_INPUT, Cause.OPERATION_LEFT_OUT),
+}
 _NEARER = 0.5  # of the difference: less of it is left by chance
 
 
@@ -100,15 +104,46 @@ def _comes_nearer(probe: Probe, reference: KerasReference, stored: Mapping[str, 
 
 
 def layers_at_fault(probe: Probe, explained: set[str]) -> Iterator[Finding]:
-    """Yields what explains each layer at fault, of those that no weight explains; each layer is said once."""
-    done = set[str]()
+    """Yields what explains each layer at fault, of those that no weight explains; each layer is said once.
+
+    A wrong input of a shared layer explains the layers that work on its output in the same call.
+    """
+    done, found = set[str](), list[Finding]()
+    after_wrong_input = set[bytes]()
     for fault in probe.faults:
-        is_done = any(_is_in_any(layer, fault.layers) for layer in explained | done)
-        finding = None if is_done else _explain(fault, probe)
-        if finding is not None and finding.layer not in explained | done:
-            done |= {fault.layer, finding.layer or fault.layer}
-            calls = probe.calls_at_fault(fault) if finding.layer == fault.layer else ""
-            yield replace(finding, evidence=finding.evidence + calls)
+        if any(_is_in_any(layer, fault.layers) for layer in explained | done):
+            continue
+        finding = _explain(fault, probe)
+        if finding is None or finding.layer in explained | done:
+            continue
+        follows = any(content_key(array) in after_wrong_input for array in fault.call.inputs)
+        if follows and finding.cause in _OF_INPUTS:
+            found[-1] = replace(found[-1], absent=(*found[-1].absent, fault.layer))
+            continue
+        done |= {fault.layer, finding.layer or fault.layer}
+        calls = probe.calls_at_fault(fault) if finding.layer == fault.layer else ""
+        follow = _following(fault, probe.faults) if finding.cause in _OF_INPUTS else []
+        layers = list(dict.fromkeys(each.layer for each in follow))
+        done |= set(layers)
+        after_wrong_input = {content_key(each.expected) for each in (fault, *follow)} if follow else set()
+        container = fault.layer.rpartition("/")[0]
+        if layers and container and all(is_within(each, container) for each in layers):
+            finding, layers = replace(finding, layer=container), [fault.layer, *layers]
+        found.append(replace(finding, evidence=finding.evidence + calls, absent=(*finding.absent, *layers)))
+    yield from found
+
+
+def _following(fault: LayerFault, faults: Sequence[LayerFault]) -> list[LayerFault]:
+    """Returns the other shared layers that are wrong in the same call, or in the same model that is shared."""
+    if len(fault.calls) < 2:
+        return []
+    number, container = fault.call.path.partition("#")[2], fault.layer.rpartition("/")[0]
+    others = (each for each in faults if each.layer != fault.layer and len(each.calls) > 1)
+    return [
+        each
+        for each in others
+        if each.call.path.partition("#")[2] == number or (container and is_within(each.layer, container))
+    ]
 
 
 def _explain(fault: LayerFault, probe: Probe) -> Finding | None:
@@ -132,7 +167,7 @@ def _explain(fault: LayerFault, probe: Probe) -> Finding | None:
         found = explain(probe, each, sites)
         if found is None:
             continue
-        absent = (*fault.absent, *([fault.layer] if each is joined else []))
+        absent = (*found.finding.absent, *fault.absent, *([fault.layer] if each is joined else []))
         finding = replace(found.finding, absent=absent)
         if found.is_exact:
             return finding

@@ -8,6 +8,7 @@ from enum import Flag, auto
 from keras_pe.export.parity.diagnosis.edits import Site
 from keras_pe.export.parity.diagnosis.sites.arguments import other_arguments, other_masks, other_softmax, several_layers
 from keras_pe.export.parity.diagnosis.sites.attributes import other_attributes
+from keras_pe.export.parity.diagnosis.sites.buckets import other_buckets
 from keras_pe.export.parity.diagnosis.sites.call_arrays import (
     altered_inputs,
     exchanged_inputs,
@@ -16,6 +17,8 @@ from keras_pe.export.parity.diagnosis.sites.call_arrays import (
     other_weights,
     weights_together,
 )
+from keras_pe.export.parity.diagnosis.sites.configurations import other_configurations
+from keras_pe.export.parity.diagnosis.sites.indices import other_indices
 from keras_pe.export.parity.diagnosis.sites.operations import (
     added_operations,
     other_directions,
@@ -24,7 +27,12 @@ from keras_pe.export.parity.diagnosis.sites.operations import (
     told_values,
 )
 from keras_pe.export.parity.diagnosis.sites.pixels import other_paddings, other_places
-from keras_pe.export.parity.diagnosis.sites.positions import other_buckets, other_rotations, other_schedules
+from keras_pe.export.parity.diagnosis.sites.positions import (
+    any_positions,
+    other_positions,
+    other_schedules,
+)
+from keras_pe.export.parity.diagnosis.sites.scalings import any_rates
 
 
 class Seen(Flag):
@@ -47,15 +55,19 @@ class Seen(Flag):
 _BOTH = Seen.LAYER | Seen.OUTPUTS
 
 SITES: dict[Site, Seen] = {
+    other_indices: Seen.LAYER,
     other_operations: _BOTH,
     other_masks: _BOTH,
     other_arguments: _BOTH,
     exchanged_inputs: _BOTH,
     other_directions: _BOTH,
-    other_rotations: _BOTH,
     other_buckets: _BOTH,
+    other_configurations: _BOTH,
+    other_positions: _BOTH,
     other_attributes: _BOTH | Seen.STEPS,
     other_schedules: Seen.LAYER,
+    any_positions: Seen.LAYER,
+    any_rates: Seen.LAYER,
     other_normalizations: _BOTH,
     other_softmax: _BOTH,
     other_weights: Seen.LAYER | Seen.STEPS,

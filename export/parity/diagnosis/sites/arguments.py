@@ -132,16 +132,45 @@ def other_softmax(fault: LayerFault) -> Edits:
     import keras
 
     layer = fault.call.layer
+    yield from _causal_scores(fault)
     layers = all_layers(layer) if isinstance(layer, keras.Layer) else []
     own = [each for each in layers if isinstance(each, keras.layers.Softmax)]
     if not own:
         return
+    yield _inside(Cause.ADDED_CAUSAL_MASK, "with a causal mask before its softmax", own, _hiding_what_follows)
     for size, (said, hidden) in itertools.product(_WEAK, _HIDDEN.items()):
         said = f"with {said.format(f'{-size:g}')} a score that a mask hides"
         yield _inside(Cause.WEAK_MASK, said, own, partial(_weakened, size, hidden))
     if layer not in own:  # where it is an attribute
         for axis in _AXES:
             yield _inside(Cause.OTHER_AXIS, f"with its softmax over axis={axis}", own, partial(_over, axis))
+
+
+def _causal_scores(fault: LayerFault) -> Edits:
+    """Yields a softmax of scores, be it a layer or an operation of a functional model, with a causal mask before it."""
+    scores = fault.call.inputs[0] if fault.call.inputs else np.zeros(())
+    is_square = scores.ndim > 2 and scores.shape[-1] == scores.shape[-2] and scores.shape == fault.expected.shape
+    if is_square and type(fault.call.layer).__name__ == "Softmax":
+        said = "its softmax of scores with a causal mask"
+        yield Edit(Cause.ADDED_CAUSAL_MASK, said, _softmax_of_the_past, is_output=True)
+
+
+def _softmax_of_the_past(fault: LayerFault) -> Array | None:
+    scores = fault.call.inputs[0].astype(np.float64)
+    if scores.shape[-1] != scores.shape[-2]:
+        return None
+    hidden = np.where(np.tri(scores.shape[-1], dtype=bool), scores, -np.inf)
+    weights = np.exp(hidden - hidden.max(axis=-1, keepdims=True))
+    shares: Array = (weights / weights.sum(axis=-1, keepdims=True)).astype(fault.expected.dtype)
+    return shares
+
+
+def _hiding_what_follows(usual: Callable[..., Any], scores: Any, mask: Any = None) -> Any:
+    import keras
+
+    rows, columns = scores.shape[-2:]
+    past = as_tensor(np.tri(rows, columns, dtype=bool))
+    return usual(keras.ops.where(past, scores, -1e9), mask)
 
 
 def _weakened(

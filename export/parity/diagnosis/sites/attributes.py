@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any
 
+import numpy as np
+
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits, NumericEdit
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, with_attributes
-from keras_pe.export.results import Cause
+from keras_pe.export.results import Cause, OtherValue
 
 _CAUSES = {
     "layout": Cause.WRONG_LAYOUT,
@@ -37,24 +39,34 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 _OF_EVERY_AXIS = {"strides": (1, 2, 3), "dilation_rate": (1, 2, 3, 4), "pool_size": (1, 2, 3)}
 _UNTRIED = {"name", "dtype", "trainable", "seed", "quantization_config", "autocast", "sparse"}
 _UNTRIED |= {"dropout", "rate", "recurrent_dropout", "momentum"}  # which show in training alone
+_MOST_REPORTED = 64  # numbers of a list
 _MOST_TOGETHER = 4  # numbers of a layer that are fitted together
 
 
 def other_attributes(fault: LayerFault) -> Edits:
     """Yields the layer with each of its attributes changed; the activations last, since there are many of them."""
     layer = fault.call.layer
-    if not (hasattr(layer, "get_config") and hasattr(layer, "variables")):
-        return
-    config = layer.get_config()
+    config = _config_of(layer)
     for name, value in sorted(config.items(), key=lambda item: item[0].endswith("activation")):
         for said, other in _other_values(name, value):
-            text = f"with {name}={said} instead of {_said(value)}"
-            yield Edit(_cause_of([name]), text, partial(with_attributes, change={name: other}))
+            own = "its own" if _is_of_numbers(value) else _said(value)
+            text = f"with {name}={said} instead of {own}"
+            parameters = (OtherValue(name, _plain(value), said if callable(other) else _plain(other)),)
+            yield Edit(cause_of([name]), text, partial(with_attributes, change={name: other}), parameters=parameters)
     if (kind := _sibling(layer)) is not None:
         yield Edit(Cause.OTHER_OPERATION, f"as a {kind.__name__}", partial(with_attributes, change={}, kind=kind))
     yield from _conventions(config)
     yield from _numbers(fault, config)
     yield from _within(config)
+
+
+def _config_of(layer: Any) -> dict[str, Any]:
+    """Returns the attributes of a layer, or of an operation of a functional model, which does not give its own."""
+    if hasattr(layer, "variables"):
+        return dict(layer.get_config()) if hasattr(layer, "get_config") else {}
+    names = inspect.signature(type(layer).__init__).parameters
+    own = {name: getattr(layer, name) for name in names if hasattr(layer, name) and name not in _UNTRIED}
+    return {name: value for name, value in own.items() if _is_plain(value) or isinstance(value, list | tuple)}
 
 
 def _within(config: Mapping[str, Any]) -> Edits:
@@ -67,7 +79,7 @@ def _within(config: Mapping[str, Any]) -> Edits:
         for said, other in _other_values(name, first):
             change = {key: {**held[key], "config": {**held[key]["config"], name: other}} for key in of_each}
             text = f"holding layers of {name}={said} instead of {_said(first)}"
-            yield Edit(_cause_of([name]), text, partial(with_attributes, change=change))
+            yield Edit(cause_of([name]), text, partial(with_attributes, change=change))
 
 
 def _conventions(config: Mapping[str, Any]) -> Edits:
@@ -93,14 +105,14 @@ def _numbers(fault: LayerFault, config: Mapping[str, Any]) -> Edits:
     together = [tuple(values)] if 1 < len(values) <= _MOST_TOGETHER else []
     for names in [*((name,) for name in values), *together]:
         start = {name: values[name] for name in names}
-        yield NumericEdit(start, with_attributes, _cause_of, partial(_said_of_numbers, start))
+        yield NumericEdit(start, with_attributes, cause_of, partial(_said_of_numbers, start))
 
 
 def _said_of_numbers(start: Mapping[str, float], moved: Mapping[str, str]) -> str:
     return "with " + " and ".join(f"{name}={value} instead of {start[name]:.6g}" for name, value in moved.items())
 
 
-def _cause_of(names: Iterable[str]) -> Cause:
+def cause_of(names: Iterable[str]) -> Cause:
     """Returns what other values of some attributes are called."""
     causes = {_CAUSES.get(name) for name in names}
     known = causes.pop() if len(causes) == 1 else None
@@ -119,6 +131,19 @@ def _known_attributes() -> frozenset[str]:
     classes = [each for each in found if isinstance(each, type) and issubclass(each, keras.Layer)]
     parents = {parent for each in classes for parent in each.__mro__ if issubclass(parent, keras.Layer)}
     return frozenset(name for each in parents for name in inspect.signature(each).parameters)
+
+
+def _plain(value: Any) -> Any:
+    """Returns an attribute as numbers, texts and tuples of these; a function by its name."""
+    if isinstance(value, list | tuple | np.ndarray):
+        return tuple(map(_plain, list(value)[:_MOST_REPORTED]))
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if _is_plain(value) else _said(value)
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
 
 
 def _said(value: Any) -> str:
@@ -146,10 +171,29 @@ def activations() -> dict[str, Callable[[Any], Any]]:
 
 def _other_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yields the values that an attribute might have by mistake, each with how it is said."""
-    if name.endswith("activation"):
+    if _is_of_numbers(value):
+        yield from _other_numbers(value)
+    elif name.endswith("activation"):
         yield from ((repr(said), function) for said, function in activations().items() if said != value)
-        return
-    yield from ((repr(other), other) for other in _plain_values(name, value))
+    else:
+        yield from ((repr(other), other) for other in _plain_values(name, value))
+
+
+def _is_of_numbers(value: Any) -> bool:
+    """Whether an attribute is an array or a list of floats, or of lists of these, such as a variance."""
+    if isinstance(value, list | tuple):
+        return bool(value) and all(isinstance(each, float) or _is_of_numbers(each) for each in value)
+    return isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind == "f"
+
+
+def _other_numbers(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yields numbers that stand for others: deviations for variances, the reverse, and those of nothing."""
+    numbers = np.asarray(value)
+    if (numbers > 0).all():
+        yield "the roots", np.sqrt(numbers).tolist()
+        yield "the squares", np.square(numbers).tolist()
+    yield "zeros", np.zeros_like(numbers).tolist()
+    yield "ones", np.ones_like(numbers).tolist()
 
 
 def _plain_values(name: str, value: Any) -> Iterator[Any]:

@@ -164,11 +164,19 @@ def _weight_proposals(path: str, values: Array, is_sound: bool) -> Iterator[Prop
     yield from edits.NEUTRAL
     if path.endswith(("bias", "beta")):
         yield edits.DOUBLED
+        for row in range(len(values)) if values.ndim == 2 else ():  # of what is given and of the state before
+            yield Proposal(Cause.ADDED_TWICE, f"row {row} of {{}} added twice", partial(_doubled_row, row))
     if not is_sound:
         yield from edits.exchanged_axes(values)
         if values.ndim > 1:
             yield from edits.backwards(values)
     yield from edits.powers(values)
+
+
+def _doubled_row(row: int, values: Array) -> Array:
+    doubled = values.copy()
+    doubled[row] *= 2
+    return doubled
 
 
 def _variables(fault: LayerFault) -> list[Any]:

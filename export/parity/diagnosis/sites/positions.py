@@ -1,214 +1,277 @@
-"""Positions told otherwise: a rotary encoding with other pairs or rates, a schedule of sines, buckets of distances."""
+"""Position layers at other positions than the model's, or with another schedule of sines."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+import inspect
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.layer_call import (
-    LayerFault,
-    as_array,
-    as_tensor,
-    call,
-    given,
-    with_attributes,
-    with_inputs,
-)
-from keras_pe.export.results import Array, Cause
-from keras_pe.export.runtimes.runtime import as_dtype
-from keras_pe.signal.distances import relative_buckets
-from keras_pe.signal.layouts import RotaryLayout
-from keras_pe.signal.rope_scalings import RopeScaling, rope_timescales
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, as_tensor, call, given, with_attributes
+from keras_pe.export.parity.diagnosis.turns import positions_given, positions_shown, rates_of, signal_of, turns_of
+from keras_pe.export.results import Array, Cause, OtherValue
+from keras_pe.signal.formula import Float64Array
 
-_FARTHEST = 8192  # offset that is looked for where the rotated channels can be seen
-_NEAR = [k for size in range(1, 5) for k in (size, -size)]  # those that are tried elsewhere
-
-_MOST = 8  # distances in other buckets: more are another rule
-_SHOWN = 4
+_OTHER = Cause.attribute("positions")
+_NEAR = [k for size in range(1, 5) for k in (size, -size)]  # offsets that are tried where no positions are shown
+_SHOWN_POSITIONS = 4
 
 _FEWEST_ROWS = 4  # that tell a schedule
 _USUAL = {"min_timescale": 1.0, "max_timescale": 1.0e4, "endpoint": True}
 
 
-def other_rotations(fault: LayerFault) -> Edits:
-    """Yields this package's rotary layer as an exporter or a runtime may have it."""
+@dataclass(frozen=True)
+class _Rule:
+    """A way in which an artifact may take other positions than the model.
+
+    Attributes:
+        cause: What that is called.
+        said: The change in words, with the number in braces.
+        apply: Returns the positions of the artifact, `(batch, length)`, from those of the model and a number.
+        fit: Returns the number from the positions of the model and those that the artifact shows; None if there is no
+            such number.
+        tried: Numbers that are tried if the artifact shows no positions; `(0.0,)` for a rule without a number.
+    """
+
+    cause: Cause
+    said: str
+    apply: Callable[[Float64Array, float], Float64Array]
+    fit: Callable[[Float64Array, Float64Array], float | None] = lambda ours, theirs: 0.0
+    tried: Sequence[float] = (0.0,)
+
+
+def _ratio(ours: Float64Array, theirs: Float64Array) -> float | None:
+    return float((ours * theirs).sum() / (ours * ours).sum()) if ours.any() else None
+
+
+def _last_taken(ours: Float64Array, theirs: Float64Array) -> float | None:
+    return float(theirs.max()) if (theirs < ours).any() else None
+
+
+def _first_taken(ours: Float64Array, theirs: Float64Array) -> float | None:
+    return float(theirs.min()) if (theirs > ours).any() else None
+
+
+def _wrap(ours: Float64Array, theirs: Float64Array) -> float | None:
+    fallen = (ours - theirs)[theirs < ours]
+    return float(fallen.min()) if fallen.size and fallen.min() > 0 else None
+
+
+_OF_STEPS = {Cause.CLAMPED_TABLE: Cause.CLIPPED_INPUT, Cause.START_INDEX_OFF: Cause.SHIFTED_INPUT}
+_TABLE_ENDS = (*range(1, 16), *(2**k - 1 for k in range(5, 18)))
+_RULES = (
+    _Rule(Cause.FLIPPED_SIGN, "turning the other way round", lambda p, _: -p),
+    _Rule(
+        Cause.START_INDEX_OFF,
+        "with positions offset by {:g}",
+        lambda p, k: p + k,
+        lambda ours, theirs: float(np.median(theirs - ours)),
+        _NEAR,
+    ),
+    _Rule(
+        Cause.CLAMPED_TABLE,
+        "with each position beyond {0:g} taken for {0:g}",
+        np.minimum,
+        _last_taken,
+        _TABLE_ENDS,
+    ),
+    _Rule(_OTHER, "with the position times {:g}", lambda p, k: p * k, _ratio, (2.0, 0.5)),
+    _Rule(_OTHER, "with each position below {0:g} taken for {0:g}", np.maximum, _first_taken, (0.0, 1.0)),
+    _Rule(
+        _OTHER,
+        "with the position of the first element for all elements of an example",
+        lambda p, _: np.broadcast_to(p[:, :1], p.shape),
+    ),
+    _Rule(
+        _OTHER,
+        "with the position of the last element for all elements of an example",
+        lambda p, _: np.broadcast_to(p[:, -1:], p.shape),
+    ),
+    _Rule(
+        Cause.REPEATED_ROW,
+        "with the positions of the first example for all examples",
+        lambda p, _: np.broadcast_to(p[:1], p.shape),
+    ),
+    _Rule(_OTHER, "with the positions in reverse order", lambda p, _: p[:, ::-1]),
+    _Rule(_OTHER, "with positions rounded down", lambda p, _: np.floor(p)),
+    _Rule(_OTHER, "with positions rounded to the nearest integer", lambda p, _: np.rint(p)),
+    _Rule(
+        _OTHER,
+        "with positions counted from 0 again after every {:g}",
+        np.mod,
+        _wrap,
+        (4.0, 8.0, 16.0, 32.0, 64.0, 128.0),
+    ),
+    _Rule(
+        _OTHER,
+        "with position {:g} everywhere",
+        lambda p, k: np.full_like(p, k),
+        lambda ours, theirs: float(theirs.flat[0]) if np.ptp(theirs) == 0 else None,
+        (0.0, 1.0),
+    ),
+)
+
+
+def other_positions(fault: LayerFault) -> Edits:
+    """Yields this package's layer at other positions: by each rule, then at whatever positions the artifact shows."""
+    if _argument(fault) is None:
+        return
+    ours, theirs = _given(fault), _shown(fault)
+    if ours is None:
+        yield from _exchanged_axes(fault)
+        return
+    for rule in _RULES:
+        for number in rule.tried if theirs is None else _numbers(rule, ours, theirs):
+            changed = partial(_moved, rule, number)
+            parameters = _parameters(fault, ours, changed(ours))
+            if parameters:
+                cause, said = rule.cause, rule.said.format(number)
+                if parameters[0].name == "timesteps":
+                    cause, said = _OF_STEPS.get(cause, cause), said.replace("position", "time step")
+                if cause is Cause.START_INDEX_OFF and _counts_from_its_start(fault):
+                    start = fault.call.layer.start_index
+                    parameters = (OtherValue("start_index", start, start + int(number)),)
+                    said = f"with start_index={start + int(number)} instead of {start}"
+                yield Edit(cause, said, partial(_elsewhere, changed), parameters=parameters)
+
+
+def any_positions(fault: LayerFault) -> Edits:
+    """Yields this package's layer at whatever positions the artifact shows."""
+    if _argument(fault) is None:
+        return
+    ours, theirs = _given(fault), _shown(fault)
+    if ours is None or theirs is None:
+        return
+    for each in _parameters(fault, ours, theirs):
+        said = f"at {each.name} {each.artifact} instead of {each.model}, and others alike,"
+        yield Edit(_OTHER, said, _at_positions_shown, parameters=(each,))
+
+
+def _counts_from_its_start(fault: LayerFault) -> bool:
+    """Whether the positions of a call are counted from the integer that the layer is configured with."""
+    is_given = any(given(fault).get(name) is not None for name in ("positions", "start_index"))
+    return isinstance(getattr(fault.call.layer, "start_index", None), int) and not is_given
+
+
+def _numbers(rule: _Rule, ours: Float64Array, theirs: Float64Array) -> list[float]:
+    """Returns the number of a rule that leads from the model's positions to the artifact's, if there is one."""
+    ours = np.broadcast_to(ours, theirs.shape)
+    number = rule.fit(ours, theirs)
+    if number is None:
+        return []
+    number = round(number) if abs(number - round(number)) < 1e-3 else number
+    led = rule.apply(ours, number)
+    return [number] if np.allclose(led, theirs, rtol=1e-5, atol=1e-2) else []
+
+
+def _moved(rule: _Rule, number: float, positions: Float64Array) -> Float64Array:
+    return rule.apply(positions, number)
+
+
+def _parameters(fault: LayerFault, ours: Float64Array, theirs: Float64Array) -> tuple[OtherValue, ...]:
+    """Returns the first positions that differ, those of the model and those of the artifact; nothing if none does."""
+    ours, theirs = np.broadcast_arrays(ours, theirs)
+    is_other = np.abs(ours - theirs) > 1e-2
+    if not is_other.any():
+        return ()
+    model, artifact = (tuple(map(_number, each[is_other][:_SHOWN_POSITIONS])) for each in (ours, theirs))
+    return (OtherValue(str(_argument(fault)), model, artifact),)
+
+
+def _number(value: float) -> int | float:
+    return int(value) if value == int(value) else float(f"{value:.6g}")
+
+
+def _argument(fault: LayerFault) -> str | None:
+    """Returns the name of the argument of a layer's call that holds its positions; None if it is not this package's."""
     import keras_pe
 
     layer = fault.call.layer
-    if not isinstance(layer, keras_pe.RotaryPositionEncoding):
-        return
-    for cause, said, change in _other_arguments(layer):
-        yield Edit(cause, said, partial(with_attributes, change=change))
-    if not _is_of_one_axis(layer):
-        return
-    yield Edit(Cause.FLIPPED_SIGN, "turning the other way round", partial(_elsewhere, np.negative))
-    is_shown = fault.actual is not None
-    for offset in [_offset(fault, 1.0 / _scaling_of(layer).timescales)] if is_shown else _NEAR:
-        if offset:
-            moved = partial(_elsewhere, partial(np.add, offset))
-            yield Edit(Cause.START_INDEX_OFF, f"with positions offset by {offset}", moved)
-    for last in [_last_of_table(fault)] if is_shown else _lasts(fault):
-        if last:
-            said = f"with each position beyond {last} taken for {last}"
-            yield Edit(Cause.CLAMPED_TABLE, said, partial(_elsewhere, partial(np.minimum, last)))
+    if isinstance(layer, keras_pe.TimestepEmbedding):
+        return "timesteps"
+    is_own = type(layer).__module__.startswith(f"{keras_pe.__name__}.layers.")
+    return "positions" if is_own and "positions" in inspect.signature(layer.call).parameters else None
 
 
-def _other_arguments(layer: Any) -> Iterator[tuple[Cause, str, dict[str, Any]]]:
-    """Yields a cause, what is said of it, and arguments that a rotary layer may have been exported with instead."""
-    for layout in get_args(RotaryLayout):
-        if layout != layer.layout:
-            yield Cause.WRONG_LAYOUT, f"with layout={layout!r} instead of {layer.layout!r}", {"layout": layout}
-    scaling = layer.scaling
-    if scaling is not None:
-        factor = "" if scaling.get("factor") is None else f", factor {scaling['factor']:g},"
-        said = f"without its scaling {scaling['rope_type']!r}{factor}"
-        yield Cause.MISSING_SCALING, said, {"scaling": None}
-    if not _is_of_one_axis(layer):
-        return
-    meant = _scaling_of(layer)
-    if not np.isfinite(meant.timescales).all() or meant.growth is not None:
-        return
-    if meant.attention_factor != 1.0:
-        said = f"without the factor {meant.attention_factor:.6g} of its scaling"
-        yield Cause.MISSING_SCALING, said, {"scaling": RopeScaling(meant.timescales).parameters()}
-    for dtype in ("bfloat16", "float16"):
-        rates = (1.0 / meant.timescales).astype(np.float32).astype(as_dtype(dtype)).astype(np.float64)
-        rounded = RopeScaling(1.0 / rates, meant.attention_factor)
-        if np.isfinite(rounded.timescales).all():
-            said = f"with rates rounded to {dtype}"
-            yield Cause.ROUNDED_RATES, said, {"scaling": rounded.parameters()}
+def _given(fault: LayerFault) -> Float64Array | None:
+    """Returns the positions of a call, `(batch or 1, length)`; None for a layer with several axes of them."""
+    positions = positions_given(fault)
+    return positions[0] if len(positions) == 1 else None
 
 
-def _is_of_one_axis(layer: Any) -> bool:
-    """Whether one sequence of positions turns all pairs, at rates that are the same in every call."""
-    may_change = layer.scaling is not None and layer.scaling["rope_type"] == "longrope"
-    return len(layer.sequence_axis) == 1 and not layer.sections and not may_change
+def _shown(fault: LayerFault) -> Float64Array | None:
+    """Returns the positions that the artifact shows, `(batch or 1, length)`; None if it shows none."""
+    layer = fault.call.layer
+    if fault.actual is not None and hasattr(layer, "combine") and not hasattr(layer, "layout") and layer.weights:
+        return _rows_shown(fault, fault.actual)
+    turns, rates = turns_of(fault, fault.actual), rates_of(layer, layer.get_config())
+    return None if turns is None or rates is None else positions_shown(turns, rates)
 
 
-def _scaling_of(layer: Any) -> RopeScaling:
-    channels = layer.rotary_dim or layer.input_spec.axes[layer.feature_axis]
-    return rope_timescales(
-        channels=channels, rope_theta=layer.base, **{"rope_type": "default", **(layer.scaling or {})}
-    )
+def _rows_shown(fault: LayerFault, output: Array) -> Float64Array | None:
+    """Returns which rows of a trained table an output has; None if one of them is not a row of the table."""
+    signal, weights = signal_of(fault, output), fault.call.layer.get_weights()
+    if signal.ndim != 3 or len(weights) != 1:
+        return None
+    table = weights[0]
+    apart = np.stack([np.abs(table - row).max(axis=-1) for row in signal.reshape(-1, signal.shape[-1])])
+    if apart.min(axis=1).max() > max(fault.tolerance, 1e-5 * np.abs(output).max()):
+        return None
+    rows: Float64Array = apart.argmin(axis=1).reshape(signal.shape[:2]).astype(np.float64)
+    return rows
 
 
-def _offset(fault: LayerFault, rates: npt.NDArray[np.float64]) -> int:
-    """Returns how many positions further the artifact turns, as far as all pairs agree on it best."""
-    assert fault.actual is not None
-    layer, width = fault.call.layer, 2 * len(rates)
-    ours, theirs = (
-        _points(np.moveaxis(each, layer.feature_axis, -1)[..., :width], layer.layout)
-        for each in (fault.expected, fault.actual)
-    )
-    turned = np.sum(theirs * np.conj(ours), axis=tuple(range(ours.ndim - 1)))
-    offsets = np.arange(-_FARTHEST, _FARTHEST + 1)
-    agreement = (np.exp(-1j * np.multiply.outer(offsets, rates)) @ turned).real
-    return int(offsets[np.argmax(agreement)])
+def _at_positions_shown(fault: LayerFault) -> Array | None:
+    """Returns what the layer gives at the positions that the artifact shows in this very case."""
+    theirs = _shown(fault)
+    return None if theirs is None else _elsewhere(lambda _: theirs, fault)
 
 
-def _points(channels: Array, layout: RotaryLayout) -> npt.NDArray[np.complex128]:
-    """Returns each pair of results as a complex number."""
-    is_interleaved, half = layout == "interleaved", channels.shape[-1] // 2
-    one, other = (channels[..., ::2], channels[..., 1::2]) if is_interleaved else np.split(channels, [half], axis=-1)
-    return one.astype(np.float64) + 1j * other.astype(np.float64)
+def _exchanged_axes(fault: LayerFault) -> Edits:
+    """Yields a layer of several axes with the positions of two of them in each other's places, or all moved alike."""
+    positions = positions_given(fault)
+    name = str(_argument(fault))
+    for one, other in itertools.combinations(range(len(positions)), 2):
+        order = list(range(len(positions)))
+        order[one], order[other] = other, one
+        said = f"with the positions of axes {one} and {other} in each other's places"
+        parameters = (OtherValue(f"axes of {name}", tuple(range(len(positions))), tuple(order)),)
+        yield Edit(_OTHER, said, partial(_on_axes, order=order), parameters=parameters)
+    for rule in _RULES:
+        for number in rule.tried[:2]:
+            changed = partial(_moved, rule, number)
+            yield Edit(rule.cause, rule.said.format(number), partial(_on_axes, change=changed))
 
 
-def _last_of_table(fault: LayerFault) -> int | None:
-    """Returns the position before the first that is turned wrongly."""
-    assert fault.actual is not None
-    off = np.moveaxis(np.abs(fault.actual - fault.expected), fault.call.layer.sequence_axis[0], 1)
-    is_wrong = off.reshape(*off.shape[:2], -1).max(axis=-1) > fault.tolerance
-    positions = np.broadcast_to(_positions(fault), is_wrong.shape)
-    return int(positions[is_wrong].min()) - 1 if is_wrong.any() else None
+def _on_axes(
+    fault: LayerFault, order: Sequence[int] | None = None, change: Callable[[Float64Array], Float64Array] | None = None
+) -> Array:
+    positions = positions_given(fault)
+    moved = [positions[axis] for axis in order or range(len(positions))]
+    arrays = [_tensor(each if change is None else change(each)) for each in moved]
+    return call(fault.call.layer, {**given(fault), "positions": arrays, "start_index": None}, fault)
 
 
-def _lasts(fault: LayerFault) -> list[int]:
-    """Returns where a table may end: after few positions, or after a power of two."""
-    length = fault.expected.shape[fault.call.layer.sequence_axis[0]]
-    return [last for last in (*range(1, 16), *(2**k - 1 for k in range(5, 18))) if last < length - 1]
-
-
-def _positions(fault: LayerFault) -> npt.NDArray[np.int64]:
-    """Returns the positions of a call, `(batch or 1, length)`."""
-    arguments, length = given(fault), fault.expected.shape[fault.call.layer.sequence_axis[0]]
-    listed, start = (_array(arguments.get(name)) for name in ("positions", "start_index"))
-    positions = np.arange(length) if listed is None else listed
-    positions = positions if start is None else positions + start.reshape(-1, 1)
-    return np.atleast_2d(positions).astype(np.int64)
-
-
-def _array(value: Any) -> Array | None:
-    return None if value is None else np.asarray(value) if isinstance(value, int) else as_array(value)
-
-
-def _elsewhere(change: Callable[[Array], Array], fault: LayerFault) -> Array:
+def _elsewhere(change: Callable[[Float64Array], Float64Array], fault: LayerFault) -> Array | None:
     """Returns what the layer gives at other positions, which are made of its own."""
-    changed = {"positions": as_tensor(change(_positions(fault)).astype(np.int32)), "start_index": None}
+    name, ours = _argument(fault), _given(fault)
+    if ours is None:
+        return None
+    moved = _tensor(change(ours))
+    if name == "timesteps":
+        changed = {name: as_tensor(as_array(moved).reshape(fault.call.inputs[0].shape))}
+    else:
+        changed = {"positions": moved, "start_index": None}
     return call(fault.call.layer, {**given(fault), **changed}, fault)
 
 
-def other_buckets(fault: LayerFault) -> Edits:
-    """Yields this package's relative bias with the buckets that the artifact shows for the distances it gets wrong."""
-    import keras_pe
-
-    layer = fault.call.layer
-    if not isinstance(layer, keras_pe.RelativePositionBias):
-        return
-    if fault.actual is None:
-        yield from _neighboring_buckets(layer)
-        return
-    meant = _buckets_of(layer)
-    (weights,) = layer.get_weights()
-    rows = _rows_of_distances(fault, len(meant))
-    is_off = np.abs(fault.actual - fault.expected).max(axis=1) > fault.tolerance
-    found = meant.copy()
-    for row in np.unique(rows[is_off]):
-        shown = fault.actual.swapaxes(1, 3).swapaxes(1, 2)[rows == row][0]
-        found[row] = np.argmin(np.abs(weights - shown).max(axis=-1))
-    if 0 < np.count_nonzero(found != meant) <= _MOST:
-        yield _with_buckets(layer, meant, found)
-
-
-def _neighboring_buckets(layer: Any) -> Edits:
-    """Yields the bias with one distance in the bucket before or after its own, near distances first."""
-    meant = _buckets_of(layer)
-    for row in sorted(range(len(meant)), key=lambda row: abs(row - layer.max_distance)):
-        for bucket in (meant[row] - 1, meant[row] + 1):
-            if 0 <= bucket <= meant.max():
-                found = meant.copy()
-                found[row] = bucket
-                yield _with_buckets(layer, meant, found)
-
-
-def _with_buckets(layer: Any, meant: npt.NDArray[np.int32], found: npt.NDArray[np.int32]) -> Edit:
-    said = [
-        f"distance {row - layer.max_distance} in bucket {found[row]} instead of {meant[row]}"
-        for row in np.flatnonzero(found != meant)[:_SHOWN]
-    ]
-    change = {"_buckets": _table(found)}
-    return Edit(Cause.OTHER_BUCKET, f"with {', '.join(said)}", partial(with_attributes, change=change))
-
-
-def _buckets_of(layer: Any) -> npt.NDArray[np.int32]:
-    return relative_buckets(layer.rule, layer.num_buckets, layer.max_distance, bidirectional=layer.bidirectional)
-
-
-def _rows_of_distances(fault: LayerFault, count: int) -> npt.NDArray[np.intp]:
-    """Returns which row of the table of distances each key has for each query, `(batch or 1, queries, keys)`."""
-    layer = fault.call.layer
-    numbered = np.repeat(np.arange(count, dtype=np.float32)[:, np.newaxis], layer.num_heads, axis=1)
-    one_each = {"_buckets": _table(np.arange(count, dtype=np.int32)), "_table": numbered}
-    return np.rint(with_attributes(fault, one_each)[:, 0]).astype(np.intp)
-
-
-def _table(rows: Array) -> Any:
-    from keras_pe.rotations.lookup import Table  # which imports Keras: where a layer is looked at it is there
-
-    return Table(rows)
+def _tensor(positions: Float64Array) -> Any:
+    """Returns positions as a tensor: of integers where all are whole."""
+    is_whole = (positions == np.rint(positions)).all()
+    return as_tensor(np.array(positions).astype(np.int32 if is_whole else np.float32))
 
 
 def other_schedules(fault: LayerFault) -> Edits:
@@ -218,7 +281,7 @@ def other_schedules(fault: LayerFault) -> Edits:
     layer = fault.call.layer
     if not isinstance(layer, keras_pe.SinusoidalPositionEncoding) or fault.actual is None or fault.actual.ndim != 3:
         return
-    table = _signal(fault)
+    table: Array = signal_of(fault, fault.actual)[0]
     if len(table) < _FEWEST_ROWS or not table.any():
         return
     is_given = len(fault.call.inputs) > 1
@@ -230,18 +293,6 @@ def other_schedules(fault: LayerFault) -> Edits:
             yield Edit(Cause.START_INDEX_OFF, said, partial(_alone, change))
         said = f"as {names} encodes, from position {match.start_index},"
         yield Edit(Cause.OTHER_CONVENTION, said, partial(_alone, {**_USUAL, **match.layer_arguments()}))
-
-
-def _signal(fault: LayerFault) -> Array:
-    """Returns the rows that the artifact has added to the first input, put beside it, or returned instead."""
-    layer, x, actual = fault.call.layer, fault.call.inputs[0], fault.actual
-    assert actual is not None
-    if layer.combine == "add":
-        signal = actual - fault.expected + with_inputs(fault, [(x, np.zeros_like(x))])
-    else:
-        signal = actual[..., x.shape[-1] :] if layer.combine == "concatenate" else actual
-    first: Array = signal[0]
-    return first
 
 
 def _alone(change: Mapping[str, Any], fault: LayerFault) -> Array:

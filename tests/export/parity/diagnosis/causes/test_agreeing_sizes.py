@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import keras_pe
+from keras_pe.export import check_parity, export_onnx
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.references.keras import KerasReference
@@ -17,6 +18,7 @@ from keras_pe.export.model.sizes.dimensions import Dimension, Kind, SizeRange
 from keras_pe.export.parity.diagnosis.diagnose import diagnose
 from keras_pe.export.runtimes.runner import InProcessRunner
 from keras_pe.export.runtimes.runtime import RuntimeSpec
+from tests.export.parity.diagnosis import planted
 
 SHORT, ENDS, LONG = 11, 40, 67
 NAMES = ("length", "time", "seq", "sequence_length", "unk__7", "x_1")
@@ -130,3 +132,34 @@ def test_where_a_table_ends_is_found_by_halving_and_asked_once_for_all_layers() 
     # Both sides of the end with two more draws, and once more what is said of the other side.
     assert len([length for length in asked if length not in (SHORT, LONG)]) <= halving + 5
     assert questions(encodings=3) == (asked, cause)
+
+
+def test_a_layer_of_another_stride_is_no_table_that_ends(tmp_path):
+    def pooled(strides):
+        x = keras.Input((None, 4), name="x")
+        return keras.Model(x, keras.layers.AveragePooling1D(2, strides, padding="same", name="pool")(x))
+
+    artifact = export_onnx(pooled(3), tmp_path / "model.onnx")
+    (result,) = check_parity(pooled(2), artifact, runtimes="onnxruntime[all]").results
+    assert not {"clamped table", "length limit"} & {finding.cause for finding in result.findings}
+    assert {finding.layer for finding in result.findings} == {"pool"}
+
+
+def test_a_size_that_the_model_itself_refuses_is_no_end_of_a_table():
+    class Refusing(keras.layers.Layer):
+        def call(self, x):
+            if x.shape[0] is not None and x.shape[0] >= 8:
+                raise ValueError("at most 7")
+            return keras.ops.tanh(x)
+
+        def compute_output_shape(self, shape):
+            return shape
+
+    x = keras.Input((None, 4), name="x")
+    model = keras.Model(x, {"y": Refusing(name="refuse")(x)})
+
+    def ends(inputs):
+        x = inputs["x"]
+        return np.tanh(x) + (x.shape[1] > 12) * np.sin(40 * x)
+
+    assert not [each for each in planted.findings(model, ends, planted.Closed) if "agrees up to batch" in each.evidence]

@@ -1,5 +1,8 @@
 """Causes of the layers at fault, each said of its own layer."""
 
+from pathlib import Path
+from typing import Any
+
 import keras
 import pytest
 
@@ -46,3 +49,32 @@ def test_a_weight_of_a_litert_file_is_looked_at_though_its_layers_cannot_be_foll
     (result,) = check_parity(_model(), artifact, runtimes="litert").results
     assert not result.passed
     assert [(finding.layer, finding.cause) for finding in result.findings] == [("my_dense", "flipped sign")]
+
+
+def _shared_trunk(takes_one_input_twice: bool) -> keras.Model:
+    keras.utils.set_random_seed(0)
+    sizes = {"first": 6, "second": 6, "third": 4}
+    layers = [keras.layers.Dense(size, "tanh", name=name) for name, size in sizes.items()]
+    trunk = keras.Sequential([keras.Input((5,)), *layers], name="trunk")
+    a, b = keras.Input((5,), name="a"), keras.Input((5,), name="b")
+    joined = keras.layers.Concatenate(name="join")([trunk(a), trunk(a if takes_one_input_twice else b)])
+    return keras.Model([a, b], keras.layers.Dense(3, name="head")(joined), name="model")
+
+
+def _skipping(begins_elsewhere: bool) -> keras.Model:
+    keras.utils.set_random_seed(0)
+    x = keras.Input((6,), name="x")
+    first = keras.layers.Dense(6, "tanh", name="first")(x)
+    second = keras.layers.Dense(6, "tanh", name="second")(first)
+    joined = keras.layers.Add(name="join")([x if begins_elsewhere else first, second])
+    return keras.Model(x, keras.layers.Dense(3, name="head")(joined), name="model")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("build", "layer"), [(_shared_trunk, "trunk"), (_skipping, "join")])
+def test_a_wrong_input_is_said_once_of_what_is_given_it(build: Any, layer: str, tmp_path: Path) -> None:
+    wrong = build(True)
+    wrong.set_weights(build(False).get_weights())
+    artifact = export_onnx(wrong, tmp_path / "model.onnx")
+    (result,) = check_parity(build(False), artifact, runtimes="onnxruntime[all]").results
+    assert [(finding.cause, finding.layer) for finding in result.findings] == [("other input", layer)]

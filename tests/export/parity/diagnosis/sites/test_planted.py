@@ -46,6 +46,31 @@ def _exchanged_statistics():
     return model, compute
 
 
+def _deviations():
+    config = {"mean": [1.0, 2.0, 3.0, 4.0], "variance": [4.0, 9.0, 0.25, 16.0]}
+    wrong = L.Normalization(**{**config, "variance": [2.0, 3.0, 0.5, 4.0]})
+    wrong.build((None, 4))
+    return _of_layer(L.Normalization(**config, name="y"), lambda _, x: wrong(x), (4,))
+
+
+def _bias_of_the_state():
+    def wrong(layer, x):
+        bias = np.asarray(layer.cell.bias)
+        layer.cell.bias.assign(bias * [[1.0], [2.0]])
+        y = layer(x)
+        layer.cell.bias.assign(bias)
+        return y
+
+    return _of_layer(L.GRU(3, unroll=True, name="y"), wrong, (5, 4))
+
+
+def _causal_softmax():
+    def wrong(_, x):
+        return ops.softmax(ops.where(np.tri(x.shape[-1], dtype=bool), x, -1e9))
+
+    return _of_layer(L.Softmax(name="y"), wrong, (2, 5, 5))
+
+
 def _exchanged_directions():
     def wrong(layer, x):
         forward, backward = layer.forward_layer.get_weights(), layer.backward_layer.get_weights()
@@ -286,6 +311,9 @@ def _transposed_2d():
     [
         (_both_statistics, "missing values", "moving_mean' at zero and"),
         (_exchanged_statistics, "another weight", "moving_mean' and 'y/moving_variance' exchanged"),
+        (_deviations, "other variance", "variance=the roots"),
+        (_bias_of_the_state, "added twice", "row 1 of 'y/gru_cell/bias'"),
+        (_causal_softmax, "added causal mask", "causal mask"),
         (_exchanged_directions, "another weight", "weights of both directions exchanged"),
         (_batch_statistics, "training mode", "statistics of the batch"),
         (_twice, "operation added", "its own activation once more"),
@@ -313,7 +341,7 @@ def _transposed_2d():
         (_run_forwards, "other go_backwards", "go_backwards=False"),
         (_turned_in_place, "other direction", "from the other end, each step in its place"),
         (_rotary(_turned_back), "flipped sign", "turning the other way round"),
-        (_learned_from_one, "start index off", "added to its input: index i of axis 1 holds what belongs to i+1"),
+        (_learned_from_one, "start index off", "with positions offset by 1"),
         (_padded_afterwards, "other padding", "zeros around its output, as much before as after"),
         (_not_dilated, "other dilation_rate", "with dilation_rate=1 and its output cut to size"),
         (_cropped_elsewhere, "other cropping", "cropping=(1, 3) instead of (2, 2)"),

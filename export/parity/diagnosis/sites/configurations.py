@@ -1,0 +1,154 @@
+"""This package's layers with other arguments: each choice, each list of numbers, and numbers that fit."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from math import comb
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from keras_pe.export.parity.diagnosis.edits import Edits
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
+from keras_pe.export.parity.diagnosis.sites.hypotheses import (
+    FITS,
+    Config,
+    Hypothesis,
+    ShownRates,
+    by_digits,
+    distance_of,
+    fitted,
+    of_one,
+    of_several,
+    own_rates,
+    shown_rates,
+)
+from keras_pe.export.parity.diagnosis.sites.scalings import other_scalings, rounded_rates
+from keras_pe.export.parity.diagnosis.turns import axes_of, rates_of
+from keras_pe.export.results import Cause
+from keras_pe.signal.distances import alibi_slopes
+
+_MOST_PERMUTED = 4  # numbers of a list, whose orders are 24 then
+_MOST_SECTIONS = 4096  # ways to deal pairs to axes that are compared with what the artifact shows
+_MOST_DEALT = 4  # ways to deal pairs to axes that are tried
+_MOST_WIDTHS = 128  # numbers of turned channels that are tried
+
+
+def other_configurations(fault: LayerFault) -> Edits:
+    """Yields this package's layer with other arguments: those that are chosen first, then those that are fitted."""
+    import keras_pe
+
+    layer = fault.call.layer
+    if not type(layer).__module__.startswith(f"{keras_pe.__name__}.layers."):
+        return
+    config, shown = layer.get_config(), shown_rates(fault)
+    for hypothesis in _hypotheses(layer, config, shown):
+        yield hypothesis.edit
+    if isinstance(layer, keras_pe.AlibiBias):
+        yield from _other_slopes(fault, config)
+
+
+def _hypotheses(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hypothesis]:
+    for name, other in _choices(type(layer), config):
+        yield of_one(name, config[name], other)
+    if "scaling" in config:
+        yield from rounded_rates(own_rates(layer))
+    if shown is not None:
+        yield from _fitted_arguments(layer, config, shown)
+    if "scaling" in config:
+        yield from other_scalings(layer, config, shown)
+    yield from _other_query_scalings(config.get("query_scaling"))
+    yield from _of_pairs(layer, config, shown)
+
+
+def _choices(kind: type, config: Config) -> Iterator[tuple[str, Any]]:
+    """Yields each other value of an argument that has few: a name out of a list, a truth value."""
+    for name, hint in get_type_hints(kind.__init__).items():  # type: ignore[misc]
+        if get_origin(hint) is Literal or hint is bool:
+            others = (not config[name],) if isinstance(config.get(name), bool) else get_args(hint)
+            yield from ((name, other) for other in others if name in config and other != config[name])
+
+
+def _other_query_scalings(own: Config | None) -> Iterator[Hypothesis]:
+    """Yields queries without the factor that grows with their position, then with other numbers of that factor."""
+    if own is None:
+        return
+    yield replace(of_one("query_scaling", tuple(own.items()), None), cause=Cause.MISSING_SCALING)
+    for name, value in own.items():
+        powers = (2.0**power for power in (1, -1, 2, -2, 3, -3))
+        others = (not value,) if isinstance(value, bool) else (type(value)(value * power) for power in powers)
+        for other in others:
+            found = of_one(f"query_scaling.{name}", value, other)
+            yield replace(found, change={"query_scaling": {**own, name: other}}, cause=Cause.attribute(name))
+
+
+def _of_pairs(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hypothesis]:
+    """Yields other numbers of turned channels, and pairs dealt otherwise to several axes of positions."""
+    if "rotary_dim" in config:
+        channels = layer.input_spec.axes[layer.feature_axis]
+        own = config["rotary_dim"] or channels
+        nearest_first = sorted(range(2, channels + 1, 2), key=lambda width: abs(width - own))
+        for width in [width for width in nearest_first if width != own][:_MOST_WIDTHS]:
+            yield of_one("rotary_dim", own, width)
+    for name in ("sequence_axis", "max_length", "start_index", "grid_shape"):
+        value = config.get(name)
+        if isinstance(value, list | tuple) and 1 < len(value) <= _MOST_PERMUTED:
+            for other in list(dict.fromkeys(itertools.permutations(value)))[1:]:
+                yield of_one(name, tuple(value), other)
+    if "sections" in config and axes_of(layer) > 1:
+        yield from _dealt(layer, config, shown)
+
+
+def _dealt(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hypothesis]:
+    """Yields pairs dealt otherwise to the axes of positions, those first that the artifact shows."""
+    axes = axes_of(layer)
+    pairs = (config["rotary_dim"] or layer.input_spec.axes[layer.feature_axis]) // 2
+    own = tuple(config["sections"] or [pairs // axes] * axes)
+    is_shown = shown is not None and comb(pairs - 1, axes - 1) <= _MOST_SECTIONS
+    ways = _compositions(pairs, axes) if is_shown else list(dict.fromkeys(itertools.permutations(own)))
+    turns, found = None if shown is None else shown.turns.thinned(), []
+    for sections, interleaved, is_shared in itertools.product(ways, (False, True), (False, True)):
+        change = {"sections": sections, "interleave_sections": interleaved, "shared_rates": is_shared}
+        now = {"sections": own, **{name: config[name] for name in ("interleave_sections", "shared_rates")}}
+        moved = {name: value for name, value in change.items() if value != now[name]}
+        if not moved:
+            continue
+        try:
+            rates = rates_of(layer, {**config, **change})
+        except ValueError:  # not every section can be interleaved
+            continue
+        distance = 0.0 if turns is None or rates is None else rates.distance(turns)
+        found.append((distance > FITS, len(moved), distance, moved, now))
+    for is_far, *_, moved, now in sorted(found, key=lambda each: each[:3])[: _MOST_DEALT if shown else None]:
+        if not is_far:
+            yield of_several({name: now[name] for name in moved}, moved)
+
+
+def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
+    """Yields every way to write a number as a sum of so many positive ones."""
+    for cuts in itertools.combinations(range(1, total), parts - 1):
+        yield tuple(b - a for a, b in itertools.pairwise((0, *cuts, total)))
+
+
+def _fitted_arguments(layer: Any, config: Config, shown: ShownRates) -> Iterator[Hypothesis]:
+    """Yields each number that a layer is configured with as it fits the rates that the artifact shows."""
+    numbers = {name: value for name, value in config.items() if isinstance(value, float)}
+    for name, value, said in by_digits(numbers, lambda name, value: distance_of(layer, shown, {**config, name: value})):
+        found = of_one(name, config[name], value)
+        yield replace(found, said=found.said + said)
+
+
+def _other_slopes(fault: LayerFault, config: Config) -> Edits:
+    """Yields ALiBi with the largest exponent that the artifact's slopes show."""
+    if fault.actual is None:
+        return
+    axes = (0, 2, 3)
+    ours, theirs = (each.astype(np.float64) for each in (fault.expected, fault.actual))
+    own = alibi_slopes(config["num_heads"], config["rule"], config["bias_max"])
+    slopes = own * (ours * theirs).sum(axis=axes) / (ours * ours).sum(axis=axes)
+
+    def distance(value: float) -> float:
+        return float(np.abs(alibi_slopes(config["num_heads"], config["rule"], value) / slopes - 1).max())
+
+    for value in fitted(distance, config["bias_max"]):
+        yield of_one("bias_max", config["bias_max"], value).edit

@@ -1,0 +1,193 @@
+"""The rates of a rotary layer stretched otherwise: not at all, by other numbers of the rule, by another rule."""
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.parity.diagnosis.edits import Edits
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault
+from keras_pe.export.parity.diagnosis.sites.hypotheses import (
+    FITS,
+    Config,
+    Hypothesis,
+    ShownRates,
+    by_digits,
+    distance_of,
+    fitted,
+    own_rates,
+    plain,
+    shown_rates,
+)
+from keras_pe.export.parity.diagnosis.turns import Rates
+from keras_pe.export.results import Cause, OtherValue
+from keras_pe.export.runtimes.runtime import as_dtype
+from keras_pe.signal.rope_scalings import ROPE_TYPES, RopeScaling, scaling_function
+
+_USUAL: Mapping[str, Sequence[float]] = {  # of a scaling, where the model's says nothing
+    "factor": (2.0, 4.0, 8.0),
+    "original_max_position_embeddings": (4096.0, 8192.0, 2048.0, 32768.0),
+    "low_freq_factor": (1.0,),
+    "high_freq_factor": (4.0,),
+    "partial_rotary_factor": (0.25, 0.5, 0.75),
+}
+_MOST_SHOWN = 4  # pairs whose rates are reported
+_FACTORS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 40.0)
+_BASES = (1.0e4, 5.0e5, 1.0e6, 1.0e5, 1.0e7)
+_TOLD = ("factor", "partial_rotary_factor")  # entries without which a rule changes nothing
+
+
+def other_scalings(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hypothesis]:
+    """Yields the rates stretched otherwise: not at all, by other numbers of the same rule, or by another rule."""
+    own = dict(config["scaling"] or {"rope_type": "default"})
+    if config["scaling"] is not None:
+        yield _unscaled(own)
+        rates = own_rates(layer)
+        if rates is not None and rates.radius != 1.0:
+            said = f"without the factor {rates.radius:.6g} of its scaling"
+            changed = (OtherValue("scaling.attention_factor", rates.radius, 1.0),)
+            yield Hypothesis({"scaling": {**own, "attention_factor": 1.0}}, changed, Cause.MISSING_SCALING, said)
+    if shown is None or shown.own.axes.any():
+        yield from (_scaled(own, each) for each in (*_same_rule(own), *_usual_numbers(own), *_other_rules(own)))
+        return
+    distance = partial(_apart, layer, shown, config)
+    yield from (_scaled(own, scaling) for scaling in _same_rule(own) if distance(scaling) < FITS)
+    numbers = {name: value for name, value in _numbers(own).items() if value is not None}
+
+    def of_number(name: str, value: float) -> float:
+        return distance({**own, name: value})
+
+    for name, number, others in by_digits(numbers, of_number):
+        yield _scaled(own, {**own, name: number}, others)
+    for rule in _other_rules(own):
+        yield from (_scaled(own, each) for each in _fitting(rule, distance))
+
+
+def _fitting(rule: Config, distance: Callable[[Config], float]) -> list[Config]:
+    """Returns a rule as it is if it fits, or with the factor that fits."""
+    if "factor" not in rule or distance(rule) < FITS:
+        return [rule] if distance(rule) < FITS else []
+    factors = fitted(lambda value: distance({**rule, "factor": value}), rule["factor"])
+    # A factor below 1 is no scaling: positions are multiplied there.
+    return [{**rule, "factor": value} for value in factors if value >= 1]
+
+
+def _apart(layer: Any, shown: ShownRates, config: Config, scaling: Config) -> float:
+    return distance_of(layer, shown, {**config, "scaling": scaling})
+
+
+def _unscaled(own: Config) -> Hypothesis:
+    factor = "" if own.get("factor") is None else f", factor {own['factor']:g},"
+    said = f"without its scaling {own['rope_type']!r}{factor}"
+    changed = (OtherValue("scaling.rope_type", own["rope_type"], None),)
+    return Hypothesis({"scaling": None}, changed, Cause.MISSING_SCALING, said)
+
+
+def _scaled(own: Config, scaling: Config, others: str = "") -> Hypothesis:
+    """Returns the hypothesis of another scaling, with each of its entries that differ, and what else is said of it."""
+    names = [name for name in dict.fromkeys([*own, *scaling]) if scaling.get(name) != own.get(name)]
+    defaults = {name: each.default for name, each in _entries(own["rope_type"]).items()}
+    is_own_rule = scaling["rope_type"] == own["rope_type"]
+    before = {name: own.get(name, defaults.get(name) if is_own_rule else None) for name in names}
+    before = {name: None if value is inspect.Parameter.empty else value for name, value in before.items()}
+    parameters = tuple(OtherValue(f"scaling.{name}", plain(before[name]), plain(scaling.get(name))) for name in names)
+    said = ", ".join(f"{name}={_short(scaling.get(name))} instead of {_short(before[name])}" for name in names)
+    cause = Cause.attribute(names[0]) if is_own_rule else Cause.attribute("rope_type")
+    return Hypothesis({"scaling": scaling}, parameters, cause, f"with {said} in its scaling{others}")
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else repr(value)
+
+
+def _entries(rope_type: str) -> dict[str, inspect.Parameter]:
+    return dict(list(inspect.signature(scaling_function(rope_type)).parameters.items())[2:])
+
+
+def _numbers(scaling: Config) -> dict[str, float | None]:
+    """Returns the numbers of a scaling, those that it has by default as well; None for one that is not given."""
+    found = {}
+    for name, each in _entries(scaling["rope_type"]).items():
+        if each.annotation in (float, float | None):
+            default = None if each.default is inspect.Parameter.empty else each.default
+            found[name] = scaling.get(name, default)
+            if name in ("attention_factor", "mscale", "mscale_all_dim") and found[name] is None:
+                found[name] = 1.0
+    return found
+
+
+def _same_rule(own: Config) -> Iterator[dict[str, Any]]:
+    """Yields a scaling with each truth value inverted, and with its lists in each other's places."""
+    for name, each in _entries(own["rope_type"]).items():
+        if each.annotation is bool:
+            yield {**own, name: not own.get(name, each.default)}
+    if {"short_factor", "long_factor"} <= set(own):
+        short, long = own["short_factor"], own["long_factor"]
+        for pair in ((long, short), (short, short), (long, long)):
+            yield {**own, "short_factor": pair[0], "long_factor": pair[1]}
+
+
+def _other_rules(own: Config) -> Iterator[dict[str, Any]]:
+    """Yields other rules, with the entries that they share with a scaling and usual ones."""
+    for other in ROPE_TYPES:
+        entries = _entries(other)
+        # Another base is all that "dynamic" makes of the rates.
+        if other in (own["rope_type"], "dynamic") or any(
+            each.annotation == Sequence[float] for each in entries.values()
+        ):
+            continue
+        wanted = {
+            name: (float(own[name]),) if own.get(name) is not None else _USUAL[name]
+            for name, each in entries.items()
+            if name in _USUAL
+            and (own.get(name) is not None or each.default is inspect.Parameter.empty or name in _TOLD)
+        }
+        for values in itertools.product(*wanted.values()):
+            yield {"rope_type": other, **dict(zip(wanted, values, strict=True))}
+
+
+def _usual_numbers(own: Config) -> Iterator[dict[str, Any]]:
+    """Yields a scaling with each of its numbers doubled, halved and so on, where the artifact shows no rates."""
+    for name, value in _numbers(own).items():
+        if value:
+            yield from ({**own, name: value * 2.0**power} for power in (1, -1, 2, -2, 3, -3, 4, -4))
+
+
+def rounded_rates(own: Rates | None) -> Iterator[Hypothesis]:
+    """Yields a rotary layer of one axis whose rates are rounded to short floats."""
+    if own is None or own.axes.any() or not (own.rates > 0).all():
+        return
+    for dtype in ("bfloat16", "float16"):
+        with np.errstate(all="ignore"):
+            rates = own.rates.astype(np.float32).astype(as_dtype(dtype)).astype(np.float64)
+        if (rates > 0).all():
+            scaling = RopeScaling(1.0 / rates, own.radius).parameters()
+            changed = (OtherValue("rates", "float32", dtype),)
+            said = f"with rates rounded to {dtype}"
+            yield Hypothesis({"scaling": scaling}, changed, Cause.ROUNDED_RATES, said)
+
+
+def any_rates(fault: LayerFault) -> Edits:
+    """Yields a rotary layer of one axis with usual bases and rules together, then with whatever rates are shown."""
+    layer, shown = fault.call.layer, shown_rates(fault)
+    config: Config = layer.get_config() if shown is not None else {}
+    if shown is None or shown.rates is None or "scaling" not in config or not (shown.rates.rates > 0).all():
+        return
+    own = dict(config["scaling"] or {"rope_type": "default"})
+    others = [base for base in _BASES if base != config["base"]]
+    for base, rule, factor in itertools.product(others, _other_rules(own), _FACTORS):
+        scaling = {**rule, "factor": factor} if "factor" in rule else rule
+        if distance_of(layer, shown, {**config, "base": base, "scaling": scaling}) < FITS:
+            found = _scaled(own, scaling)
+            both = (OtherValue("base", config["base"], base), *found.parameters)
+            said = f"{found.said}, and with base={base:g} instead of {config['base']:g},"
+            yield Hypothesis({"base": base, **found.change}, both, found.cause, said).edit
+    scaling = RopeScaling(1.0 / shown.rates.rates, shown.rates.radius).parameters()
+    moved = np.flatnonzero(np.abs(shown.rates.rates / shown.own.rates - 1) > FITS)[:_MOST_SHOWN]
+    model, artifact = (tuple(float(f"{rate:.5g}") for rate in each.rates[moved]) for each in (shown.own, shown.rates))
+    said = f"with rates of its own, in pairs {', '.join(map(str, moved))} {artifact} instead of {model},"
+    changed = (OtherValue("rates", model, artifact),)
+    yield Hypothesis({"scaling": scaling}, changed, Cause.attribute("rates"), said).edit

@@ -1,0 +1,315 @@
+"""How an artifact turns the pairs of channels of a position layer: at which positions, and at which rates.
+
+A rotary layer multiplies each pair by a point on a circle; the sine and the cosine of a signal are such a point.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_pe.conventions.identification.rotation import measure
+from keras_pe.conventions.identification.rows import Rows
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, given, with_inputs
+from keras_pe.export.results import Array
+from keras_pe.signal.formula import Float64Array, resolve_timescales
+from keras_pe.signal.layouts import column_order, join_axes
+
+Points = npt.NDArray[np.complex128]
+
+_FEWEST = 4  # positions next to each other that show a rate
+_FEW_ROWS = 64
+_SHOWN = 2.0**-8  # of the radius: points nearer than that to the circle show a position
+
+
+class Turns(NamedTuple):
+    """The points of a call, and the positions that the layer is given.
+
+    Attributes:
+        points: `(batch or 1, length, pairs)`; more axes of positions stand between.
+        positions: One array for each axis of positions, which broadcasts to the points without their pairs.
+    """
+
+    points: Points
+    positions: tuple[Float64Array, ...]
+
+    def thinned(self) -> "Turns":
+        """Returns a few of the points, `(rows, pairs)`, from everywhere, with the positions of each."""
+        rows = self.points.reshape(-1, self.points.shape[-1])
+        some = np.unique(np.linspace(0, len(rows) - 1, _FEW_ROWS).astype(int))
+        own = (np.broadcast_to(each, self.points.shape[:-1]).reshape(-1)[some] for each in self.positions)
+        return Turns(rows[some], tuple(own))
+
+
+class Rates(NamedTuple):
+    """How fast the pairs of a layer turn.
+
+    Attributes:
+        rates: `(pairs,)`, radians per position.
+        radius: Of the circle.
+        axes: `(pairs,)`, the axis of positions that each pair turns by.
+    """
+
+    rates: Float64Array
+    radius: float
+    axes: npt.NDArray[np.intp]
+
+    @classmethod
+    def of_one_axis(cls, timescales: npt.ArrayLike, radius: float = 1.0) -> "Rates":
+        """Returns the rates of timescales whose pairs turn by one sequence of positions."""
+        rates = 1.0 / np.asarray(timescales, np.float64)
+        return cls(rates, radius, np.zeros(len(rates), np.intp))
+
+    def at(self, positions: tuple[Float64Array, ...]) -> Points:
+        """Returns the points at some positions, see `Turns`."""
+        own = np.stack(np.broadcast_arrays(*positions), axis=-1)[..., self.axes]
+        points: Points = self.radius * np.exp(1j * (own * self.rates))
+        return points
+
+    def distance(self, turns: Turns) -> float:
+        """Returns the largest distance of points from these rates, as a part of the radius."""
+        away = np.abs(turns.points - self.at(turns.positions)).max(initial=0.0)
+        return float(away / np.abs(turns.points).max(initial=1e-30))
+
+
+def turns_of(fault: LayerFault, output: Array | None) -> Turns | None:
+    """Returns how the pairs of a layer turn in an output of it; None unless the output shows that."""
+    kind = next((each for each in type(fault.call.layer).__mro__ if each.__name__ in _TURNS), None)
+    if output is None or kind is None or output.shape != fault.expected.shape:
+        return None
+    with np.errstate(all="ignore"):
+        turns = _TURNS[kind.__name__](fault, output)
+    return turns if turns is not None and turns.points.size and np.isfinite(turns.points).all() else None
+
+
+def rates_of(layer: Any, config: Mapping[str, Any]) -> Rates | None:
+    """Returns how fast the pairs of a layer turn that is configured so; None for a layer without pairs."""
+    kind = next((each for each in type(layer).__mro__ if each.__name__ in _RATES), None)
+    return None if kind is None else _RATES[kind.__name__](layer, config)
+
+
+def measured(turns: Turns) -> Rates | None:
+    """Returns the rates that points show; None unless each turns evenly, or if there are several axes."""
+    if len(turns.positions) > 1:
+        return None
+    positions = np.broadcast_to(turns.positions[0], turns.points.shape[:-1]).ravel()
+    points = turns.points.reshape(len(positions), -1)
+    index, first = np.unique(positions, return_index=True)
+    if len(index) < _FEWEST or not np.isclose(np.diff(index), 1).any() or not np.allclose(index, np.rint(index)):
+        return None
+    rows = Rows(np.rint(index).astype(np.intp), np.concatenate([points[first].imag, points[first].real], axis=1))
+    found = measure(rows, np.arange(2 * points.shape[1]), points.shape[1])
+    return None if found is None else Rates(found.rates, found.scale, np.zeros(len(found.rates), np.intp))
+
+
+def positions_shown(turns: Turns, rates: Rates) -> Float64Array | None:
+    """Returns the position at which each point of one axis stands, `(batch or 1, length)`; None unless all do.
+
+    The slowest pair gives a first estimate, and each faster one refines it.
+    """
+    fast_last = [pair for pair in np.argsort(np.abs(rates.rates)) if abs(rates.rates[pair]) > 0]
+    if len(turns.positions) > 1 or not fast_last:
+        return None
+    points = turns.points / np.where(np.abs(turns.points) > 0, np.abs(turns.points), 1.0)
+    found = np.zeros(points.shape[:-1])
+    for pair in fast_last:
+        found += np.angle(points[..., pair] * np.exp(-1j * rates.rates[pair] * found)) / rates.rates[pair]
+    near = np.rint(found)
+    found = np.where(np.abs(found - near) < 1e-3 + 2e-6 * np.abs(near), near, found)
+    away = np.abs(turns.points - rates.at((found,))).max(initial=0.0)
+    return found if away <= _SHOWN * rates.radius else None
+
+
+def _of_rotary(fault: LayerFault, output: Array) -> Turns | None:
+    """Returns what each pair of a rotary layer's queries is multiplied by, all heads together."""
+    layer, queries = fault.call.layer, fault.call.inputs[min(fault.index, len(fault.call.inputs) - 1)]
+    if queries.shape != output.shape:
+        return None
+    channels = queries.shape[layer.feature_axis]
+    width, rank = layer.rotary_dim or channels, queries.ndim
+    before, after = (np.moveaxis(each, layer.feature_axis, -1)[..., :width] for each in (queries, output))
+    blocks = layer.sections if layer.split_sections and layer.sections else (width // 2,)
+    before = _in_pairs(before, blocks, is_joined=layer.layout == "halves")
+    after = _in_pairs(after, blocks, is_joined=layer.layout != "interleaved")
+    places = [axis % rank - (axis % rank > layer.feature_axis % rank) for axis in layer.sequence_axis]
+    heads = tuple(axis for axis in range(1, rank - 1) if axis not in places)
+    weight = (np.abs(before) ** 2).sum(axis=heads)
+    points = (after * before.conj()).sum(axis=heads) / weight
+    positions = positions_given(fault)
+    if len(places) > 1:  # each sequence runs along an axis of its own
+        order = np.argsort(np.argsort(places))
+        shapes = [[len(each), *(1 for _ in places)] for each in positions]
+        for each, shape, place in zip(positions, shapes, order, strict=True):
+            shape[1 + place] = each.shape[1]
+        positions = [each.reshape(shape) for each, shape in zip(positions, shapes, strict=True)]
+    return Turns(points, tuple(positions))
+
+
+def _in_pairs(channels: Array, blocks: Sequence[int], *, is_joined: bool) -> Points:
+    """Returns the channels of each block of pairs as complex numbers: the two halves of the block, or neighbors."""
+    points = []
+    for block in np.split(channels.astype(np.float64), 2 * np.cumsum(blocks)[:-1], axis=-1):
+        one, other = np.split(block, 2, axis=-1) if is_joined else (block[..., ::2], block[..., 1::2])
+        points.append(one + 1j * other)
+    return np.concatenate(points, axis=-1)
+
+
+def positions_given(fault: LayerFault) -> list[Float64Array]:
+    """Returns the positions of each axis that a layer of this package is given, `(batch or 1, length)`."""
+    from keras_pe.layers.call_arguments import per_axis  # Keras is imported with it
+    from keras_pe.layers.positions import resolve_positions
+
+    arguments, layer = given(fault), fault.call.layer
+    if "timesteps" in arguments:
+        return [_plain(arguments["timesteps"]).reshape(1, -1)]
+    first = next(iter(arguments.values()))
+    if "key_positions" in inspect.signature(layer.call).parameters:  # relative positions: integers, or a range
+        listed, start = (arguments.get(name) for name in ("positions", "start_index"))
+        positions = np.arange(first.shape[1], dtype=np.float64) if listed is None else _plain(listed)
+        return [np.atleast_2d(positions if start is None else positions + _plain(start).reshape(-1, 1))]
+    lengths = _lengths(layer, tuple(first.shape))
+    listed, starts = (per_axis(arguments.get(name), len(lengths), name) for name in ("positions", "start_index"))
+    return [
+        np.atleast_2d(_counted(length, resolve_positions(values, start, length)))
+        for values, start, length in zip(listed, starts, lengths, strict=True)
+    ]
+
+
+def axes_of(layer: Any) -> int:
+    """Returns how many axes of positions a built layer has."""
+    return max(int((layer.get_build_config() or {}).get("axes", 1)), 1)
+
+
+def _lengths(layer: Any, shape: tuple[int, ...]) -> list[int]:
+    """Returns the length of each axis of positions; the axes of a sequence share the one there is."""
+    if hasattr(layer, "sequence_axis"):
+        lengths = [shape[axis] for axis in layer.sequence_axis]
+    else:
+        lengths = list(getattr(layer, "grid_shape", None) or shape[1:-1])
+    return lengths if len(lengths) > 1 else lengths * axes_of(layer)
+
+
+def _block_width(layer: Any) -> int:
+    """Returns how many channels of a signal belong to each axis: whole pairs; a single axis has them all."""
+    axes, channels = axes_of(layer), int(layer.input_spec.axes[-1])
+    return channels if axes == 1 else channels // (2 * axes) * 2
+
+
+def _counted(length: Any, positions: Any) -> Float64Array:
+    whole, start = getattr(positions, "whole", None), getattr(positions, "start", None)
+    if whole is None:
+        return np.arange(int(length), dtype=np.float64) + (0.0 if start is None else float(_plain(start)))
+    if positions.fraction is not None:
+        parts = positions.fraction if isinstance(positions.fraction, list) else [positions.fraction]
+        fractions: Float64Array = _plain(positions.nearest) + sum(map(_plain, parts))
+        return fractions
+    return _plain(whole)
+
+
+def _plain(value: Any) -> Float64Array:
+    import keras
+
+    array = as_array(value) if keras.ops.is_tensor(value) else value
+    return np.asarray(array, np.float64)
+
+
+def signal_of(fault: LayerFault, output: Array) -> Array:
+    """Returns the signal in an output: what is added to the first input, put beside it, or returned instead."""
+    layer, x = fault.call.layer, fault.call.inputs[0]
+    if layer.combine == "add":
+        signal = output - fault.expected + with_inputs(fault, [(x, np.zeros_like(x))])
+    else:
+        signal = output[..., x.shape[-1] :] if layer.combine == "concatenate" else output
+    return np.asarray(signal)
+
+
+def _of_signal(fault: LayerFault, output: Array) -> Turns | None:
+    layer, signal, positions = fault.call.layer, signal_of(fault, output), positions_given(fault)
+    start = layer.start_index
+    starts = list(start) if isinstance(start, list | tuple) else [start] * len(positions)
+    if layer.grid_shape is not None or layer.coordinates is not None:
+        return None
+    if len(positions) > 1:
+        return _of_grid(layer, signal, [each + start for each, start in zip(positions, starts, strict=True)])
+    shown = signal if len(positions[0]) > 1 or not np.allclose(signal, signal[:1], atol=1e-4) else signal[:1]
+    return Turns(_circles(shown, layer.layout), (positions[0] + starts[0],))
+
+
+def _of_grid(layer: Any, signal: Array, positions: list[Float64Array]) -> Turns | None:
+    """Returns the points of a signal of several axes, the pairs of each axis after those of the axis before."""
+    axes, block = len(positions), _block_width(layer)
+    if signal.ndim != axes + 2 or block < 2:
+        return None
+    columns = [np.arange(block) + axis * block for axis in range(axes)]
+    joined = join_axes(columns[::-1] if layer.reverse_axes else columns, layer.layout, layer.blocks)
+    ordered = signal[..., np.argsort(joined)]
+    points = [_circles(each, layer.layout) for each in np.split(ordered, axes, axis=-1)]
+    shapes = [[-1 if each in (0, axis + 1) else 1 for each in range(axes + 1)] for axis in range(axes)]
+    own = [each.reshape([len(each), *shape[1:]]) for each, shape in zip(positions, shapes, strict=True)]
+    return Turns(np.concatenate(points, axis=-1), tuple(own))
+
+
+def _of_timesteps(fault: LayerFault, output: Array) -> Turns:
+    layer = fault.call.layer
+    layout = "cosine_first" if layer.flip_sin_to_cos else "concatenated"
+    return Turns(_circles(output.reshape(1, -1, output.shape[-1]), layout), tuple(positions_given(fault)))
+
+
+def _circles(signal: Array, layout: Any) -> Points:
+    """Returns the cosine and sine of each timescale as a complex number."""
+    count = signal.shape[-1] // 2
+    columns = np.argsort(column_order(count, 2 * count, layout))
+    sines, cosines = (signal[..., columns[part]].astype(np.float64) for part in (slice(count), slice(count, None)))
+    points: Points = cosines + 1j * sines
+    return points
+
+
+def _rates_of_rotary(layer: Any, config: Mapping[str, Any]) -> Rates:
+    from keras_pe.layers import rotary_signal
+
+    channels = layer.input_spec.axes[layer.feature_axis]
+    width = channels if config["rotary_dim"] is None else config["rotary_dim"]
+    axes = axes_of(layer)
+    sections = config["sections"] or [width // (2 * axes)] * axes
+    if config["axis_of_pair"] is not None:
+        pairs = rotary_signal.pairs_of_axes(config["axis_of_pair"])
+    else:
+        pairs = rotary_signal.pairs_of_sections(sections, interleaved=config["interleave_sections"])
+    made = rotary_signal.Rates(config["base"], config["scaling"])
+    if len(made.alternatives()) > 1 or 2 * sum(map(len, pairs)) != width:
+        raise ValueError("The rates depend on the length of the call, or on other pairs than those that turn.")
+    rates, owners = np.zeros(width // 2), np.zeros(width // 2, np.intp)
+    for axis, (own, (timescales,)) in enumerate(
+        zip(pairs, made.of_pairs(pairs, shared=config["shared_rates"]), strict=True)
+    ):
+        rates[own], owners[own] = config["direction"] / timescales, axis
+    return Rates(rates, made.of(width).attention_factor, owners)
+
+
+def _rates_of_signal(layer: Any, config: Mapping[str, Any]) -> Rates:
+    schedule = {name: config[name] for name in ("min_timescale", "max_timescale", "endpoint", "timescales")}
+    axes = axes_of(layer)
+    width = _block_width(layer)
+    rates = 1.0 / resolve_timescales(width, **schedule)[: width // 2]
+    return Rates(np.tile(rates, axes), config["scale"], np.repeat(np.arange(axes), len(rates)))
+
+
+def _rates_of_timesteps(layer: Any, config: Mapping[str, Any]) -> Rates:
+    count = config["num_channels"] // 2
+    growth = config["max_period"] ** (1.0 / (count - config["downscale_freq_shift"]))
+    return Rates.of_one_axis(growth ** np.arange(count) / config["scale"])
+
+
+# By the names of classes: this module is imported where Keras is not.
+_TURNS: Mapping[str, Callable[[LayerFault, Array], Turns | None]] = {
+    "RotaryPositionEncoding": _of_rotary,
+    "SinusoidalPositionEncoding": _of_signal,
+    "TimestepEmbedding": _of_timesteps,
+}
+_RATES: Mapping[str, Callable[[Any, Mapping[str, Any]], Rates]] = {
+    "RotaryPositionEncoding": _rates_of_rotary,
+    "SinusoidalPositionEncoding": _rates_of_signal,
+    "TimestepEmbedding": _rates_of_timesteps,
+}
