@@ -141,7 +141,8 @@ def _compare_floats(
     noise = law.floor(expected, floors)
     allowed = law.allowed(output, expected, None if truth is None else target, noise)
     worst = _worst(difference, allowed)
-    largest, tolerance, floor = (_at(each, worst) for each in (difference, allowed, noise))
+    tolerance, floor = (_at(each, worst) for each in (allowed, noise))
+    largest, excess = float(difference.max(initial=0.0)), _largest_ratio(difference, allowed)
     is_known = truth is not None or floors.any()
     magnitude = np.abs(target)
     usable = np.isfinite(magnitude) & (magnitude > 0)
@@ -151,7 +152,7 @@ def _compare_floats(
         ulps = np.where(difference > 0, difference / spacing, 0.0)
     return Comparison(
         output=output,
-        passed=largest <= tolerance,
+        passed=excess <= 1,
         problem=Problem.NONFINITE if clash else None,
         shape=expected.shape,
         dtype=expected.dtype.name,
@@ -168,9 +169,10 @@ def _compare_floats(
         actual=None if worst is None else float(values[worst]),
         argmax_agreement=_argmax_agreement(target, values),
         tolerance=tolerance,
+        tolerance_ratio=excess,
         min_passing_tolerance=largest,
         noise_floor=floor if is_known else None,
-        noise_ratio=largest / floor if floor else None,
+        noise_ratio=_largest_ratio(difference, noise) if is_known and np.any(noise) else None,
         precision_gap=gap,
     )
 
@@ -222,6 +224,13 @@ def _worst(difference: Array, allowed: float | Array) -> tuple[int, ...] | None:
     return tuple(int(place) for place in np.unravel_index(int(difference.argmax()), difference.shape))
 
 
+def _largest_ratio(difference: Array, to: float | Array) -> float:
+    """Returns the largest difference as a multiple of a figure, of one for all or of one for each."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(difference > 0, np.divide(difference, to), 0.0)
+    return float(ratios.max(initial=0.0))
+
+
 def _at(values: float | Array, place: tuple[int, ...] | None) -> float:
     """Returns one value of an array, or the one for all; 0 of an empty array."""
     if not isinstance(values, np.ndarray):
@@ -235,7 +244,7 @@ def _compare_exact(output: str, expected: Array, actual: Array, law: Law) -> Com
     numbers = {expected.dtype.kind, actual.dtype.kind} <= set("iub")
     difference = _exact_difference(expected, actual) if numbers else differs.astype(np.float64)
     worst = _worst(difference, 0.0)
-    largest = _at(difference, worst)
+    largest = float(difference.max(initial=0.0))
     magnitude = np.abs(expected.astype(np.float64)) if numbers else np.ones_like(difference)
     return Comparison(
         output=output,
@@ -253,6 +262,7 @@ def _compare_exact(output: str, expected: Array, actual: Array, law: Law) -> Com
         expected=float(expected[worst]) if numbers and worst is not None else None,
         truth=float(expected[worst]) if numbers and worst is not None else None,
         actual=float(actual[worst]) if numbers and worst is not None else None,
+        tolerance_ratio=_largest_ratio(difference, 0.0),
         min_passing_tolerance=largest,
     )
 

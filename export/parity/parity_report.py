@@ -1,6 +1,5 @@
 """The report of a check by cases: how it is made of what was found, and what it says."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +11,9 @@ from keras_pe.export.parity.presentation.figures import (
     OUTCOMES,
     cases,
     comparisons,
+    largest_figures,
     layers,
-    number,
     pictures,
-    ratio,
 )
 from keras_pe.export.parity.presentation.filling import Subject, beside, fill, name_matches, nothing_compared
 from keras_pe.export.parity.presentation.sentences import (
@@ -42,7 +40,7 @@ from keras_pe.export.results import (
 )
 from keras_pe.export.runtimes.runtime import RuntimeSpec, Version
 
-_COLUMNS = ("cases", "max |diff|", "allowed", "over floor")
+_COLUMNS = ("cases", "max |diff|", "of allowed", "over floor")
 
 
 class ParityReport(Report, CheckResults):
@@ -137,12 +135,9 @@ def versions_of(found: Sequence[str]) -> dict[str, str]:
 
 def subject(model: str, group: Group) -> Subject:
     """Returns what there is to say of results of a model that say the same."""
-    result, worst = group.first, None if group.worst is None else group.worst[2]
+    result, compared = group.first, group.compared
     status = f" ({result.status if result.error else 'nothing compared'})"
-    figures = ("-", "-", "-")
-    if worst is not None and math.isfinite(worst.max_abs_diff):
-        figures = (number(worst.max_abs_diff), number(worst.tolerance), ratio(worst))
-    short = "" if worst is None else f" {number(worst.max_abs_diff)}"
+    figures = largest_figures(compared)
     return Subject(
         name=group.name,
         artifact=group.artifact,
@@ -152,8 +147,8 @@ def subject(model: str, group: Group) -> Subject:
         notes=tuple(f"{e.runtime}: {e.version}, {e.seconds:.3f} s in its runs" for e in group.results if e.version),
         tables=(layers(result), comparisons(result)),
         pictures=tuple(pictures(result)),
-        why=status if worst is None else "",
-        short=f", {result.status}" if result.error else short,
+        why="" if compared or group.worst is not None else status,
+        short=f", {result.status}" if result.error else f" {figures[0]}".rstrip(" -"),
         names=result.names,
         is_file=bool(result.artifact),
     )

@@ -36,17 +36,19 @@ class Comparison(Shown):
         rms: Root mean square of the difference.
         cosine: Cosine of the angle between the two arrays as vectors; None where one of them is zero.
         fraction_out_of_tolerance: Of the values, from 0 to 1.
-        worst_index: Where the largest difference is; None for an empty array.
+        worst_index: Where the largest difference is, as a share of what is allowed there; None for an empty array.
         expected: The reference's value there, in its own precision.
         truth: The true value there: that of the float64 rebuild, or where there is none the reference's.
         actual: The runtime's value there.
         argmax_agreement: Fraction of the rows whose largest value is at the same place, where the output looks like
             probabilities; None where it does not.
-        tolerance: The absolute difference that is allowed.
+        tolerance: The absolute difference that is allowed there.
+        tolerance_ratio: The largest difference as a share of what is allowed for its value: at most 1 within tolerance,
+            infinity where nothing is allowed.
         min_passing_tolerance: The smallest tolerance that would have passed; infinity where none would.
-        noise_floor: Keras' own error against the float64 rebuild, or how far rounding elsewhere moves its answer; None
-            where neither is known.
-        noise_ratio: `max_abs_diff / noise_floor`; None where there is no floor.
+        noise_floor: Keras' own error there against the float64 rebuild, or how far rounding elsewhere moves its answer;
+            None where neither is known.
+        noise_ratio: The largest difference as a multiple of the noise floor of its value; None where there is no floor.
         precision_gap: How far the model in its own precision is from what the artifact is measured against, where the
             artifact computes in a wider one; else None.
         actual_shape: The shape of the runtime's array where the two cannot be compared; None where they were compared,
@@ -72,12 +74,20 @@ class Comparison(Shown):
     actual: float | None = None
     argmax_agreement: float | None = None
     tolerance: float = 0.0
+    tolerance_ratio: float = math.inf
     min_passing_tolerance: float = math.inf
     noise_floor: float | None = None
     noise_ratio: float | None = None
     precision_gap: float | None = None
     actual_shape: tuple[int, ...] | None = None
     actual_dtype: str | None = None
+
+    @property
+    def worst_abs_diff(self) -> float:
+        """The absolute difference at `worst_index`: the largest one, unless what is allowed depends on the value."""
+        if self.truth is None or self.actual is None or not math.isfinite(self.max_abs_diff):
+            return self.max_abs_diff
+        return abs(self.truth - self.actual)
 
     @property
     def problem_in_words(self) -> str:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-import numpy as np
 import numpy.typing as npt
 
 from keras_pe.export.results.comparison import Comparison, ErrorProfile
@@ -228,8 +227,6 @@ class SkippedRuntime:
     install: str
 
 
-def _excess(comparison: Comparison) -> tuple[bool, float]:
+def _excess(comparison: Comparison) -> tuple[bool, float, float]:
     """Orders comparisons: failures before passes, then by how far out they are."""
-    if comparison.tolerance > 0:
-        return not comparison.passed, float(np.divide(comparison.max_abs_diff, comparison.tolerance))
-    return not comparison.passed, comparison.max_abs_diff
+    return not comparison.passed, comparison.tolerance_ratio, comparison.max_abs_diff

@@ -69,6 +69,19 @@ def ratio(comparison: Comparison) -> str:
     return "-" if comparison.noise_ratio is None else f"{comparison.noise_ratio:.2g}"
 
 
+def largest_figures(compared: Sequence[Comparison]) -> tuple[str, str, str]:
+    """Returns the largest difference of some comparisons, as it is, as a share of what is allowed and over the floor.
+
+    Each figure is the largest by itself: the three may be of different cases.
+    """
+    if not compared:
+        return ("-", "-", "-")
+    floors = [each.noise_ratio for each in compared if each.noise_ratio is not None]
+    shares = [each.tolerance_ratio for each in compared]
+    over = "-" if not floors else "∞" if math.isinf(max(floors)) else f"{max(floors):.2g}"
+    return number(max(each.max_abs_diff for each in compared)), number(max(shares)), over
+
+
 def layers(result: RuntimeResult) -> TextTable:
     """Returns each layer that was traced, in the model's order; in short those at fault with the one before each."""
     origins = tuple(place for place, layer in enumerate(result.layers) if layer.originates_here)

@@ -12,6 +12,7 @@ from keras_pe.export.results import (
     CaseStatus,
     CheckResults,
     Comparison,
+    Problem,
     Proof,
     RunStatus,
     RuntimeResult,
@@ -54,9 +55,20 @@ class Group:
 
     @property
     def worst(self) -> tuple[RuntimeResult, str, Comparison] | None:
-        """The result, case and comparison that is furthest out of tolerance; None where nothing was compared."""
-        found = [(result, *result.worst) for result in self.results if result.worst is not None]
+        """The result, case and comparison of the largest difference that fails, or of the largest of all if none fails.
+
+        None where nothing was compared.
+        """
+        found = [
+            (result, case.name, each) for result in self.results for case in result.cases for each in case.comparisons
+        ]
         return max(found, key=lambda row: (not row[2].passed, row[2].max_abs_diff), default=None)
+
+    @property
+    def compared(self) -> tuple[Comparison, ...]:
+        """The comparisons of values, in all results and cases."""
+        every = (each for result in self.results for case in result.cases for each in case.comparisons)
+        return tuple(each for each in every if each.problem in (None, Problem.NONFINITE))
 
 
 def group_results(results: Sequence[RuntimeResult]) -> tuple[Group, ...]:
@@ -112,9 +124,9 @@ def coverage(found: CheckResults) -> Iterator[str]:
 def accepted(found: CheckResults) -> Iterator[Statement]:
     """Yields what differs by no more than the user accepts: by how much, where and why."""
     for group in group_results([each for each in found.results if each.is_accepted]):
-        worst = group.worst
-        assert worst is not None  # what has passed was compared
-        by = f"max |difference| {number(worst[2].max_abs_diff)}, allowed {number(worst[2].tolerance)}"
+        largest = max(each.max_abs_diff for each in group.compared)
+        share = max(each.tolerance_ratio for each in group.compared)
+        by = f"max |difference| {number(largest)}, at most {share:.2g} times what is allowed"
         why = " ".join(each.text for each in causes(group.first.findings) if each.label == "cause")
         said = f"{group.name} on {group.artifact} fails the strict law and is accepted ({found.allowance}): {by}."
         yield Statement("accepted", f"{said} {why}")
@@ -137,10 +149,14 @@ def describe(reference: str, runtime: str, case: str, comparison: Comparison) ->
     if comparison.truth is not None:
         values = f" (expected {comparison.truth:.9g}, actual {comparison.actual:.9g})"
     out = round(comparison.fraction_out_of_tolerance * comparison.count)
-    return head + (
-        f"max |difference| {comparison.max_abs_diff:.1e} at {list(comparison.worst_index)}{values}, "
-        f"allowed {comparison.tolerance:.1e}; {out:,} of {comparison.count:,} values are out."
-    )
+    largest = number(comparison.max_abs_diff)
+    at = f"at {list(comparison.worst_index)}{values}, allowed {comparison.tolerance:.1e}"
+    if comparison.worst_abs_diff != comparison.max_abs_diff:  # what is allowed depends on the value
+        return head + (
+            f"|difference| {number(comparison.worst_abs_diff)} {at}; {out:,} of {comparison.count:,} values are out. "
+            f"The largest of all is {largest}."
+        )
+    return head + f"max |difference| {largest} {at}; {out:,} of {comparison.count:,} values are out."
 
 
 def remarks(found: CheckResults) -> Iterator[Statement]:
