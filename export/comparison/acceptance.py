@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.law import Law, is_held
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.comparison.run import Run, compared_again, have_passed
@@ -27,7 +28,8 @@ def judged(result: RuntimeResult, run: Run, reference: Reference, law: Law) -> R
     """
     if result.status is not RunStatus.COMPARED:
         return result
-    told = [_left_out(case, each, law) for case, each in zip(result.cases, run.expectations, strict=False)]
+    usual = run.expectations[0].case
+    told = [_left_out(case, each, usual, law) for case, each in zip(result.cases, run.expectations, strict=False)]
     open_cases = [number for number, case in enumerate(told) if _is_open(case)]
     compared = compared_again(reference, run.expectations, run.answers, told, open_cases, law)
     cases = tuple(_with_decisions(compared, law.allowance.allow_changed))
@@ -41,9 +43,10 @@ def _is_open(case: CaseResult) -> bool:
     return case.status is CaseStatus.FAILED and not case.error and bool(case.comparisons)
 
 
-def _left_out(case: CaseResult, expectation: Expectation, law: Law) -> CaseResult:
-    precision = law.allowance.precision
-    if precision is None or all(is_held(array, precision) for array in expectation.case.inputs.values()):
+def _left_out(case: CaseResult, expectation: Expectation, usual: Case, law: Law) -> CaseResult:
+    """Returns a case, skipped if the accepted precision does not hold values as large as those of its inputs."""
+    precision, inputs = law.allowance.precision, expectation.case.inputs
+    if precision is None or all(is_held(array, precision, usual.inputs[name]) for name, array in inputs.items()):
         return case
     return CaseResult(case.name, CaseStatus.SKIPPED, f"{precision} does not hold its values")
 

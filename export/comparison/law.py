@@ -29,8 +29,13 @@ float32: a hundred roundings' worth; float16 and bfloat16: four units in the las
 must be equal.
 """
 
-_STEPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "int8": 1 / 127}
+_STEPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "int8": 1 / 127, "int4": 1 / 7}
 """The step of each precision that may be accepted: of floats as a share of each value, of integers of the largest."""
+
+_STEP_OF_SHARES = 1 / 255
+"""The step of integers of 8 bits that hold values from 0 to 1, as quantizers give probabilities whatever they are."""
+
+_INTEGERS = ("int8", "int4")
 
 _STEPS_ALLOWED = 4  # where the noise floor is not known
 
@@ -44,6 +49,12 @@ _BEYOND = {"float32": 2.0**128, "float16": 2.0**16, "bfloat16": 2.0**128}
 
 FAR_OUT = 1e4
 """A fault that is this many times the tolerance is none of rounding, and no second look at the noise is taken."""
+
+_SAME_SCALE = 4
+"""Channels whose largest values differ by no more than this factor are of one scale."""
+
+_CALIBRATED = 100
+"""Integers with a scale are not held against values that are this many times the usual ones."""
 
 _LEAST_ULPS = 4
 """The noise floor is at least this many units of the largest value: Keras may be right by luck in a small case."""
@@ -84,8 +95,11 @@ class Law:
 
         Args:
             expected: The reference's array of floats.
-            floors: As `noise_floors` returns them; zeros where none are known.
+            floors: As `noise_floors` returns them, or as `moves` does where a precision is accepted; zeros where none
+                are known.
         """
+        if self.allowance.precision is not None:
+            return within_lines(np.broadcast_to(floors, expected.shape)) if floors.any() else np.zeros(expected.shape)
         return np.where(_is_fill(expected), floors[1], floors[0]) if self.is_coarse else float(floors.max())
 
     def allowed(self, output: str, expected: Array, truth: Array | None, floor: float | Array) -> float | Array:
@@ -98,6 +112,8 @@ class Law:
             floor: As `floor` returns it.
         """
         share, rounding = self.shares[expected.dtype.name], MAX_FACTOR * floor
+        if self.allowance.precision is not None:
+            return self.accepted(output, expected if truth is None else truth, self._of_precision(expected, floor))
         if not self.is_coarse:
             strict = rounding if truth is not None else max(self.flat_tolerance(expected), rounding)
             return self.accepted(output, expected if truth is None else truth, strict)
@@ -105,6 +121,28 @@ class Law:
         usual, fills = (largest(expected[which], self.least) for which in (~is_fill, is_fill))
         flat = share * np.where(is_fill, np.abs(expected.astype(np.float64)), usual)
         return np.maximum(flat, np.minimum(rounding, self.limit * np.where(is_fill, fills, usual)))
+
+    def _of_precision(self, expected: Array, floor: float | Array) -> Array:
+        """Returns what rounding to the accepted precision may do to each value: on the way, and of the value itself.
+
+        Neither is measured by values of another scale, such as those of the boxes beside which scores stand.
+        """
+        precision = self.allowance.precision
+        assert precision is not None
+        magnitude = np.abs(expected.astype(np.float64))
+        magnitude = np.where(np.isfinite(magnitude), magnitude, 0.0)
+        step = magnitude * _STEPS[precision]
+        if precision in _INTEGERS:
+            step = within_lines(magnitude) * _STEPS["int8"]  # what is computed has 8 bits, whatever is stored
+            is_share = (expected >= 0) & (expected <= 1)
+            is_share = np.broadcast_to(
+                is_share.all(axis=tuple(range(expected.ndim - 1)), keepdims=True), expected.shape
+            )
+            step = np.where(is_share, np.maximum(step, _STEP_OF_SHARES), step)
+        if not np.any(floor):  # what rounding on the way does is not known
+            step = np.maximum(step, _STEPS_ALLOWED * _STEPS[precision] * within_lines(magnitude))
+        strict: Array = SHARES[expected.dtype.name] * np.maximum(within_lines(magnitude), magnitude)
+        return np.maximum(strict, MAX_FACTOR * floor + step)
 
     def accepted(self, output: str, target: Array, strict: float | Array) -> float | Array:
         """Returns the difference that either the strict law or the user allows, for all values or for each.
@@ -135,28 +173,65 @@ STRICT = Law(SHARES, least=1.0)
 
 def accepting(allowance: Allowance) -> Law:
     """Returns the law of a check whose user accepts more than rounding in the model's own precision explains."""
-    least = 0.0 if allowance.precision is None else _STEPS_ALLOWED * _STEPS[allowance.precision]
-    return replace(STRICT, shares={name: max(share, least) for name, share in SHARES.items()}, allowance=allowance)
+    return replace(STRICT, allowance=allowance)
 
 
-def rounding_noise(array: Array, precision: str | None, rng: np.random.Generator) -> Array:
+def within_lines(values: Array) -> Array:
+    """Returns for each value the largest that shares an index with it, of the axis where that is least.
+
+    So channels of one scale are measured together, and neither with channels nor with rows of another.
+    """
+    if values.ndim < 2:
+        return values
+    pooled = values
+    for axis in range(values.ndim):
+        others = tuple(other for other in range(values.ndim) if other != axis)
+        line = values.max(axis=others, keepdims=True)
+        pooled = np.broadcast_to(line, values.shape) if pooled is values else np.minimum(pooled, line)
+    return pooled
+
+
+def moves(answer: Array, target: Array) -> Array:
+    """Returns how far each value of an answer is from another answer; 0 where one of them is not finite."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        moved: Array = np.abs(answer.astype(np.float64) - target.astype(np.float64))
+    return np.where(np.isfinite(moved), moved, 0.0)
+
+
+def rounding_noise(array: Array, precision: str | None, rng: np.random.Generator, *, by_channel: bool = False) -> Array:
     """Returns random errors like those of rounding: half a step of a precision, a unit of float32 where none is given.
 
     Args:
         array: Floats.
         precision: One of `PRECISIONS`; steps of integers are as large for every value of an array.
         rng: The random numbers.
+        by_channel: Whether the largest value that gives integers their step counts for no more than a few times the
+            largest of a channel of the last axis.
     """
     drawn = rng.uniform(-1, 1, array.shape)
     if precision is None:
         return array * (EPSILON["float32"] * drawn)
-    of = largest(array, 0.0) if precision == "int8" else array
+    of: float | Array = array
+    if precision in _INTEGERS:
+        of = largest(array, 0.0)
+        if by_channel and array.ndim > 1:
+            channels = np.abs(array.astype(np.float64)).max(axis=tuple(range(array.ndim - 1)), initial=0.0)
+            of = np.minimum(of, _SAME_SCALE * channels)
     return of * (_STEPS[precision] / 2 * drawn)
 
 
-def is_held(array: Array, precision: str) -> bool:
-    """Whether a precision that may be accepted has numbers as large as those of an array."""
+def is_held(array: Array, precision: str, usual: Array) -> bool:
+    """Whether a precision that may be accepted has numbers as large as those of an array.
+
+    Args:
+        array: Values of an input.
+        precision: One of `PRECISIONS`. Integers of 8 bits hold what they were calibrated for, which is not far from
+            the usual values.
+        usual: Usual values of the input.
+    """
     beyond = _BEYOND.get(precision, np.inf)
+    if precision == "int8" and array.dtype.kind == "f":
+        beyond = _CALIBRATED * max(largest(usual, 0.0), float(np.finfo(array.dtype).tiny))
     return array.dtype.kind != "f" or bool((np.abs(array.astype(np.float64)) < beyond).all())
 
 
@@ -208,6 +283,11 @@ def noise_floors(expected: Array, truth: Array) -> Array:
         error = np.abs(wide[where] - truth[where]).max(initial=0.0)
         floors[place] = max(error, _LEAST_ULPS * unit * np.abs(truth[where]).max(initial=0.0))
     return floors
+
+
+def row_floors(expected: Array, truth: Array) -> Array:
+    """Returns the noise floor of each row, by itself."""
+    return np.array([noise_floor(row, true) for row, true in zip(expected, truth, strict=True)])
 
 
 def is_a_limit(expected: Array, truth: Array) -> Array:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial, wraps
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ParamSpec
 
@@ -27,12 +27,18 @@ from keras_pe.export.comparison.run import Run, run_cases
 from keras_pe.export.errors import check_type
 from keras_pe.export.model.border import Border
 from keras_pe.export.parity.asking import as_of_model, ask_references
-from keras_pe.export.parity.covered import covered, with_coverage, with_coverage_required
+from keras_pe.export.parity.covered import (
+    covered,
+    with_coverage,
+    with_coverage_required,
+    with_damage,
+    with_enough_compared,
+)
 from keras_pe.export.parity.diagnosis.diagnose import compare_runtimes, diagnose, is_alike
 from keras_pe.export.parity.parity_report import ParityReport, make_report, untaken
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.progress import DIAGNOSIS_SECONDS, TIMEOUT, Budget, Progress, Stopwatch, check_seconds, telling
-from keras_pe.export.results import Allowance, RunStatus, RuntimeResult
+from keras_pe.export.results import Allowance, CaseStatus, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.registry import runtimes_for
 from keras_pe.export.runtimes.runner import InProcessRunner, Runner, Worker
 from keras_pe.export.runtimes.runtime import RuntimeName, RuntimeSpec
@@ -55,6 +61,7 @@ def check_parity(
     border: Border | None = None,
     seed: int = 0,
     require_coverage: bool = False,
+    least_compared: float = 0.5,
     rtol: float = 0.0,
     atol: float | Mapping[str, float] = 0.0,
     precision: str | None = None,
@@ -88,13 +95,17 @@ def check_parity(
             found in what each artifact stores, and is the same there, and every branch of its conditions was taken.
             Without it those that were not are counted, and only the outputs speak for them. A file that stores weights
             in another way, such as quantized or folded, fails.
+        least_compared: The least share of the values of the cases that must be compared, from 0 to 1: a check of less
+            has failed. Not compared are cases that the model refuses, values that are NaN on both sides, and values
+            beyond the model's own floats.
         rtol: Accepted of an artifact that differs on purpose: the difference, as a share of the magnitude of the value.
         atol: The absolute difference that is accepted, added to that of `rtol`; one, or one for an output by its name.
-        precision: "float16", "bfloat16" or "int8": accepts 8 times what rounding of the weights and inputs to it does
-            to the model's own answer.
+        precision: "float16", "bfloat16", "int8" or "int4" (weights alone): accepts 8 times what such rounding does to
+            the model's own answer, measured for each value by its own channel, row or position.
         allow_changed: The share of decisions that may change, in all cases together, from 0 to 1: of rows of
             probabilities, and of integers. Each of these four accepts more than the strict law, none less; the report
-            says which judged, and where and why the artifact differs all the same.
+            says which judged, and where and why the artifact differs all the same. None of them accepts a stored weight
+            that rounding to its own format does not explain.
         timeout: Seconds that a runtime may take to load, or to answer one case, before it counts as hung.
         diagnosis_seconds: Seconds that the search for a cause may take for each runtime that fails in a way of its own.
             What it did not get to is said where nothing explains the failure.
@@ -117,6 +128,8 @@ def check_parity(
         raise ValueError(f"`seed` must be a whole number from 0. Received: seed={seed!r}.")
     if border is not None:
         check_type("border", border, Border)
+    if not (isinstance(least_compared, Real) and 0 <= least_compared <= 1):
+        raise ValueError(f"`least_compared` must be a share, from 0 to 1. Received: {least_compared!r}.")
     law = accepting(Allowance(rtol, atol, precision, allow_changed))
     watch = Stopwatch()
     targets: list[tuple[str, Path | None]] = [*dict.fromkeys(locate_artifacts(artifacts))]
@@ -175,7 +188,7 @@ def check_parity(
         exercised = covered(reference.inputs, reference.roles, answered)
         tell(total, total, "done")
     results += _untried(targets, {path for _, path in ready})
-    found = compare_runtimes(results)
+    found = [with_enough_compared(each, least_compared) for each in compare_runtimes(results)]
     if require_coverage:
         found = [with_coverage_required(each) for each in found]
     said = (reference.name, basis, law.allowance)
@@ -237,8 +250,9 @@ def _explained(
     run: Run, runner: Runner, reference: Reference, before: Sequence[RuntimeResult], budget: Callable[[], Budget]
 ) -> RuntimeResult:
     """Returns the strict law's verdict with its causes; what another variant has shown already is not looked for."""
-    if run.result.passed:
-        return run.result
+    failed = any(case.status is CaseStatus.FAILED for case in run.result.cases)
+    if run.result.passed or (run.result.status is RunStatus.COMPARED and not failed):
+        return run.result  # where nothing was compared there is no difference to explain
     for other in before:
         is_variant = (other.artifact, _any_variant(other)) == (run.result.artifact, _any_variant(run.result))
         if is_variant and is_alike(other, run.result):
@@ -251,7 +265,7 @@ def _accepted(
 ) -> RuntimeResult:
     """Returns the verdict with what the user accepts, and of one that passes how much of the artifact was covered."""
     is_settled = strict.passed or law.allowance.is_none
-    result = strict if is_settled else judged(strict, run, reference, law)
+    result = strict if is_settled else with_damage(judged(strict, run, reference, law), runner, reference)
     return with_coverage(result, runner, reference, run.expectations, before) if result.passed else result
 
 

@@ -9,8 +9,9 @@ from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.inputs.input_roles import Role
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.errors import RuntimeFailedError
+from keras_pe.export.parity.diagnosis.rounded_weights import rounded_weights
 from keras_pe.export.parity.diagnosis.weights import stored_weights, told_foldings
-from keras_pe.export.results import Array, Coverage, RuntimeResult, TableCoverage, TakenBranches
+from keras_pe.export.results import Array, CaseStatus, Coverage, RunStatus, RuntimeResult, TableCoverage, TakenBranches
 from keras_pe.export.runtimes.runner import Runner
 
 _UNCOVERED = (
@@ -21,8 +22,18 @@ _UNTAKEN = (
     "{taken} of {count} branches of its conditions were taken (`require_coverage`): {missed}. Give `sizes=` or "
     "`inputs=` with which each is taken."
 )
+_TOO_LITTLE = (
+    "{share:.0%} of the values were compared, in {cases} of {total} cases: the others are refused by the model, NaN, "
+    "beyond its floats or without any value. At least {least:.0%} must be (`least_compared`). Give fair values "
+    "(`ranges=`), sizes (`sizes=`) or cases of your own (`inputs=`)."
+)
+_NOTHING = (
+    "Nothing was compared: every case is refused by the model, NaN, beyond its floats or without any value. Give fair "
+    "values (`ranges=`), sizes (`sizes=`) or cases of your own (`inputs=`)."
+)
 _UNKNOWN = "what the artifact stores cannot be read in this runtime (`require_coverage`)."
 _UNSEEN = "The outputs that were compared do not show it."
+_UNROUNDED = "Rounding to the format that it is stored in does not explain it, and what is accepted does not cover it."
 
 
 def covered(inputs: Iterable[TensorInfo], roles: Mapping[str, Role], cases: Iterable[Mapping[str, Array]]) -> Coverage:
@@ -71,11 +82,28 @@ def with_coverage(
     other = next((each for each in same if each.weights is not None or each.branches is not None), None)
     if other is not None:
         told = replace(result, weights=other.weights, branches=other.branches)
-        return told if other.passed else replace(told, passed=False, findings=other.findings)
+        return told if other.passed else replace(told, passed=False, is_accepted=False, findings=other.findings)
     try:
         return _with_weights(replace(result, branches=_branches(runner, expectations)), runner, reference)
     except RuntimeFailedError:  # it ran every case, and does not show what it holds
         return result
+
+
+def with_damage(result: RuntimeResult, runner: Runner, reference: Reference) -> RuntimeResult:
+    """Returns the result of a runtime that fails though a difference is accepted, with the damaged weights first.
+
+    What rounding does to the other weights is accepted, and comes after them.
+    """
+    if result.passed or result.status is not RunStatus.COMPARED:
+        return result
+    try:
+        found = _with_weights(replace(result, is_accepted=True), runner, reference)
+    except RuntimeFailedError:
+        return result
+    damage = () if found.passed else found.findings
+    known = {each.layer for each in damage}
+    others = tuple(each for each in result.findings if each.layer not in known or not each.cause.is_rounding)
+    return replace(result, findings=(*damage, *others) if damage else result.findings)
 
 
 def _branches(runner: Runner, expectations: Iterable[Expectation]) -> TakenBranches | None:
@@ -94,9 +122,42 @@ def _with_weights(result: RuntimeResult, runner: Runner, reference: Reference) -
     if not constants:
         return result
     told = told_foldings(reference.model, runner.metadata())
-    weights, faults = stored_weights(reference.model, constants, told)
-    findings = tuple(replace(each.finding, evidence=f"{each.finding.evidence} {_UNSEEN}") for each in faults)
-    return replace(result, weights=weights, passed=not faults, findings=findings or result.findings)
+    if result.is_accepted:
+        weights, faults = rounded_weights(reference.model, constants, runner.dequantized(), told)
+    else:
+        weights, faults = stored_weights(reference.model, constants, told, may_be_cut=not _takes_any_row(reference))
+    said = _UNROUNDED if result.is_accepted else _UNSEEN
+    findings = tuple(replace(each.finding, evidence=f"{each.finding.evidence} {said}") for each in faults)
+    is_accepted = result.is_accepted and not faults
+    passed = not faults
+    return replace(
+        result, weights=weights, passed=passed, is_accepted=is_accepted, findings=findings or result.findings
+    )
+
+
+def _takes_any_row(reference: Reference) -> bool:
+    """Whether the inputs decide which rows of a table are read: by a size that is free, or by integers."""
+    is_free = any(isinstance(dim, str) for spec in reference.inputs for dim in spec.shape[1:])
+    return is_free or any("int" in spec.dtype for spec in reference.inputs)
+
+
+def with_enough_compared(result: RuntimeResult, least: float) -> RuntimeResult:
+    """Returns a result that has failed if less was compared than is required, with the reason.
+
+    Args:
+        result: The result.
+        least: The least share of the values of the cases, from 0 to 1.
+    """
+    is_tried = result.status is RunStatus.COMPARED and not result.error
+    if not is_tried or any(case.status is CaseStatus.FAILED for case in result.cases):
+        return result
+    total, share = len(result.cases), result.compared_share
+    if result.compared_cases and share >= least:
+        return result
+    said = _TOO_LITTLE.format(cases=result.compared_cases, total=total, share=share, least=least)
+    if not result.compared_cases:
+        said = _NOTHING
+    return replace(result, passed=False, is_accepted=False, error=said)
 
 
 def with_coverage_required(result: RuntimeResult) -> RuntimeResult:

@@ -59,7 +59,7 @@ class ParityReport(Report, CheckResults):
             summary=(
                 f"Measured against {self.reference}.",
                 *beside(self),
-                f"{self.compared:,} values compared in {self.seconds:.1f} s.",
+                f"{self.compared:,} values compared in {self.seconds:.1f} s{_share(self)}.",
                 *coverage(self),
             ),
             remarks=tuple(remarks(self)),
@@ -69,6 +69,12 @@ class ParityReport(Report, CheckResults):
         subjects = [subject(self.model, group) for group in group_results(self.results)]
         seed = (("seed of the inputs", str(self.seed)),)
         return fill(self, said, subjects, columns=_COLUMNS, compared=self.compared, versions=seed)
+
+
+def _share(found: CheckResults) -> str:
+    """Returns the share of the values that was compared, of the result with the least; nothing where it is all."""
+    least = min((each.compared_share for each in found.results if each.cases), default=1.0)
+    return "" if least == 1 else f", {100 * least:.0f} % of those of the cases"
 
 
 def make_report(
@@ -142,7 +148,7 @@ def subject(model: str, group: Group) -> Subject:
         name=group.name,
         artifact=group.artifact,
         passed=group.passed,
-        figures=(str(len(result.cases)), *figures),
+        figures=(_compared_cases(group.results), *figures),
         statements=tuple(statements(model, group)),
         notes=tuple(f"{e.runtime}: {e.version}, {e.seconds:.3f} s in its runs" for e in group.results if e.version),
         tables=(layers(result), comparisons(result)),
@@ -152,6 +158,13 @@ def subject(model: str, group: Group) -> Subject:
         names=result.names,
         is_file=bool(result.artifact),
     )
+
+
+def _compared_cases(results: Sequence[RuntimeResult]) -> str:
+    """Returns how many cases were compared: of how many where some were not; the fewest of several results."""
+    fewest = min(results, key=lambda each: each.compared_cases)
+    total = len(fewest.cases)
+    return str(total) if fewest.compared_cases == total else f"{fewest.compared_cases} of {total}"
 
 
 def _suite(found: CheckResults, result: RuntimeResult) -> Suite:

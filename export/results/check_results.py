@@ -13,7 +13,7 @@ from keras_pe.export.results.runs import RuntimeResult, SkippedRuntime
 HALF = ("float16", "bfloat16")
 """The floats of 16 bits."""
 
-PRECISIONS = (*HALF, "int8")
+PRECISIONS = (*HALF, "int8", "int4")
 """The precisions whose rounding may be accepted."""
 
 
@@ -26,8 +26,10 @@ class Allowance:
     Attributes:
         rtol: The difference allowed, as a share of the magnitude of the value expected.
         atol: The absolute difference allowed, added to that of `rtol`: in every output, or by the name of the output.
-        precision: "float16", "bfloat16" or "int8": 8 times what rounding of the weights and inputs to it does to the
-            model's own answer is allowed, and outputs may be of that type.
+        precision: "float16", "bfloat16", "int8" or "int4" (weights alone): each value may be off by 8 times what such
+            rounding of weights, inputs and layers' outputs does to its channel, row or position in the model's own
+            answer, and outputs may be of that type. Stored weights may be off by what rounding to their format does,
+            whichever of the four is accepted.
         allow_changed: The share of decisions that may change: in a sweep of the rows of an output of probabilities,
             whose largest decides, and of the values of an output of integers; of a data set's rows.
 

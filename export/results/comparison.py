@@ -29,7 +29,7 @@ class Comparison(Shown):
             another shape or type, a NaN or an infinity against a number. Else None.
         shape: Of the reference's array; of the actual one where the output is an extra.
         dtype: The type of the reference's array, by NumPy's name.
-        count: Values compared.
+        count: Values compared; those that are NaN on both sides, or beyond the reference's own floats, are not.
         max_abs_diff: Largest absolute difference from the truth; infinity where a NaN meets a number.
         max_rel_diff: Largest difference divided by the magnitude of the true value, where that is not 0.
         max_ulp: Largest difference in units in the last place of the larger of the two values.

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import prod
 from typing import Any, Literal
 
 import numpy.typing as npt
@@ -189,6 +190,16 @@ class RuntimeResult(Shown):
     is_accepted: bool = False
     recording: Recording | None = field(default=None, compare=False, repr=False, metadata={"published": False})
 
+    @property
+    def compared_cases(self) -> int:
+        """The number of cases of which at least one value was compared."""
+        return sum(any(each.count for each in case.comparisons) for case in self.cases)
+
+    @property
+    def compared_share(self) -> float:
+        """The share of the values of a case that was compared, as the mean over all cases, from 0 to 1."""
+        return sum(map(_compared_share, self.cases)) / len(self.cases) if self.cases else 0.0
+
     def _one_line(self) -> str:
         where = f" on {self.artifact}" if self.artifact else ""
         causes = "".join(f", {each.cause}" for each in self.findings)
@@ -225,6 +236,12 @@ class SkippedRuntime:
     runtime: str
     artifact: str
     install: str
+
+
+def _compared_share(case: CaseResult) -> float:
+    """Returns the share of the values of a case that was compared; 0 of a case without values."""
+    size = sum(prod(each.shape) for each in case.comparisons)
+    return sum(each.count for each in case.comparisons) / size if size else 0.0
 
 
 def _excess(comparison: Comparison) -> tuple[bool, float, float]:

@@ -9,11 +9,13 @@ import onnx
 from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
 from keras_pe.export.artifacts.onnx_model import all_graphs, external_file, needed_names, weight_files
+from keras_pe.export.artifacts.onnx_quantization import quantized_constants
 from keras_pe.export.model.stored_weights import LAYOUTS_KEY, layouts_from_json
-from keras_pe.export.runtimes.runtime import Array, Arrays, LazyArrays
+from keras_pe.export.runtimes.runtime import NUMBERS, STEPS, Array, Arrays, LazyArrays
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _NUMBERS = (*_FLOATS, TensorProto.INT8, TensorProto.UINT8)
+_PACKED = (TensorProto.INT4, TensorProto.UINT4)
 _FLAG, _REPLACEMENT, _COMPUTED = "is_replaced", "replacement", "computed"
 
 
@@ -117,7 +119,8 @@ class InspectedModel:
     def weights(self) -> Mapping[str, Array]:
         """Returns the constants of the graph and of the bodies in it, the empty ones aside; each is read when asked.
 
-        A weight comes as Keras has it, whatever way the file stores it.
+        A weight comes as Keras has it, whatever way the file stores it. The numbers that constants of integers stand
+        for, and the steps between these, come under the names of the constants after `NUMBERS` and `STEPS`.
         """
         tensors = {
             tensor.name: tensor
@@ -127,18 +130,30 @@ class InspectedModel:
         texts = {entry.key: entry.value for entry in self._model.metadata_props}
         layouts = layouts_from_json(texts.get(LAYOUTS_KEY, "{}"))
 
+        quantized = {f"{NUMBERS}{name}": each for name, each in quantized_constants(self._model.graph).items()}
+        quantized |= {f"{STEPS}{each.name}": each for each in quantized.values()}
+        every = {tensor.name: tensor for tensor in self._model.graph.initializer}
+
         def read(name: str) -> Array:
+            if name in quantized:
+                numbers, steps = quantized[name].numbers(lambda each: self._stored(every[each]))
+                return (numbers if name.startswith(NUMBERS) else steps).astype(np.float32)
             stored = self._stored(tensors[name])
             layout = layouts.get(name)
             return layout.restore(stored) if layout and stored.shape == layout.shapes[-1] else stored
 
-        return LazyArrays(tensors, read)
+        return LazyArrays([*tensors, *quantized], read)
 
     def _stored(self, tensor: onnx.TensorProto) -> Array:
         """Returns a constant; of a file beside the model only the pages that are looked at are read."""
         if not external_data_helper.uses_external_data(tensor):
             return numpy_helper.to_array(tensor)
         place = external_data_helper.ExternalDataInfo(tensor)
+        if tensor.data_type in _PACKED:
+            whole = onnx.TensorProto()
+            whole.CopyFrom(tensor)
+            external_data_helper.load_external_data_for_tensor(whole, str(self._path.parent))
+            return numpy_helper.to_array(whole)
         dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
         shape = tuple(tensor.dims)
         return np.memmap(external_file(self._path, place.location), dtype, "r", int(place.offset or 0), shape)

@@ -28,7 +28,7 @@ from keras_pe.export.errors import (
 )
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.processes.process import Child, Closing
-from keras_pe.export.runtimes.runtime import Array, Arrays, LazyArrays, RuntimeSpec, as_dtype
+from keras_pe.export.runtimes.runtime import NUMBERS, STEPS, Array, Arrays, LazyArrays, RuntimeSpec, as_dtype
 
 _MOST_AT_ONCE = 2**24  # bytes of a weight that are sent together
 _OPTIONAL = ("intermediates", "weights", "conditions", "float_dtypes", "metadata")
@@ -138,7 +138,23 @@ class Runner(Closing):
 
     def weights(self) -> LazyArrays:
         """See `InspectableRuntime`; nothing where the runtime does not tell. Each comes when it is asked for."""
-        return LazyArrays(self._tell("weights") or [], self._weight, self._weight_in_pieces)
+        return self._weights_of("")
+
+    def dequantized(self) -> tuple[LazyArrays, LazyArrays]:
+        """Returns what the constants of integers stand for, by their names, and the steps between two such numbers.
+
+        Both are empty where the runtime does not tell. Each array comes when it is asked for.
+        """
+        return self._weights_of(NUMBERS), self._weights_of(STEPS)
+
+    def _weights_of(self, kind: str) -> LazyArrays:
+        """Returns the arrays that a runtime names with a prefix, without it; those of no prefix where it is empty."""
+        every = self._tell("weights") or []
+        named = (each for each in every if each.startswith(kind)) if kind else every
+        names = [each.removeprefix(kind) for each in named if kind or not each.startswith((NUMBERS, STEPS))]
+        return LazyArrays(
+            names, lambda name: self._weight(kind + name), lambda name: self._weight_in_pieces(kind + name)
+        )
 
     def conditions(self, inputs: Mapping[str, Array]) -> Mapping[str, bool]:
         """See `InspectableRuntime`; nothing where the runtime does not tell."""

@@ -129,7 +129,11 @@ class InspectableRuntime(Runtime, Protocol):
         ...
 
     def weights(self) -> Mapping[str, Array]:
-        """Returns the constants that are stored in the artifact, by name; the mapping may read each when asked."""
+        """Returns the constants that are stored in the artifact, by name; the mapping may read each when asked.
+
+        What a constant of integers stands for may come as well, under its name after `NUMBERS`, and the step between
+        two such numbers after `STEPS`, of the same shape.
+        """
         ...
 
     def conditions(self, inputs: Mapping[str, Array]) -> Mapping[str, bool]:
@@ -235,6 +239,10 @@ def as_texts(values: Array) -> Array:
     texts = np.empty(len(decoded), object)
     texts[:] = decoded
     return texts.reshape(values.shape)
+
+
+NUMBERS, STEPS = "numbers of ", "steps of "
+"""With what a runtime begins the names of dequantized constants, and of their steps, among its weights."""
 
 
 class LazyArrays(Mapping[str, Array]):

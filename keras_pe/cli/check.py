@@ -73,6 +73,13 @@ def _check_bundle(context: click.Context, parameter: click.Parameter, bundle: Pa
 @click.option(
     "--require-coverage", is_flag=True, help="Fail unless every weight was found in each artifact, and is the same."
 )
+@click.option(
+    "--least-compared",
+    type=click.FloatRange(0, 1),
+    default=0.5,
+    show_default=True,
+    help="Fail if a smaller share of the values of the cases was compared.",
+)
 @allowance_options
 @border_options
 @model_options
@@ -124,6 +131,7 @@ def check(
     sizes: Mapping[str, tuple[int, ...]],
     seed: int,
     require_coverage: bool,
+    least_compared: float,
     rtol: float,
     atol: float | Mapping[str, float],
     precision: str | None,
@@ -192,6 +200,7 @@ def check(
                 sizes=sizes,
                 seed=seed,
                 require_coverage=require_coverage,
+                least_compared=least_compared,
                 progress=shows_bar,
                 **accepted,
                 **shared,

@@ -133,7 +133,7 @@ allowance_options = with_options(
         metavar="[OUTPUT=]VALUE",
         help="Accept this absolute difference, in every output or in one.",
     ),
-    click.option("--precision", help="Accept what rounding to it does: float16, bfloat16 or int8."),
+    click.option("--precision", help="Accept what rounding to it does: float16, bfloat16, int8 or int4."),
     click.option(
         "--allow-changed",
         type=float,

@@ -261,7 +261,7 @@ def test_what_is_accepted_is_judged_by_the_numbers_that_were_given(files):
     ("given", "said"),
     [
         (("--rtol", "-1"), "--rtol must be at least 0"),
-        (("--precision", "half"), "--precision must be one of: float16, bfloat16, int8"),
+        (("--precision", "half"), "--precision must be one of: float16, bfloat16, int8, int4"),
         (("--allow-changed", "nan"), "--allow-changed must be a share"),
         (("--atol", "y="), "It must be VALUE or OUTPUT=VALUE. Received: y=."),
         (("--atol", "=1"), "It must be VALUE or OUTPUT=VALUE. Received: =1."),

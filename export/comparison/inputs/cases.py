@@ -85,7 +85,8 @@ def in_types_of(case: Case, inputs: Iterable[TensorInfo]) -> Case:
         ValueError: If a type does not hold what was given for it.
     """
     wanted = {spec.name: as_dtype(spec.dtype) for spec in inputs}
-    arrays = cast_where_exact(case.inputs, wanted)
+    plain = {name: _as_numbers(array, wanted[name], name, case.name) for name, array in case.inputs.items()}
+    arrays = cast_where_exact(plain, wanted)
     for name, array in arrays.items():
         if array.dtype.kind == "f" and is_float(wanted[name]):
             arrays[name] = array.astype(wanted[name], copy=False)
@@ -95,6 +96,26 @@ def in_types_of(case: Case, inputs: Iterable[TensorInfo]) -> Case:
                 f"Received: {array.dtype} values in {case.name!r} that it does not hold."
             )
     return replace(case, inputs=arrays)
+
+
+def _as_numbers(array: Array, dtype: np.dtype, name: str, case: str) -> Array:
+    """Returns an array of Python objects as numbers, if an input takes numbers; any other array as it is.
+
+    Raises:
+        ValueError: If they are not numbers.
+    """
+    if array.dtype.kind != "O" or dtype.kind in "OSU":
+        return array
+    try:
+        numbers = np.array(array.tolist())
+    except ValueError:  # rows of several lengths
+        numbers = array
+    if numbers.dtype.kind not in "iubf" or numbers.shape != array.shape:
+        raise ValueError(
+            f"`inputs` must fit their types: {name!r} is {dtype}. Received: an array of Python objects in {case!r} "
+            "that are not all numbers of one kind."
+        )
+    return numbers
 
 
 def cast_where_exact(arrays: Mapping[str, Array], dtypes: Mapping[str, np.dtype]) -> Arrays:

@@ -62,7 +62,7 @@ class KerasReference(Reference):
         self.dimensions = self.signature.dimensions
         self.version = f"keras {keras.__version__}"
         self.no_rebuild = ""
-        self._noise: dict[str | None, WeakKeyDictionary[Case, Mapping[str, Array]]] = {}
+        self._noise: dict[tuple[str | None, bool], WeakKeyDictionary[Case, Mapping[str, Array]]] = {}
         self._is_traced = compiled and keras.backend.backend() == "tensorflow"
         self._call = self._called(model)
 
@@ -152,32 +152,34 @@ class KerasReference(Reference):
         with state_left_alone():
             return self._truth(inputs, np.random.default_rng(0))
 
-    def noise(self, cases: Sequence[Case], precision: str | None = None) -> Sequence[Mapping[str, Array]]:
-        known = self._noise.setdefault(precision, WeakKeyDictionary())
+    def noise(
+        self, cases: Sequence[Case], precision: str | None = None, *, by_row: bool = False
+    ) -> Sequence[Mapping[str, Array]]:
+        known = self._noise.setdefault((precision, by_row), WeakKeyDictionary())
         new = [case for case in cases if case not in known]  # several runtimes ask for the same
         if new:
             try:
-                known.update(zip(new, self._measured_noise(new, precision), strict=True))
+                known.update(zip(new, self._measured_noise(new, precision, by_row), strict=True))
             except Exception:  # whatever a layer raises near one of them: the others have their noise all the same
-                known.update({case: self._noise_of(case, precision) for case in new})
+                known.update({case: self._noise_of(case, precision, by_row) for case in new})
         return [known[case] for case in cases]
 
-    def _noise_of(self, case: Case, precision: str | None) -> Mapping[str, Array]:
+    def _noise_of(self, case: Case, precision: str | None, by_row: bool) -> Mapping[str, Array]:
         try:
-            return self._measured_noise([case], precision)[0]
+            return self._measured_noise([case], precision, by_row)[0]
         except Exception:  # the model refuses what is next to it, whatever it raises
             return {}
 
-    def _measured_noise(self, cases: Sequence[Case], precision: str | None) -> list[dict[str, Array]]:
+    def _measured_noise(self, cases: Sequence[Case], precision: str | None, by_row: bool) -> list[dict[str, Array]]:
         """Returns the noise floors: of what has none in float64, and in another precision, how far it moves."""
         narrow = self.float32_model or self.model
         if precision is not None or self.float64_model is None:
-            return measure_noise(narrow, None, cases, self.predict, precision)
-        found = measure_noise(narrow, self.float64_model, cases, self.predict)
+            return measure_noise(narrow, None, cases, self.predict, precision, by_row=by_row)
+        found = measure_noise(narrow, self.float64_model, cases, self.predict, by_row=by_row)
         floats = {spec.name for spec in self.signature.outputs if is_float(as_dtype(spec.dtype))}
         if all(floats <= each.keys() for each in found):
             return found
-        moved = measure_noise(narrow, None, cases, self.predict)
+        moved = measure_noise(narrow, None, cases, self.predict, by_row=by_row)
         return [far | near for far, near in zip(moved, found, strict=True)]
 
     def predict(self, model: Any, inputs: Mapping[str, Any]) -> Arrays:

@@ -128,10 +128,18 @@ class Reference(Closing):
         """
         return {}
 
-    def noise(self, cases: Sequence[Case], precision: str | None = None) -> Sequence[Mapping[str, Array]]:
+    def noise(
+        self, cases: Sequence[Case], precision: str | None = None, *, by_row: bool = False
+    ) -> Sequence[Mapping[str, Array]]:
         """Returns the noise floors of inputs and weights like those of each case, by output, as the law has them.
 
-        They are those of the model's own precision, or of another that is accepted. Empty where they are not known.
+        They are those of the model's own precision, or of each value in another that is accepted. Empty where they are
+        not known.
+
+        Args:
+            cases: What the inputs are near.
+            precision: The precision that is accepted.
+            by_row: Whether to return those of each row by itself.
         """
         return [{} for _ in cases]
 

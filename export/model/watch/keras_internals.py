@@ -55,6 +55,12 @@ def functional_of(model: Any) -> Any:
     return getattr(model, "_functional", None) or model
 
 
+def symbolic_arguments(layer: Any) -> list[Any]:
+    """Returns the arguments of each symbolic call of a layer or operation, positional ones and those by name."""
+    nodes = getattr(layer, "_inbound_nodes", ())
+    return [(node.arguments.args, node.arguments.kwargs) for node in nodes]
+
+
 def held_resources(layers: Iterable[Any]) -> list[Any]:
     """Returns what layers hold of TensorFlow's that is no variable of Keras': tables, variables, modules of these."""
     import keras

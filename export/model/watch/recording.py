@@ -136,6 +136,34 @@ def scaled_outputs(model: Any, factor: float) -> contextlib.AbstractContextManag
     return _watched(model, lambda _, call: keras.tree.map_structure(scaled, call.result))
 
 
+def altered_outputs(model: Any, change: Callable[[Array], Array]) -> contextlib.AbstractContextManager[None]:
+    """Passes every array of floats that a layer or operation of a model returns through a function, in this thread.
+
+    The steps of a recurrent layer are left as they are.
+
+    Args:
+        model: The model.
+        change: Returns another array of the same shape.
+    """
+    import keras
+
+    def put(_: str, call: _Seen) -> Any:
+        if hasattr(call.layer, "state_size") and not isinstance(call.layer, keras.layers.RNN):
+            return call.result
+        if arrays_in((call.arguments, call.keywords)) is None:
+            return call.result
+
+        def altered(leaf: Any) -> Any:
+            if not keras.ops.is_tensor(leaf) or "float" not in keras.backend.standardize_dtype(leaf.dtype):
+                return leaf
+            array = change(keras.ops.convert_to_numpy(leaf))
+            return keras.ops.cast(keras.ops.convert_to_tensor(array), leaf.dtype)
+
+        return keras.tree.map_structure(altered, call.result)
+
+    return _watched(model, put)
+
+
 @contextlib.contextmanager
 def recorded_symbols(model: Any) -> Iterator[dict[str, list[Any]]]:
     """Records what the layers of a model return while it is traced.

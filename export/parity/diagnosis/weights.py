@@ -2,12 +2,13 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from keras_pe.export.comparison.law import EPSILON
 from keras_pe.export.model.stored_weights import (
     FOLDED_KEY,
     RECURRENT_OPERATORS,
@@ -17,6 +18,7 @@ from keras_pe.export.model.stored_weights import (
     kernel_of,
     packed_cell,
 )
+from keras_pe.export.model.watch.keras_internals import symbolic_arguments
 from keras_pe.export.model.watch.recording import LayerCall, layer_paths, matched_paths
 from keras_pe.export.parity.diagnosis.recorded_cases import content_key
 from keras_pe.export.parity.diagnosis.relations import Change
@@ -32,6 +34,7 @@ from keras_pe.export.parity.diagnosis.weight_matching import (
 from keras_pe.export.results import Array, Cause, Finding, StoredWeights
 from keras_pe.export.runtimes.runtime import Arrays, LazyArrays
 
+_LEAST_CAPTURED = 8  # values of an array in a call: fewer are found anywhere
 _UNCERTAIN = {*UNEXPLAINED, Cause.REORDERED_VALUES}  # of a constant that was found by its content
 
 
@@ -90,9 +93,9 @@ def compare_weights(
         foldable: The normalizations that may be folded into the weights of layers, see `possible_foldings`.
         told: Those that surely are, see `told_foldings`.
     """
-    variables, layer_of = _weights(model)
-    weights = _as_stored(variables, told)
-    named = _by_name(weights, constants)
+    variables, layer_of = float_variables(model)
+    weights = as_stored(variables, told)
+    named = constants_by_name(weights, constants)
     changed = folded_weights(told)[0]
     faults = [
         WeightFault(layer_of[path], path, found, is_certain=True, is_named=True, is_folded=path in changed)
@@ -105,8 +108,8 @@ def compare_weights(
     is_complete = len(named) == len(weights)
     lost = [] if is_complete else [each for each in foldable if each not in told and _is_lost(each, named, free)]
     folded = [*told, *lost]
-    changed, missing = folded_weights(folded)[0], _as_stored(variables, folded, named)
-    packs = _packed(model)
+    changed, missing = folded_weights(folded)[0], as_stored(variables, folded, named)
+    packs = packed_weights(model)
     for path, change, stored in changes_by_content(missing, packs, free, changed) if missing else ():
         if change is None:
             sound.add(path)
@@ -120,7 +123,7 @@ def compare_weights(
     return WeightComparison(faults, frozenset(sound))
 
 
-def _as_stored(variables: Mapping[str, Any], folded: Iterable[Folding], without: Container[str] = ()) -> LazyArrays:
+def as_stored(variables: Mapping[str, Any], folded: Iterable[Folding], without: Container[str] = ()) -> LazyArrays:
     """Returns the weights as an artifact stores them in which normalizations are folded."""
     changed, gone = folded_weights(folded)
     held = [path for path in variables if path not in gone and path not in without]
@@ -149,7 +152,7 @@ def _is_lost(folding: Folding, named: Container[str], free: LazyArrays) -> bool:
 
 
 def stored_weights(
-    model: Any, constants: Mapping[str, Array], told: Sequence[Folding] = ()
+    model: Any, constants: Mapping[str, Array], told: Sequence[Folding] = (), *, may_be_cut: bool = True
 ) -> tuple[StoredWeights, list[WeightFault]]:
     """Returns how much of a model's weights was found in an artifact whose outputs agree, and what of them differs.
 
@@ -161,11 +164,12 @@ def stored_weights(
         model: The Keras model.
         constants: The numeric constants of the artifact, by name.
         told: The normalizations that are folded into the weights of layers, see `told_foldings`.
+        may_be_cut: Whether the artifact may leave out rows of a table, as one for inputs of one size may.
     """
-    variables, layer_of = _weights(model)
-    stored, weights = LazyArrays.of(constants), _as_stored(variables, told)
-    named, packs = _by_name(weights, stored), _packed(model)
-    taken, rest = set(named.values()), _as_stored(variables, told, named)
+    variables, layer_of = float_variables(model)
+    stored, weights = LazyArrays.of(constants), as_stored(variables, told)
+    named, packs = constants_by_name(weights, stored), packed_weights(model)
+    taken, rest = set(named.values()), as_stored(variables, told, named)
     free = stored.only(name for name in stored if rest and name not in taken)
     same, unused = matched_by_content(rest, packs, free)
     found, faults = set[str](), list[WeightFault]()
@@ -179,14 +183,37 @@ def stored_weights(
         names = [known] if known else [name for size in {form.size for form in forms} for name in unused.get(size, ())]
         held = _held(forms, map(stored.__getitem__, names), is_named)
         if held is None:
+            if not may_be_cut and (cut := _cut(weight, stored, named.get(path), free)) is not None:
+                found.add(path)
+                faults.append(WeightFault(layer_of[path], path, cut, is_certain=True, is_named=is_named))
             continue
         found.add(path)
         if not is_stored_as(*held) and (change := find_change(*held)) is not None:
             faults.append(WeightFault(layer_of[path], path, change, is_certain=True, is_named=is_named))
-    for folding in told:  # what is stored as one was found if that was
-        found |= folding.gone if {kernel_of(folding.layer).path, folding.bias_owner.path} <= found else set()
+    return counted_weights(variables, found, told), faults
+
+
+def counted_weights(variables: Mapping[str, Any], found: Set[str], told: Iterable[Folding]) -> StoredWeights:
+    """Returns how many weights were found, those that are folded into one that was found among them."""
+    every = set(found)
+    for folding in told:
+        every |= folding.gone if {kernel_of(folding.layer).path, folding.bias_owner.path} <= every else set()
     sizes = {path: int(np.prod(v.shape)) * _numpy(v).itemsize for path, v in variables.items()}
-    return StoredWeights(len(sizes), len(found), sum(sizes.values()), sum(sizes[path] for path in found)), faults
+    return StoredWeights(len(sizes), len(every), sum(sizes.values()), sum(sizes[path] for path in every))
+
+
+def _cut(weight: Array, constants: LazyArrays, name: str | None, free: Iterable[str]) -> Change | None:
+    """Returns that a constant holds the first rows of a weight alone, most of them; None where none does."""
+    if weight.ndim < 2:
+        return None
+    for each in [name] if name is not None else free:
+        constant = constants[each]
+        is_part = constant.ndim == weight.ndim and constant.shape[1:] == weight.shape[1:]
+        is_most = is_part and len(weight) // 2 < len(constant) < len(weight)
+        if is_most and is_stored_as(weight[: len(constant)], constant):
+            text = "It has the first {rows:,} of {all:,} rows, and not those from {rows:,} on."
+            return Change(Cause.OTHER_SHAPE, text, {"rows": len(constant)}, {"all": len(weight)})
+    return None
 
 
 def _held(forms: Sequence[Array], constants: Iterable[Array], is_named: bool) -> tuple[Array, Array] | None:
@@ -202,15 +229,55 @@ def _held(forms: Sequence[Array], constants: Iterable[Array], is_named: bool) ->
     return None
 
 
-def _weights(model: Any) -> tuple[dict[str, Any], dict[str, str]]:
+def float_variables(model: Any) -> tuple[dict[str, Any], dict[str, str]]:
     """Returns the weights that are of floats, and the path of the innermost layer that owns each, both by path."""
     variables = {v.path: v for v in model.weights if _is_float(v)}
     # Inner layers come after those around them.
     owners = {id(v): path for path, layer in layer_paths(model) for v in getattr(layer, "variables", ())}
-    return variables, {path: owners.get(id(variable), "") for path, variable in variables.items()}
+    layer_of = {path: owners.get(id(variable), "") for path, variable in variables.items()}
+    for path, layer in layer_paths(model):
+        for number, array in enumerate(_captured(layer)):
+            captured = CapturedArray(f"{path}/array {number} of its call", array)
+            variables[captured.path], layer_of[captured.path] = captured, path
+    return variables, layer_of
 
 
-def _by_name(variables: Mapping[str, Any], constants: Iterable[str]) -> dict[str, str]:
+@dataclass(frozen=True)
+class CapturedArray:
+    """An array that a functional model holds in the call of a layer: what a layer outside the model has returned.
+
+    Attributes:
+        path: Its name, as that of a weight.
+        value: The array.
+    """
+
+    path: str
+    value: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array."""
+        return self.value.shape
+
+    @property
+    def dtype(self) -> str:
+        """The type of the array, by its name."""
+        return self.value.dtype.name
+
+
+def _captured(layer: Any) -> Iterator[Array]:
+    """Yields the arrays of floats among the arguments of a layer's calls in a functional model, small ones aside."""
+    import keras
+
+    for leaf in keras.tree.flatten(symbolic_arguments(layer)):
+        is_symbol = isinstance(leaf, keras.KerasTensor | keras.Variable)
+        if not is_symbol and (isinstance(leaf, np.ndarray) or keras.ops.is_tensor(leaf)):
+            array = np.asarray(keras.ops.convert_to_numpy(leaf))
+            if array.dtype.name in EPSILON and array.size >= _LEAST_CAPTURED:
+                yield array
+
+
+def constants_by_name(variables: Mapping[str, Any], constants: Iterable[str]) -> dict[str, str]:
     """Returns the constants that are called like a weight, by the weight's path.
 
     A model that was made again may have another name itself, with which the paths of its weights may begin.
@@ -225,7 +292,7 @@ def _by_name(variables: Mapping[str, Any], constants: Iterable[str]) -> dict[str
     return found
 
 
-def _packed(model: Any) -> Arrays:
+def packed_weights(model: Any) -> Arrays:
     """Returns the weights of recurrent layers as ONNX's operators hold them, by the path of the variable."""
     cells = {id(cell): cell for _, layer in layer_paths(model) if (cell := getattr(layer, "cell", None)) is not None}
     return {
@@ -258,6 +325,8 @@ def _numpy(variable: Any) -> Array:
     """Returns a weight, on TensorFlow as it lies in memory: a copy of a large one may not fit."""
     import keras
 
+    if isinstance(variable, CapturedArray):
+        return variable.value
     if keras.backend.backend() == "tensorflow":
         return np.asarray(keras.ops.stop_gradient(variable.value))
     array: Array = keras.ops.convert_to_numpy(variable.value)

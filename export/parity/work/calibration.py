@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from keras_pe.export.comparison.law import MAX_FACTOR, is_float, noise_floor
+import numpy as np
+
+from keras_pe.export.comparison.law import MAX_FACTOR, Law, is_float, noise_floor
 from keras_pe.export.comparison.matching import match_inputs, match_outputs
 from keras_pe.export.comparison.references.interface import Interface, inferred_interface
 from keras_pe.export.comparison.references.reference import Reference
@@ -156,16 +158,29 @@ def _rules(
             )
         floors = [noise_floor(each.expected[name], each.truth[name]) for each in sample if name in each.truth]
         has_floor = has_floor or bool(floors)
-        moved = [float(noise[name].max()) for noise in noises if name in noise]
-        if moved or accepted.precision is None:
-            floors += moved
-        else:  # what rounding to the precision does is not known, and is more than the model's own error
-            floors = []
+        channels: tuple[tuple[float, float], ...] = ()
+        if accepted.precision is not None:
+            moved = [noise.get(name, np.zeros(array.shape)) for noise, array in zip(noises, outputs, strict=True)]
+            channels = _channels(job.law, name, outputs, moved)
+            floors = [max(allowed for allowed, _ in channels) / MAX_FACTOR]
         unit = max(floors) if floors else max(map(job.law.flat_tolerance, outputs)) / MAX_FACTOR
         is_given = accepted.rtol > 0 or accepted.atol_of(name) > 0
         allowed = max(MAX_FACTOR * unit, accepted.atol_of(name)) if is_given or decision is None else None
-        rules[name] = OutputRule(unit, allowed, decision, decision is not None or not floors)
+        is_final = decision is not None or not floors or bool(channels)
+        rules[name] = OutputRule(unit, allowed, decision, is_final, channels)
     return rules, has_floor
+
+
+def _channels(law: Law, name: str, outputs: Sequence[Array], moved: Sequence[Array]) -> tuple[tuple[float, float], ...]:
+    """Returns what an accepted precision allows in each channel of the last axis, and the channel's largest value."""
+    found = []
+    for expected, noise in zip(outputs, moved, strict=True):
+        allowed = np.broadcast_to(law.allowed(name, expected, None, law.floor(expected, noise)), expected.shape)
+        magnitude = np.nan_to_num(np.abs(expected.astype(np.float64)), nan=0.0, posinf=0.0)
+        size = expected.shape[-1] if expected.ndim > 1 else 1
+        found.append([each.reshape(-1, size).max(axis=0) for each in (allowed, magnitude)])
+    most, largest = (np.max([each[place] for each in found], axis=0) for place in (0, 1))
+    return tuple(zip(most.tolist(), largest.tolist(), strict=True))
 
 
 def _infer(outputs: list[Array]) -> Decision | None:

@@ -6,6 +6,8 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.errors import check_type
 from keras_pe.export.model.border import Border
@@ -13,7 +15,7 @@ from keras_pe.export.model.signature.model_signature import by_name
 from keras_pe.export.parity.data.batching import Batching, Feed
 from keras_pe.export.parity.data.source import DataSource
 from keras_pe.export.parity.statistics.decisions import Decision, parse_decision
-from keras_pe.export.results import Allowance, NameMatch
+from keras_pe.export.results import Allowance, Array, NameMatch
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 
@@ -134,14 +136,25 @@ class OutputRule:
             allows. 0 for what is no float.
         allowed: The absolute difference that is allowed of a value of 0, None where decisions alone count.
         decision: How the output decides, None where it does not.
-        is_final: Whether `allowed` holds for every row. It does where the output decides, and where no float64 rebuild
-            has it; else a row beyond it is looked at again, with a floor of its own.
+        is_final: Whether `allowed` holds for every row. It does where the output decides, where no float64 rebuild has
+            it, and where a precision is accepted; else a row beyond it is looked at again, with a floor of its own.
+        channels: Where a precision is accepted, what is allowed in each channel of the last axis, and the largest
+            value of the channel in the sample: more is allowed of a larger one. Empty where none is.
     """
 
     unit: float
     allowed: float | None
     decision: Decision | None
     is_final: bool = False
+    channels: tuple[tuple[float, float], ...] = ()
+
+    def allowed_of(self, expected: Array) -> Array:
+        """Returns what is allowed of each value in an accepted precision, whatever the other rows are."""
+        allowed, largest = np.array(self.channels, np.float64).T
+        magnitude = np.abs(expected.astype(np.float64))
+        scale = np.divide(magnitude, largest, where=largest > 0, out=np.ones_like(magnitude))
+        found: Array = allowed * np.where(np.isfinite(scale), np.maximum(scale, 1.0), 1.0)
+        return found
 
 
 @dataclass(frozen=True)

@@ -112,8 +112,7 @@ class RowMeasurer:
     def __init__(self, session: Session, job: Job, rules: Mapping[str, OutputRule]) -> None:
         """Remembers how rows are judged; the session tells whether the model's own error explains what is out."""
         self._session, self._rules = session, rules
-        self._law, self._precision = job.law, job.allowance.precision
-        self._is_vain = False  # whether noise has explained no row that it was asked for: others are as they seem
+        self._law = job.law
 
     def measure(self, batch: Batch, expected: Arrays, answers: Sequence[Answer]) -> MeasuredBatch:
         """Compares what the runtime answered to a batch, in one or more parts, with what the reference says."""
@@ -154,12 +153,14 @@ class RowMeasurer:
         The text says why they could not be measured again; it is empty where they could, or were not out.
         """
         rule = self._rules[name]
-        strict = MAX_FACTOR * rule.unit
+        strict: float | Array = rule.allowed_of(expected) if rule.channels else MAX_FACTOR * rule.unit
 
         def measured(target: Array | None, allowed: float | Array | None) -> tuple[OutputStatistics, RowVerdicts]:
             if allowed is not None and is_float(expected.dtype):
                 allowed = self._law.accepted(name, expected if target is None else target, allowed)
-            return measure_output(expected, actual, target, allowed=allowed, decision=rule.decision, noise=strict)
+            return measure_output(
+                expected, actual, target, allowed=allowed, decision=rule.decision, noise=MAX_FACTOR * rule.unit
+            )
 
         statistics, rows = measured(None, None if rule.allowed is None else strict)
         if rule.is_final or not rows.failed.any():
@@ -176,17 +177,17 @@ class RowMeasurer:
             return statistics, rows, ""
         target = expected.astype(np.float64)
         target[suspects] = truth
-        of_rows = np.full((len(expected), *[1] * (expected.ndim - 1)), strict)
+        of_rows = np.full((len(expected), *[1] * (expected.ndim - 1)), MAX_FACTOR * rule.unit)
         for row, true in zip(suspects, truth, strict=True):
-            of_rows[row] = max(strict, MAX_FACTOR * noise_floor(expected[row], true))
+            of_rows[row] = MAX_FACTOR * max(rule.unit, noise_floor(expected[row], true))
         statistics, rows = measured(target, of_rows)
         near = np.flatnonzero(rows.failed & ~rows.clash & (rows.error < FAR_OUT * of_rows.reshape(len(expected))))
-        if not near.size or self._is_vain:
+        if not near.size:
             return statistics, rows, ""
-        (floors,) = self._session.noise([{key: array[near] for key, array in inputs.items()}], self._precision)
-        of_rows[near] = np.maximum(of_rows[near], MAX_FACTOR * floors.get(name, np.zeros(2)).max())
-        statistics, rows = measured(target, of_rows)
-        self._is_vain = bool(rows.failed[near].all())
+        (floors,) = self._session.noise([{key: array[near] for key, array in inputs.items()}], None)
+        if name in floors:
+            of_rows[near] = np.maximum(of_rows[near], MAX_FACTOR * floors[name].reshape(of_rows[near].shape))
+            statistics, rows = measured(target, of_rows)
         return statistics, rows, ""
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -217,15 +218,19 @@ class Session:
         return self._caller.submit(in_whole_batches, self.reference.truth, self.reference.inputs, inputs).result()
 
     def noise(self, samples: Sequence[Arrays], precision: str | None) -> Sequence[Mapping[str, Array]]:
-        """Returns the noise floors next to some rows, by output: in the model's precision, or in an accepted one."""
+        """Returns the noise floors of each row of some samples, by output, or of each value in an accepted precision.
+
+        What is said of a row does not depend on the rows beside it.
+        """
         parts = [whole_parts(self.reference.inputs, inputs) for inputs in samples]
         cases = [Case("rows of the data", part, "") for group in parts for part in group]
-        found = iter(self._caller.submit(self.reference.noise, cases, precision).result())
+        measured = partial(self.reference.noise, cases, precision, by_row=True)
+        found = iter(self._caller.submit(measured).result())
         groups = [[next(found) for _ in group] for group in parts]
         known = [set.intersection(*map(set, group)) for group in groups]
         return [
-            {name: np.maximum.reduce([each[name] for each in group]) for name in names}
-            for names, group in zip(known, groups, strict=True)
+            {name: np.concatenate([each[name] for each in group])[: count(inputs)] for name in names}
+            for names, group, inputs in zip(known, groups, samples, strict=True)
         ]
 
     def make_rebuilds(self) -> bool:

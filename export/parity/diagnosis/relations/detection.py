@@ -197,6 +197,11 @@ OF_WEIGHTS: tuple[Relation, ...] = (
 )
 """Each is simpler than those after it."""
 
+_ROUNDING = (to_short_float, to_decimals, to_integers, with_scales_of_others, of_another_scale)
+
+OF_ROUNDED: tuple[Relation, ...] = tuple(each for each in OF_WEIGHTS if each not in _ROUNDING)
+"""Those of a weight that is rounded besides."""
+
 OF_OUTPUTS: tuple[Relation, ...] = (
     ends_at_row,
     other_layout,

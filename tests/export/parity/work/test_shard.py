@@ -30,7 +30,7 @@ from tests.export.parity.work.lookup_runtime import spec
 
 FLOOR = 1e-7  # of the sample: 8e-7 is allowed
 NOISE = 1e-6  # next to the rows: 8e-6 is allowed there
-OFF = {"broken": 2e-5, "sound": 4e-6}
+OFF = {"broken": 2e-5, "sound": 4e-6, "broken at first": 4e-6}
 
 
 def done(value: Any) -> Future[Any]:
@@ -50,17 +50,23 @@ class KnownSession:
         expected = {target.key: done([{"y": rows} for rows in x]) for target in targets}
         off = {target.key: np.float32(OFF[target.key]) for target in targets}
         return expected, {
-            key: done([[Answer(slice(0, len(rows)), {"y": rows + far})] for rows in x]) for key, far in off.items()
+            key: done([[Answer(slice(0, len(rows)), {"y": rows + self._off(key, far, rows)})] for rows in x])
+            for key, far in off.items()
         }
+
+    def _off(self, key: str, far: np.float32, rows: np.ndarray) -> np.ndarray:
+        """Returns by how much each row is off: the first row of the data by more where a runtime is broken there."""
+        is_first = (rows[:, :1] == 0) & (key == "broken at first")
+        return np.where(is_first, np.float32(OFF["broken"]), far)
 
     def truth(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {"y": inputs["x"].astype(np.float64)}
 
     def noise(self, samples: Sequence[Any], precision: str | None) -> list[dict[str, np.ndarray]]:
-        return [{"y": np.array([NOISE, 0.0])} for _ in samples]
+        return [{"y": np.full(len(sample["x"]), NOISE)} for sample in samples]
 
 
-def test_a_runtime_whose_errors_no_noise_explains_costs_the_one_beside_it_nothing(
+def test_the_verdict_on_a_row_depends_on_no_other_row_and_on_no_other_runtime(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     @contextmanager
@@ -68,7 +74,7 @@ def test_a_runtime_whose_errors_no_noise_explains_costs_the_one_beside_it_nothin
         yield KnownSession()
 
     monkeypatch.setattr(shard, "session_of", session_of)
-    source = open_mapping({"x": np.zeros((6, 2), np.float32)})
+    source = open_mapping({"x": np.repeat(np.arange(6, dtype=np.float32)[:, None] / 64, 2, axis=1)})
     targets = tuple(Target(Path(key), spec("Doubling"), key) for key in OFF)
     accepted = (Batching(batch_size=2), Acceptance(), Allowance())
     job = Job(OpenedModel(Path("model"), "model"), targets, travelling(source), *accepted, None, 60.0)
@@ -77,4 +83,8 @@ def test_a_runtime_whose_errors_no_noise_explains_costs_the_one_beside_it_nothin
     calibration = Calibration("model", "", "", feed, {key: TargetCalibration(rules=rules) for key in OFF})
     (one,) = shards_of(source)
     found = shard.run_shard(job, calibration, one, tuple(OFF))
-    assert {key: tally.statistics.failed for key, tally in found.items()} == {"broken": 6, "sound": 0}
+    assert {key: tally.statistics.failed for key, tally in found.items()} == {
+        "broken": 6,
+        "sound": 0,
+        "broken at first": 1,
+    }

@@ -1,0 +1,208 @@
+"""The weights of an artifact that differs on purpose: each may be off by what rounding to its own format does."""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.comparison.law import EPSILON, is_float
+from keras_pe.export.model.stored_weights import Folding
+from keras_pe.export.parity.diagnosis.relations import Change, all_but, factors
+from keras_pe.export.parity.diagnosis.relations.detection import OF_ROUNDED, find_change, said_rows
+from keras_pe.export.parity.diagnosis.weight_matching import forms_of
+from keras_pe.export.parity.diagnosis.weights import (
+    WeightFault,
+    as_stored,
+    constants_by_name,
+    counted_weights,
+    float_variables,
+    packed_weights,
+)
+from keras_pe.export.results import HALF, Array, Cause, StoredWeights
+from keras_pe.export.runtimes.runtime import LazyArrays, as_dtype
+
+_ROUNDED_TWICE = 4  # units of float32 in which a converter may have computed a constant once more
+_LEAST_HALF = 1.2e-7  # converters to float16 replace smaller values, which it holds with few digits
+_A_STEP = 1.01  # of integers: half a step is rounding, the rest a zero point that was rounded, and a value that was cut
+_TELLING = 8  # values, each unlike the others, that are no coincidence
+_IN_LINE = 16  # values at least, for the factor of a line to be known
+_DEVIATIONS = 6  # of what rounding does to the factor of a line
+_CUT = 0.02  # of a factor: what cutting the largest value of each block does to it
+_ENDING = re.compile(r"(_quantized|_DQ)?(_Q\d+(G\d+)?)?$")
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A weight beside a constant of an artifact, both in one shape.
+
+    Attributes:
+        weight: The weight.
+        constant: The constant.
+        allowed: What rounding to the constant's format may do to each value.
+        step: The step of the constant's integers, for each value; None for floats.
+    """
+
+    weight: Array
+    constant: Array
+    allowed: Array
+    step: Array | None
+
+    @property
+    def out(self) -> Array:
+        """Where the two differ by more than rounding."""
+        out: Array = ~(np.abs(self.weight - self.constant) <= self.allowed) & ~(
+            np.isnan(self.weight) & np.isnan(self.constant)
+        )
+        return out
+
+    @property
+    def share(self) -> float:
+        """The share of values that rounding explains, those that are 0 in the weight aside."""
+        telling = self.weight != 0
+        return float(1 - self.out[telling].mean()) if telling.any() else float(not self.out.any())
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether most values agree, and so many unlike each other that chance does not explain it."""
+        if 2 * self.share < 1:
+            return False
+        return len(np.unique(self.weight[(self.weight != 0) & ~self.out])) >= _TELLING
+
+    @property
+    def change(self) -> Change | None:
+        """What has become of the weight beside rounding; None where nothing has."""
+        if self.out.any():
+            tolerance = float(self.allowed.max(initial=0.0))
+            return find_change(self.weight, self.constant, tolerance, OF_ROUNDED)
+        return None if self.step is None else self._factor_of_lines()
+
+    def _factor_of_lines(self) -> Change | None:
+        """Returns the index of an axis whose values are all times a number that rounding does not explain."""
+        assert self.step is not None
+        for axis in range(self.weight.ndim):
+            axes = all_but(axis, self.weight)
+            if self.weight.size < _IN_LINE * self.weight.shape[axis]:
+                continue
+            squares = (self.weight**2).sum(axis=axes)
+            noise = np.sqrt((self.weight**2 * self.step**2 / 12).sum(axis=axes))
+            off = np.abs(factors(self.weight, self.constant, axes).ravel() - 1)
+            out = off * squares > _DEVIATIONS * noise + _CUT * squares
+            if out.any():
+                rows = np.flatnonzero(out)
+                own = factors(self.weight, self.constant, axes).ravel()[rows]
+                text = "{rows} is multiplied by numbers of their own, {least:.6g} to {most:.6g}, beside rounding."
+                facts = {"rows": said_rows(axis, rows, len(out)), "least": own.min(), "most": own.max()}
+                return Change(Cause.SCALED_VALUES, text, {"axis": axis}, facts)
+        return None
+
+
+def rounded_weights(
+    model: Any,
+    constants: Mapping[str, Array],
+    dequantized: tuple[LazyArrays, LazyArrays],
+    told: Sequence[Folding] = (),
+) -> tuple[StoredWeights, list[WeightFault]]:
+    """Returns how much of a model's weights was found in an artifact, and which differ by more than rounding.
+
+    Each weight is compared with the constant of its name, or else with one that holds most of its values. A constant of
+    floats may be off by what its type rounds, or by the step of a grid on which all its values are; one of integers by
+    a step of its scale, and each of its lines by what such rounding does to the factor of the line.
+
+    Args:
+        model: The Keras model.
+        constants: The numeric constants of the artifact, by name.
+        dequantized: What constants of integers stand for, and the steps between two such numbers, by their names.
+        told: The normalizations that are folded into the weights of layers, see `told_foldings`.
+    """
+    variables, layer_of = float_variables(model)
+    weights, packs = as_stored(variables, told), packed_weights(model)
+    stored = _Constants(LazyArrays.of(constants), *dequantized)
+    named = stored.named(weights)
+    free = [name for name in stored.names if name not in named.values()]
+    is_folded = any(path.endswith("moving_variance") and path not in named for path in weights)
+    found, faults = set[str](), list[WeightFault]()
+    for path, weight in weights.items():
+        is_named = path in named
+        forms = [packs[path], weight] if path in packs else [weight]
+        names = [named[path]] if is_named else free
+        fits = [fit for form in forms for name in names for fit in stored.fits(form, name)]
+        fit = max(fits, key=lambda each: each.share, default=None)
+        is_whole = fit is not None and fit.share == 1 and np.ptp(fit.weight) > 0
+        if fit is None or not (is_whole or fit.is_telling or (is_named and (not is_folded or fit.share == 1))):
+            continue  # a converter has folded it, or holds it in a way of its own
+        found.add(path)
+        change = fit.change
+        if change is not None and not fit.is_telling:
+            change = _another_weight(path, fit, weights, stored, names) or change
+        if change is not None:
+            faults.append(WeightFault(layer_of[path], path, change, is_certain=True, is_named=is_named))
+    return counted_weights(variables, found, told), faults
+
+
+def _another_weight(
+    path: str, fit: _Fit, weights: Mapping[str, Array], stored: "_Constants", names: Sequence[str]
+) -> Change | None:
+    """Returns that the constant of a weight holds another weight of its shape, if it does."""
+    for other, weight in weights.items():
+        is_alike = other != path and weight.shape == fit.weight.shape
+        fits = (each for name in names for each in stored.fits(weight, name)) if is_alike else ()
+        if any(each.share == 1 and each.is_telling for each in fits):
+            return Change(Cause.ANOTHER_WEIGHT, "It holds the values of {other!r}.", {"other": other})
+    return None
+
+
+class _Constants:
+    """The constants of an artifact: floats, and what integers stand for with their steps."""
+
+    def __init__(self, constants: LazyArrays, numbers: LazyArrays, steps: LazyArrays) -> None:
+        self._constants, self._numbers, self._steps = constants, numbers, steps
+        self.names = [*(name for name in constants if name not in numbers), *numbers]
+
+    def named(self, weights: Mapping[str, Any]) -> dict[str, str]:
+        """Returns the constants that are called like a weight, by the weight's path.
+
+        Quantizers put an ending such as `_quantized` or `_Q4` behind the name.
+        """
+        found = constants_by_name(weights, [name for name in self.names if name not in self._numbers])
+        bases = {_ENDING.sub("", name): name for name in self._numbers}
+        return {path: bases[base] for path, base in constants_by_name(weights, bases).items()} | found
+
+    def fits(self, weight: Array, name: str) -> Iterator[_Fit]:
+        """Yields a weight beside a constant of its size, for each order of axes in which the constant has its shape."""
+        is_whole = name in self._numbers
+        constant = self._numbers[name] if is_whole else self._constants[name]
+        if constant.size != weight.size or (not is_whole and not is_float(constant.dtype)):
+            return
+        steps = forms_of(self._steps[name], weight.shape) if is_whole else itertools.repeat(None)
+        for turned, step in zip(forms_of(constant, weight.shape), steps, strict=False):
+            yield _fit(weight, turned, step)
+
+
+def _fit(weight: Array, constant: Array, step: Array | None) -> _Fit:
+    """Returns a weight beside a constant of its shape, with what rounding to the constant's format may do."""
+    wide, other = weight.astype(np.float64), constant.astype(np.float64)
+    unit = _ROUNDED_TWICE * EPSILON["float32"] * np.abs(wide)
+    if step is not None:
+        allowed = _A_STEP * step + unit
+    elif constant.dtype.name in HALF:
+        allowed = np.maximum(EPSILON[constant.dtype.name] * np.abs(wide), _LEAST_HALF)
+    else:
+        allowed = _allowed_of_grid(wide, other, unit)
+    return _Fit(wide, other, allowed, step)
+
+
+def _allowed_of_grid(weight: Array, constant: Array, unit: Array) -> Array:
+    """Returns what may have become of a weight whose constant is of wide floats, though its values may be rounded."""
+    if (np.abs(weight - constant) <= unit).all():
+        return unit
+    for name in reversed(HALF):  # float16 holds what bfloat16 does, with more digits
+        with np.errstate(over="ignore", invalid="ignore"):
+            is_held = constant.astype(as_dtype(name)).astype(np.float64) == constant
+        if 2 * is_held.sum() > constant.size:
+            return np.maximum(EPSILON[name] * np.abs(weight), _LEAST_HALF)
+    change = find_change(weight, constant)
+    is_grid = change is not None and change.cause.is_rounding  # then the grid explains all that is off
+    return np.full(weight.shape, np.inf) if is_grid else unit
