@@ -118,13 +118,13 @@ def _decided(
         if role.role not in ("values", "entries") or spec.dtype in ("bool", "string") or role.below is not None:
             continue
         borders = find_borders(spec.name, decisions, signature, is_short=is_short) if decisions.is_any else Borders()
-        if role.low is not None or role.high is not None:
-            borders = borders.within(role.low, role.high)
+        ends = signature.values.ranges.get(spec.name, (role.low, role.high))
+        borders = borders.within(*ends)
         shape = tuple(np.shape(signature.example()[spec.name]))
         like = np.empty(shape, as_dtype(spec.dtype))
         if not all(is_taken({spec.name: each}) for each in borders.filled(like)):
             borders = replace(borders, beside=(), exact=())
-        is_free = is_integer(spec.dtype) and role.low is None and role.high is None and not role.vocabulary.is_closed
+        is_free = is_integer(spec.dtype) and ends == (None, None) and not role.vocabulary.is_closed
         is_wide = is_free and spec.name not in decisions.sized
         wide = Borders(wide_integers(spec.dtype)).filled(like) if is_wide else ()
         is_wide = is_wide and all(is_taken({spec.name: each}) for each in wide)
