@@ -11,7 +11,7 @@ from tests.cli.test_check_data import write_model
 
 
 def inspect(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["inspect", *map(str, arguments)])
+    return CliRunner(env={"COLUMNS": ""}).invoke(main, ["inspect", *map(str, arguments)])
 
 
 def test_inputs_outputs_and_operators_of_a_file_of_another_exporter_are_printed(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ def test_two_processes_write_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("opset", [14, 26])
 def test_an_opset_that_is_not_offered_is_refused(tmp_path: Path, opset: int) -> None:
-    with pytest.raises(ValueError, match="`opset_version` must be 15 to 25"):
+    with pytest.raises(ValueError, match="`opset_version` must be a whole number from 15 to 25"):
         export_onnx(sequential(keras.layers.Dense(1)), tmp_path / "m.onnx", opset_version=opset)
 
 
