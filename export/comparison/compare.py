@@ -310,7 +310,8 @@ def _rms(difference: Array) -> float:
 def _cosine(target: Array, values: Array) -> float | None:
     """Returns the cosine of two arrays taken as vectors, over the values that are finite in both."""
     finite = np.isfinite(target) & np.isfinite(values)
-    a, b = target[finite], values[finite]
+    a, b = (each[finite] for each in (target, values))
+    a, b = (each / (np.abs(each).max(initial=0.0) or 1.0) for each in (a, b))  # the square of 1e155 overflows
     lengths = np.linalg.norm(a) * np.linalg.norm(b)
     return float(np.clip(a @ b / lengths, -1.0, 1.0)) if lengths > 0 else None
 

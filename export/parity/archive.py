@@ -6,7 +6,7 @@ The arrays are members that are named after their place, such as `failures/0/act
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,6 +16,7 @@ from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import as_dtype, as_texts
 
 MANIFEST = "manifest.json"
+_NULS = "trailing_nuls"
 
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the time of writing is no part of what is written
 
@@ -49,10 +50,10 @@ def read_archive(path: Path | IO[bytes]) -> dict[str, Any]:
         with zipfile.ZipFile(path) as file:
 
             def with_array(found: dict[str, Any]) -> Any:
-                if found.keys() != {"array", "dtype"} or not isinstance(found["dtype"], str):
+                if found.keys() - {_NULS} != {"array", "dtype"} or not isinstance(found["dtype"], str):
                     return found
                 stored = np.lib.format.read_array(io.BytesIO(file.read(f"{found['array']}.npy")), allow_pickle=False)
-                return _restored(stored, found["dtype"])
+                return _restored(stored, found["dtype"], found.get(_NULS, ()))
 
             read: dict[str, Any] = json.loads(file.read(MANIFEST), object_hook=with_array)
             return read
@@ -64,7 +65,7 @@ def _without_arrays(value: Any, place: str, arrays: dict[str, Array]) -> Any:
     """Returns a value with each array's name in its place."""
     if isinstance(value, np.ndarray | np.generic):
         arrays[place] = np.asarray(value)
-        return {"array": place, "dtype": value.dtype.name}
+        return {"array": place, "dtype": value.dtype.name, **_trailing_nuls(arrays[place])}
     if isinstance(value, Mapping):
         return {str(key): _without_arrays(each, f"{place}/{key}".lstrip("/"), arrays) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -79,9 +80,21 @@ def _storable(array: Array) -> Array:
     return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
 
 
-def _restored(array: Array, dtype: str) -> Array:
+def _trailing_nuls(array: Array) -> dict[str, list[list[int]]]:
+    """Returns the NULs at the end of each text, which NumPy's types for texts drop: pairs of place and count."""
+    if array.dtype.kind != "O":
+        return {}
+    lengths = [len(text) - len(text.rstrip(b"\0" if isinstance(text, bytes) else "\0")) for text in array.flat]
+    counts = [[place, length] for place, length in enumerate(lengths) if length]
+    return {_NULS: counts} if counts else {}
+
+
+def _restored(array: Array, dtype: str, nuls: Iterable[tuple[int, int]]) -> Array:
     if dtype == "object":
-        return array.astype(object)
+        texts = array.astype(object)
+        for place, length in nuls:
+            texts.flat[place] += (b"\0" if array.dtype.kind == "S" else "\0") * length
+        return texts
     return array.view(as_dtype(dtype)) if dtype == "bfloat16" else array
 
 

@@ -60,12 +60,17 @@ def _read(bundle: Path) -> tuple[list[dict[str, Any]], list[Arrays]]:
     with zipfile.ZipFile(bundle) as file:
 
         def as_array(found: dict[str, Any]) -> Any:
-            if found.keys() != {"array", "dtype"} or not isinstance(found["dtype"], str):
+            if found.keys() - {"trailing_nuls"} != {"array", "dtype"} or not isinstance(found["dtype"], str):
                 return found
             array = np.lib.format.read_array(io.BytesIO(file.read(f"{found['array']}.npy")), allow_pickle=False)
             if found["dtype"] == "bfloat16":
                 return (array.astype(np.uint32) << 16).view(np.float32)  # NumPy has no bfloat16
-            return array.astype(object) if found["dtype"] == "object" else array
+            if found["dtype"] != "object":
+                return array
+            texts = array.astype(object)
+            for place, length in found.get("trailing_nuls", ()):  # NumPy's types for texts drop them
+                texts.flat[place] += (b"\0" if array.dtype.kind == "S" else "\0") * length
+            return texts
 
         content = json.loads(file.read("manifest.json"), object_hook=as_array)
     return content["failures"], content["arrays"]

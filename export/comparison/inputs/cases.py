@@ -150,7 +150,8 @@ def read_case(path: str | os.PathLike[str]) -> tuple[Case, Arrays]:
         raise FileNotFoundError(f"No such file: {path}.")
     arrays = read_arrays(path)
     outputs = {name.removeprefix(OUTPUT): array for name, array in arrays.items() if name.startswith(OUTPUT)}
-    inputs = {name.removeprefix(INPUT): array for name, array in arrays.items() if not name.startswith(OUTPUT)}
+    given = [name for name in arrays if not name.startswith(OUTPUT)]
+    inputs = {name: arrays[member] for name, member in member_of_input(given, path).items()}
     if not inputs:
         raise ValueError(f"`inputs` must be .npz files with an array for each input. Received: {path} without one.")
     return Case(path.stem, inputs, f"from {path}"), outputs
@@ -175,6 +176,24 @@ def read_arrays(path: Path) -> Arrays:
         raise ValueError(
             f"{path} cannot be read as an .npz file of plain arrays: {error or 'it ends early'}."
         ) from error
+
+
+def member_of_input(members: Iterable[str], path: Path) -> dict[str, str]:
+    """Returns the array of each input in an `.npz` file.
+
+    Raises:
+        ValueError: If two arrays are of one input.
+    """
+    found: dict[str, str] = {}
+    for member in members:
+        name = member.removeprefix(INPUT)
+        if name in found:
+            raise ValueError(
+                f"An .npz file must have one array for each input. Received: {path} with {found[name]!r} and "
+                f"{member!r}."
+            )
+        found[name] = member
+    return found
 
 
 def _given_case(number: int, given: GivenInputs) -> Case:

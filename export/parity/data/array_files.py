@@ -14,7 +14,7 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from keras_pe.export.comparison.inputs.cases import INPUT, OUTPUT
+from keras_pe.export.comparison.inputs.cases import OUTPUT, member_of_input
 from keras_pe.export.errors import first_line
 from keras_pe.export.parity.data.shards import file_identity
 from keras_pe.export.parity.data.source import (
@@ -130,8 +130,13 @@ def open_npz(name: str, files: Sequence[Path]) -> DataSource:
         raise DataError(f"A folder of data must hold .npy files, or others of one kind. Received: {name} with .npz.")
     (path,) = files
     with zipfile.ZipFile(path) as file:
-        found = {entry.filename.removesuffix(".npy").removeprefix(INPUT): entry for entry in file.infolist()}
-    entries = {column: entry for column, entry in found.items() if not entry.filename.startswith(OUTPUT)}
+        found = [(entry.filename.removesuffix(".npy"), entry) for entry in file.infolist()]
+    given = [(name, entry) for name, entry in found if not name.startswith(OUTPUT)]
+    try:
+        members = member_of_input((name for name, _ in given), path)
+    except ValueError as error:
+        raise DataError(str(error)) from error
+    entries = {column: dict(given)[member] for column, member in members.items()}
     if not entries:
         raise DataError(f"An .npz file must have an array for each input. Received: {path} without one.")
     if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries.values()):

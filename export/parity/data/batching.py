@@ -1,13 +1,15 @@
 """Rows to batches that a model takes: columns to inputs, types, axes, and rows of several lengths side by side."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 
 import numpy as np
 
 from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.comparison.law import is_float
 from keras_pe.export.comparison.references.interface import in_layouts
+from keras_pe.export.model.signature.model_signature import by_name
 from keras_pe.export.parity.data.shards import count
 from keras_pe.export.parity.data.source import Column, DataError, Rows
 from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype, as_texts
@@ -45,22 +47,29 @@ class Batching:
             damaged.
 
     Raises:
+        TypeError: If `columns` or `pad_values` is not a mapping from names.
         ValueError: If `batch_size` or a bucket is below 1.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
     batch_size: int = 1024
     length_buckets: Sequence[int] = ()
-    pad_values: Mapping[str, float] = field(default_factory=dict)
+    pad_values: Mapping[str, float | str | bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuses what makes no sense, and sorts the buckets."""
+        """Checks the arguments and sorts the buckets."""
+        for name in ("columns", "pad_values"):
+            object.__setattr__(self, name, by_name(name, getattr(self, name)))
         if not (isinstance(self.batch_size, Integral) and self.batch_size >= 1):
             raise ValueError(f"`batch_size` must be at least 1 row. Received: batch_size={self.batch_size!r}.")
-        if not all(isinstance(size, Integral) and size >= 1 for size in self.length_buckets):
-            received = ", ".join(map(str, self.length_buckets))
-            raise ValueError(f"`length_buckets` must be sizes of at least 1. Received: {received}.")
-        object.__setattr__(self, "length_buckets", tuple(sorted(self.length_buckets)))
+        sizes = self.length_buckets
+        is_sequence = isinstance(sizes, Iterable) and not isinstance(sizes, str)
+        if not (is_sequence and all(isinstance(size, Integral) and size >= 1 for size in sizes)):
+            raise ValueError(
+                "`length_buckets` must be a sequence of sizes of at least 1, such as (64, 128). "
+                f"Received: length_buckets={sizes!r}."
+            )
+        object.__setattr__(self, "length_buckets", tuple(sorted(sizes)))
 
 
 @dataclass(frozen=True)
@@ -71,11 +80,20 @@ class Feed:
         inputs: What the model takes.
         rule: How rows become batches, with the column of every input and the model's own batch where it is static.
         layouts: The layout of each input that the artifacts have in another one than the model, by its name.
+
+    Raises:
+        ValueError: If the type of an input does not hold the value that it is padded with.
     """
 
     inputs: tuple[TensorInfo, ...]
     rule: Batching
     layouts: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Checks the values of the padding."""
+        for spec in self.inputs:
+            if spec.name in self.rule.pad_values:
+                _check_pad(spec, self.rule.pad_values[spec.name])
 
     @classmethod
     def match(
@@ -204,6 +222,24 @@ def match_columns(
             )
         matched[spec.name] = column
     return matched
+
+
+def _check_pad(spec: TensorInfo, value: object) -> None:
+    """Raises ValueError if the type of an input does not hold a value; digits of a float may be rounded."""
+    dtype, given = as_dtype(spec.dtype), np.asarray(value)
+    if dtype.kind == "O":
+        is_held = isinstance(value, str | bytes)
+    else:
+        is_held = not given.ndim and given.dtype.kind in "fiub"
+        if is_held and (not is_float(dtype) or np.isfinite(given)):  # a float type holds NaN and infinities
+            with np.errstate(invalid="ignore", over="ignore"):
+                cast = given.astype(dtype)
+            is_held = bool(np.isfinite(cast) if is_float(dtype) else cast == given)
+    if not is_held:
+        raise ValueError(
+            f"`pad_values` must be values that the inputs hold: {spec.name!r} is {spec.dtype}. "
+            f"Received: {spec.name}={value!r:.80}."
+        )
 
 
 def _typed(spec: TensorInfo, values: Array, column: str, start: int) -> Array:

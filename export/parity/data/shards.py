@@ -124,7 +124,7 @@ def _hash(rows: Rows) -> str:
         column = rows[name]
         for array in [column] if isinstance(column, np.ndarray) else column:
             digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-            digest.update(repr(array.tolist()).encode() if array.dtype.hasobject else np.ascontiguousarray(array).data)
+            digest.update(repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes())
     return digest.hexdigest()
 
 

@@ -18,7 +18,7 @@ from keras_pe.export.parity.check import check_parity
 from keras_pe.export.parity.data.batching import Batching, Feed, fill_up, fixed_size
 from keras_pe.export.parity.data.open_data import open_source
 from keras_pe.export.parity.data.shards import shards_of, travelling
-from keras_pe.export.parity.data.source import DataSource
+from keras_pe.export.parity.data.source import DataError, DataSource
 from keras_pe.export.parity.dataset.data_report import DatasetReport
 from keras_pe.export.parity.dataset.results import DatasetResult, OutputSummary
 from keras_pe.export.parity.parity_report import ParityReport, not_installed, untaken, versions_of
@@ -218,8 +218,8 @@ def _diagnose(
 ) -> ParityReport | None:
     """Returns the check of the worst rows of the runtimes that fail, None where none does.
 
-    The rows that fail are fed together as far as they are of one shape. Where a runtime passes like that, the
-    difference is one of the batch that its worst row stood in, and that batch is fed as it was.
+    The failing rows of one shape are fed together. If every runtime passes them, the batch of each worst row is read
+    again and fed as it was. A source that yields other rows at its second reading has no such batch.
     """
     pairs = [(target, result.statistics.failing) for target, result in zip(job.targets, results, strict=True)]
     targets, failing = [target for target, rows in pairs if rows], [rows for _, rows in pairs if rows]
@@ -240,7 +240,11 @@ def _diagnose(
     if not failing:
         return None
     report = check(_together(rows, takes) for rows in failing)
-    return check(_batch_of(rows[0], source, calibration.feed) for rows in failing) if report.passed else report
+    if not report.passed:
+        return report
+    batches = [_batch_of(rows[0], source, calibration.feed) for rows in failing]
+    found = [batch for batch in batches if batch is not None]
+    return check(found) if found else report
 
 
 def _together(rows: Sequence[WorstRow], takes: Sequence[TensorInfo]) -> Mapping[str, Array]:
@@ -251,7 +255,25 @@ def _together(rows: Sequence[WorstRow], takes: Sequence[TensorInfo]) -> Mapping[
     return {name: np.stack([row.inputs[name] for row in first]) for name in shapes}
 
 
-def _batch_of(row: WorstRow, source: DataSource, feed: Feed) -> Mapping[str, Array]:
-    """Returns the batch that a row stood in, read once more."""
-    shard = next(shard for shard in shards_of(source) if shard.index == row.shard)
-    return next(batch.inputs for batch in shard_batches(source, feed, shard) if batch.number == row.batch)
+def _batch_of(row: WorstRow, source: DataSource, feed: Feed) -> Mapping[str, Array] | None:
+    """Returns the batch that held a row, read again; None if the source yields other rows now."""
+    try:
+        shards = (shard for shard in shards_of(source) if shard.index == row.shard)
+        batches = (batch for shard in shards for batch in shard_batches(source, feed, shard))
+        batch = next((batch for batch in batches if batch.number == row.batch), None)
+    except DataError:  # a generator that can be read once
+        return None
+    if batch is None:
+        return None
+    held = (
+        {name: array[place] for name, array in batch.inputs.items()} for place in np.flatnonzero(batch.rows == row.row)
+    )
+    is_same = any(all(_are_equal(each[name], row.inputs[name]) for name in each) for each in held)
+    return batch.inputs if is_same else None
+
+
+def _are_equal(one: Array, other: Array) -> bool:
+    """Whether two arrays hold the same values; NaN equals NaN."""
+    if one.shape != other.shape:
+        return False
+    return bool(((one == other) | ((one != one) & (other != other))).all())

@@ -181,3 +181,9 @@ def test_a_wider_artifact_is_held_to_its_own_precision_and_the_gap_is_told():
     result = compare_arrays("y", truth.astype(np.float32), wrong, truth, own=own)
     assert not result.passed
     assert result.precision_gap == 0.125
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1.0, 1e155, 1e300])
+def test_the_cosine_is_the_same_at_every_scale(scale: float) -> None:
+    found = compare_arrays("y", np.array([3.0, 4.0]) * scale, np.array([4.0, 3.0]) * scale).cosine
+    assert found == pytest.approx(0.96)

@@ -48,3 +48,12 @@ def test_numpy_reads_the_arrays_and_half_a_file_is_refused(tmp_path: Path) -> No
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ValueError, match="BadZipFile"):
         read_archive(path)
+
+
+def test_texts_keep_the_nuls_at_their_end() -> None:
+    stream = io.BytesIO()
+    texts = np.array([["x\0", "y"], ["\0\0", "a\0b"]], object)
+    write_archive(stream, {"texts": texts, "bytes": np.array([b"q\0", b"\0", b""], object)})
+    found = read_archive(stream)
+    assert found["texts"].tolist() == texts.tolist()
+    assert found["bytes"].tolist() == [b"q\0", b"\0", b""]

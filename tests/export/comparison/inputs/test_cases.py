@@ -113,3 +113,9 @@ def test_stored_numbers_are_cast_where_nothing_is_lost():
     dtypes = {"a": np.float32, "b": np.float32, "c": np.int32, "d": np.float32}
     cast = cast_where_exact(arrays, {name: np.dtype(each) for name, each in dtypes.items()})
     assert [cast[name].dtype.name for name in "abcd"] == ["float32", "float64", "int32", "object"]
+
+
+def test_a_file_with_two_arrays_of_one_input_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "case.npz", **{"x": np.zeros(2), "inputs/x": np.ones(2)})
+    with pytest.raises(ValueError, match="'x' and 'inputs/x'"):
+        read_case(tmp_path / "case.npz")

@@ -3,6 +3,7 @@
 import zipfile
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -181,3 +182,17 @@ def test_nothing_at_the_path_is_a_missing_file(tmp_path: Path) -> None:
 def test_what_is_no_data_is_refused() -> None:
     with pytest.raises(TypeError, match="Received: int"):
         open_source(3)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_an_npz_file_with_two_arrays_of_one_input_is_refused(tmp_path: Path, save: object) -> None:
+    save(tmp_path / "data.npz", **{"x": X, "inputs/x": X})
+    with pytest.raises(DataError, match="'x' and 'inputs/x'"):
+        open_source(tmp_path / "data.npz")
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.int4, "datetime64[s]", "c8"])
+def test_rows_in_memory_of_any_type_have_a_fingerprint(dtype: object) -> None:
+    arrays = [np.zeros((3, 2)).astype(dtype), np.ones((3, 2)).astype(dtype)]
+    found = [next(shards_of(open_source({"x": array}))).fingerprint for array in (*arrays, arrays[0])]
+    assert found[0] == found[2] != found[1]

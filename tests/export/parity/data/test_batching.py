@@ -144,9 +144,9 @@ def test_columns_are_found_by_name_and_others_are_left_out() -> None:
 def test_padding_of_what_is_no_input_and_buckets_of_no_size_are_refused() -> None:
     with pytest.raises(ValueError, match=r"`pad_values` must be of inputs: tokens\. Received: ids"):
         Feed.match((TOKENS,), Batching(pad_values={"ids": 0}), ["tokens"], "data")
-    with pytest.raises(ValueError, match=r"`length_buckets` must be sizes of at least 1\. Received: 8, 0"):
+    with pytest.raises(ValueError, match=r"Received: length_buckets=\(8, 0\)"):
         Batching(length_buckets=(8, 0))
-    with pytest.raises(ValueError, match=r"`length_buckets` must be sizes of at least 1\. Received: 2\.5"):
+    with pytest.raises(ValueError, match=r"Received: length_buckets=\(2\.5,\)"):
         Batching(length_buckets=(2.5,))  # type: ignore[arg-type]
 
 
@@ -155,3 +155,47 @@ def test_a_missing_column_is_told_with_the_nearest() -> None:
         match_columns([TOKENS], ["token", "label"], {}, "data")
     with pytest.raises(ValueError, match=r"`columns` must be of inputs: tokens\. Received: ids"):
         match_columns([TOKENS], ["token"], {"ids": "token"}, "data")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("int32", -0.9),
+        ("int32", 2**31),
+        ("uint8", -1),
+        ("uint8", 256),
+        ("int8", float("nan")),
+        ("bool", 2),
+        ("bool", 0.5),
+        ("float16", 1e6),
+        ("float32", "x"),
+        ("float32", [0.0, 1.0]),
+        ("int64", None),
+        ("string", 0),
+    ],
+)
+def test_an_input_is_padded_only_with_a_value_that_its_type_holds(dtype: str, value: object) -> None:
+    with pytest.raises(ValueError, match="`pad_values` must be values that the inputs hold: 't'"):
+        batching(TensorInfo("t", ("batch", 4), dtype), pad_values={"t": value})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("int32", -1.0), ("uint8", 255), ("bool", True), ("bfloat16", 0.1), ("float16", float("-inf")), ("float32", -0.9)],
+)
+def test_an_input_is_padded_with_any_value_that_its_type_holds(dtype: str, value: float) -> None:
+    rule = batching(TensorInfo("t", ("batch", 2), dtype), pad_values={"t": value})
+    (batch,) = batches(rule, t=[np.zeros(1, rule.inputs[0].dtype if dtype != "bfloat16" else "float32")])
+    assert batch.inputs["t"][0, 1] == np.asarray(value).astype(batch.inputs["t"].dtype)
+
+
+@pytest.mark.parametrize("sizes", [64, "64", [0], [1.5], None])
+def test_length_buckets_are_a_sequence_of_sizes(sizes: object) -> None:
+    with pytest.raises(ValueError, match="Received: length_buckets="):
+        Batching(length_buckets=sizes)
+
+
+@pytest.mark.parametrize("name", ["columns", "pad_values"])
+def test_columns_and_paddings_are_given_by_name(name: str) -> None:
+    with pytest.raises(TypeError, match=f"`{name}` must be a mapping from names"):
+        Batching(**{name: ["x"]})

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +10,14 @@ import onnx
 import pytest
 
 from keras_pe.export import Acceptance, Batching, DatasetReport
+from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.model.watch.keras_internals import python_code_allowed
+from keras_pe.export.parity.data.batching import Feed
+from keras_pe.export.parity.data.shards import shards_of
+from keras_pe.export.parity.data.source import SHARD_ROWS, DataSource
 from keras_pe.export.parity.dataset import check as door
 from keras_pe.export.parity.dataset.check import check_dataset
+from keras_pe.export.parity.statistics.runtime_statistics import Severity, WorstRow
 from keras_pe.export.parity.work.executors import ProcessPool
 from keras_pe.export.parity.work.worker_session import close_session
 from keras_pe.export.runtimes import registry
@@ -361,3 +366,37 @@ def test_a_runtime_that_dies_on_every_row_of_a_half_precision_model_is_a_result(
     report = check_dataset(model, tmp_path / "model.onnx", data, runtimes=[spec("Dying")], workers=0)
     assert not report.passed
     assert report.results[0].statistics.unanswered == 3
+
+
+def readings(*sizes: int, change: float = 0.0) -> DataSource:
+    """Returns a source that yields as many rows as the first size at its first reading, then as the second."""
+    left = list(sizes)
+
+    def read(locator: object, most: int, columns: object) -> Iterator[dict[str, np.ndarray]]:
+        if not left:
+            raise RuntimeError("the pipeline is exhausted")
+        rows = np.arange(left.pop(0), dtype=np.float32)[:, np.newaxis]
+        yield {"x": rows + change * (len(sizes) - len(left) - 1)}
+
+    return DataSource("pipeline", ("x",), read)
+
+
+@pytest.mark.parametrize(
+    ("source", "is_found"),
+    [
+        (readings(SHARD_ROWS + 5, SHARD_ROWS + 5), True),
+        (readings(SHARD_ROWS + 5, SHARD_ROWS), False),
+        (readings(SHARD_ROWS + 5, SHARD_ROWS + 5, change=1.0), False),
+        (readings(SHARD_ROWS + 5), False),
+    ],
+)
+def test_the_batch_of_the_worst_row_is_fed_only_if_the_data_can_be_read_twice(
+    source: DataSource, is_found: bool
+) -> None:
+    assert len(list(shards_of(source))) == 2
+    feed = Feed((TensorInfo("x", ("batch", 1), "float32"),), Batching(columns={"x": "x"}))
+    row = SHARD_ROWS + 3
+    worst = WorstRow(row, "pipeline", 1, 0, Severity.FAILED, 2.0, {"x": np.array([row], np.float32)}, {}, {})
+    batch = door._batch_of(worst, source, feed)
+    assert (batch is not None) == is_found
+    assert batch is None or worst.inputs["x"] in batch["x"]
