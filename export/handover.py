@@ -133,7 +133,7 @@ def _loaded(request: Request, modules: Sequence[str]) -> Any:
         try:
             return request.loaded()
         except ValueError as error:
-            raise ValueError(why_not_loaded(error.__cause__, Path(str(request.model)), _WAY_OUT)) from error
+            raise ValueError(why_not_loaded(error.__cause__ or error, Path(str(request.model)), _WAY_OUT)) from error
 
 
 def _compare(model: Any, signature: Signature, samples: list[tuple[Case, Arrays]], format: Format) -> None:

@@ -44,9 +44,13 @@ class Shown:
         return "\n".join([f"| {type(self).__name__} | |", "| --- | --- |", *rows])
 
 
+_UNITS = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20))
+
+
 def shown_bytes(count: int) -> str:
     """Returns a number of bytes as people read it."""
-    return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{count / 2**10:.1f} KiB"
+    unit, scale = next(((unit, scale) for unit, scale in _UNITS if count >= scale), ("KiB", 2**10))
+    return f"{count / scale:.1f} {unit}"
 
 
 def did_you_mean(name: object, names: Iterable[str], cutoff: float = 0.6) -> str:

@@ -61,6 +61,13 @@ def read_contents(path: Path) -> tuple[LayerContents, ...]:
         ValueError: With the end of a sentence about the file, if it cannot be read.
     """
     model = read_without_weights(path)
+    try:
+        return _contents(model)
+    except Exception as error:  # whatever a damaged name or entry makes of its reader
+        raise ValueError(f"has contents that cannot be read ({type(error).__name__}: {error}).") from error
+
+
+def _contents(model: Any) -> tuple[LayerContents, ...]:
     counts = count_multiplications(model)
     stored = {tensor.name: tensor for graph in all_graphs(model.graph) for tensor in graph.initializer}
     found: dict[str, _Found] = {}

@@ -1,16 +1,16 @@
-"""A file that Keras saved a model to: told by its name and content, loaded, and the modules that it needs."""
+"""A file that Keras saved a model to: what its name and content say, the loading, and the modules that it needs."""
 
 import contextlib
 import json
 import os
 import re
 import sys
-import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from keras_pe.export.errors import first_line
+from keras_pe.export.model.foreign_file import describe_foreign, read_configuration, saved_by
 from keras_pe.export.model.watch.keras_internals import loads_python_code
 
 KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
@@ -24,6 +24,10 @@ _UNKNOWN = re.compile(
 _LAMBDA = re.compile(r"Could not interpret [\w ]+ identifier(?=: \{)")
 _IMPORT_IT = (
     "Import the module that defines it and registers it with Keras first, on the command line with --import MODULE."
+)
+_OLDER = (
+    "Keras {} saved the file, and Keras 3 does not load every such file. Build the model in Keras 3, call "
+    "model.load_weights with weights that Keras 2 saved as .h5, and save it as .keras."
 )
 
 
@@ -39,10 +43,13 @@ def is_in_old_format(path: Path) -> bool:
 def load_model(path: str | os.PathLike[str]) -> Any:
     """Returns the model of a file, not compiled. The layers of this package are registered.
 
+    The sizes that the file claims are checked before Keras reads its contents.
+
     Raises:
-        ValueError: If it cannot be loaded, whatever a foreign layer raises: a `MissingCodeError` where its code is not
-            here.
+        ValueError: If the file holds no whole model, or Keras cannot load it, whatever a foreign layer raises: a
+            `MissingCodeError` if its code is not here.
     """
+    check_saved_file(Path(path))
     import keras
 
     import keras_pe  # noqa: F401 - registers the layers
@@ -52,6 +59,21 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     except Exception as error:
         kind = MissingCodeError if _lacks_code(error, Path(path)) else ValueError
         raise kind(f"{path} could not be loaded: {why_not_loaded(error, Path(path))}") from error
+
+
+def check_saved_file(path: Path) -> None:
+    """Raises ValueError if a file holds no whole model of Keras: the sentence names its content and the way out.
+
+    Keras is not imported.
+    """
+    if foreign := describe_foreign(path):
+        raise ValueError(foreign)
+    if path.suffix not in KERAS_SUFFIXES:
+        raise ValueError(f"`model` must be a {', '.join(KERAS_SUFFIXES)} file. Received: {path}.")
+    try:
+        read_configuration(path)
+    except Exception as error:  # whatever a damaged file raises
+        raise ValueError(f"{path} could not be loaded: its content cannot be read ({first_line(error)}).") from error
 
 
 def _lacks_code(error: Exception, path: Path) -> bool:
@@ -73,11 +95,15 @@ def why_not_loaded(error: BaseException | None, path: Path, for_unknown: str = _
             "line, or with keras.config.enable_unsafe_deserialization()."
         )
     said = first_line(error)
-    if unknown := _UNKNOWN.match(said):  # what follows is a page of configuration
-        return f"{unknown[0]}. {for_unknown}"
+    version = saved_by(path)
+    is_older = bool(version) and int(version.partition(".")[0]) < 3
+    if unknown := _UNKNOWN.match(said):  # a page of configuration follows
+        return " ".join([f"{unknown[0]}. {for_unknown}".strip(), *([_OLDER.format(version)] if is_older else [])])
     if unread := _LAMBDA.match(said):
         return f"{unread[0]}: Keras saves a lambda there, which it cannot load. Give the function a name. {for_unknown}"
-    if is_in_old_format(path) and not isinstance(error, OSError):  # which says that the file is damaged
+    if is_older:
+        return f"{said}. {_OLDER.format(version)}"
+    if is_in_old_format(path) and not isinstance(error, OSError):  # an OSError says that the file is damaged
         return (
             f"{said}. Keras cannot load all that it saves in the format .h5, such as a sum 'x + y' of two layers. Save "
             "the model as .keras where it was made."
@@ -86,10 +112,7 @@ def why_not_loaded(error: BaseException | None, path: Path, for_unknown: str = _
 
 
 def _holds_python_code(path: Path) -> bool:
-    if not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return "config.json" in archive.namelist() and b'"__lambda__"' in archive.read("config.json")
+    return not is_in_old_format(path) and '"__lambda__"' in _configuration(path)
 
 
 def registering_modules(path: Path) -> tuple[str, ...]:
@@ -108,15 +131,9 @@ def registering_modules(path: Path) -> tuple[str, ...]:
 
 
 def _configuration(path: Path) -> str:
-    """Returns the JSON of a file's model; none where the file is not whole, which whoever loads it is told."""
-    if is_in_old_format(path):
-        import h5py
-
-        with contextlib.suppress(OSError), h5py.File(path) as file:
-            return str(file.attrs.get("model_config", ""))
-    else:
-        with contextlib.suppress(KeyError), zipfile.ZipFile(path) as file:
-            return file.read("config.json").decode()
+    """Returns the JSON of a file's model, empty if the file is not whole; `load_model` raises an error for it."""
+    with contextlib.suppress(Exception):
+        return read_configuration(path)
     return ""
 
 

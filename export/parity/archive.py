@@ -14,6 +14,7 @@ import numpy as np
 
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import as_dtype, as_texts
+from keras_pe.export.zip_files import check_entries, read_text
 
 MANIFEST = "manifest.json"
 _NULS = "trailing_nuls"
@@ -48,6 +49,7 @@ def read_archive(path: Path | IO[bytes]) -> dict[str, Any]:
     """
     try:
         with zipfile.ZipFile(path) as file:
+            check_entries(file)
 
             def with_array(found: dict[str, Any]) -> Any:
                 if found.keys() - {_NULS} != {"array", "dtype"} or not isinstance(found["dtype"], str):
@@ -55,7 +57,7 @@ def read_archive(path: Path | IO[bytes]) -> dict[str, Any]:
                 stored = np.lib.format.read_array(io.BytesIO(file.read(f"{found['array']}.npy")), allow_pickle=False)
                 return _restored(stored, found["dtype"], found.get(_NULS, ()))
 
-            read: dict[str, Any] = json.loads(file.read(MANIFEST), object_hook=with_array)
+            read: dict[str, Any] = json.loads(read_text(file, MANIFEST), object_hook=with_array)
             return read
     except Exception as error:  # zlib.error, NotImplementedError, and whatever else a damaged file raises
         raise ValueError(f"{type(error).__name__}: {error}") from error

@@ -16,6 +16,8 @@ _OURS = (
     EntryPoint("tensorflow", f"{_CONNECTORS}.batches:open_tf_dataset", DATA_SOURCES),
     EntryPoint("keras", f"{_CONNECTORS}.batches:open_py_dataset", DATA_SOURCES),
     EntryPoint("datasets", f"{_CONNECTORS}.hugging_face:open_dataset", DATA_SOURCES),
+    EntryPoint(".csv", f"{_DATA}.csv:open_csv", DATA_SOURCES),
+    EntryPoint(".tsv", f"{_DATA}.csv:open_csv", DATA_SOURCES),
     EntryPoint(".npy", f"{_DATA}.array_files:open_npy", DATA_SOURCES),
     EntryPoint(".npz", f"{_DATA}.array_files:open_npz", DATA_SOURCES),
     EntryPoint(".parquet", f"{_DATA}.parquet:open_parquet", DATA_SOURCES),

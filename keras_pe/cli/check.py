@@ -11,6 +11,7 @@ from keras_pe.cli.check_data import check_data_usage, data_options, run_check_da
 from keras_pe.cli.errors import Command, CouldNotBeTriedError, tried
 from keras_pe.cli.options import (
     BORDER_FIELDS,
+    SavedPath,
     Verbosity,
     allowance_options,
     border_of,
@@ -56,7 +57,7 @@ def _check_bundle(context: click.Context, parameter: click.Parameter, bundle: Pa
 
 
 @click.command(cls=Command)
-@click.argument("model", type=_EXISTING, required=False)
+@click.argument("model", type=SavedPath(), required=False)
 @click.argument("artifacts", type=_EXISTING, nargs=-1)
 @click.option("--runtime", "runtimes", multiple=True, help="A runtime by name, such as onnxruntime; all by default.")
 @click.option("--inputs", type=_EXISTING, multiple=True, help="An .npz file to feed instead of the sweep.")

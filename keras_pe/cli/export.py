@@ -11,6 +11,7 @@ import click
 from keras_pe.cli.artifact_tables import artifact_json, show_artifacts
 from keras_pe.cli.errors import Command, in_options, tried
 from keras_pe.cli.options import (
+    SavedPath,
     Verbosity,
     border_of,
     border_options,
@@ -28,7 +29,7 @@ _FORMATS = ("onnx", "tf_saved_model", "litert")
 
 
 @click.command(cls=Command)
-@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("model", type=SavedPath())
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option(
     "--format",

@@ -15,6 +15,21 @@ Value = TypeVar("Value")
 Command = Callable[..., Any]
 
 
+class SavedPath(click.Path):
+    """A path that exists. The prefix of a TensorFlow checkpoint is an error that names it."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, path_type=Path)
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """Returns the path, or raises BadParameter."""
+        from keras_pe.export.model.foreign_file import describe_foreign
+
+        if not Path(value).exists() and (foreign := describe_foreign(Path(value))):
+            self.fail(foreign, parameter, context)
+        return super().convert(value, parameter, context)
+
+
 def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """Returns what gives a command some options, in this order."""
     return lambda command: functools.reduce(lambda given, option: option(given), reversed(options), command)

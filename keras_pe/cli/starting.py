@@ -10,7 +10,6 @@ import mmap
 import os
 import sys
 import tempfile
-import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -24,13 +23,11 @@ _UNUSED = ("IPython", "matplotlib", "pandas")  # Keras imports them if they are 
 
 
 def check_model_file(path: Path) -> None:
-    """Raises unless a file can be one that Keras saved a model to, without starting Keras, which takes seconds."""
-    from keras_pe.export.model.saved_file import KERAS_SUFFIXES
+    """Raises if a file holds no whole model that Keras saved, without starting Keras, which takes seconds."""
+    from keras_pe.export.model.saved_file import check_saved_file
 
-    if path.suffix not in KERAS_SUFFIXES:
-        raise CouldNotBeTriedError(f"MODEL must be a {', '.join(KERAS_SUFFIXES)} file. Received: {path}.")
-    if path.suffix == ".keras" and not zipfile.is_zipfile(path):
-        raise CouldNotBeTriedError(f"{path} could not be loaded: it is no .keras file, or not a whole one.")
+    with tried():
+        check_saved_file(path)
 
 
 def prepare_keras(modules: Sequence[str], unsafe: bool) -> None:

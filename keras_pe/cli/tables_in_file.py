@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.cli.errors import CouldNotBeTriedError
+from keras_pe.export.model.hdf5_probe import probe_hdf5
+from keras_pe.export.zip_files import MAX_TEXT, check_array, check_entries
+from keras_pe.shown import shown_bytes
 
 Named = Iterator[tuple[str, Any]]
 
@@ -22,14 +25,15 @@ def read_table(path: Path) -> Any:
     """Returns the array of an .npy file, without running anything that is pickled in it."""
     import numpy as np
 
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as file:
+            names = ", ".join(name.removesuffix(".npy") for name in file.namelist())
+        raise CouldNotBeTriedError(f"{path} holds several arrays ({names}): save the one as an .npy file.")
     try:
-        table = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, MemoryError) as error:
-        raise CouldNotBeTriedError(f"{path} is no .npy file of numbers, or not a whole one.") from error
-    if isinstance(table, np.ndarray):
-        return table
-    with table:
-        raise CouldNotBeTriedError(f"{path} holds several arrays ({', '.join(table)}): save the one as an .npy file.")
+        check_array(path)
+        return np.load(path, allow_pickle=False)
+    except Exception as error:  # whatever a damaged file raises
+        raise CouldNotBeTriedError(f"{path} is not an .npy file of numbers, or not a whole one ({error}).") from error
 
 
 def tables_in(path: Path) -> dict[str, Any]:
@@ -71,6 +75,8 @@ def _matrix(array: Any) -> Any:
 def _npz(path: Path) -> Named:
     import numpy as np
 
+    with zipfile.ZipFile(path) as file:
+        check_entries(file)
     with np.load(path, allow_pickle=False) as arrays:
         yield from arrays.items()
 
@@ -79,7 +85,10 @@ def _safetensors(path: Path) -> Named:
     import numpy as np
 
     with path.open("rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        length, size = int.from_bytes(file.read(8), "little"), path.stat().st_size
+        if length > min(size, MAX_TEXT):
+            raise ValueError(f"its header claims {shown_bytes(length)}, and the file has {shown_bytes(size)}")
+        header = json.loads(file.read(length))
         start = file.tell()
         for name, about in header.items():
             dtype = about.get("dtype")
@@ -109,12 +118,15 @@ def _onnx(path: Path) -> Named:
 
 def _keras(path: Path) -> Named:
     with zipfile.ZipFile(path) as file:
+        check_entries(file)
         yield from _h5(io.BytesIO(file.read("model.weights.h5")))
 
 
 def _h5(file: Any) -> Named:
     import h5py
 
+    if isinstance(file, Path):
+        probe_hdf5(file)
     found: dict[str, Any] = {}
 
     def keep(name: str, each: Any) -> None:

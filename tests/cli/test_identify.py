@@ -154,7 +154,7 @@ def test_a_file_that_is_no_array_is_exit_code_2(tmp_path: Path, content: bytes) 
     (tmp_path / "table.npy").write_bytes(content)
     result = CliRunner().invoke(main, ["identify", str(tmp_path / "table.npy")])
     assert result.exit_code == 2
-    assert "is no .npy file of numbers" in result.output
+    assert "not an .npy file of numbers" in result.output
 
 
 def test_several_arrays_too_few_rows_and_a_missing_file_are_exit_code_2(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import zipfile
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from keras_pe.export.comparison.law import is_float
 from keras_pe.export.model.watch.nesting import unique
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runtime import Arrays, as_dtype
+from keras_pe.export.zip_files import check_entries
 
 INPUT, OUTPUT = "inputs/", "outputs/"
 """What the names of arrays in an `.npz` file begin with; those of inputs may go without."""
@@ -165,14 +165,17 @@ def read_arrays(path: Path) -> Arrays:
     """
     try:
         with path.open("rb") as stream:
-            file = np.load(stream, allow_pickle=False)
-            if isinstance(file, np.ndarray):
+            if stream.read(6) == b"\x93NUMPY":
                 raise ValueError("it holds one array without a name")
+            with zipfile.ZipFile(stream) as entries:
+                check_entries(entries)
+            stream.seek(0)
+            file = np.load(stream, allow_pickle=False)
             arrays = {name: file[name] for name in file.files}
         if others := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
             raise ValueError(f"{others[0]!r} is no array")
         return arrays
-    except (EOFError, KeyError, MemoryError, OSError, SyntaxError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+    except Exception as error:  # whatever a damaged file raises
         raise ValueError(
             f"{path} cannot be read as an .npz file of plain arrays: {error or 'it ends early'}."
         ) from error

@@ -13,6 +13,7 @@ from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, given_cas
 from keras_pe.export.comparison.inputs.sweep import given_roles, sweep
 from keras_pe.export.comparison.references.interface import Interface, in_layouts
 from keras_pe.export.comparison.references.reference import ArtifactReference, Reference, StoredReference
+from keras_pe.export.model.foreign_file import describe_foreign
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
 from keras_pe.export.model.signature.declared import input_names
 from keras_pe.export.model.signature.model_signature import by_name, checked_ranges
@@ -42,12 +43,16 @@ def locate(source: Source) -> tuple[str, Path]:
     """
     path = Path(source.path if isinstance(source, Artifact) else source)
     if not path.exists():
+        if foreign := describe_foreign(path):
+            raise ValueError(foreign)
         raise FileNotFoundError(f"No such file or folder: {path}.")
     named = None
     if path.is_file():
         named = "keras" if path.suffix in KERAS_SUFFIXES else "stored" if path.suffix == ".npz" else None
     format = named or Format.detect(path) or (Format.of_suffix(path) if path.is_file() else None)
     if format is None:
+        if foreign := describe_foreign(path):
+            raise ValueError(foreign)
         rule = (
             "A folder must be a SavedModel, with a file saved_model.pb in it."
             if path.is_dir()

@@ -3,6 +3,7 @@
 A `.npy` file is mapped, and so is an `.npz` file that is stored as it is; a compressed one is unpacked as it is read.
 """
 
+import math
 import struct
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,7 +63,7 @@ def _read_header(path: Path, start: int = 0, end: int | None = None) -> _StoredA
         shape, dtype, order = _parse_header(file, str(path))
         array = _StoredArray(str(path), file.tell(), shape, dtype.str, order)
     size = path.stat().st_size
-    missing = array.offset + int(np.prod(shape)) * dtype.itemsize - min(size if end is None else end, size)
+    missing = array.offset + math.prod(shape) * dtype.itemsize - min(size if end is None else end, size)
     if missing > 0:
         raise DataError(f"{path} must be whole. Received: a file that ends {missing:,} bytes too early.")
     return array
@@ -143,8 +144,8 @@ def open_npz(name: str, files: Sequence[Path]) -> DataSource:
         return _open_compressed(path, entries)
     starts = {column: _data_start(path, entry) for column, entry in entries.items()}
     ends = {column: starts[column] + entry.file_size for column, entry in entries.items()}
-    members = {column: _read_header(path, starts[column], ends[column]) for column in entries}
-    return _mapped_arrays(name, members, [[entry.filename, entry.CRC, entry.file_size] for entry in entries.values()])
+    arrays = {column: _read_header(path, starts[column], ends[column]) for column in entries}
+    return _mapped_arrays(name, arrays, [[entry.filename, entry.CRC, entry.file_size] for entry in entries.values()])
 
 
 def _data_start(path: Path, entry: zipfile.ZipInfo) -> int:
@@ -160,7 +161,10 @@ def _open_compressed(path: Path, entries: Mapping[str, zipfile.ZipInfo]) -> Data
     with zipfile.ZipFile(path) as file:
         for column, entry in entries.items():
             with _unpacked(column, path), file.open(entry) as stream:
-                shapes[column] = _parse_header(stream, str(path))[0]
+                shapes[column], dtype, _ = _parse_header(stream, str(path))
+                missing = stream.tell() + math.prod(shapes[column]) * dtype.itemsize - entry.file_size
+            if missing > 0:
+                raise DataError(f"{path} must be whole. Received: {column!r}, which ends {missing:,} bytes too early.")
     rows = count_rows(str(path), shapes)
     return DataSource(str(path), tuple(entries), partial(_unpack, path, entries), rows=rows)
 

@@ -250,8 +250,9 @@ def _typed(spec: TensorInfo, values: Array, column: str, start: int) -> Array:
             raise DataError(f"Column {column!r} must hold texts. Received: {values.dtype}.")
         return as_texts(values)
     if values.dtype.kind not in "fiub" and values.dtype.name != "bfloat16":
-        kind = "texts" if values.dtype.kind in "OUS" else values.dtype
-        raise DataError(f"Column {column!r} must hold numbers, for {spec.dtype}. Received: {kind}.")
+        raise DataError(
+            f"Column {column!r} must hold numbers, for {spec.dtype}. Received: {_first_text(values, start)}."
+        )
     if values.dtype == dtype or dtype.kind == "f" or dtype.name == "bfloat16":
         return values.astype(dtype, copy=False)
     with np.errstate(invalid="ignore"):
@@ -263,6 +264,18 @@ def _typed(spec: TensorInfo, values: Array, column: str, start: int) -> Array:
             f"{spec.name!r} takes. Received: {values.dtype} in row {start + int(lost[0]):,} that it cannot."
         )
     return turned
+
+
+def _first_text(values: Array, start: int) -> str:
+    """Returns the type of a column without numbers; of texts, the first that is not a number, with its row."""
+    if values.dtype.kind not in "OUS":
+        return str(values.dtype)
+    for row, text in enumerate(values.reshape(len(values), -1)[:, :1].ravel()):
+        try:
+            float(text)
+        except ValueError:
+            return f"texts, such as {text!r} in row {start + row:,}"
+    return "texts"
 
 
 def _arranged(spec: TensorInfo, values: Array, column: str, *, pads: bool) -> Column:

@@ -15,7 +15,7 @@ from keras_pe.export.artifacts.reading import hash_files
 from keras_pe.export.comparison.references.opening import Source, is_path, locate, locate_artifacts
 from keras_pe.export.dependencies import installed_version, require
 from keras_pe.export.errors import first_line
-from keras_pe.export.model.saved_file import is_in_old_format, registering_modules
+from keras_pe.export.model.saved_file import check_saved_file, is_in_old_format, registering_modules
 from keras_pe.export.model.watch.keras_internals import loads_python_code
 from keras_pe.export.parity.data.shards import fingerprint
 from keras_pe.export.parity.work.job import OpenedModel, Target
@@ -133,6 +133,7 @@ def open_model_file(model: Source) -> OpenedModel:
     format, path = locate(model)
     path = path.absolute()
     if format == "keras":
+        check_saved_file(path)
         key = _hash_artifact(path) if is_in_old_format(path) else _hash_keras_file(path)
         allows_code = "keras" in sys.modules and loads_python_code()
         return OpenedModel(path, key, registering_modules(path), allows_code)
@@ -152,7 +153,7 @@ def _hash_keras_file(path: Path) -> str:
         with zipfile.ZipFile(path) as file:
             entries = [entry for entry in file.infolist() if entry.filename != "metadata.json"]
             return fingerprint(sorted([entry.filename, entry.CRC, entry.file_size] for entry in entries))
-    except zipfile.BadZipFile as error:
+    except Exception as error:  # whatever a damaged file raises
         raise ValueError(f"`model` must be a whole .keras file. Received: {path} ({error}).") from error
 
 

@@ -119,3 +119,20 @@ def test_a_file_with_two_arrays_of_one_input_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "case.npz", **{"x": np.zeros(2), "inputs/x": np.ones(2)})
     with pytest.raises(ValueError, match="'x' and 'inputs/x'"):
         read_case(tmp_path / "case.npz")
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_an_array_whose_header_claims_more_than_follows_is_refused_before_it_is_read(
+    tmp_path: Path, save: object
+) -> None:
+    save(tmp_path / "sound.npz", x=X)
+    with zipfile.ZipFile(tmp_path / "sound.npz") as sound, zipfile.ZipFile(tmp_path / "case.npz", "w") as file:
+        file.writestr("x.npy", sound.read("x.npy").replace(b"(2, 3), }" + b" " * 15, b"(2199023255552, 3,), }  "[:24]))
+    with pytest.raises(ValueError, match=r"x\.npy claims 24\.0 TiB"):
+        read_case(tmp_path / "case.npz")
+
+
+def test_an_array_that_unpacks_to_far_more_than_its_file_is_refused(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "case.npz", x=np.zeros(2**28, np.int8))
+    with pytest.raises(ValueError, match=r"unpacks to 256\.0 MiB"):
+        read_case(tmp_path / "case.npz")

@@ -1,0 +1,186 @@
+"""A file or folder that Keras does not load as a model: the name of its content, and how a model comes out of it."""
+
+import json
+import zipfile
+from pathlib import Path
+
+from keras_pe.export.artifacts.artifact import Format
+from keras_pe.export.model.hdf5_probe import probe_hdf5
+from keras_pe.export.zip_files import check_entries, read_text
+
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_ZIP = b"PK\x03\x04"
+_BUILD = (
+    "Build the model in Python, call model.load_weights(PATH), save it with model.save('model.keras'), and give that "
+    "file."
+)
+_PYTORCH = (
+    "Export the PyTorch model with torch.onnx.export, and check that file; or build the model in Keras, assign the "
+    "weights, save it as .keras, and give that file."
+)
+_LOAD_CHECKPOINT = (
+    "Build the model in Python, restore the checkpoint with tf.train.Checkpoint(model=model).restore(PATH), save it "
+    "with model.save('model.keras'), and give that file."
+)
+_HEADS = {
+    b"version https://git-lfs": ("a pointer of Git LFS, not the file itself", "Fetch the file with: git lfs pull"),
+    b"<!doctype html": ("a web page, not the file itself", "Download the file again, from its raw address."),
+    b"<html": ("a web page, not the file itself", "Download the file again, from its raw address."),
+    b"GGUF": ("a GGUF file, which holds the weights of a language model", _BUILD),
+    b"model_checkpoint_path:": ("the list of a folder of TensorFlow checkpoints, which hold weights", _LOAD_CHECKPOINT),
+}
+_LOAD_PRESET = (
+    "Load it with from_preset of keras_hub or with keras.saving.load_model, and save it with model.save('model.keras')."
+)
+_FROM_JSON = (
+    "Make the model with keras.models.model_from_json, load its weights, and save it with model.save('model.keras')."
+)
+_SUFFIXES = {
+    ".index": ("a TensorFlow checkpoint, which holds weights and no model", _LOAD_CHECKPOINT),
+    ".ckpt": ("a checkpoint, which holds weights and no model", _LOAD_CHECKPOINT),
+    ".meta": ("the graph of a TensorFlow 1 checkpoint", "Load it in TensorFlow 1 and save a SavedModel folder."),
+    ".pb": (
+        "a graph of TensorFlow, without the folder of a SavedModel",
+        "Give the folder that holds saved_model.pb, or save a SavedModel in TensorFlow.",
+    ),
+    ".pt": ("a PyTorch file", _PYTORCH),
+    ".pth": ("a PyTorch file", _PYTORCH),
+    ".bin": ("a file of weights, such as PyTorch writes", _PYTORCH),
+    ".safetensors": ("a safetensors file, which holds weights and no model", _PYTORCH),
+    ".msgpack": ("a file of weights that Flax writes", _BUILD),
+    ".pkl": ("a pickle, which is not read because it can run code", "Save the model in it with model.save."),
+    ".pickle": ("a pickle, which is not read because it can run code", "Save the model in it with model.save."),
+    ".joblib": ("a pickle, which is not read because it can run code", "Save the model in it with model.save."),
+    ".json": (
+        "JSON, which at most holds the configuration of a model and no weights",
+        _FROM_JSON,
+    ),
+}
+
+
+def describe_foreign(path: Path) -> str:
+    """Returns a sentence for what stands at a path and the way out, empty if it may be a model that Keras saved.
+
+    A TensorFlow checkpoint may be named as TensorFlow names it: without the ".index" of its file. Neither Keras nor
+    TensorFlow is imported, no code of the file runs, and contents are read within bounds.
+    """
+    found = _describe(path)
+    if found is None:
+        return ""
+    what, way_out = found
+    return f"{path} could not be loaded: it is {what}. {way_out.replace('PATH', repr(str(path)))}"
+
+
+def _describe(path: Path) -> tuple[str, str] | None:
+    if path.is_dir():
+        return _describe_folder(path)
+    if not path.exists():
+        return _SUFFIXES[".index"] if Path(f"{path}.index").is_file() else None
+    with path.open("rb") as file:
+        head = file.read(64)
+    if not head:
+        return "empty", "Save the model again."
+    for start, found in _HEADS.items():
+        if head.lower().startswith(start.lower()):
+            return found
+    if head.startswith(_HDF5):
+        return _describe_hdf5(path)
+    if head.startswith(_ZIP):
+        return _describe_zip(path)
+    if (format := Format.detect(path)) is not None and path.suffix not in _SUFFIXES:
+        return (
+            f"an exported {format.label} file, not a model of Keras",
+            "keras-pe check takes it, keras-pe export does not.",
+        )
+    if ".data-0" in path.name:
+        return _SUFFIXES[".index"]
+    if path.suffix in (".h5", ".hdf5"):
+        return "no HDF5 file, or not a whole one", "Save the model again where it was made."
+    if path.suffix == ".keras":
+        return "no .keras file, or not a whole one", "Save the model again where it was made."
+    return _SUFFIXES.get(path.suffix)
+
+
+def _describe_folder(path: Path) -> tuple[str, str] | None:
+    names = {each.name for each in path.iterdir()}
+    if "saved_model.pb" in names:
+        by_keras = "keras_metadata.pb" in names
+        what = f"a SavedModel folder{' that Keras 2 saved' if by_keras else ''}, whose layers Keras 3 does not load"
+        name = "model.h5" if by_keras else "model.keras"
+        way_out = "keras-pe check takes it as it is, as MODEL and as ARTIFACTS. To export the model, save it with "
+        return what, f"{way_out}model.save('{name}') where it was made, and give that file."
+    if "checkpoint" in names or any(name.endswith(".index") for name in names):
+        return "a folder of TensorFlow checkpoints, which hold weights and no model", _LOAD_CHECKPOINT
+    if names & {"_CHECKPOINT_METADATA", "manifest.ocdbt", "_METADATA"}:
+        return "an Orbax checkpoint, which holds weights and no model", _BUILD.replace("model.load_weights", "restore")
+    if "config.json" in names and any(name.endswith((".safetensors", ".bin")) for name in names):
+        return (
+            "a folder of Hugging Face",
+            "Load it with from_preset of keras_hub, and save it with model.save('model.keras').",
+        )
+    if {"config.json", "model.weights.h5"} <= names:
+        return (
+            "the folder of a preset, or an unpacked .keras file",
+            _LOAD_PRESET,
+        )
+    return None
+
+
+def _describe_hdf5(path: Path) -> tuple[str, str] | None:
+    if path.suffix == ".keras":
+        return "an HDF5 file under a name that ends in .keras", "Rename it to end in .h5."
+    try:
+        content = probe_hdf5(path)
+    except ValueError as error:
+        return f"an HDF5 file that is not whole ({error})", "Save the model again where it was made."
+    if content.configuration is not None:
+        return None
+    keys, version = content.names, content.version
+    if "layer_names" in keys:
+        return f"the weights of a model that Keras {version or '2'} saved, without the model", _BUILD
+    if keys & {"layers", "_layer_checkpoint_dependencies", "vars", "keras_version"} or path.name.endswith(
+        ".weights.h5"
+    ):
+        return "the weights of a model that Keras 3 saved, without the model", _BUILD
+    return "an HDF5 file without a model of Keras", "Save the model with model.save('model.keras'), and give that file."
+
+
+def _describe_zip(path: Path) -> tuple[str, str] | None:
+    try:
+        with zipfile.ZipFile(path) as file:
+            names = set(file.namelist())
+    except Exception:  # whatever a damaged file raises
+        return "not a whole .keras file", "Save the model again where it was made."
+    if "config.json" in names:
+        return ("a .keras file under another name", "Rename it to end in .keras.") if path.suffix != ".keras" else None
+    if any(name.endswith("/data.pkl") or name == "data.pkl" for name in names):
+        return "a PyTorch file", _PYTORCH
+    if any(name.endswith(".npy") for name in names):
+        return "an .npz file of arrays, without a model", _BUILD
+    return "a zip file without a model of Keras", "Save the model with model.save('model.keras'), and give that file."
+
+
+def read_configuration(path: Path) -> str:
+    """Returns the JSON of a file's model, after the sizes that the file claims are checked.
+
+    Raises:
+        Exception: Whatever a file that is not whole makes of its reader; a ValueError if it claims too much.
+    """
+    if path.suffix in (".h5", ".hdf5"):
+        return probe_hdf5(path).configuration or ""
+    with zipfile.ZipFile(path) as file:
+        check_entries(file)
+        return read_text(file, "config.json")
+
+
+def saved_by(path: Path) -> str:
+    """Returns the version of Keras that saved a file, such as "2.15.0"; empty if the file does not say."""
+    try:
+        if path.suffix in (".h5", ".hdf5"):
+            version = probe_hdf5(path).version
+        else:
+            with zipfile.ZipFile(path) as file:
+                version = json.loads(read_text(file, "metadata.json"))["keras_version"]
+    except Exception:  # whatever a damaged file raises
+        return ""
+    return version if isinstance(version, str) and version.partition(".")[0].isdigit() else ""

@@ -1,0 +1,81 @@
+"""Zip files that others made: the sizes that entries claim are checked before anything is unpacked."""
+
+import math
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from keras_pe.shown import shown_bytes
+
+MAX_TEXT = 2**28
+"""Bytes of the largest text that is read, such as a model's configuration."""
+
+_UNCHECKED = 2**27  # bytes that any file may unpack to
+_MAX_RATIO = 100  # weights, texts and samples compress less; Keras has the same bound
+
+
+def check_entries(file: zipfile.ZipFile, names: Iterable[str] | None = None) -> None:
+    """Raises ValueError if entries unpack to far more than they take on disk, or an array's header claims more.
+
+    Args:
+        file: An open file. Nothing of it is unpacked but the headers of arrays.
+        names: The entries to check; all by default.
+    """
+    entries = file.infolist() if names is None else [file.getinfo(name) for name in names]
+    check_ratio(sum(entry.file_size for entry in entries), sum(entry.compress_size for entry in entries))
+    for entry in entries:
+        if entry.filename.endswith(".npy"):
+            with file.open(entry) as stream:
+                _check_header(stream, entry)
+
+
+def read_text(file: zipfile.ZipFile, name: str) -> str:
+    """Returns an entry as text.
+
+    Raises:
+        ValueError: If the text is too large to be genuine, or is not UTF-8.
+        KeyError: If there is no such entry.
+    """
+    entry = file.getinfo(name)
+    if entry.file_size > MAX_TEXT:
+        raise ValueError(
+            f"{name} must be at most {shown_bytes(MAX_TEXT)}. Received: {shown_bytes(entry.file_size)} of text"
+        )
+    check_ratio(entry.file_size, entry.compress_size)
+    return file.read(entry).decode()
+
+
+def check_array(path: Path) -> None:
+    """Raises ValueError if an `.npy` file holds no array, or its header claims more values than the file holds."""
+    with path.open("rb") as stream:
+        claimed = claimed_bytes(stream)
+        held = path.stat().st_size - stream.tell()
+    if claimed > held:
+        raise ValueError(f"its header claims {shown_bytes(claimed)}, and {shown_bytes(held)} follow")
+
+
+def claimed_bytes(stream: IO[bytes]) -> int:
+    """Returns the bytes of the values that follow the header of an array in NumPy's format; reads the header alone."""
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(stream)
+    return 0 if dtype.hasobject else math.prod(shape) * dtype.itemsize
+
+
+def _check_header(stream: IO[bytes], entry: zipfile.ZipInfo) -> None:
+    claimed = claimed_bytes(stream)
+    held = entry.file_size - stream.tell()
+    if claimed > held:
+        raise ValueError(f"{entry.filename} claims {shown_bytes(claimed)}, and {shown_bytes(held)} follow")
+
+
+def check_ratio(unpacked: int, packed: int) -> None:
+    """Raises ValueError if contents of some bytes take far fewer bytes on disk."""
+    if unpacked > _UNCHECKED and unpacked > _MAX_RATIO * packed:
+        raise ValueError(
+            f"it unpacks to {shown_bytes(unpacked)} from {shown_bytes(packed)}, more than {_MAX_RATIO} times. If you "
+            "trust the file, unpack it and pack it without compression"
+        )
