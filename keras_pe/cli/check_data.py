@@ -14,19 +14,28 @@ from keras_pe.cli.options import by_name, given_options, with_options
 if TYPE_CHECKING:
     from keras_pe.export.parity.dataset.data_report import DatasetReport
 
+
+def _columns(
+    context: click.Context, parameter: click.Parameter, pairs: Iterable[tuple[str, str]]
+) -> dict[str, str | tuple[str, ...]]:
+    """Returns the column of each input, or its columns."""
+    found = by_name(context, parameter, pairs)
+    return {name: tuple(text.split(",")) if "," in text else text for name, text in found.items()}
+
+
 data_options = with_options(
     click.option(
         "--data",
         type=click.Path(path_type=Path),
-        help="Run every row of this instead of the sweep: an .npz, .npy, .parquet or .tfrecord file, or a folder.",
+        help="Run every row of this instead of the sweep: a .csv, .npz, .npy, .parquet or .tfrecord file, or a folder.",
     ),
     click.option(
         "--column",
         "columns",
         type=(str, str),
         multiple=True,
-        callback=by_name,
-        help="INPUT COLUMN: where the names differ.",
+        callback=_columns,
+        help="INPUT COLUMN: where the names differ. Several columns, as A,B,C, are the values of one input.",
     ),
     click.option(
         "--decision",

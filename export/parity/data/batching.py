@@ -38,7 +38,9 @@ class Batching:
     """How rows become batches.
 
     Attributes:
-        columns: The column of an input, for inputs whose column has another name.
+        columns: The column of an input, for inputs whose column has another name; or several, each a value of the
+            input's last axis. Without it an input takes the column of its name, or those that are numbered after it
+            (`x_0`, `x_1`); the only input takes all columns if there are as many as it has values.
         batch_size: Rows fed together. A model whose batch is static decides it itself.
         length_buckets: Sizes that dynamic dimensions are padded to, each row to the next one up. Without them rows are
             fed together with those of their own length, and none is padded.
@@ -51,7 +53,7 @@ class Batching:
         ValueError: If `batch_size` or a bucket is below 1.
     """
 
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
     batch_size: int = 1024
     length_buckets: Sequence[int] = ()
     pad_values: Mapping[str, float | str | bytes] = field(default_factory=dict)
@@ -120,7 +122,8 @@ class Feed:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read."""
-        return tuple(dict.fromkeys(self.rule.columns.values()))
+        given = ((each,) if isinstance(each, str) else each for each in self.rule.columns.values())
+        return tuple(dict.fromkeys(column for columns in given for column in columns))
 
     def batches(self, start: int, rows: Rows) -> Iterator[Batch]:
         """Returns the batches of rows that stand together, the first of which has the number `start`.
@@ -138,8 +141,9 @@ class Feed:
                 yield Batch(numbers[members[part]], {name: array[part] for name, array in arrays.items()})
 
     def _column(self, spec: TensorInfo, rows: Rows, start: int) -> Column:
-        name = self.rule.columns[spec.name]
-        column = rows[name]
+        given = self.rule.columns[spec.name]
+        name = given if isinstance(given, str) else ", ".join(given)
+        column = rows[given] if isinstance(given, str) else _side_by_side(given, rows)
         if isinstance(column, np.ndarray):
             typed = self._in_layout(spec, _typed(spec, column, name, start))
             return _arranged(spec, typed, name, pads=spec.name in self.rule.pad_values)
@@ -198,9 +202,9 @@ class Feed:
 
 
 def match_columns(
-    inputs: Sequence[TensorInfo], columns: Sequence[str], given: Mapping[str, str], name: str
-) -> dict[str, str]:
-    """Returns the column of each input: the one given for it, or of its name, or the only one there is.
+    inputs: Sequence[TensorInfo], columns: Sequence[str], given: Mapping[str, str | Sequence[str]], name: str
+) -> dict[str, str | Sequence[str]]:
+    """Returns the column of each input, or its columns, as `Batching` says.
 
     Raises:
         DataError: If an input has no column.
@@ -210,18 +214,46 @@ def match_columns(
     if unknown:
         names = ", ".join(spec.name for spec in inputs)
         raise ValueError(f"`columns` must be of inputs: {names}. Received: {', '.join(unknown)}.")
-    matched = {}
+    matched: dict[str, str | Sequence[str]] = {}
     for spec in inputs:
-        column = given.get(spec.name, spec.name)
-        if column not in columns and len(inputs) == 1 and len(columns) == 1 and not given:
-            column = columns[0]
-        if column not in columns:
-            raise DataError(
-                f"{name} must have a column {column!r} for the model's input {spec.name!r}. "
-                f"Received: {', '.join(columns)}.{did_you_mean(column, columns)}"
-            )
-        matched[spec.name] = column
+        wanted = given.get(spec.name) or _columns_of(spec, columns, is_only=len(inputs) == 1)
+        for column in [wanted] if isinstance(wanted, str) else wanted:
+            if column not in columns:
+                raise DataError(
+                    f"{name} must have a column {column!r} for the model's input {spec.name!r}. "
+                    f"Received: {', '.join(columns)}.{did_you_mean(column, columns)}"
+                )
+        matched[spec.name] = wanted
     return matched
+
+
+def _columns_of(spec: TensorInfo, columns: Sequence[str], *, is_only: bool) -> str | Sequence[str]:
+    """Returns the column of an input by its name, the columns that are numbered after it, or all for the only input."""
+    if spec.name in columns:
+        return spec.name
+    size = spec.shape[1] if len(spec.shape) == 2 else None
+    for pattern in ("{}_{}", "{}{}", "{}.{}", "{}[{}]"):
+        for first in (0, 1):
+            numbered = [pattern.format(spec.name, number + first) for number in range(len(columns))]
+            found = [column for column in numbered if column in columns]
+            if found and found == numbered[: len(found)] and (isinstance(size, str) or size == len(found)):
+                return tuple(found)
+    if is_only and len(columns) == 1:
+        return columns[0]
+    return tuple(columns) if is_only and size == len(columns) else spec.name
+
+
+def _side_by_side(names: Sequence[str], rows: Rows) -> Array:
+    """Returns columns of single values as one of vectors.
+
+    Raises:
+        DataError: If a column has more than one value in a row.
+    """
+    columns = [rows[name] for name in names]
+    for name, column in zip(names, columns, strict=True):
+        if not isinstance(column, np.ndarray) or column.size != len(column):
+            raise DataError(f"Column {name!r} must have one value in each row, since an input takes several columns.")
+    return np.stack([np.asarray(column).reshape(-1) for column in columns], axis=1)
 
 
 def _check_pad(spec: TensorInfo, value: object) -> None:

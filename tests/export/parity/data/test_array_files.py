@@ -132,8 +132,8 @@ def damaged(tmp_path: Path, kind: str) -> object:
         np.save(npy, X)
         (tmp_path / "x.parquet").touch()
     elif kind == "unknown suffix":
-        (tmp_path / "data.csv").touch()
-        return tmp_path / "data.csv"
+        (tmp_path / "data.xml").touch()
+        return tmp_path / "data.xml"
     elif kind == "objects in memory":
         return {"x": [object(), object()]}
     return next((path for path in (npz, npy) if path.exists() and kind != "two kinds"), tmp_path)
@@ -155,7 +155,7 @@ def damaged(tmp_path: Path, kind: str) -> object:
         ("records", "Received: records of a, b"),
         ("empty folder", "without any"),
         ("two kinds", "data of one kind"),
-        ("unknown suffix", r"end in \.npy, \.npz, \.parquet, \.tfrecord"),
+        ("unknown suffix", r"end in \.csv, \.npy, \.npz, \.parquet, \.tfrecord"),
         ("objects in memory", "numbers or texts"),
     ],
 )

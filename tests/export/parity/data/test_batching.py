@@ -199,3 +199,28 @@ def test_length_buckets_are_a_sequence_of_sizes(sizes: object) -> None:
 def test_columns_and_paddings_are_given_by_name(name: str) -> None:
     with pytest.raises(TypeError, match=f"`{name}` must be a mapping from names"):
         Batching(**{name: ["x"]})
+
+
+@pytest.mark.parametrize(
+    ("columns", "given", "found"),
+    [
+        (["x_0", "x_1", "x_2"], {}, ("x_0", "x_1", "x_2")),
+        (["id", "x1", "x2", "x3"], {}, ("x1", "x2", "x3")),
+        (["age", "height", "weight"], {}, ("age", "height", "weight")),
+        (["id", "c", "a", "b"], {"x": ["a", "b", "c"]}, ["a", "b", "c"]),
+        (["id", "x"], {}, "x"),
+    ],
+)
+def test_an_input_takes_several_columns_side_by_side(columns: list, given: dict, found: object) -> None:
+    takes = (TensorInfo("x", ("batch", 3), "float32"),)
+    assert match_columns(takes, columns, given, "data") == {"x": found}
+    if not isinstance(found, str):
+        rows = {name: np.arange(2) + 10 * number for number, name in enumerate(columns)}
+        (batch,) = Feed.match(takes, Batching(columns=given), columns, "data").batches(0, rows)
+        np.testing.assert_array_equal(batch.inputs["x"], np.stack([rows[name] for name in found], axis=1))
+
+
+@pytest.mark.parametrize("columns", [["id", "age", "height", "weight"], ["x_0", "x_2"], ["x_0", "x_1"]])
+def test_columns_that_are_not_numbered_after_the_input_are_not_taken(columns: list[str]) -> None:
+    with pytest.raises(DataError, match="must have a column 'x'"):
+        match_columns((TensorInfo("x", ("batch", 3), "float32"),), columns, {}, "data")
