@@ -31,7 +31,9 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.CRASH: "Try another release of the runtime, or its optimizations off; report it there with the bundle.",
     Cause.HANG: "Give it more time (--timeout); if that does not help, try smaller inputs or another release.",
     Cause.NOT_LOADED: _NOT_LOADED,
-    Cause.INVALID_ANSWER: "Let the method run of the runtime return a mapping of output names to arrays of numbers or texts.",
+    Cause.INVALID_ANSWER: (
+        "Let the method run of the runtime return a mapping of output names to arrays of numbers or texts."
+    ),
     Cause.REFUSED_CASE: "Read what the runtime says, and the log of a server: it takes other inputs than the model.",
     Cause.MISSING_OUTPUT: _OUTPUTS,
     Cause.EXTRA_OUTPUT: _OUTPUTS,

@@ -19,7 +19,7 @@ from keras_pe.export.comparison.law import STRICT, accepting
         ({"rtol": None}, "`rtol` must be at least 0, and finite. Received: rtol=None"),
         ({"atol": {"y": "1"}}, "`atol` must be at least 0, and finite. Received: atol='1'"),
         ({"allow_changed": "1"}, "`allow_changed` must be a share, from 0 to 1. Received: '1'"),
-        ({"precision": "int2"}, "`precision` must be one of: float16, bfloat16, int8, int4; or None, for the model's own."),
+        ({"precision": "int2"}, "`precision` must be one of: float16, bfloat16, int8, int4; or None, for the model's"),
         ({"precision": "int2"}, "Received: precision='int2'"),
         ({"allow_changed": float("nan")}, "`allow_changed` must be a share, from 0 to 1. Received: nan"),
     ],
