@@ -9,7 +9,7 @@ from keras_pe.version import __version__
 if TYPE_CHECKING:
     from keras_pe import conventions, export, plots, tensor2tensor
     from keras_pe.conventions.catalogue import from_convention
-    from keras_pe.conventions.identification.convention_search import identify
+    from keras_pe.conventions.identification.identify import identify
     from keras_pe.layers.alibi_bias import AlibiBias
     from keras_pe.layers.fourier_features import FourierFeatures
     from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding
@@ -61,7 +61,7 @@ _LAZY = {
     "conventions": "keras_pe.conventions",
     "export": "keras_pe.export",
     "from_convention": "keras_pe.conventions.catalogue",
-    "identify": "keras_pe.conventions.identification.convention_search",
+    "identify": "keras_pe.conventions.identification.identify",
     "plots": "keras_pe.plots",
     "positions_from_mask": "keras_pe.token_positions",
     "rope_timescales": "keras_pe.signal.rope_scalings",

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 def identify(file: Path, as_json: bool) -> int:
     """Say which convention, first position, layout and timescales made the tables of positions in FILE.
 
-    FILE is an .npy file of (length, channels), or what holds such tables among others: a .keras, .h5, .onnx,
-    .safetensors or .npz file. Several matches are several explanations that a table cannot tell apart. Where no table
-    is of a convention, the nearest is named with its distance. Exits with 0 if there is a match at least, 1 if there is
-    none or the table is too small to tell which, 2 if the file could not be read.
+    FILE is an .npy file of (length, channels), or it holds such tables among others: a .keras, .h5, .onnx, .npz,
+    .safetensors, .pt or .pth file. Several matches are several explanations that a table cannot tell apart. Where no
+    table is of a convention, the nearest is named with its distance. Exits with 0 if there is a match at least, 1 if
+    there is none or the table is too small to tell which, 2 if the file could not be read.
     """
     from keras_pe.conventions import identify as find
 
@@ -52,9 +52,11 @@ def _nearest_of(tables: Mapping[str, Any]) -> str:
         return said
     name, near = min(distances, key=lambda each: each[1].relative)
     scale = "" if f"{near.scale:.3g}" == "1" else f", multiplied by {near.scale:.3g}"
+    share = f"{near.relative:.0%}" if near.relative >= 0.01 else f"{near.relative:.1g}"
+    order = " on, descending" if near.step < 0 else ""
     return (
         f"{said}\nthe nearest is {near.convention!r}{f' to {name}' if name else ''}, from position {near.start_index}"
-        f"{scale}: off by {near.relative:.0%} of the table's own size, and by {near.max_abs_diff:.2g} at most"
+        f"{order}{scale}: off by {share} of the table's own size, and by {near.max_abs_diff:.2g} at most"
     )
 
 

@@ -76,11 +76,10 @@ def _of_table(kind: str, path: Path) -> "Axes":
 
     from keras_pe import plots
     from keras_pe.conventions import identify
+    from keras_pe.conventions.identification.rows import as_matrix
     from keras_pe.signal.formula import timing_signal
 
-    table = read_table(path).astype(np.float64)
-    if table.ndim == 3 and len(table) == 1:
-        table = table[0]
+    table = as_matrix(read_table(path)).astype(np.float64)
     if kind != "error":
         return (plots.heatmap if kind == "heatmap" else plots.similarity)(table)
     matches = identify(table)
@@ -88,11 +87,11 @@ def _of_table(kind: str, path: Path) -> "Axes":
         raise click.ClickException(f"none of the conventions made {path}: there is no exact signal to compare with.")
     match = matches[0]
     arguments = match.layer_arguments()
-    start = arguments.pop("start_index")
+    del arguments["start_index"]
     # A scale of 1 is fitted to 1 and a rounding error, which would hide where the table is exact.
     scale = 1.0 if abs(match.scale - 1.0) < 1e-5 else match.scale
-    exact = scale * timing_signal(np.arange(start, start + len(table)), table.shape[1], **arguments)
-    axes = plots.error_by_position(table, exact, start_index=start)
+    exact = scale * timing_signal(match.positions(len(table)), table.shape[1], **arguments)
+    axes = plots.error_by_position(table, exact, start_index=match.start_index)
     if match.conventions:
         axes.set_title(f"{axes.get_title()} ({match.conventions[0]})")
     return axes

@@ -2,6 +2,7 @@
 
 import io
 import json
+import pickle
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -16,9 +17,9 @@ from keras_pe.shown import shown_bytes
 Named = Iterator[tuple[str, Any]]
 
 _LEAST_ROWS, _LEAST_CHANNELS = 4, 2  # what `identify` takes
-_OPTIMIZER = re.compile("optimizer(_weights)?/")  # its moments have the shapes of weights, and are none
-# Those of the format whose bits are a type of NumPy's; bfloat16 is widened by hand.
-_SAFETENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+_OPTIMIZER = re.compile("optimizer[a-z_]*[/.]")  # Its moments have the shapes of weights, and are none.
+# The types of the format that NumPy has too; bfloat16 is widened by hand.
+_SAFETENSORS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I8": "i1"}
 
 
 def read_table(path: Path) -> Any:
@@ -48,7 +49,7 @@ def tables_in(path: Path) -> dict[str, Any]:
         return {"": read_table(path)}
     try:
         found = {name: _matrix(array) for name, array in READERS[path.suffix](path) if not _OPTIMIZER.match(name)}
-    except ImportError:
+    except (ImportError, CouldNotBeTriedError):
         raise
     except Exception as error:  # whatever a damaged file makes its reader raise
         raise CouldNotBeTriedError(f"{path} could not be read: {type(error).__name__}: {error}") from error
@@ -62,14 +63,16 @@ def tables_in(path: Path) -> dict[str, Any]:
 
 
 def _matrix(array: Any) -> Any:
-    """Returns an array as `(length, channels)`, None where it is none of floating-point numbers."""
+    """Returns an array as `(length, channels)`, None unless it holds floating-point numbers or int8."""
     import numpy as np
 
-    array = np.asarray(array)
-    if array.ndim == 3 and len(array) == 1:
-        array = array[0]
+    from keras_pe.conventions.identification.rows import as_matrix
+
+    array = as_matrix(np.asarray(array))
     large = array.ndim == 2 and array.shape[0] >= _LEAST_ROWS and array.shape[1] >= _LEAST_CHANNELS
-    return array if large and array.dtype.kind == "f" and np.isfinite(array).all() else None
+    # Fewer rows than that count in a table of zeros.
+    usable = large and (array.dtype.kind == "f" or array.dtype == np.int8) and np.isfinite(array).all()
+    return array if usable and np.count_nonzero(array.any(axis=1)) >= _LEAST_ROWS else None
 
 
 def _npz(path: Path) -> Named:
@@ -138,11 +141,38 @@ def _h5(file: Any) -> Named:
     yield from found.items()
 
 
+def _torch(path: Path) -> Named:
+    try:
+        import torch
+    except ImportError as error:
+        raise CouldNotBeTriedError(
+            f"{path} needs the package 'torch' to be read. Install it with: pip install torch; or, where it is "
+            "installed, save the weights in another format: safetensors.torch.save_file(model.state_dict(), "
+            '"weights.safetensors").'
+        ) from error
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise CouldNotBeTriedError(
+            f"{path} holds other objects than tensors, which are not loaded since that would run their code. Save the "
+            'tensors alone, where the file comes from: torch.save(model.state_dict(), "weights.pt").'
+        ) from error
+    nested = [("", content)]
+    for name, each in nested:
+        if isinstance(each, torch.Tensor):
+            yield name, (each.float() if each.dtype == torch.bfloat16 else each).detach().numpy()
+        elif isinstance(each, Mapping | list | tuple):
+            items = each.items() if isinstance(each, Mapping) else enumerate(each)
+            nested += [(f"{name}.{key}" if name else str(key), value) for key, value in items]
+
+
 READERS: Mapping[str, Callable[[Path], Named]] = {
     ".h5": _h5,
     ".hdf5": _h5,
     ".keras": _keras,
     ".npz": _npz,
     ".onnx": _onnx,
+    ".pt": _torch,
+    ".pth": _torch,
     ".safetensors": _safetensors,
 }

@@ -2,7 +2,7 @@
 
 from keras_pe.conventions.catalogue import CONVENTIONS, convention, from_convention
 from keras_pe.conventions.definition import Convention
-from keras_pe.conventions.identification.convention_search import identify
+from keras_pe.conventions.identification.identify import identify
 from keras_pe.conventions.identification.match import Grid, Match
 from keras_pe.conventions.keras_hub import rotary_from_keras_hub
 from keras_pe.conventions.keras_hub_models import convert_keras_hub

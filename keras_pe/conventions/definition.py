@@ -26,6 +26,7 @@ class Convention:
         odd_channels: Whether the codebase has an answer for odd widths.
         max_timescale: What the codebase has by default, the formula's 10,000.
         whole_positions: Whether its positions are those of tokens, so that a table of them can be told by its rows.
+        descending: Whether its tables hold distances between tokens, the largest first.
         axes: How many the positions have: 2 for images, 3 for points in space, 4 for boxes.
         grid: Where the places of the axes are and how their blocks stand: arguments of the layer.
         scale: What the signal is multiplied by, of the width.
@@ -40,6 +41,7 @@ class Convention:
     odd_channels: bool = False
     max_timescale: float = 1.0e4
     whole_positions: bool = True
+    descending: bool = False
     axes: int = 1
     grid: Mapping[str, Any] = field(default_factory=dict)
     scale: Callable[[int], float] | None = None

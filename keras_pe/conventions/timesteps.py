@@ -71,13 +71,21 @@ TIMESTEPS = (
         "video-prism", "keras-hub 0.32.0, models/video_prism/video_prism_layers.py, SinusoidalPositionalEmbedding",
         "concatenated", last_is_longest, min_channels=4, odd_channels=True,
     ),
-    # Of distances, the farthest first: length - 1, ..., -length, which are given as positions.
+    Convention(
+        "musicgen", "audiocraft, modules/transformer.py, create_sin_embedding; transformers, modeling_musicgen.py",
+        "cosine_first", last_is_longest, min_channels=4,
+    ),
+    # Distances, the farthest first: length - 1, ..., -length, which are given as positions.
     Convention(
         "transformer-xl", "keras-hub 0.32.0, models/xlnet/xlnet_encoder.py; transformers, modeling_xlnet.py",
-        "concatenated", paper, min_channels=2, whole_positions=False,
+        "concatenated", paper, min_channels=2, whole_positions=False, descending=True,
+    ),
+    Convention(
+        "conformer", "transformers 5.23.0, modeling_wav2vec2_conformer.py, Wav2Vec2ConformerRelPositionalEmbedding",
+        "interleaved", paper, min_channels=2, whole_positions=False, descending=True,
     ),
     Convention(
         "gemma-audio", "keras-hub 0.32.0, models/gemma4/gemma4_audio_encoder.py, of distances", "concatenated",
-        last_is_longest, min_channels=4, whole_positions=False,
+        last_is_longest, min_channels=4, whole_positions=False, descending=True,
     ),
 )  # fmt: skip

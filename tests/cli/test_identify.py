@@ -119,6 +119,56 @@ def test_the_tables_in_a_file_are_found_among_its_weights(name: str, tmp_path: P
     assert " to kernel, from position " in without.output
 
 
+def test_the_buffer_of_a_pytorch_module_is_found_in_its_own_shape(tmp_path: Path) -> None:
+    """PyTorch's tutorial keeps `(length, 1, channels)`."""
+    table = timing_signal(np.arange(200), 32, layout="interleaved", endpoint=False).astype("float32")[:, np.newaxis]
+    kernel = np.random.default_rng(0).normal(size=(4, 32)).astype("float32")
+    np.savez(tmp_path / "state.npz", **{"pos.pe": table, "out.weight": kernel})
+    for path in (tmp_path / "state.npz", Path(saved(tmp_path, table))):
+        result = CliRunner().invoke(main, ["identify", str(path), "--json"])
+        assert result.exit_code == 0, result.output
+        [match] = json.loads(result.output)
+        assert (match["conventions"][0], match["start_index"]) == ("paper", 0)
+        assert match.get("array", "pos.pe") == "pos.pe"
+
+
+@pytest.mark.parametrize("name", ["state.pt", "state.pth"])
+def test_a_state_dict_of_pytorch_is_read_or_the_way_out_is_said(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
+    (tmp_path / name).write_bytes(b"")
+    result = CliRunner().invoke(main, ["identify", str(tmp_path / name)])
+    assert result.exit_code == 2
+    assert "pip install torch" in result.output
+    assert "safetensors.torch.save_file" in result.output
+
+
+def test_tensors_of_a_checkpoint_are_found_and_other_objects_are_not_loaded(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    table = torch.tensor(timing_signal(np.arange(2, 50), 32), dtype=torch.bfloat16)
+    kernel = torch.randn(32, 32, generator=torch.Generator().manual_seed(0))
+    state = {"encoder.pe": table[:, None], "kernel": kernel, "steps": torch.tensor(3)}
+    moments = {"state": {0: {"exp_avg": table}}}
+    torch.save({"model": state, "optimizer": moments, "epoch": 7, "names": ["a"]}, tmp_path / "checkpoint.pt")
+    [match] = json.loads(CliRunner().invoke(main, ["identify", str(tmp_path / "checkpoint.pt"), "--json"]).output)
+    assert (match["array"], match["conventions"][0]) == ("model.encoder.pe", "fairseq")
+
+    torch.save(torch.nn.Linear(4, 4), tmp_path / "module.pt")
+    result = CliRunner().invoke(main, ["identify", str(tmp_path / "module.pt")])
+    assert result.exit_code == 2
+    assert "model.state_dict()" in result.output
+
+
+def test_of_a_table_with_noise_the_convention_is_near_and_not_named(tmp_path: Path) -> None:
+    table = timing_signal(np.arange(5, 105), 64) + np.random.default_rng(0).normal(scale=1e-3, size=(100, 64))
+    result = CliRunner().invoke(main, ["identify", saved(tmp_path, table.astype("float32"))])
+    assert result.exit_code == 1
+    assert "from position 5: off by 0.001 of the table's own size" in result.output
+    result = CliRunner().invoke(main, ["identify", saved(tmp_path, table[::-1].astype("float32"))])
+    assert "'gemma-audio', from position 104 on, descending: off by 0.001" in result.output
+
+
 def test_what_an_optimizer_keeps_is_no_table_of_the_model(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     table = timing_signal(np.arange(50), 32)
@@ -133,7 +183,10 @@ def test_a_file_of_another_kind_is_told_which_are_read(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no table")
     result = CliRunner().invoke(main, ["identify", str(tmp_path / "notes.txt")])
     assert result.exit_code == 2
-    assert "FILE must end in one of: .h5, .hdf5, .keras, .npz, .onnx, .safetensors, .npy. Received:" in result.output
+    assert (
+        "FILE must end in one of: .h5, .hdf5, .keras, .npz, .onnx, .pt, .pth, .safetensors, .npy. Received:"
+        in result.output
+    )
 
 
 @pytest.mark.parametrize("name", WRITERS)

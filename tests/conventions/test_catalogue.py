@@ -90,6 +90,9 @@ FORMULAS: dict[str, Formula] = {
         ("ddpm", "score-sde", "diffusers", "edm-ddpmpp", "whisper", "video-prism", "gemma-audio"), log_spaced
     ),
     "transformer-xl": x_transformers,
+    "conformer": lambda t, d: alternating(t, lambda i: 10000 ** -(2 * i / d), d),
+    # audiocraft, create_sin_embedding: cosines and sines of positions / 10000 ** (arange(half) / (half - 1))
+    "musicgen": lambda t, d: cosines_first(log_spaced(t, d)),
     **dict.fromkeys(
         ("diffusers-unet", "openai-diffusion", "latent-diffusion", "dit", "stable-diffusion-3", "edm-adm"),
         openai_diffusion,

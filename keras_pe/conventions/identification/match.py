@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from keras_pe.shown import Shown
 from keras_pe.signal.coordinates import Coordinates
 from keras_pe.signal.layouts import Blocks, Layout
@@ -53,7 +56,7 @@ class Match(Shown):
         conventions: Every convention that makes these numbers, those first whose first row this is. Empty where the
             timescales are known but the layout is nobody's, and where the table is too small to tell.
         timescales_of: Every convention that has these timescales. Empty where the table is too small to tell.
-        start_index: Position of the first row, of a grid that of its first place.
+        start_index: Position of the first row, of a grid that of its first place. Negative positions are distances.
         other_starts: Further first positions (below 2**17) that explain the table as well, given its precision.
         layout: As in `SinusoidalPositionEncoding`; two columns are of two layouts.
         max_timescale: The 10,000 of the formula, or None where the table is too small to tell.
@@ -63,6 +66,7 @@ class Match(Shown):
         max_abs_diff: Largest difference that remains, in the table's own units. Rows of zeros are left out.
         undecided: Names of those attributes above that the table does not tell.
         grid: How the table is that of an image, or of tokens after class tokens; None for one that is neither.
+        step: 1, or -1 where the rows are in descending order, as those of distances are.
     """
 
     conventions: tuple[str, ...]
@@ -76,10 +80,19 @@ class Match(Shown):
     max_abs_diff: float
     undecided: tuple[str, ...]
     grid: Grid | None = None
+    step: int = 1
+
+    def positions(self, length: int) -> npt.NDArray[np.intp]:
+        """Returns the positions of so many rows of a sequence: `(length,)`."""
+        return self.start_index + self.step * np.arange(length)
 
     def layer_arguments(self) -> dict[str, Any]:
-        """Returns the arguments of `SinusoidalPositionEncoding` that make the table, but for its scale."""
-        arguments = {"start_index": self.start_index, "layout": self.layout, "timescales": self.timescales}
+        """Returns the arguments of `SinusoidalPositionEncoding` that make the table, but for its scale.
+
+        Positions in descending order are arguments of the layer's call: `layer(x, positions=match.positions(length))`.
+        """
+        start = self.start_index if self.step > 0 else 0
+        arguments = {"start_index": start, "layout": self.layout, "timescales": self.timescales}
         return arguments if self.grid is None else {**arguments, **self.grid.layer_arguments()}
 
     def _one_line(self) -> str:
@@ -92,11 +105,11 @@ class Match(Shown):
         """Returns what a notebook shows, by name."""
         starts = ", ".join(map(str, (self.start_index, *self.other_starts[:_SHOWN_STARTS])))
         more = len(self.other_starts) - _SHOWN_STARTS
-        scales = self.timescales
+        scales, order = self.timescales, "" if self.step > 0 else ", descending"
         longest = "" if self.max_timescale is None else f" (max_timescale {self.max_timescale:.10g})"
         return {
             "convention": self._names(),
-            "first position": starts + (f" or one of {more} more" if more > 0 else ""),
+            "first position": starts + (f" or one of {more} more" if more > 0 else "") + order,
             "layout": "either" if "layout" in self.undecided else self.layout,
             "timescales": f"{len(scales)}, from {scales[0]:.6g} to {scales[-1]:.6g} positions{longest}",
             "scale": f"{self.scale:.6g}",

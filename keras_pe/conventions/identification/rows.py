@@ -1,4 +1,4 @@
-"""The rows of a table: which ones count, a part of them to look at closely, and all of them a block at a time."""
+"""The rows of a table: those that count, a part of them to look at closely, and all of them a block at a time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ import numpy.typing as npt
 
 from keras_pe.signal.formula import Float64Array
 
-# What is looked at closely: noise averages out over so many values, and further ones tell nothing new.
+# Noise averages out over so many values, and further ones add nothing.
 _CLOSELY = 2**18
-# But so many rows of any width: the turn from row to row is known the better the longer it is followed.
+# The turn from row to row is known the better the longer it is followed, at any width.
 _LEAST_ROWS = 64
 # Values of a block: few enough for a processor's cache.
 _BLOCK = 2**16
@@ -36,7 +36,7 @@ class CheckedTable:
         given = np.asarray(table)
         if given.dtype.kind not in "iuf" and given.dtype.name != "bfloat16":
             raise TypeError(f"`table` must hold real numbers. Received: an array of dtype {given.dtype}.")
-        rows = given[0] if given.ndim == 3 and given.shape[0] == 1 else given
+        rows = as_matrix(given)
         largest = _largest(rows) if rows.ndim == 2 and rows.shape[1] >= 2 else np.array([np.nan])
         if not np.isfinite(largest).all():
             raise ValueError(
@@ -57,7 +57,7 @@ class CheckedTable:
 
     @property
     def class_tokens(self) -> int:
-        """How many rows of zeros there are before all others."""
+        """Number of rows of zeros before all others."""
         return int(self._index[0])
 
     def without_class_tokens(self) -> "CheckedTable":
@@ -65,15 +65,19 @@ class CheckedTable:
         return CheckedTable(self._rows[self.class_tokens :])
 
     def is_cut_by_zeros(self) -> bool:
-        """Whether rows are zero after the first one that is not."""
+        """Returns whether rows are zero after the first one that is not."""
         return len(self._index) < len(self._rows) - self.class_tokens
+
+    def range_of_columns(self) -> tuple[Float64Array, Float64Array]:
+        """Returns the least and the largest value of each column."""
+        return self._rows.min(axis=0).astype(np.float64), self._rows.max(axis=0).astype(np.float64)
 
     def values(self) -> Float64Array:
         """Returns all rows in float64."""
         return self._rows.astype(np.float64)
 
     def closely(self) -> Rows:
-        """Returns the first rows that count, all of them in a small table."""
+        """Returns the first rows that count; of a small table all of them."""
         index = self._index[: max(_LEAST_ROWS, _CLOSELY // self.channels)]
         return Rows(index, self._rows[index].astype(np.float64))
 
@@ -86,25 +90,29 @@ class CheckedTable:
         """Returns whether these are all the rows that count."""
         return len(rows.index) == len(self._index)
 
-    def blocks(self) -> Iterator[tuple[int, Float64Array, npt.NDArray[np.bool_]]]:
-        """Returns the whole table in blocks of rows: the first of them, their values, and which of them count."""
+    def blocks(self) -> Iterator[Rows]:
+        """Returns the whole table, a block of rows at a time; rows of zeros have the values NaN."""
         counts = np.zeros(len(self._rows), dtype=bool)
         counts[self._index] = True
-        for first in _firsts(*self._rows.shape):
-            block = slice(first, first + block_rows(self.channels))
-            yield first, self._rows[block].astype(np.float64), counts[block]
+        for block in _blocks(*self._rows.shape):
+            values = self._rows[block].astype(np.float64)
+            values[~counts[block]] = np.nan
+            yield Rows(np.arange(block.start, block.start + len(values)), values)
 
 
-def block_rows(channels: int) -> int:
-    """Returns how many rows a block has; only the last may have fewer."""
-    return max(1, _BLOCK // channels)
+def as_matrix(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """Returns `(1, length, channels)` or `(length, 1, channels)` as `(length, channels)`, other arrays as they are."""
+    if array.ndim == 3 and 1 in array.shape[:2]:
+        return array.reshape(-1, array.shape[2])
+    return array
 
 
 def _largest(rows: npt.NDArray[np.generic]) -> Float64Array:
-    """Returns the largest absolute value of each row; NaN or infinite where a value is."""
-    blocks = (rows[first : first + block_rows(rows.shape[1])] for first in _firsts(*rows.shape))
-    return np.concatenate([np.zeros(0), *(np.abs(block.astype(np.float64)).max(axis=1) for block in blocks)])
+    """Returns the largest absolute value of each row; NaN or infinite if a value is."""
+    blocks = (rows[block].astype(np.float64) for block in _blocks(*rows.shape))
+    return np.concatenate([np.zeros(0), *(np.abs(block).max(axis=1) for block in blocks)])
 
 
-def _firsts(length: int, channels: int) -> range:
-    return range(0, length, block_rows(channels))
+def _blocks(length: int, channels: int) -> list[slice]:
+    count = max(1, _BLOCK // channels)
+    return [slice(first, first + count) for first in range(0, length, count)]

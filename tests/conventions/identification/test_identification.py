@@ -146,7 +146,6 @@ def nothing() -> dict[str, np.ndarray]:
         "rotated": wide @ rotation,
         "rotated within a pair": wide @ np.linalg.qr(np.eye(64) + 0.3 * RNG.normal(size=(64, 64)))[0],
         "shuffled rows": wide[RNG.permutation(50)],
-        "reversed rows": wide[::-1],
         "every other row": wide[::2],
         "shuffled columns": wide[:, RNG.permutation(64)],
         "cosines first": np.roll(wide, 1, axis=1),
@@ -249,6 +248,72 @@ def test_first_positions_that_float16_cannot_tell_apart_are_all_listed() -> None
     assert {1, 711} <= {match.start_index, *match.other_starts}
     [exact] = identify(table)
     assert (exact.start_index, exact.other_starts) == (1, ())
+
+
+@pytest.mark.parametrize("name", ["transformer-xl", "conformer", "gemma-audio"])
+@pytest.mark.parametrize("positions", [range(20, -20, -1), range(19, -20, -1), range(300, 100, -1), range(-5, -60, -1)])
+@pytest.mark.parametrize("stored", ["float32", "bfloat16", "scaled down, float16"])
+def test_rows_in_descending_order_are_distances(name: str, positions: range, stored: str) -> None:
+    each = CONVENTIONS[name]
+    where, scales = np.array(positions), each.timescales(64)
+    [match] = identify(STORED[stored](timing_signal(where, 64, layout=each.layout, timescales=scales)))
+    assert (match.conventions[0], match.step, match.start_index) == (name, -1, positions[0])
+    np.testing.assert_array_equal(match.positions(len(where)), where)
+    arguments = match.layer_arguments()
+    assert (arguments.pop("start_index"), match.details()["first position"]) == (0, f"{positions[0]}, descending")
+    again = match.scale * timing_signal(match.positions(len(where)), 64, **arguments)
+    assert np.abs(again - match.scale * timing_signal(where, 64, layout=each.layout, timescales=scales)).max() < 1e-9
+
+
+@pytest.mark.parametrize("longest", [1e4, 500.0])
+def test_negative_positions_are_told_in_ascending_order_too(longest: float) -> None:
+    table = timing_signal(np.arange(-30, 31), 32, layout="interleaved", endpoint=False, max_timescale=longest)
+    match = identify(table.astype(np.float32))[0]
+    assert (match.step, match.start_index, match.layout) == (1, -30, "interleaved")
+    assert match.max_timescale == pytest.approx(longest, rel=1e-6)
+
+
+@pytest.mark.parametrize("zeros", [slice(0, None, 2), slice(1, None, 2), slice(50, None), slice(0, 50)])
+@pytest.mark.parametrize("longest", [1e4, 500.0])
+def test_a_table_is_told_by_the_half_of_its_rows_that_are_not_zero(zeros: slice, longest: float) -> None:
+    table = timing_signal(np.arange(3, 103), 64, max_timescale=longest).astype(np.float32)
+    table[zeros] = 0
+    match = identify(table)[0]
+    assert (match.start_index, match.max_timescale) == (3, pytest.approx(longest, rel=1e-6))
+    assert "tensor2tensor" in match.conventions
+
+
+def quantized(table: np.ndarray, kind: str) -> np.ndarray:
+    """Rounds to int8 steps of the table, of each column or of each row."""
+    if kind == "asymmetric":
+        step = (table.max() - table.min()) / 255
+    else:
+        axis = {"table": None, "integers": None, "columns": 0, "rows": 1}[kind]
+        step = np.abs(table).max(axis=axis, keepdims=True) / 127
+    whole = np.round(table / np.where(step == 0, 1.0, step))
+    return whole.astype(np.int8) if kind == "integers" else (whole * step).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["table", "integers", "columns", "rows", "asymmetric"])
+@pytest.mark.parametrize(("name", "channels"), [("paper", 64), ("tensor2tensor", 16), ("dit", 128)])
+def test_a_table_of_int8_steps_is_recognized(kind: str, name: str, channels: int) -> None:
+    start, scale = TABLES[name].start_index, 3.7
+    [match] = identify(quantized(scale * signal_of(name, channels, np.arange(start, start + 100)), kind))
+    assert set(match.conventions) == exact_names(name, channels)
+    assert match.start_index == start
+
+
+@pytest.mark.parametrize("noise", [1e-2, 1e-3, 1e-4, 1e-5])
+@pytest.mark.parametrize("stored", ["float64", "float32", "scaled up"])
+@pytest.mark.parametrize("name", ["paper", "tensor2tensor", "dit"])
+def test_noise_that_no_storage_makes_leaves_no_convention(noise: float, stored: str, name: str) -> None:
+    signal = signal_of(name, 32, np.arange(60))
+    assert identify(STORED[stored](signal + np.random.default_rng(0).normal(scale=noise, size=signal.shape))) == ()
+
+
+def test_a_table_of_pytorchs_tutorial_is_told_in_its_own_shape() -> None:
+    table = signal_of("paper", 32, np.arange(50)).astype(np.float32)
+    assert identify(table[:, np.newaxis]) == identify(table[np.newaxis]) == identify(table)
 
 
 def test_the_scale_and_the_remaining_difference_are_told() -> None:

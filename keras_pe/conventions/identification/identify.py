@@ -1,0 +1,97 @@
+"""Tells which convention made a table of encodings."""
+
+import math
+from dataclasses import replace
+
+import numpy.typing as npt
+
+from keras_pe.conventions.catalogue import CONVENTIONS
+from keras_pe.conventions.identification.fit import Fit
+from keras_pe.conventions.identification.images import image_matches
+from keras_pe.conventions.identification.match import Grid, Match
+from keras_pe.conventions.identification.rows import CheckedTable
+from keras_pe.conventions.identification.search import DISTANCES, TOKENS, Ways, sequence_fits
+from keras_pe.conventions.identification.signals import USUAL, Signal
+
+
+def identify(table: npt.ArrayLike) -> tuple[Match, ...]:
+    """Returns what made a table of encodings: one match, several that it cannot tell apart, or none.
+
+    The rows must be consecutive positions, from any first one in 0 to 2**17 - 1; or distances between tokens, which
+    may be negative and in descending order (`Match.step`). Rows may be zeroed, as fairseq's padding row is. Columns may
+    be scaled by one positive factor and stored in float32, float16, bfloat16 or int8 steps. A difference that neither
+    this storage nor the float32 formula explains makes a table that no convention made.
+
+    The convention is read off the first rows; the others are then compared with it.
+
+    A table may also be that of an image, row after row or column after column, whole or, where its places are counted,
+    cut after some of them, and have rows of zeros for class tokens before it (`Match.grid`). Images are told with the
+    longest timescale that their convention has by default.
+
+    Args:
+        table: `(length, channels)`, `(1, length, channels)` or `(length, 1, channels)`, with at least 4 rows and 2
+            channels.
+
+    Returns:
+        The matches, the closest first. Empty if no convention makes this table, with any longest timescale. Where so
+        little tells no convention, as a single sine and cosine do not (the month of a year), one match that names none.
+
+    Raises:
+        ValueError: If the table is of another shape, or has fewer than 4 rows that are not zero.
+        TypeError: If it holds no real numbers.
+
+    >>> from keras_pe import timing_signal
+    >>> [match] = identify(timing_signal(range(3, 20), 16, layout="interleaved", endpoint=False))
+    >>> match.conventions
+    ('paper', 'keras-hub', 'positional-encodings', 'd2l')
+    >>> match.start_index
+    3
+    """
+    checked = CheckedTable(table)
+    matches = _sequence_matches(checked, TOKENS)
+    tokens = checked.class_tokens
+    if not matches and tokens:
+        after = _sequence_matches(checked.without_class_tokens(), TOKENS)
+        matches = tuple(replace(each, grid=Grid((len(checked) - tokens,), tokens)) for each in after)
+    return matches or image_matches(checked) or _sequence_matches(checked, DISTANCES)
+
+
+def _sequence_matches(checked: CheckedTable, ways: Ways) -> tuple[Match, ...]:
+    """Returns one match for each signal that explains a table of consecutive positions, the closest first."""
+    fits, enough = sequence_fits(checked, ways)
+    signals: dict[tuple[Signal, int], list[Fit]] = {}
+    for each in sorted(fits, key=lambda each: each.misfit):
+        signals.setdefault((each.signal, each.step), []).append(each)
+
+    # Two schedules can be one sequence under two longest timescales: first the usual one, then what somebody would
+    # write down.
+    def rank(same: list[Fit]) -> tuple[bool, int, float]:
+        longest = same[0].signal.max_timescale
+        return longest != USUAL, len(f"{longest:.10g}".rstrip("0")), abs(math.log(longest / USUAL))
+
+    matches = [_match(same) for same in sorted(signals.values(), key=rank)]
+    return tuple(matches) if enough else tuple(_unnamed(match) for match in matches[:1])
+
+
+def _match(same: list[Fit]) -> Match:
+    starts = sorted((each.start for each in same), key=lambda each: (abs(each), -each))
+    first, signal = next(each for each in same if each.start == starts[0]), same[0].signal
+    return Match(
+        conventions=tuple(sorted(signal.names, key=lambda name: CONVENTIONS[name].start_index != starts[0])),
+        timescales_of=signal.timescales_of,
+        start_index=starts[0],
+        other_starts=tuple(starts[1:]),
+        layout=signal.layout,
+        max_timescale=signal.max_timescale,
+        timescales=tuple(signal.timescales.tolist()),
+        scale=first.scale,
+        max_abs_diff=first.max_abs_diff,
+        undecided=("start_index",) if same[1:] else (),
+        step=first.step,
+    )
+
+
+def _unnamed(match: Match) -> Match:
+    """Returns the match without what so little cannot tell."""
+    undecided = ("conventions", "timescales_of", "layout", "max_timescale", *match.undecided)
+    return replace(match, conventions=(), timescales_of=(), max_timescale=None, undecided=undecided)

@@ -1,0 +1,156 @@
+"""The signals that the conventions make: what each column holds, and all the names that a signal goes by."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_pe.conventions.catalogue import CONVENTIONS
+from keras_pe.conventions.definition import Convention
+from keras_pe.signal.coordinates import Coordinates
+from keras_pe.signal.formula import Float64Array
+from keras_pe.signal.layouts import Layout, column_order, join_axes
+
+Flatten = Literal["rows", "columns"]
+USUAL = 1.0e4  # The default longest timescale of nearly all conventions.
+# The float32 formula rounds each rate to a millionth of itself, and each angle to 2e-7 of itself.
+RATE_ERROR, ANGLE_ERROR = 1e-6, 2e-7
+
+
+@dataclass(frozen=True, eq=False)
+class Signal:
+    """A schedule of timescales in one layout.
+
+    Attributes:
+        names: The conventions that make these numbers.
+        timescales_of: The conventions that have these timescales, in any layout or order of axes.
+        layout: See `keras_pe.timing_signal`.
+        timescales: In positions, of each axis.
+        max_timescale: The 10,000 of the formula.
+        held: `(channels,)`, index of the timescale of each column, -1 for a column of zeros.
+        is_cosine: `(channels,)`.
+        axis: `(channels,)`, 0 for a column of the slow axis of an image, 1 for the fast axis; 0 in a sequence.
+        slow_first: Whether the first block of columns belongs to the slow axis.
+    """
+
+    names: tuple[str, ...]
+    timescales_of: tuple[str, ...]
+    layout: Layout
+    timescales: Float64Array
+    max_timescale: float
+    held: npt.NDArray[np.intp]
+    is_cosine: npt.NDArray[np.bool_]
+    axis: npt.NDArray[np.intp]
+    slow_first: bool = True
+
+    @property
+    def like(self) -> Convention:
+        """A convention with this schedule and, for images, with these blocks and coordinates."""
+        return CONVENTIONS[self.timescales_of[0]]
+
+    @property
+    def coordinates(self) -> Coordinates | None:
+        """Where the places of an image are, None where they are counted."""
+        coordinates: Coordinates | None = self.like.grid.get("coordinates")
+        return coordinates
+
+    @cached_property
+    def columns(self) -> Float64Array:
+        """Timescale of each column, infinite for a column of zeros: `(channels,)`."""
+        return np.append(self.timescales, np.inf)[self.held]
+
+    @cached_property
+    def pairs(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Columns of the sines, and of their cosines, in the order of the timescales."""
+        order = np.lexsort((self.is_cosine, self.held, self.axis))
+        sines, cosines = order[:-1], order[1:]
+        same = (self.held[sines] == self.held[cosines]) & (self.axis[sines] == self.axis[cosines])
+        return sines[same], cosines[same]
+
+    def at(self, positions: npt.NDArray[Any]) -> Float64Array:
+        """Returns the signal at positions `(rows,)`, or `(rows, 2)` of the slow and the fast axis of an image."""
+        angles = (positions[:, np.newaxis] if positions.ndim == 1 else positions[:, self.axis]) / self.columns
+        values: Float64Array = np.empty_like(angles)
+        for wave, columns in ((np.sin, ~self.is_cosine), (np.cos, self.is_cosine)):
+            values[:, columns] = wave(angles[:, columns])
+        return values
+
+    def formula_error(self) -> Float64Array:
+        """Returns the error of the float32 formula at position 1, for each column; it grows with the position."""
+        rates = 1.0 / self.columns
+        if self.like.axes > 1:  # Its positions are rounded too.
+            return RATE_ERROR * rates
+        return np.minimum(RATE_ERROR * rates, ANGLE_ERROR * np.maximum(1.0, rates))
+
+    def with_longest(self, longest: float) -> "Signal":
+        """Returns the signal of a sequence with another longest timescale."""
+        scales = self.like.timescales(len(self.held), longest)
+        return replace(self, timescales=scales, max_timescale=longest)
+
+
+@lru_cache(maxsize=8)
+def sequence_signals(channels: int, distances: bool = False) -> tuple[Signal, ...]:
+    """Returns every schedule of this width in every layout; with those of distances between tokens if asked."""
+    schedules: list[tuple[Float64Array, list[str]]] = []
+    for name, each in sorted(CONVENTIONS.items(), key=lambda named: not named[1].descending):
+        if each.axes > 1 or not (each.whole_positions or (distances and each.descending)) or not each.has(channels):
+            continue
+        scales = each.timescales(channels)
+        same = (n for known, n in schedules if known.shape == scales.shape and np.allclose(known, scales, 1e-9, 0.0))
+        names = next(same, None)
+        if names is None:
+            schedules.append((scales, [name]))
+        else:
+            names.append(name)
+    return tuple(signal for scales, names in schedules for signal in _in_layouts(scales, channels, names))
+
+
+def _in_layouts(scales: Float64Array, channels: int, names: list[str]) -> Iterable[Signal]:
+    signals: dict[bytes, Signal] = {}
+    count = len(scales)
+    orders = {layout: column_order(count, channels, layout) for layout in get_args(Layout)}
+    for layout in sorted(orders, key=lambda layout: (CONVENTIONS[names[0]].layout != layout, layout)):
+        order = orders[layout]
+        same = tuple(name for name in names if np.array_equal(orders[CONVENTIONS[name].layout], order))
+        held, is_cosine = np.where(order < 2 * count, order % count, -1), (order >= count) & (order < 2 * count)
+        new = Signal(same, tuple(names), layout, scales, USUAL, held, is_cosine, np.zeros(channels, int))
+        signals.setdefault(order.tobytes(), new)  # Two columns are of two layouts.
+    return signals.values()
+
+
+def flattening(each: Convention) -> Flatten:
+    """Returns whether rows or columns of an image follow each other in the tables of a convention."""
+    flatten: Flatten = each.grid.get("flatten", "rows")
+    return flatten
+
+
+@lru_cache(maxsize=8)
+def image_signals(channels: int) -> tuple[Signal, ...]:
+    """Returns every signal of this width that a convention makes of an image, and that with its axes exchanged."""
+    signals: dict[tuple[object, ...], Signal] = {}
+    for name, each in CONVENTIONS.items():
+        if each.axes != 2 or each.schedule is None or not each.has(channels):
+            continue
+        # If columns follow each other, the last axis is the slow one.
+        own = each.grid.get("reverse_axes", False) == (flattening(each) == "columns")
+        for slow_first in (own, not own):
+            new = _of_image(name, each, channels, slow_first)
+            columns = new.axis.tobytes(), new.is_cosine.tobytes(), new.columns.round(9).tobytes()
+            key = *columns, each.start_index, new.coordinates
+            known = signals.get(key, new)
+            names = (*known.names, name) if slow_first == own else known.names
+            others = tuple(dict.fromkeys((*known.timescales_of, name)))
+            signals[key] = replace(known, names=names, timescales_of=others)
+    return tuple(signals.values())
+
+
+def _of_image(name: str, each: Convention, channels: int, slow_first: bool) -> Signal:
+    width, scales = channels // 2, each.timescales(channels)
+    labels = join_axes([np.arange(width), width + np.arange(width)], each.layout, each.grid.get("blocks", "axis"))
+    held = column_order(len(scales), width, each.layout)[labels % width]
+    axis = labels // width if slow_first else 1 - labels // width
+    place = held % len(scales), held >= len(scales), axis
+    return Signal((), (name,), each.layout, scales, each.max_timescale, *place, slow_first)
