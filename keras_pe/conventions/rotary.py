@@ -19,6 +19,8 @@ _NOTHING = 1e-12
 _STILL = 1e-6
 # By what rates may be off, relative to them: powers in float32.
 _POWER = 4e-6
+# Scatter of angles, in radians, above which positions do not grow by one from row to row.
+_BENT = 2e-2
 # Standard errors by which what is measured may be off.
 _ERRORS = 16.0
 # By what a rate may be off, relative to it, of which a scaling is told: one that stretches a pair shows then.
@@ -43,6 +45,9 @@ class RotaryMatch(Shown):
         base: The base of the rates (`rope_theta`) where they are a geometric sequence.
         factor: What positions are divided by, where it is not 1.
         partial_rotary_factor: The part of the pairs that turns, for "proportional": the others stay beside them.
+        grid_shape: Rows and columns of an image whose positions these are; None for a sequence.
+        axis_of_pair: Of an image, 0 for each pair that turns by its row and 1 by its column, as in
+            `RotaryPositionEncoding`; models whose axes are exchanged differ in it. None for a sequence.
     """
 
     layout: RotaryLayout | None
@@ -56,6 +61,8 @@ class RotaryMatch(Shown):
     base: float | None
     factor: float | None
     partial_rotary_factor: float | None = None
+    grid_shape: tuple[int, int] | None = None
+    axis_of_pair: tuple[int, ...] | None = None
 
     def details(self) -> Mapping[str, str]:
         """Returns what a notebook shows, by name."""
@@ -69,6 +76,9 @@ class RotaryMatch(Shown):
         }
         names = ("base", "factor", "partial_rotary_factor")
         numbers = {name: getattr(self, name) for name in names}
+        if self.grid_shape and self.axis_of_pair:
+            said["grid"] = "{} x {}".format(*self.grid_shape)
+            said["axis_of_pair"] = ", ".join(map(str, self.axis_of_pair))
         return said | {name: f"{value:.6g}" for name, value in numbers.items() if value is not None}
 
 
@@ -79,7 +89,8 @@ def identify_rotary(rotate: Callable[[Any], Any], channels: int, *, length: int 
         rotate: Takes `(batch, length, 1, channels)` in float32 and returns the same turned: a layer, or a function of
             one that slices, transposes and converts as that needs.
         channels: Channels of a head.
-        length: Number of positions that are looked at. Slow rates are told the better the more there are.
+        length: Number of positions that are looked at. Slow rates are told the better the more there are. For an image
+            the number of its patches, row after row, at least 3 x 3.
 
     Returns:
         What was seen. Of scalings only those are named that the rates prove: dynamic NTK is a "default" with another
@@ -106,12 +117,17 @@ def identify_rotary(rotate: Callable[[Any], Any], channels: int, *, length: int 
     factor = float(np.sqrt(np.mean(np.abs(points) ** 2)))
     if np.abs(np.abs(points) - factor).max() > _ROUNDING * factor:
         return None
-    turns = _turns(points)
+    turns, grid_shape, axes = _turns(points), None, None
+    if (turns.scatter > _BENT).any() and (grid := _grid(points)) is not None:
+        turns, grid_shape, axes = grid
     if np.abs(turns.rates).max() < _STILL:
         return None
     direction = 1 if np.sum(turns.rates) > 0 else -1
     turns = turns.in_direction(direction)
     layout, width = _layout(pairs)
+    scaling = _scaling(turns, _pairs_of_sequence(pairs, layout, width))
+    if axes is not None and scaling["base"] is None:
+        scaling = _scaling_of_axes(turns, axes)
     return RotaryMatch(
         layout=layout,
         pairs=tuple(pairs),
@@ -120,7 +136,9 @@ def identify_rotary(rotate: Callable[[Any], Any], channels: int, *, length: int 
         rates=tuple(turns.rates.tolist()),
         start_index=_start(turns),
         attention_factor=factor,
-        **_scaling(turns, _pairs_of_sequence(pairs, layout, width)),
+        **scaling,
+        grid_shape=grid_shape,
+        axis_of_pair=None if axes is None else tuple(axes.tolist()),
     )
 
 
@@ -206,6 +224,26 @@ def _turns(points: npt.NDArray[np.complex128]) -> _Turns:
     return _Turns(rates, middles + rates * where[0], scatter, off)
 
 
+def _grid(points: npt.NDArray[np.complex128]) -> tuple[_Turns, tuple[int, int], npt.NDArray[np.intp]] | None:
+    """Returns how pairs turn by the rows or the columns of an image, its shape, and the axis of each pair, or None."""
+    count, length = points.shape
+    for height in range(3, length // 3 + 1):
+        if length % height:
+            continue
+        shape = height, length // height
+        image = points.reshape(count, *shape)
+        # A pair that turns by its row is the same in all columns, and the other way round.
+        moves = np.stack([np.abs(image - image.mean(axis=2 - axis, keepdims=True)).max(axis=(1, 2)) for axis in (0, 1)])
+        if (moves.min(axis=0) > 2 * _ROUNDING).any():
+            continue
+        axes = moves.argmin(axis=0)
+        of_axis = [_turns(image.mean(axis=2 - axis)) for axis in (0, 1)]
+        turns = _Turns(*(np.where(axes == 0, *both) for both in zip(*of_axis, strict=True)))
+        if (turns.scatter <= _BENT).all():
+            return turns, shape, axes
+    return None
+
+
 def _start(turns: _Turns) -> int | None:
     """Returns the one first position that explains the angles of all pairs, or None."""
     positions = np.arange(_MAX_START)
@@ -231,3 +269,11 @@ def _scaling(turns: _Turns, count: int | None) -> dict[str, Any]:
     if len(rates) < count:
         return {**told, "rope_type": "proportional", "partial_rotary_factor": len(rates) / count}
     return {**told, "rope_type": "default" if told["factor"] is None else "linear"}
+
+
+def _scaling_of_axes(turns: _Turns, axes: npt.NDArray[np.intp]) -> dict[str, Any]:
+    """Returns what `_scaling` does of the pairs of each axis, if it is the same for all axes, or None of each."""
+    told = [_scaling(_Turns(*(each[axes == axis] for each in turns)), int((axes == axis).sum())) for axis in set(axes)]
+    bases = [each["base"] for each in told]
+    same = len({(each["rope_type"], each["factor"] is None) for each in told}) == 1 and None not in bases
+    return told[0] if same and np.allclose(bases, bases[0], rtol=_RESOLVED) else dict.fromkeys(told[0])

@@ -138,6 +138,47 @@ def test_what_turns_no_pairs_is_no_rotary_encoding(function: Any) -> None:
     assert identify_rotary(function, 8) is None
 
 
+GRIDS: dict[str, dict[str, Any]] = {
+    "blocks of axes": {"sections": [4, 4]},
+    "one sequence of rates": {"sections": [4, 4], "shared_rates": True},
+    "in turns": {"sections": [4, 4], "shared_rates": True, "interleave_sections": True},
+    "split": {"sections": [4, 4], "split_sections": True},
+    "neighbors": {"sections": [4, 4], "layout": "interleaved", "base": 100.0},
+    "unequal": {"sections": [2, 6]},
+}
+
+
+@pytest.mark.parametrize("kind", GRIDS)
+@pytest.mark.parametrize("shape", [(4, 8), (8, 8), (5, 3)])
+def test_the_axis_of_each_pair_of_a_grid_is_told_and_exchanged_axes_with_it(kind: str, shape: tuple[int, int]) -> None:
+    arguments = GRIDS[kind]
+    rows, columns = (each.astype("int32") for each in np.divmod(np.arange(np.prod(shape)), shape[1]))
+    layer = RotaryPositionEncoding(**arguments)
+    told = {}
+    for name, positions in (("rows first", [rows, columns]), ("columns first", [columns, rows])):
+        match = identify_rotary(
+            lambda x, positions=positions: ops.convert_to_numpy(layer(x, positions=positions)), 16, length=len(rows)
+        )
+        assert match is not None
+        assert (match.grid_shape, match.start_index, match.direction) == (shape, 0, 1)
+        assert match.layout == (None if kind == "split" else arguments.get("layout", "halves"))
+        told[name] = match.axis_of_pair
+        if match.base is not None:
+            assert match.base == pytest.approx(arguments.get("base", 1e4), rel=0.05)
+    first, second = arguments["sections"]
+    if kind == "in turns":
+        assert told["rows first"] == (0, 1) * 4
+    else:
+        assert told["rows first"] == (0,) * first + (1,) * second
+    assert told["columns first"] == tuple(1 - axis for axis in told["rows first"])
+
+
+def test_a_sequence_has_no_grid() -> None:
+    match = identify_rotary(rotating(), 16)
+    assert match is not None
+    assert (match.grid_shape, match.axis_of_pair) == (None, None)
+
+
 def test_keras_hubs_layer_is_told() -> None:
     from keras_hub.layers import RotaryEmbedding
 

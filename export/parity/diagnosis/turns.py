@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_pe.conventions.identification.rotation import measure
-from keras_pe.conventions.identification.rows import Rows
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, given, with_inputs
 from keras_pe.export.results import Array
 from keras_pe.signal.formula import Float64Array, resolve_timescales
@@ -21,6 +20,7 @@ Points = npt.NDArray[np.complex128]
 
 _FEWEST = 4  # positions next to each other that show a rate
 _FEW_ROWS = 64
+_EVEN = 5e-3  # of the radius: points nearer than that to a rotation turn evenly, in bfloat16 too
 _SHOWN = 2.0**-8  # of the radius: points nearer than that to the circle show a position
 
 
@@ -99,9 +99,9 @@ def measured(turns: Turns) -> Rates | None:
     index, first = np.unique(positions, return_index=True)
     if len(index) < _FEWEST or not np.isclose(np.diff(index), 1).any() or not np.allclose(index, np.rint(index)):
         return None
-    rows = Rows(np.rint(index).astype(np.intp), np.concatenate([points[first].imag, points[first].real], axis=1))
-    found = measure(rows, np.arange(2 * points.shape[1]), points.shape[1])
-    return None if found is None else Rates(found.rates, found.scale, np.zeros(len(found.rates), np.intp))
+    found = measure(points[first], np.rint(index).astype(np.intp))
+    even = found.off <= _EVEN
+    return Rates(found.rates, found.radius, np.zeros(len(found.rates), np.intp)) if even else None
 
 
 def positions_shown(turns: Turns, rates: Rates) -> Float64Array | None:

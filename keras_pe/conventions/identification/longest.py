@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from keras_pe.conventions.identification.rotation import measure
 from keras_pe.conventions.identification.rounding import Rounding
 from keras_pe.conventions.identification.rows import Rows
 from keras_pe.conventions.identification.signals import USUAL, Signal, sequence_signals
@@ -42,14 +43,7 @@ def fitted_longest(
         step: 1, or -1 for positions in descending order.
     """
     exponents, factors = (each[signal.held[signal.pairs[0]]] for each in _schedule(signal))
-    gaps = np.diff(index)
-    near = np.flatnonzero(gaps == gaps.min())
-    offsets = index - index.mean()
-    # A first estimate from neighbors, then a straight line through what is left of the angles.
-    rates = np.angle(np.sum(points[near + 1] * points[near].conj(), axis=0)) / gaps.min()
-    still = points * np.exp(-1j * np.multiply.outer(offsets, rates))
-    left = np.angle(still * np.exp(-1j * np.angle(still.sum(axis=0))))
-    rates = step * (rates + offsets @ left / (offsets @ offsets))
+    rates = step * measure(points, index).rates
     turning = (rates > 0) & (exponents > 0)
     if not turning.any():
         return None

@@ -1,0 +1,38 @@
+"""How fast points turn on circles from row to row: a straight line through their angles."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_pe.signal.formula import Float64Array
+
+
+class Rotation(NamedTuple):
+    """The even rotation that is nearest to points.
+
+    Attributes:
+        radius: Of the circles.
+        rates: `(pairs,)`, radians per row, in (-pi, pi] if some rows are next to each other.
+        off: Largest distance of a point from the rotation, as a part of the radius.
+    """
+
+    radius: float
+    rates: Float64Array
+    off: float
+
+
+def measure(points: npt.NDArray[np.complex128], index: npt.NDArray[np.intp]) -> Rotation:
+    """Returns the rotation of points `(rows, pairs)`, cosine + i sine, at rows `index`, ascending."""
+    gaps = np.diff(index)
+    near = np.flatnonzero(gaps == gaps.min())
+    offsets = index - index.mean()
+    # A first estimate from neighbors, then a straight line through what is left of the angles.
+    rates = np.angle(np.sum(points[near + 1] * points[near].conj(), axis=0)) / gaps.min()
+    still = points * np.exp(-1j * np.multiply.outer(offsets, rates))
+    phases = np.angle(still.sum(axis=0))
+    rest = np.angle(still * np.exp(-1j * phases))
+    rates, phases = rates + offsets @ rest / (offsets @ offsets), phases + rest.mean(axis=0)
+    radius = float(np.sqrt(np.mean(np.abs(points) ** 2)))
+    off = np.abs(points - radius * np.exp(1j * (np.multiply.outer(offsets, rates) + phases))).max()
+    return Rotation(radius, rates, float(off) / (radius or 1.0))
