@@ -23,6 +23,16 @@ def _columns(
     return {name: tuple(text.split(",")) if "," in text else text for name, text in found.items()}
 
 
+def _labels(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> str | dict[str, str]:
+    """Returns the column of the labels of each output, or the one column of the output that decides."""
+    if len(texts) == 1 and "=" not in texts[0]:
+        return texts[0]
+    pairs = [text.partition("=") for text in texts]
+    if not all(output and column for output, _, column in pairs):
+        raise click.BadParameter(f"It must be one COLUMN, or OUTPUT=COLUMN for each. Received: {' '.join(texts)}.")
+    return by_name(context, parameter, [(output, column) for output, _, column in pairs], of="output")
+
+
 data_options = with_options(
     click.option(
         "--data",
@@ -44,6 +54,14 @@ data_options = with_options(
         multiple=True,
         callback=by_name,
         help="OUTPUT RULE: how an output decides: argmax, top5, a threshold, or none.",
+    ),
+    click.option(
+        "--label",
+        "labels",
+        multiple=True,
+        callback=_labels,
+        metavar="[OUTPUT=]COLUMN",
+        help="The column of the right classes: the report has the accuracy of the model and of each artifact.",
     ),
     click.option("--stop-after", type=int, help="Stop when so many rows have failed."),
     click.option("--batch-size", type=int, default=1024, show_default=True, help="Rows fed together."),

@@ -233,3 +233,22 @@ def test_options_that_do_not_go_together_are_refused(folder: Path, options: list
     result = CliRunner().invoke(main, ["check", str(folder / "model.onnx"), str(folder / "same.onnx"), *paths])
     assert result.exit_code == 2, result.output
     assert said in " ".join(result.output.split())
+
+
+def test_a_column_of_labels_gives_the_accuracy_of_the_model_and_of_the_file(folder: Path, tmp_path: Path) -> None:
+    rows = X[:500].copy()
+    rows[:20, 2] = 10.0  # the planted file decides them the other way
+    classes = (rows @ np.random.default_rng(1).standard_normal((4, 2)).astype("float32")).argmax(axis=1)
+    classes[20:120] = 1 - classes[20:120]
+    lines = [",".join([*map(repr, map(float, row)), str(label)]) for row, label in zip(rows, classes, strict=True)]
+    (tmp_path / "rows.csv").write_text("\n".join(["x_0,x_1,x_2,x_3,class", *lines]))
+    for options in (["--label", "class"], ["--label", "p=class", "--decision", "p", "argmax"]):
+        result = check(folder, "planted.onnx", tmp_path / "rows.csv", *options, "--json")
+        assert result.exit_code == 1, result.output
+        (output,) = json.loads(result.stdout)["results"][0]["outputs"]
+        assert output["statistics"]["labels"] == 500
+        assert (output["expected_accuracy"], output["actual_accuracy"]) == (0.8, 0.76)
+    assert "accuracy" in check(folder, "same.onnx", tmp_path / "rows.csv", "--label", "class").output
+    for options, word in ((["--label", "clas"], "class"), (["--label", "q=class"], "outputs that decide: p")):
+        refused = check(folder, "same.onnx", tmp_path / "rows.csv", *options)
+        assert (refused.exit_code, word in refused.output) == (2, True)

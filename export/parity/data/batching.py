@@ -26,11 +26,13 @@ class Batch:
         rows: Their numbers in the data set.
         inputs: By name, one row each along the first axis.
         number: Its place among the batches of its shard.
+        labels: By column, one row each along the first axis.
     """
 
     rows: Array
     inputs: dict[str, Array]
     number: int = 0
+    labels: Mapping[str, Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class Feed:
         inputs: What the model takes.
         rule: How rows become batches, with the column of every input and the model's own batch where it is static.
         layouts: The layout of each input that the artifacts have in another one than the model, by its name.
+        labels: The columns of labels.
 
     Raises:
         ValueError: If the type of an input does not hold the value that it is padded with.
@@ -90,6 +93,7 @@ class Feed:
     inputs: tuple[TensorInfo, ...]
     rule: Batching
     layouts: Mapping[str, str] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Checks the values of the padding."""
@@ -105,25 +109,32 @@ class Feed:
         columns: Sequence[str],
         name: str,
         layouts: Mapping[str, str] | None = None,
+        labels: Sequence[str] = (),
     ) -> "Feed":
         """Returns the feed of data with these columns.
 
         Raises:
-            DataError: If an input has no column.
+            DataError: If an input or a label has no column.
             ValueError: If a column or a value of the padding is given for what is no input.
         """
-        matched = match_columns(inputs, columns, rule.columns, name)
+        for label in labels:
+            if label not in columns:
+                raise DataError(
+                    f"{name} must have the column {label!r} of the labels. Received: {', '.join(columns)}."
+                    f"{did_you_mean(label, columns)}"
+                )
+        matched = match_columns(inputs, [each for each in columns if each not in labels], rule.columns, name)
         if unknown := sorted(set(rule.pad_values) - {spec.name for spec in inputs}):
             names = ", ".join(spec.name for spec in inputs)
             raise ValueError(f"`pad_values` must be of inputs: {names}. Received: {', '.join(unknown)}.")
         rule = replace(rule, columns=matched, batch_size=fixed_size(inputs) or rule.batch_size)
-        return cls(inputs, rule, layouts or {})
+        return cls(inputs, rule, layouts or {}, tuple(labels))
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read."""
         given = ((each,) if isinstance(each, str) else each for each in self.rule.columns.values())
-        return tuple(dict.fromkeys(column for columns in given for column in columns))
+        return tuple(dict.fromkeys((*(column for columns in given for column in columns), *self.labels)))
 
     def batches(self, start: int, rows: Rows) -> Iterator[Batch]:
         """Returns the batches of rows that stand together, the first of which has the number `start`.
@@ -138,7 +149,9 @@ class Feed:
             arrays = {spec.name: self._stack(spec, columns[spec.name], members) for spec in self.inputs}
             for first in range(0, len(members), self.rule.batch_size):
                 part = slice(first, first + self.rule.batch_size)
-                yield Batch(numbers[members[part]], {name: array[part] for name, array in arrays.items()})
+                labels = {name: _label(rows[name], members[part]) for name in self.labels}
+                inputs = {name: array[part] for name, array in arrays.items()}
+                yield Batch(numbers[members[part]], inputs, labels=labels)
 
     def _column(self, spec: TensorInfo, rows: Rows, start: int) -> Column:
         given = self.rule.columns[spec.name]
@@ -241,6 +254,10 @@ def _columns_of(spec: TensorInfo, columns: Sequence[str], *, is_only: bool) -> s
     if is_only and len(columns) == 1:
         return columns[0]
     return tuple(columns) if is_only and size == len(columns) else spec.name
+
+
+def _label(column: Column, members: Array) -> Array:
+    return column[members] if isinstance(column, np.ndarray) else np.stack([column[row] for row in members])
 
 
 def _side_by_side(names: Sequence[str], rows: Rows) -> Array:

@@ -228,6 +228,11 @@ def _remarks(found: DatasetResults) -> Iterator[Statement]:
     """Yields what there is to say of the check as a whole."""
     yield from causes(found.diagnosis.findings if found.diagnosis is not None else ())
     yield from skipped(found)
+    for runtime, output in ((each.runtime, output) for each in found.results for output in each.outputs):
+        before, after = output.expected_accuracy, output.actual_accuracy
+        if before is not None and after is not None:
+            what = f"{output.output} of {output.statistics.labels:,} labels"
+            yield Statement("accuracy", f"{what}: {before:.2%} in the model, {after:.2%} in {runtime}")
     if found.stopped_early:
         yield Statement("stopped", f"after {found.rows:,} rows: as many as stop_after says have failed")
     if found.reused_rows:

@@ -27,7 +27,7 @@ class OutputSummary(Shown):
         statistics: The counts and histograms.
     """
 
-    computed: ClassVar[tuple[str, ...]] = ("factor", "quantiles")
+    computed: ClassVar[tuple[str, ...]] = ("factor", "quantiles", "expected_accuracy", "actual_accuracy")
 
     output: str
     decision: str | None
@@ -44,6 +44,18 @@ class OutputSummary(Shown):
         """The largest error in units of the noise floor; None for what is no float, and where no value was compared."""
         found = self.statistics
         return found.max_abs_diff / self.noise_floor if self.noise_floor and found.values else None
+
+    @property
+    def expected_accuracy(self) -> float | None:
+        """The share of the labeled decisions that the reference gets right; None without labels."""
+        found = self.statistics
+        return found.expected_right / found.labels if found.labels else None
+
+    @property
+    def actual_accuracy(self) -> float | None:
+        """The share of the labeled decisions that the runtime gets right; None without labels."""
+        found = self.statistics
+        return found.actual_right / found.labels if found.labels else None
 
     @property
     def quantiles(self) -> dict[str, float]:

@@ -61,6 +61,37 @@ class Decision:
         together: Array = np.any(out, axis=-1) if self.kind == "top_k" else out
         return together
 
+    def is_right(self, decided: Array, labels: Array) -> Array:
+        """Returns which decisions, of what `decide` returned, agree with labels `(rows, decisions)`."""
+        found: Array = (decided == labels[..., np.newaxis]).any(axis=-1) if self.kind == "top_k" else decided == labels
+        return found
+
+    def class_labels(self, labels: Array, values: Array) -> Array:
+        """Returns labels as numbers of classes, `(rows, decisions)`.
+
+        Args:
+            labels: Numbers of classes, one-hot rows, or 0 and 1 for a threshold. Negative labels are kept.
+            values: The output that decides.
+
+        Raises:
+            ValueError: With the received labels, if they are not such numbers or not one for each decision.
+        """
+        if labels.dtype.kind not in "fiub":
+            raise ValueError("texts")
+        count = 2 if self.kind == "threshold" else values.shape[-1]
+        if self.kind != "threshold" and labels.shape == values.shape:
+            labels = labels.argmax(axis=-1)
+        decisions = values[0].size // (1 if self.kind == "threshold" else count)
+        if labels.size != len(values) * decisions:
+            raise ValueError(f"labels of shape {labels.shape[1:]} in each row")
+        flat = labels.reshape(len(values), decisions)
+        with np.errstate(invalid="ignore"):
+            whole: Array = flat.astype(np.int64)
+        wrong = flat[(whole != flat) | (whole >= count)]
+        if wrong.size:
+            raise ValueError(f"{wrong[0]}, where there are {count} classes")
+        return whole
+
     def margins(self, values: Array) -> Array:
         """Returns how far each decision is from another one, `(rows, decisions)`, in float64."""
         rows = len(values)

@@ -51,6 +51,9 @@ class OutputStatistics(Shown):
         ties: Rows whose changed decisions all had a margin within the noise: the reference itself is not sure of them.
         classes: How many decisions changed, by the expected and the actual class; the actual one is -1 where there are
             more than `measurement.MAX_CLASSES`.
+        labels: Decisions that have a label.
+        expected_right: Decisions of the reference that agree with their label.
+        actual_right: Decisions of the runtime that agree with their label.
         margins: Of each row the largest share that the error takes of a decision's margin. Below 1 none changes.
     """
 
@@ -70,6 +73,9 @@ class OutputStatistics(Shown):
     changed_decisions: int = 0
     changed: int = 0
     ties: int = 0
+    labels: int = 0
+    expected_right: int = 0
+    actual_right: int = 0
     classes: Mapping[tuple[int, int], int] = field(default_factory=dict, metadata={"published": False})
     margins: Histogram = field(default_factory=Histogram)
 

@@ -47,7 +47,9 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
     with session_of(job) as session:
         reference = session.reference
         targets = {key: _loaded(reference, target, precision) for key, target in session.targets.items()}
-        feed = Feed.match(reference.inputs, job.batching, job.source.columns, job.source.name, reference.layouts)
+        feed = Feed.match(
+            reference.inputs, job.batching, job.source.columns, job.source.name, reference.layouts, job.label_columns
+        )
         sample = [each for shard in shards for each in _sample(session, job.source, feed, shard)]
         noises = [] if precision is None else session.noise([each.inputs for each in sample], precision)
         rules, has_floor = _rules(job, sample, noises)
@@ -168,6 +170,8 @@ def _rules(
         allowed = max(MAX_FACTOR * unit, accepted.atol_of(name)) if is_given or decision is None else None
         is_final = decision is not None or not floors or bool(channels)
         rules[name] = OutputRule(unit, allowed, decision, is_final, channels)
+    for name, column in _labels(job, {name: rule.decision for name, rule in rules.items()}).items():
+        rules[name] = replace(rules[name], label=column)
     return rules, has_floor
 
 
@@ -181,6 +185,29 @@ def _channels(law: Law, name: str, outputs: Sequence[Array], moved: Sequence[Arr
         found.append([each.reshape(-1, size).max(axis=0) for each in (allowed, magnitude)])
     most, largest = (np.max([each[place] for each in found], axis=0) for place in (0, 1))
     return tuple(zip(most.tolist(), largest.tolist(), strict=True))
+
+
+def _labels(job: Job, decisions: Mapping[str, Decision | None]) -> Mapping[str, str]:
+    """Returns the column of the labels of each output.
+
+    Raises:
+        ValueError: If the output of a label does not decide, or a column alone is given and not one output decides.
+    """
+    given, deciding = job.acceptance.labels, [name for name, found in decisions.items() if found is not None]
+    if isinstance(given, str):
+        if len(deciding) == 1:
+            return {deciding[0]: given}
+        raise ValueError(
+            "`labels` must name their output unless exactly one output decides. "
+            f"Received: labels={given!r}, where {', '.join(deciding) or 'no output'} decides. "
+            "Set how an output decides with `decisions`."
+        )
+    if others := sorted(set(given) - set(deciding)):
+        raise ValueError(
+            f"`labels` must be of outputs that decide: {', '.join(deciding) or 'there is none'}. "
+            f"Received: {', '.join(others)}. Set how an output decides with `decisions`."
+        )
+    return given
 
 
 def _infer(outputs: list[Array]) -> Decision | None:

@@ -30,18 +30,24 @@ class Acceptance:
         decisions: How an output decides, by its name: "argmax", "top5", a threshold, or None where it does not. By
             default outputs that look like probabilities decide by the largest, or by 0.5.
         stop_after: Stop when so many rows have failed. The check has not passed then.
+        labels: The column of the right classes, by the name of the output that decides them; the column alone if one
+            output decides. The report has the accuracy of the model and of each artifact then. A label is the number of
+            a class, a row of one-hot values, or 0 or 1 for a threshold; a negative label is left out.
 
     Raises:
-        TypeError: If decisions are no mapping from names.
+        TypeError: If decisions or labels are not a mapping from names.
         ValueError: If one of them makes no sense.
     """
 
     decisions: Mapping[str, str | float | None] = field(default_factory=dict)
     stop_after: int | None = None
+    labels: str | Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuses what makes no sense."""
+        """Checks the arguments."""
         object.__setattr__(self, "decisions", by_name("decisions", self.decisions))
+        if not isinstance(self.labels, str):
+            object.__setattr__(self, "labels", by_name("labels", self.labels))
         for given in self.decisions.values():
             parse_decision(given)
         if self.stop_after is not None and not (isinstance(self.stop_after, Integral) and self.stop_after >= 1):
@@ -116,6 +122,12 @@ class Job:
             check_type("border", self.border, Border)
 
     @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The columns of the data that hold labels."""
+        labels = self.acceptance.labels
+        return (labels,) if isinstance(labels, str) else tuple(dict.fromkeys(labels.values()))
+
+    @property
     def law(self) -> Law:
         """How much is allowed, and what is looked at."""
         return accepting(self.allowance)
@@ -140,6 +152,7 @@ class OutputRule:
             it, and where a precision is accepted; else a row beyond it is looked at again, with a floor of its own.
         channels: Where a precision is accepted, what is allowed in each channel of the last axis, and the largest
             value of the channel in the sample: more is allowed of a larger one. Empty where none is.
+        label: The column of the right classes, None if there is none.
     """
 
     unit: float
@@ -147,6 +160,7 @@ class OutputRule:
     decision: Decision | None
     is_final: bool = False
     channels: tuple[tuple[float, float], ...] = ()
+    label: str | None = None
 
     def allowed_of(self, expected: Array) -> Array:
         """Returns what is allowed of each value in an accepted precision, whatever the other rows are."""

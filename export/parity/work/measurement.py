@@ -11,6 +11,7 @@ from keras_pe.export.comparison.law import FAR_OUT, MAX_FACTOR, is_float, noise_
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.data.batching import Batch
 from keras_pe.export.parity.data.shards import Shard
+from keras_pe.export.parity.data.source import DataError
 from keras_pe.export.parity.statistics.decisions import Decision, last_axis_max
 from keras_pe.export.parity.statistics.histogram import Histogram
 from keras_pe.export.parity.statistics.runtime_statistics import (
@@ -133,12 +134,16 @@ class RowMeasurer:
                 found.problems.setdefault(_in_words(comparison), first)
             for name in [name for name in outputs if name not in failed]:
                 statistics, own, problem = self._compare(name, inputs, outputs[name], answer.outputs[name])
+                rule = self._rules[name]
+                if rule.label is not None and rule.decision is not None:
+                    labels = batch.labels[rule.label][rows]
+                    right = _count_right(outputs[name], answer.outputs[name], labels, rule.decision, rule.label)
+                    statistics = replace(statistics, **right)
                 if problem:
                     found.problems.setdefault(problem, first)
                 found.outputs[name] = found.outputs.get(name, OutputStatistics()).merge(statistics)
                 severity = np.where(own.clash, Severity.CLASH, np.where(own.failed, Severity.FAILED, Severity.AGREES))
                 found.severity[rows] = np.maximum(found.severity[rows], severity)
-                rule = self._rules[name]
                 scale = max(rule.allowed or rule.unit, float(np.finfo(np.float64).tiny))
                 found.error[rows] = np.maximum(found.error[rows], own.error / scale)
         return found
@@ -291,6 +296,24 @@ def _compare_decisions(
             "classes": _count_classes(expected, actual, differ, decision),
         }
     return changed, fields
+
+
+def _count_right(expected: Array, actual: Array, labels: Array, decision: Decision, column: str) -> dict[str, Any]:
+    """Returns how many decisions have a label, and how many agree with it, by the field of the statistics.
+
+    Raises:
+        DataError: If the labels are not classes of the output.
+    """
+    try:
+        classes = decision.class_labels(labels, expected)
+    except ValueError as error:
+        raise DataError(
+            f"Column {column!r} must have the number of a class for each decision, one-hot rows, or 0 and 1 for a "
+            f"threshold. Received: {error}."
+        ) from error
+    has_label = classes >= 0
+    before, after = (decision.is_right(decision.decide(each), classes) & has_label for each in (expected, actual))
+    return {"labels": int(has_label.sum()), "expected_right": int(before.sum()), "actual_right": int(after.sum())}
 
 
 def _count_classes(expected: Array, actual: Array, differ: Array, decision: Decision) -> dict[tuple[int, int], int]:

@@ -78,3 +78,25 @@ def test_probabilities_decide_and_other_numbers_do_not() -> None:
     assert infer_decision(1 / (1 + np.exp(-logits[:, :1]))) == Decision("threshold", threshold=0.5)
     assert infer_decision(logits) is None
     assert infer_decision(np.arange(4)) is None
+
+
+@pytest.mark.parametrize(
+    ("decision", "labels", "right"),
+    [
+        (Decision("argmax"), np.array([0, 1, -1]), [True, False, False]),
+        (Decision("argmax"), np.array([[0.0], [2.0], [1.0]]), [True, True, True]),
+        (Decision("argmax"), np.eye(3)[[0, 2, 0]], [True, True, False]),
+        (Decision("top_k", k=2), np.array([1, 0, 2]), [True, True, False]),
+        (Decision("threshold"), np.array([[1, 0, 0], [0, 0, 1], [0, 1, 0]], bool), [True] * 3),
+    ],
+)
+def test_a_decision_is_right_if_it_agrees_with_its_label(decision: Decision, labels: np.ndarray, right: list) -> None:
+    values = np.array([[0.7, 0.2, 0.1], [0.3, 0.1, 0.6], [0.2, 0.6, 0.1]])
+    classes = decision.class_labels(labels, values)
+    assert decision.is_right(decision.decide(values), classes).all(axis=1).tolist() == right
+
+
+@pytest.mark.parametrize("labels", [np.array(["a", "b"]), np.array([0.5, 1]), np.array([3, 0]), np.zeros((2, 2))])
+def test_labels_that_are_no_classes_are_refused(labels: np.ndarray) -> None:
+    with pytest.raises(ValueError, match=r"\S"):
+        Decision("argmax").class_labels(labels, np.zeros((2, 3)))
