@@ -1,11 +1,7 @@
 """The longest timescale of a table that was made with another than 10,000: a straight line through its rates."""
 
-from typing import NamedTuple
-
 import numpy as np
-import numpy.typing as npt
 
-from keras_pe.conventions.identification.rotation import measure
 from keras_pe.conventions.identification.rounding import Rounding
 from keras_pe.conventions.identification.rows import Rows
 from keras_pe.conventions.identification.signals import USUAL, Signal, sequence_signals
@@ -14,14 +10,7 @@ from keras_pe.signal.formula import Float64Array
 # Far from 0 the angles wind too often for an unknown timescale to be read off them.
 UNUSUAL_MAX_START = 2**11
 # Rows that tell a longest timescale, evenly spread: one number is sought.
-_SOME_ROWS = 96
-
-
-class Longest(NamedTuple):
-    """A longest timescale, and the error of the rates that it gives, relative to them."""
-
-    longest: float
-    error: float
+_SOME_ROWS = 48
 
 
 def _schedule(signal: Signal) -> tuple[Float64Array, Float64Array]:
@@ -31,19 +20,18 @@ def _schedule(signal: Signal) -> tuple[Float64Array, Float64Array]:
     return exponents, low / 10.0**exponents
 
 
-def fitted_longest(
-    signal: Signal, points: npt.NDArray[np.complex128], index: npt.NDArray[np.intp], step: int
-) -> Longest | None:
-    """Returns the longest timescale with which a schedule has the rates of circles, or None if none has.
+def fitted_longest(signal: Signal, rates: Float64Array, length: int) -> tuple[float, float] | None:
+    """Returns the longest timescale with which a schedule has these rates, and the error of its rates.
 
     Args:
         signal: The schedule and layout.
-        points: `(rows, pairs)`, cosine + i sine.
-        index: `(rows,)`, where the rows stand in the table.
-        step: 1, or -1 for positions in descending order.
+        rates: `(pairs,)`, radians per position, measured on so many rows.
+        length: Number of rows.
+
+    Returns:
+        None if no longest timescale gives these rates.
     """
     exponents, factors = (each[signal.held[signal.pairs[0]]] for each in _schedule(signal))
-    rates = step * measure(points, index).rates
     turning = (rates > 0) & (exponents > 0)
     if not turning.any():
         return None
@@ -53,7 +41,7 @@ def fitted_longest(
     longest = float(np.exp(np.clip(weights @ logs / (weights @ exponents), 1e-3, 50.0)))
     off = np.abs(longest**-exponents / factors - rates).max()
     # The angles at both ends are off by as much; more than that is another schedule.
-    return Longest(longest, 3 * off / np.abs(rates).max() + 1e-9) if off * np.ptp(index) < 0.1 else None
+    return (longest, float(3 * off / np.abs(rates).max()) + 1e-9) if off * length < 0.1 else None
 
 
 def sharpened(signal: Signal, start: int, step: int, rows: Rows, rounding: Rounding) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from keras_pe.conventions.identification.longest import (
     sharpened,
     written,
 )
+from keras_pe.conventions.identification.rotation import measure
 from keras_pe.conventions.identification.rounding import Rounding, rounding_of
 from keras_pe.conventions.identification.rows import CheckedTable, Rows
 from keras_pe.conventions.identification.signals import ANGLE_ERROR, Signal, sequence_signals
@@ -64,7 +65,9 @@ def sequence_fits(table: CheckedTable, ways: Ways) -> tuple[list[Fit], bool]:
         same = [replace(each, signal=other) for each in known for other in of_the_same_numbers(each.signal)]
         return known + same, enough
     # Only then another longest timescale, or else a table of few rows would have many.
-    rough = [each for circle in circles for each in _with_any_longest(circle, rows, ways)]
+    layouts = {id(each.points): each.points for each in circles}
+    rates = {layout: measure(points, rows.index).rates for layout, points in layouts.items()}
+    rough = [each for circle in circles for each in _with_any_longest(circle, rates[id(circle.points)], rows, ways)]
     least = min((each.misfit for each in rough), default=0.0)
     rough = [each for each in rough if each.misfit <= 3 * max(least, 1.0)]
     fits = closest(_refitted(rough, rows, rows, rounded=False), rows.values.size)
@@ -90,10 +93,10 @@ def _circles(table: CheckedTable, rows: Rows, distances: bool) -> Iterator[Circl
             yield Circles(signal, points, 1.0 / signal.columns[sines], known)
 
 
-def _fits(circles: Circles, rows: Rows, ways: Ways, resolved: float = 0.0) -> Iterator[Fit]:
-    """Returns the fits of a signal at the nearest first positions; `resolved` is the error of its rates, relative."""
+def _fits(circles: Circles, rows: Rows, ways: Ways) -> Iterator[Fit]:
+    """Returns the fits of a signal at the nearest first positions."""
     for step, low, high in ways:
-        for start in first_positions(circles, rows.index, step, low, high, resolved):
+        for start in first_positions(circles, rows.index, step, low, high):
             found = fit_of_rows(rows, circles.rounding, circles.signal, int(start), step)
             if found is not None:
                 yield found
@@ -102,7 +105,10 @@ def _fits(circles: Circles, rows: Rows, ways: Ways, resolved: float = 0.0) -> It
 def first_positions(
     circles: Circles, index: npt.NDArray[np.intp], step: int, low: int, high: int, resolved: float = 0.0
 ) -> npt.NDArray[np.intp]:
-    """Returns the positions of row 0 at which the angles are near, the nearest first, at most 32."""
+    """Returns the positions of row 0 at which the angles are near, the nearest first, at most 32.
+
+    `resolved` is the error of the rates, relative to them.
+    """
     rates = circles.rates
     for some in (slice(16), slice(None)):
         # Turned back by its own rates, a signal stands still at the angles of row 0.
@@ -133,15 +139,15 @@ def _on_all(fits: list[Fit], rows: Rows, table: CheckedTable) -> list[Fit]:
     return [whole for each in fits if (whole := on_the_whole(each, table)) is not None]
 
 
-def _with_any_longest(circles: Circles, rows: Rows, ways: Ways) -> Iterator[Fit]:
+def _with_any_longest(circles: Circles, rates: Float64Array, rows: Rows, ways: Ways) -> Iterator[Fit]:
     for step, low, high in ways:
-        told = fitted_longest(circles.signal, circles.points, rows.index, step)
+        told = fitted_longest(circles.signal, step * rates, int(np.ptp(rows.index)))
         if told is not None:
-            renewed = circles.signal.with_longest(told.longest)
+            renewed = circles.signal.with_longest(told[0])
             again = replace(circles, signal=renewed, rates=1.0 / renewed.columns[renewed.pairs[0]])
             few = Rows(rows.index[:_FEW], rows.values[:_FEW])
             near = (step, max(low, -UNUSUAL_MAX_START), min(high, UNUSUAL_MAX_START))
-            for start in first_positions(again, rows.index, *near, told.error):
+            for start in first_positions(again, rows.index, *near, told[1]):
                 found: Fit | None = None
                 for some in (few, rows):
                     longest, error = sharpened(renewed, int(start), step, some, circles.rounding)
