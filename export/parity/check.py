@@ -188,7 +188,8 @@ def check_parity(
         exercised = covered(reference.inputs, reference.roles, answered)
         tell(total, total, "done")
     results += _untried(targets, {path for _, path in ready})
-    found = [with_enough_compared(each, least_compared) for each in compare_runtimes(results)]
+    examples = 0 if inputs is not None else len(reference.told.examples)
+    found = [with_enough_compared(each, least_compared, examples) for each in compare_runtimes(results)]
     if require_coverage:
         found = [with_coverage_required(each) for each in found]
     said = (reference.name, basis, law.allowance)

@@ -141,17 +141,20 @@ def _takes_any_row(reference: Reference) -> bool:
     return is_free or any("int" in spec.dtype for spec in reference.inputs)
 
 
-def with_enough_compared(result: RuntimeResult, least: float) -> RuntimeResult:
+def with_enough_compared(result: RuntimeResult, least: float, examples: int = 0) -> RuntimeResult:
     """Returns a result that has failed if less was compared than is required, with the reason.
 
     Args:
         result: The result.
         least: The least share of the values of the cases, from 0 to 1.
+        examples: The number of the first cases that are examples of the user, who says by them that the model does not
+            take any values: with examples, the share is theirs.
     """
     is_tried = result.status is RunStatus.COMPARED and not result.error
     if not is_tried or any(case.status is CaseStatus.FAILED for case in result.cases):
         return result
-    total, share = len(result.cases), result.compared_share
+    counted = replace(result, cases=result.cases[: examples or None])
+    total, share = len(result.cases), counted.compared_share
     if result.compared_cases and share >= least:
         return result
     said = _TOO_LITTLE.format(cases=result.compared_cases, total=total, share=share, least=least)

@@ -203,7 +203,7 @@ def test_sizes_of_a_dimension_can_be_given(files):
     assert result.exit_code == 0, result.output
     cases = [case["name"] for case in json.loads(result.stdout)["cases"]]
     assert {name.partition("length ")[2][:1] for name in cases if "length" in name} == {"5", "9"}
-    for text, said in (("length", "NAME=SIZE,SIZE"), ("height=3", "`sizes` must be of batch, length")):
+    for text, said in (("length", "NAME=SIZE,SIZE"), ("height=3", "--sizes must be of batch, length")):
         result = CliRunner().invoke(main, ["check", str(one), str(same), "--sizes", text])
         assert result.exit_code == 2
         assert said in result.stderr

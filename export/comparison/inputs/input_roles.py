@@ -1,5 +1,6 @@
 """What the inputs of a model are for: found by watching which layers they reach unchanged."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -117,7 +118,11 @@ def _decided(
         role = roles.get(spec.name, Role("values"))
         if role.role not in ("values", "entries") or spec.dtype in ("bool", "string") or role.below is not None:
             continue
-        borders = find_borders(spec.name, decisions, signature, is_short=is_short) if decisions.is_any else Borders()
+        borders = Borders()
+        if decisions.is_any:
+            # A layer may raise anything at values that it does not take, as a table does out of its reach.
+            with contextlib.suppress(Exception):
+                borders = find_borders(spec.name, decisions, signature, is_short=is_short)
         ends = signature.values.ranges.get(spec.name, (role.low, role.high))
         borders = borders.within(*ends)
         shape = tuple(np.shape(signature.example()[spec.name]))

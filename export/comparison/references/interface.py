@@ -14,6 +14,7 @@ from keras_pe.export.model.border import Border
 from keras_pe.export.model.border_record import BorderRecord, border_depth, border_from_json
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Kind
+from keras_pe.export.model.watch.recording import matched_paths
 from keras_pe.export.results import Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import as_dtype
 
@@ -150,9 +151,11 @@ class _Inference:
         ):
             if names:
                 self.findings.append(Finding(cause, said.format(", ".join(map(repr, names)))))
+        # Keras numbers names that nobody has given: another number is no other name.
+        renumbered = matched_paths([spec.name for spec in wanted], [spec.name for spec in found])
         for ours, theirs in pairs.items():
             name = ours.name
-            if ours.name != theirs.name and self._is_own:
+            if ours.name != theirs.name and self._is_own and renumbered.get(name) != theirs.name:
                 name = theirs.name
                 said = f"Input {theirs.name!r} of the artifact is {ours.name!r} of the model."
                 self._add(Finding(Cause.RENAMED_INPUT, said), "inputs", name, ours.name)

@@ -45,6 +45,11 @@ class Replacement:
         self.opset: int = graph.opset
         self._written: set[str] = set()
 
+    @property
+    def is_within_body(self) -> bool:
+        """Whether the node stands in a branch or a loop."""
+        return self._graph.parent_graph is not None
+
     def attribute(self, name: str, default: Any = None) -> Any:
         """Returns an attribute of the node, a text as a text."""
         value = self._node.get_attr_value(name, default)
