@@ -325,12 +325,19 @@ def _shapes_of(results: Any) -> list[StaticShape]:
 
 
 def _varied(found: FoundSizes, measured: Sequence[Mapping[str, int]]) -> Iterator[dict[str, int]]:
-    """Yields the first sizes with another one of each dimension that would be the same, or that of another dimension,
-    in all rows: a size of an output that follows from it would look fixed."""
+    """Yields the first sizes with another one of each dimension that is the same in all rows, or as far from another.
+
+    A size of an output that follows from such a dimension would look fixed, or would look like the other dimension.
+    """
     rows = [found.sizes, *measured]
     columns = {name: [row[name] for row in rows] for name in found.dimensions}
     for name, own in found.dimensions.items():
-        is_alike = sum(columns[name] == column for column in columns.values()) > 1
+        distances = (
+            {one - another for one, another in zip(columns[name], column, strict=True)}
+            for each, column in columns.items()
+            if each != name
+        )
+        is_alike = any(len(distance) == 1 for distance in distances)
         other = own.sizes.other(found.sizes[name])
         if other is not None and (is_alike or len(set(columns[name])) == 1):
             yield {**found.sizes, name: other}

@@ -68,3 +68,15 @@ def test_sizes_that_are_given_freeze_no_size_of_an_output(
         assert signature.outputs[0].shape[1:3] == names
     others = signature.other_sizes()
     assert all(others[name] != size for name, size in signature.sizes.items() if len(given[0]) > 1)
+
+
+@pytest.mark.parametrize("border", [1, 2, 3])
+@pytest.mark.parametrize("axis", [1, 2])
+def test_a_size_that_is_as_far_from_one_dimension_as_another_is_neither(axis: int, border: int) -> None:
+    pads = [(0, 0), (0, 0), (0, 0), (0, 0)]
+    pads[axis] = (border, border - 1)
+    padded = keras.layers.Lambda(lambda x: keras.ops.pad(x, pads, mode="reflect"), name="y")
+    image = keras.Input((None, None, 2), name="x")
+    expected: list[int | str] = ["batch", "height", "width", 2]
+    expected[axis] = f"y_axis_{axis}"
+    assert model_signature(keras.Model(image, padded(image))).outputs[0].shape == tuple(expected)
