@@ -122,7 +122,7 @@ def cause_of(names: Iterable[str]) -> Cause:
 
 @cache
 def _known_attributes() -> frozenset[str]:
-    """Returns the names of the attributes that the layers of Keras and of this package have."""
+    """Returns the names of the attributes that the layers of Keras and of this package take or set."""
     import keras
 
     import keras_pe
@@ -130,7 +130,9 @@ def _known_attributes() -> frozenset[str]:
     found = (getattr(package, name) for package in (keras.layers, keras_pe) for name in dir(package))
     classes = [each for each in found if isinstance(each, type) and issubclass(each, keras.Layer)]
     parents = {parent for each in classes for parent in each.__mro__ if issubclass(parent, keras.Layer)}
-    return frozenset(name for each in parents for name in inspect.signature(each).parameters)
+    arguments = {name for each in parents for name in inspect.signature(each).parameters}
+    methods = (method for each in parents for method in vars(each).values() if inspect.isfunction(method))
+    return frozenset(arguments.union(name.strip("_") for method in methods for name in method.__code__.co_names))
 
 
 def _plain(value: Any) -> Any:

@@ -180,7 +180,7 @@ CHANGES = [
     Change("another slope", _one(SEQUENCE, lambda c: L.LeakyReLU(0.17 if c else 0.3, name="act")),
            "other negative_slope", "act", "=0.17"),
     Change("a softmax dropped after a relu", _functional(SEQUENCE, _after_relu), "layer left out", "act"),
-    Change("a residual dropped", _functional(SEQUENCE, _residual), "layer left out", "add", "input 1 of 2 alone"),
+    Change("a residual dropped", _functional(SEQUENCE, _residual), "layer left out", "add", "('mix') of 2 alone"),
     Change("a residual dropped in a call", _subclassed(
         SEQUENCE, _mixed, lambda x, m, h: h(x + m(x)), lambda x, m, h: h(m(x))),
         "operation left out", "head", "the output of 'mix'"),
