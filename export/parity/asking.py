@@ -14,7 +14,7 @@ from keras_pe.export.model.border import Border
 from keras_pe.export.model.border_record import border_depth
 from keras_pe.export.model.saved_file import load_model
 from keras_pe.export.progress import Stopwatch
-from keras_pe.export.results import Finding, RuntimeResult
+from keras_pe.export.results import Cause, Finding, RuntimeResult
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,11 @@ def ask_references(
     watch.stage("run the reference")
     found: dict[Path | None, Asked] = {path: asked_of[interface] for path, interface in of_paths.items()}
     return {None: next(iter(asked_of.values())), **found}
+
+
+def without_batch(asked: Asked) -> Asked:
+    """Returns what was asked without the difference in the size of the batch, which the user's own cases have."""
+    return replace(asked, differences=tuple(x for x in asked.differences if x.cause is not Cause.FROZEN_LENGTH))
 
 
 def as_of_model(result: RuntimeResult, asked: Asked) -> RuntimeResult:

@@ -26,7 +26,7 @@ from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run, run_cases
 from keras_pe.export.errors import check_type
 from keras_pe.export.model.border import Border
-from keras_pe.export.parity.asking import as_of_model, ask_references
+from keras_pe.export.parity.asking import as_of_model, ask_references, without_batch
 from keras_pe.export.parity.covered import (
     covered,
     with_coverage,
@@ -164,6 +164,8 @@ def check_parity(
             return choose_cases(reference, inputs, seed, precision)
 
         asked = ask_references(opened, chosen_cases, model, paths, border, stack, watch)
+        if inputs is not None:
+            asked = {path: without_batch(each) for path, each in asked.items()}
         for each in asked.values():
             if outputs := dict.fromkeys(name for one in each.expectations for name in one.outputs or {}):
                 law.allowance.check_outputs(outputs)

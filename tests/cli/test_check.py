@@ -128,8 +128,7 @@ def test_an_unreadable_file_exits_with_2(tmp_path, files):
 
 
 def test_a_module_that_is_not_there_is_told_as_an_export_tells_it(tmp_path, files):
-    with zipfile.ZipFile(tmp_path / "model.keras", "w"):
-        pass
+    keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]).save(tmp_path / "model.keras")
     result = CliRunner().invoke(main, ["check", str(tmp_path / "model.keras"), str(files[0]), "--import", "layerz"])
     assert result.exit_code == 2
     assert result.stderr == "Error: --import layerz failed: ModuleNotFoundError: No module named 'layerz'\n"

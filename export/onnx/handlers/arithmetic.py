@@ -42,10 +42,10 @@ def floor_mod(ctx: Replacement, x: str, y: str) -> str:
 def compare(ctx: Replacement, x: str, y: str) -> str:
     """The same operator, of integers as such: tf2onnx takes float32, where neighbors are equal from 2**24 on.
 
-    Within branches and loops integers are int64, since tf2onnx makes the counter of a loop an int64 afterwards.
+    Arguments of a graph are compared in int64: tf2onnx makes the counter of a loop an int64 afterwards.
     """
     dtype = ctx.numpy_dtype(x)
-    if dtype.kind != "f" and (dtype != np.int32 or ctx.is_within_body):
+    if dtype.kind != "f" and (dtype != np.int32 or any(map(ctx.is_argument, (x, y)))):
         wide = "int64" if dtype != np.uint64 else "float32"
         x, y = (ctx.cast(each, wide) for each in (x, y))
     return ctx.emit(ctx.operator.replace("Equal", "OrEqual"), x, y)

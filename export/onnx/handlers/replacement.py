@@ -45,10 +45,10 @@ class Replacement:
         self.opset: int = graph.opset
         self._written: set[str] = set()
 
-    @property
-    def is_within_body(self) -> bool:
-        """Whether the node stands in a branch or a loop."""
-        return self._graph.parent_graph is not None
+    def is_argument(self, tensor: str) -> bool:
+        """Returns whether a tensor is an argument of the graph, as the counter of a loop is in the loop's body."""
+        node = self._graph.get_node_by_output(tensor)
+        return node is None or node.is_graph_input()
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """Returns an attribute of the node, a text as a text."""
