@@ -65,3 +65,21 @@ def test_the_largest_difference_counts_nan_and_shapes(
     expected: list[float], actual: list[float], largest: float
 ) -> None:
     assert bundle_script._largest(np.array(expected), np.array(actual)) == largest
+
+
+@pytest.mark.parametrize(("now", "code"), [(0.0, 0), (0.5, 1)])
+def test_a_file_that_did_not_run_is_mended_only_if_it_returns_what_is_expected(
+    tmp_path: Path, now: float, code: int
+) -> None:
+    path = str(write_model(tmp_path / "model.onnx", None))
+    recording = Recording("ones", INPUTS, {"p": run_model(path) + np.float32(now)}, {})
+    failed = RuntimeResult(path, "onnx", "onnxruntime[all]", False, RunStatus.NOT_LOADED, recording=recording)
+    write_bundle(ParityReport("model", "itself", (), (failed,)), tmp_path / "failure.npz")
+    assert run(tmp_path / "failure.npz").returncode == code
+
+
+def test_a_file_that_does_not_load_exits_with_1_and_the_reason(tmp_path: Path) -> None:
+    bundle = write_failure(tmp_path, "model", 0.5)
+    (tmp_path / "model.onnx").write_bytes(b"damaged")
+    done = run(bundle)
+    assert (done.returncode, done.stderr) == (1, "")
