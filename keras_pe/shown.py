@@ -5,7 +5,7 @@ import html
 import re
 from collections.abc import Iterable, Mapping
 
-# What controls a terminal, ends a line, or turns the direction in which letters are read.
+# Characters that control a terminal, end a line, or reverse the direction of reading.
 _CONTROLS = re.compile(r"[\x01-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 

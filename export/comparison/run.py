@@ -129,7 +129,7 @@ def run_cases(
 
 
 def _outputs(expectation: Expectation) -> Iterable[tuple[str, Array]]:
-    """Returns what the model returns in a case, by name; nothing if the model refuses the case."""
+    """Returns the outputs of the model in a case, by name; empty if the model refuses the case."""
     return (expectation.outputs or {}).items()
 
 

@@ -9,7 +9,7 @@ from keras_pe.signal.layouts import RotaryLayout
 
 
 class Family(NamedTuple):
-    """What the code of a family decides.
+    """Rules that the code of a family adds to its configuration.
 
     Attributes:
         base: `rope_theta` if the configuration has none.

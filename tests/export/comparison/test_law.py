@@ -1,4 +1,4 @@
-"""What an accepted precision allows of a value is measured by its own line, never by a value of another scale."""
+"""An accepted precision is measured by the scale of a value's own channel, never by another value."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What tf2onnx lacks or does wrong is put right."""
+"""Models export where tf2onnx alone fails or is wrong."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -63,7 +63,7 @@ class Forgetful:
 
 
 class Answering:
-    """Returns what is no answer of a runtime, by the name of a kind."""
+    """Returns an invalid answer of a runtime, by the name of its kind."""
 
     inputs = (TensorInfo("x", ("batch", 4), "float32"),)
     version = "faulty 1"

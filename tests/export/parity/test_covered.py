@@ -1,4 +1,4 @@
-"""What a check has covered: too little fails it, and an artifact is looked into once for all its runtimes."""
+"""A check that compares too little fails, and reads each artifact once for all runtimes."""
 
 import dataclasses
 from collections.abc import Callable

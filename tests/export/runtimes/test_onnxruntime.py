@@ -1,4 +1,4 @@
-"""What ONNX Runtime takes and returns in types that NumPy has not."""
+"""ONNX Runtime takes and returns types that NumPy lacks."""
 
 from pathlib import Path
 

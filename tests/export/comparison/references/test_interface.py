@@ -1,4 +1,4 @@
-"""What an artifact takes and returns tells the border between it and its model, where nobody has said it."""
+"""The border of an artifact is inferred from its inputs and outputs if nobody gives it."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What stands in the place of a layer's output is named, with the input that is not read."""
+"""The tensor in the place of a layer's output is named, with the input that is not read."""
 
 from pathlib import Path
 from typing import Any
