@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.graph import integer_images
 from keras_pe.export.graph.tensorflow_internals import replaced_slices, replaced_softplus, with_row
 from keras_pe.export.graph.tracer import InArrays, convertible_control_flow
 from keras_pe.export.model.watch.keras_internals import (
@@ -32,7 +33,7 @@ def litert_forms() -> Iterator[None]:
     forms: Mapping[str, Callable[..., Any]] = {"einsum": _contraction, "matmul": _product, "roll": _roll}
     with (
         convertible_control_flow(InTensors()),
-        replaced_operations(core={"map": _map}, numpy={"signbit": _signbit}),
+        replaced_operations(core={"map": _map}, numpy={"signbit": _signbit}, nn={"conv": integer_images.convolution}),
         replaced_recurrence(_rnn),
         replaced_slices(_slice),
         replaced_softplus(_softplus),
