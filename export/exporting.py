@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import (
+    ABSENT_KEY,
     BORDER_KEY,
     NOTES_KEY,
     SIZES_KEY,
@@ -32,6 +33,7 @@ from keras_pe.export.errors import DisagreementError, ExportError, ForeignExitEr
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.handover import export_elsewhere
 from keras_pe.export.model.rebuild import in_export_precision
+from keras_pe.export.model.signature.declared import optional_inputs
 from keras_pe.export.model.signature.model_signature import written_signature
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Kind, dimensions_to_json
@@ -232,9 +234,12 @@ def _described(
     notes = [*notes, *found]
     ours = (layer for layer in layers if type(layer).__module__.startswith("keras_pe.layers."))
     told = signature.values.told
+    taken = {signature.renamed.get(spec.name, spec.name) for spec in signature.inputs}
+    absent = [name for name in optional_inputs(layers[0]) if name not in taken]
     metadata = {
         **({BORDER_KEY: border} if border is not None else {}),
         **({VALUES_KEY: values_to_json(told)} if told.ranges or told.examples else {}),
+        **({ABSENT_KEY: json.dumps(absent)} if absent else {}),
         "keras_pe.encodings": json.dumps({layer.name: layer.get_config() for layer in ours}, sort_keys=True),
         "keras_pe.model": layers[0].name,
         "keras_pe.names": json.dumps(dict(signature.renamed), sort_keys=True),

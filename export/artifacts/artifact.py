@@ -21,6 +21,9 @@ SIZES_KEY = "keras_pe.sizes"
 VALUES_KEY = "keras_pe.values"
 """Where an artifact tells which values its inputs take, as far as its exporter was told, for those who check it."""
 
+ABSENT_KEY = "keras_pe.absent"
+"""Where an artifact says without which optional inputs the model was called: JSON, a list of their names."""
+
 NOTES_KEY = "keras_pe.notes"
 """Where an artifact says what differs from the model: JSON, a list of sentences."""
 

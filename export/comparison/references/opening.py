@@ -1,12 +1,13 @@
 """Opens what a user names as the reference or as what is to be checked."""
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from keras_pe.export.artifacts.artifact import VALUES_KEY, Artifact, Format
+from keras_pe.export.artifacts.artifact import ABSENT_KEY, VALUES_KEY, Artifact, Format
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.inputs.borders import Borders
 from keras_pe.export.comparison.inputs.cases import Case, GivenInputs, given_cases, in_types_of, read_case
@@ -15,7 +16,7 @@ from keras_pe.export.comparison.references.interface import Interface, in_layout
 from keras_pe.export.comparison.references.reference import ArtifactReference, Reference, StoredReference
 from keras_pe.export.model.foreign_file import describe_foreign
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
-from keras_pe.export.model.signature.declared import input_names
+from keras_pe.export.model.signature.declared import input_names, signature_without
 from keras_pe.export.model.signature.model_signature import by_name, checked_ranges
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.known_values import KnownValues, values_from_json
@@ -133,6 +134,9 @@ def open_reference(
         told = told_values(told_by, [spec.name for spec in input_signature.inputs])
         reference = KerasReference(model, input_signature, sizes, compiled=compiled)
     else:
+        told_by = [*told_by]
+        if input_signature is None and getattr(model, "built", False):
+            input_signature = signature_without(model, absent_inputs(told_by))
         told = told_values(told_by, input_names(model, input_signature))
         fair = {**told.ranges, **ranges}
         reference = KerasReference(model, input_signature, sizes, inputs=told.examples, ranges=fair, compiled=compiled)
@@ -140,6 +144,18 @@ def open_reference(
     reference.layouts = {} if interface is None else interface.layouts
     watch.stage("find the signature")
     return reference
+
+
+def absent_inputs(artifacts: Iterable[Path]) -> set[str]:
+    """Returns the optional inputs without which artifacts say that their model was called."""
+    found = set[str]()
+    for path in artifacts:
+        try:
+            names = json.loads(read_artifact(path).metadata.get(ABSENT_KEY, "[]"))
+        except (ValueError, ImportError, OSError):  # the runtime that loads it says what is wrong with it
+            continue
+        found.update(map(str, names) if isinstance(names, list) else ())
+    return found
 
 
 def study(reference: Reference, ranges: Mapping[str, tuple[float, float]], watch: Stopwatch) -> None:

@@ -4,7 +4,7 @@ A subclassed model says nothing of them: there it is told by the shapes that it 
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +49,7 @@ def declared_arguments(model: Any, input_signature: Any) -> tuple[tuple[Any, ...
     """
     import keras
 
-    declared, names = _declared(model)
+    declared, names = _without_absent(model, input_signature, *_declared(model))
     if input_signature is None:
         if declared is None:
             wanted = required_arguments(model)
@@ -90,6 +90,56 @@ def declared_arguments(model: Any, input_signature: Any) -> tuple[tuple[Any, ...
     # A Keras tensor that was not named by the user is called keras_tensor_17: its input layer's name says more.
     given_names = [None if isinstance(spec, keras.KerasTensor) else getattr(spec, "name", None) for spec in specs]
     return arguments, [name or default for name, default in zip(given_names, names, strict=True)]
+
+
+def _without_absent(model: Any, input_signature: Any, declared: Any, names: list[str]) -> tuple[Any, list[str]]:
+    """Returns what is declared without the optional inputs that a signature has None for.
+
+    Raises:
+        ValueError: If it has None for an input that is not optional.
+    """
+    given = [] if declared is None or input_signature is None else _with_nones(input_signature)
+    if len(given) != len(names) or None not in given:
+        return declared, names
+    if isinstance(input_signature, Mapping) and isinstance(declared, Mapping):
+        given = _with_nones({key: input_signature.get(key) for key in declared})
+    absent = [name for name, spec in zip(names, given, strict=True) if spec is None]
+    if needed := [name for name in absent if name not in optional_inputs(model)]:
+        raise ValueError(
+            f"`input_signature` must have None for optional inputs only. Received: None for {', '.join(needed)}."
+        )
+    specs = [spec for _, spec in leaves(declared)]
+    kept = [None if name in absent else spec for name, spec in zip(names, specs, strict=True)]
+    return with_leaves(declared, kept), [name for name in names if name not in absent]
+
+
+def _with_nones(structure: Any) -> list[Any]:
+    if isinstance(structure, Mapping | list | tuple):
+        parts = structure.values() if isinstance(structure, Mapping) else structure
+        return [leaf for part in parts for leaf in _with_nones(part)]
+    return [structure]
+
+
+def optional_inputs(model: Any) -> list[str]:
+    """Returns the model's names of the inputs that it may be called without, as `keras.Input(optional=True)` makes."""
+    import keras
+
+    declared, names = _declared(model)
+    layers = getattr(functional_of(model), "layers", ())
+    optional = {id(layer.output) for layer in layers if isinstance(layer, keras.layers.InputLayer) and layer.optional}
+    specs = [] if declared is None else leaves(declared)
+    return [name for name, (_, spec) in zip(names, specs, strict=bool(specs)) if id(spec) in optional]
+
+
+def signature_without(model: Any, absent: Collection[str]) -> Any | None:
+    """Returns the signature of a model that is called without some inputs, given by any of their names; None if it has
+    no such input."""
+    declared, names = _declared(model)
+    left_out = [name for name in optional_inputs(model) if name in absent or sanitize(name) in absent]
+    if not left_out:
+        return None
+    pairs = zip(names, leaves(declared), strict=True)
+    return with_leaves(declared, [None if name in left_out else spec for name, (_, spec) in pairs])
 
 
 def is_declared(model: Any) -> bool:

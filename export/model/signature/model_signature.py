@@ -11,9 +11,11 @@ from keras_pe.export.errors import UnknownSizesError
 from keras_pe.export.model.signature.declared import (
     declared_arguments,
     is_declared,
+    optional_inputs,
     output_names,
     recorded_signatures,
     remarks_on_arguments,
+    signature_without,
     spec_dtype,
     spec_shape,
 )
@@ -51,7 +53,8 @@ def model_signature(
             `tf.TensorSpec` or a `keras.KerasTensor` at each leaf; as in `keras.Model.export`, a list or tuple holds the
             positional arguments of a subclassed model's call. `None` is a dynamic dimension; this package's
             `TensorInfo` may name it instead, and equal names are then taken to be equal sizes. An `InputSpec` without a
-            dtype has the model's. A `Signature` is returned as it is.
+            dtype has the model's. For an optional input, `None` stands for a call without it. A `Signature` is returned
+            as it is.
         sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
             `{"height": (64, 224)}`.
         inputs: Examples of what the model takes, each an array for every input by name: the model's own, or the one
@@ -81,6 +84,11 @@ def model_signature(
         if recorded is not None:
             return recorded
     given = checked_sizes(sizes)
+    if input_signature is None and inputs:
+        absent = {
+            name for name in optional_inputs(model) if not any({name, sanitize(name)} & {*each} for each in inputs)
+        }
+        input_signature = signature_without(model, absent)
     arguments, names = declared_arguments(model, input_signature)
     specs = [spec for _, spec in leaves(arguments)]
     plain = unique(map(sanitize, names))
