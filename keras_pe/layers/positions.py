@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_pe.rotations.concrete import count_up, visible
+from keras_pe.rotations.concrete import aligned, count_up, visible
 from keras_pe.rotations.fractional import PART_BITS
 from keras_pe.signal.layouts import is_integer
 
@@ -89,7 +89,8 @@ def resolve_positions(
         start = int(start) if is_integer(start) else _as_integers(start, subtracted, 2 * OUT_OF_REACH)
         if isinstance(start, int) or not len(start.shape):
             return Positions(start=start)
-        return Positions(whole=ops.expand_dims(start, -1) + count_up(length))
+        first, steps = aligned(ops.expand_dims(start, -1), count_up(length))
+        return Positions(whole=first + steps)
     integers, fraction = _split(values)
     if start is None:
         integers = _as_integers(integers, subtracted or fraction is not None)
@@ -128,6 +129,7 @@ def _is_negative(parts: list[Any]) -> Any:
 
 def _sum(values: Any, start: Any) -> Any:
     """Returns integers plus a start as int32: sums out of reach stay out of reach, also where int32 overflows."""
+    values, start = (values, start) if is_integer(start) else aligned(values, start)
     dtypes = [keras.backend.standardize_dtype(getattr(each, "dtype", "int32")) for each in (values, start)]
     if any(dtype in ("int64", "uint64") for dtype in dtypes):
         return _as_integers(_as_wide(values) + _as_wide(start), True)

@@ -20,7 +20,7 @@ from keras_pe.layers.call_arguments import (
     read_variables,
 )
 from keras_pe.layers.positions import OUT_OF_REACH, resolve_positions
-from keras_pe.rotations.concrete import count_up, known_length, visible
+from keras_pe.rotations.concrete import aligned, count_up, known_length, visible
 
 
 class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
@@ -115,7 +115,7 @@ class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
 
 def _of_pairs(function: Callable[[Any, Any], Any], of_keys: Any, of_queries: Any) -> Any:
     """Returns what a function makes of each query's and each key's value: `(batch or 1, queries, keys)`."""
-    pairs = function(ops.expand_dims(of_keys, -2), ops.expand_dims(of_queries, -1))
+    pairs = function(*aligned(ops.expand_dims(of_keys, -2), ops.expand_dims(of_queries, -1)))
     return ops.expand_dims(pairs, 0) if len(pairs.shape) == 2 else pairs
 
 

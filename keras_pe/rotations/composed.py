@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_pe.rotations.concrete import choose, compiled_by_xla, count_up, is_eager, known_length, visible
+from keras_pe.rotations.concrete import aligned, choose, compiled_by_xla, count_up, is_eager, known_length, visible
 from keras_pe.rotations.lookup import MOST_ROWS, Table, failing_out_of_reach, guarded, take
 from keras_pe.signal.formula import Float64Array, sines_and_cosines
 from keras_pe.signal.layouts import Layout, assemble
@@ -281,7 +281,9 @@ class ComposedEncoding:
         units = self._units.rows if xp is np else self._units.tensor()
         unit_sin, unit_cos = split(units, xp)
         laid_out = units if self._is_laid_out() else row(unit_sin, unit_cos)
-        signal = laid_out * row(cos, cos) + row(unit_cos, unit_sin) * row(sin, -sin)
+        factors = [(laid_out, row(cos, cos)), (row(unit_cos, unit_sin), row(sin, -sin))]
+        (one, first), (other, second) = factors if xp is np else (aligned(*each) for each in factors)
+        signal = one * first + other * second
         return xp.reshape(signal, (count * UNITS if isinstance(count, int) else -1, self._channels))
 
     def _is_laid_out(self) -> bool:

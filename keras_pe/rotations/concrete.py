@@ -54,6 +54,14 @@ def count_up(length: Any) -> Any:
     return ops.arange(length, dtype="int32")
 
 
+def aligned(*tensors: Any) -> tuple[Any, ...]:
+    """Returns tensors that broadcast, of one rank if JAX is configured to warn of or to refuse other ranks."""
+    if keras.config.backend() != "jax" or sys.modules["jax"].config.jax_numpy_rank_promotion == "allow":
+        return tensors
+    rank = max(len(each.shape) for each in tensors)
+    return tuple(ops.expand_dims(each, tuple(range(rank - len(each.shape)))) for each in tensors)
+
+
 def is_eager() -> bool:
     """Whether TensorFlow or PyTorch answer a call now, and trace no graph that other calls will run."""
     if keras.config.backend() == "tensorflow":

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from keras_pe.rotations.concrete import aligned
 from keras_pe.rotations.lookup import Table, guarded, row_or_guard, take
 from keras_pe.signal.formula import Float64Array, sines_and_cosines
 from keras_pe.signal.layouts import Layout, assemble
@@ -126,7 +127,8 @@ def _exact_turns(numbers: list[Any], rows: Sequence[Table]) -> Any:
 
 def _weighted(numbers: list[Any], rows: Sequence[Table]) -> Any:
     """Returns the sum of `(..., 1)` numbers times rows of timescales."""
-    total, *others = (number * row.tensor() for number, row in zip(numbers, rows, strict=True))
+    pairs = (aligned(number, row.tensor()) for number, row in zip(numbers, rows, strict=True))
+    total, *others = (number * row for number, row in pairs)
     for each in others:
         total = total + each
     return total

@@ -61,9 +61,14 @@ class Table:
     def _tensor_of_jax(self) -> Any:
         import jax
 
-        # Keras' conversion would end in an error where `jax_debug_nans` is on: a guarded table has a row of NaN.
-        with jax.ensure_compile_time_eval():
-            return jax.device_put(self.rows)
+        # Arrays of one device, or of switched-off 64 bits, are not those of another. Held arrays are never traced.
+        key = jax.config.jax_default_device, jax.config.jax_enable_x64
+        held = self._tensors.get(key)
+        if held is None or held.is_deleted():
+            # Keras' conversion would end in an error where `jax_debug_nans` is on: a guarded table has a row of NaN.
+            with jax.ensure_compile_time_eval():
+                held = self._tensors[key] = jax.device_put(self.rows)
+        return held
 
     def _tensor_of_torch(self) -> Any:
         if torch_is_tracing():

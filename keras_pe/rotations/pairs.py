@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_pe.rotations.concrete import compiled_by_xla, is_eager
+from keras_pe.rotations.concrete import aligned, compiled_by_xla, is_eager
 from keras_pe.signal.layouts import RotaryLayout, assemble
 
 
@@ -76,5 +76,6 @@ def turn_pairs(x: Any, sin: Any, cos: Any, layout: RotaryLayout) -> Any:
         partners = of_channels(second, first, layout, ops)
         if layout == "interleaved_to_halves":
             turned = of_channels(first, second, layout, ops)
+    turned, partners, sin, cos = aligned(turned, partners, sin, cos)
     turned = turned * cos + partners * sin
     return turned if width == channels else ops.concatenate([turned, x[..., width:]], axis=last)

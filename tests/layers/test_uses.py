@@ -10,9 +10,13 @@ import pytest
 from keras import ops
 
 from keras_pe import (
+    AlibiBias,
     LearnedPositionEmbedding,
+    RelativePositionBias,
+    RelativePositionEmbedding,
     RotaryPositionEncoding,
     SinusoidalPositionEncoding,
+    TimestepEmbedding,
     tensor2tensor,
     timing_signal,
 )
@@ -221,6 +225,31 @@ def test_the_switches_of_jax_change_nothing(switch: str) -> None:
         assert np.isfinite(run(embedding, zeros(1, 3, 8), start_index=2)).all()
     finally:
         jax.config.update(switch, was)
+
+
+@on_jax
+def test_layers_broadcast_no_ranks_where_jax_refuses_that() -> None:
+    import jax
+
+    x, queries, rows = zeros(2, 3, 8), zeros(2, 3, 2, 8), np.array([[1, 2, 3], [4, 5, 6]])
+    starts, sinusoidal, rotary = np.array([1, 2], "int32"), SinusoidalPositionEncoding(), RotaryPositionEncoding()
+    calls: list[Callable[[], Any]] = [
+        lambda: sinusoidal(zeros(1, 700, 8)),
+        lambda: SinusoidalPositionEncoding()(queries),
+        lambda: sinusoidal(x, positions=rows[0] + 0.5, start_index=starts),
+        lambda: sinusoidal(x, start_index=starts),
+        lambda: LearnedPositionEmbedding(9)(x, positions=rows[0]),
+        lambda: rotary(queries),
+        lambda: rotary(queries, queries, positions=rows[0].astype("float32")),
+        lambda: AlibiBias(2)(queries, key_positions=rows),
+        lambda: RelativePositionBias(2)(queries, positions=rows, key_positions=rows[0]),
+        lambda: RelativePositionEmbedding(2, 3)(queries, start_index=starts),
+        lambda: TimestepEmbedding(8)(rows + 0.5),
+    ]
+    with jax.numpy_rank_promotion("raise"):
+        for call in calls:
+            call()
+            jax.jit(call)()
 
 
 @keras.saving.register_keras_serializable(package="test_uses")

@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_pe import SinusoidalPositionEncoding
 from keras_pe.rotations.composed import LIMIT, ComposedEncoding
-from keras_pe.rotations.lookup import RowsOfPositions, TrainedRows, guarded, rows_from, take
+from keras_pe.rotations.lookup import RowsOfPositions, Table, TrainedRows, guarded, rows_from, take
 
 ROWS = np.arange(8, dtype="float32").reshape(4, 2)
 on_tensorflow = pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="how TensorFlow runs a graph")
@@ -29,6 +29,17 @@ def test_a_row_past_the_end_is_refused_or_not_a_number(look_up: Callable[[Any], 
             taken = ops.convert_to_numpy(look_up(ops.convert_to_tensor([0, row], "int32")))
         assert taken is None or np.isnan(taken[1]).all()
     np.testing.assert_array_equal(look_up(ops.convert_to_tensor([3, 0], "int32")), ROWS[[3, 0]])
+
+
+def test_an_eager_call_copies_no_table() -> None:
+    table = Table(ROWS)
+    first = table.tensor()
+    assert table.tensor() is first
+    if keras.config.backend() == "jax":
+        import jax
+
+        jax.jit(table.tensor)()  # a trace leaves no traced array behind
+        assert table.tensor() is first
 
 
 def test_what_reads_the_last_row_instead_reads_not_a_number() -> None:
