@@ -206,8 +206,10 @@ def check_range_reach(start: Any, length: int | None, low: int, high: int, name:
 
 
 def _out_of_reach(received: str, low: int, high: int, name: str) -> str:
-    way_out = "" if high == LIMIT else " `max_length` is what bounds them."
-    if low < 0 and high != LIMIT:
+    way_out = " `max_length` bounds them."
+    if low < 0:
+        way_out = " A position out of reach, such as a Unix time, needs another origin or unit: `start_index=-first`."
+    if high - low == 2 * LIMIT and high != LIMIT:
         way_out = " They are counted from `start_index`."
     return f"Positions must be from {low:,} to {high - 1:,} in layer '{name}'. Received: {received}.{way_out}"
 

@@ -101,6 +101,16 @@ class TestErrors:
         with pytest.raises(TypeError, match=r"must be given by name.*Received: 512\."):
             SinusoidalPositionEncoding(512)  # type: ignore[arg-type]
 
+    def test_a_unix_time_is_refused_with_the_way_out_and_exact_from_an_origin(self) -> None:
+        origin, inputs = 1_764_000_000, np.zeros((1, 3, 8), "float32")
+        times = np.array([[origin, origin + 60, origin + 86_400]])
+        with pytest.raises(ValueError, match=r"position 1,764,000,000 at index \[0, 0\]\. .*`start_index=-first`"):
+            SinusoidalPositionEncoding()(inputs, positions=times)
+        for given in (times, times.astype("int32"), times.astype("float64") + 0.25):
+            layer = SinusoidalPositionEncoding(combine="replace")
+            signal = run(layer, inputs, positions=given, start_index=-origin)
+            assert np.abs(signal - timing_signal(given - origin, 8)).max() <= EXACT
+
     def test_a_position_out_of_a_table_is_named_with_the_layer(self) -> None:
         layer = SinusoidalPositionEncoding(max_length=8, name="places")
         with pytest.raises(ValueError, match=r"from 0 to 7 in layer 'places'\. Received: position -1 at index \[0\]"):
