@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from keras_pe.shifts import shift_matrix
     from keras_pe.signal.coordinates import Coordinates
     from keras_pe.signal.formula import timing_signal
+    from keras_pe.signal.resizing import resize_position_table
     from keras_pe.signal.rope_scalings import rope_timescales
     from keras_pe.token_positions import positions_from_mask
 
@@ -41,6 +42,7 @@ __all__ = [
     "identify",
     "plots",
     "positions_from_mask",
+    "resize_position_table",
     "rope_timescales",
     "shift_matrix",
     "tensor2tensor",
@@ -64,6 +66,7 @@ _LAZY = {
     "identify": "keras_pe.conventions.identification.identify",
     "plots": "keras_pe.plots",
     "positions_from_mask": "keras_pe.token_positions",
+    "resize_position_table": "keras_pe.signal.resizing",
     "rope_timescales": "keras_pe.signal.rope_scalings",
     "shift_matrix": "keras_pe.shifts",
     "tensor2tensor": "keras_pe.tensor2tensor",
