@@ -165,7 +165,9 @@ def check_parity(
 
         asked = ask_references(opened, chosen_cases, model, paths, border, stack, watch)
         if inputs is not None:
-            asked = {path: without_batch(each) for path, each in asked.items()}
+            # Of two paths that share what was asked, the same: its cases are counted once.
+            own = {id(each): without_batch(each) for each in asked.values()}
+            asked = {path: own[id(each)] for path, each in asked.items()}
         for each in asked.values():
             if outputs := dict.fromkeys(name for one in each.expectations for name in one.outputs or {}):
                 law.allowance.check_outputs(outputs)
