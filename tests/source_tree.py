@@ -33,13 +33,17 @@ def imports(path: Path) -> frozenset[str]:
 
     Of this project's packages it is the module that is imported from; of others the full name, a function's too.
     """
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            node.body = []
+    for_checkers = {
+        id(inner)
+        for node in nodes(path)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for inner in node.body
+    }
     known = modules()
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes(path):
+        if id(node) in for_checkers:
+            continue
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
