@@ -1,6 +1,7 @@
-"""What all tests share: runtimes that are quiet, stay on the CPU, and compute alike on each; and artifacts to read."""
+"""Settings, marks and artifacts for all tests: runtimes are quiet, stay on the CPU, and compute alike on each."""
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,20 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 # TensorFlow uses it on some processors only, and has a fault without it (docs/upstream.md).
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest reads the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the rows of a test `slow` that come after as many as its mark `quick_rows` names."""
+    rows: Counter[str] = Counter()
+    for item in items:
+        quick = item.get_closest_marker("quick_rows")
+        if quick is None or item.get_closest_marker("slow") or item.get_closest_marker("exhaustive"):
+            continue
+        test = item.nodeid.partition("[")[0]
+        rows[test] += 1
+        if rows[test] > quick.args[0]:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

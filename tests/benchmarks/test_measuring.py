@@ -76,6 +76,7 @@ def test_a_quotient_is_of_what_was_measured_in_the_same_turn() -> None:
     assert quotient([4.0], [2.0]) == (2.0, 2.0, 2.0)
 
 
+@pytest.mark.slow
 def test_two_files_take_turns_with_the_first_again(tmp_path: Path) -> None:
     paths = []
     for name in ("x", "images"):

@@ -77,6 +77,7 @@ def test_exits_with_1_where_they_differ_and_says_by_how_much(files):
     assert worst == pytest.approx(1e-3, rel=1e-2)
 
 
+@pytest.mark.slow
 def test_quiet_prints_verdicts_alone_and_verbose_every_case(files):
     def check(*options):
         return CliRunner().invoke(main, ["check", str(files[0]), str(files[2]), *ONE, *options])
@@ -106,6 +107,7 @@ def test_exits_with_2_where_it_cannot_be_tried(files, arguments):
     assert "Error" in result.output
 
 
+@pytest.mark.slow
 def test_inputs_that_the_model_refuses_are_wrong_usage_and_no_verdict(files, tmp_path):
     np.savez(tmp_path / "flat.npz", x=np.zeros(3, np.float32))
     np.savez(tmp_path / "fit.npz", x=np.zeros((2, 3), np.float32))
@@ -248,6 +250,7 @@ def test_how_a_keras_model_is_loaded_is_refused_where_there_is_none(files, optio
     assert f"{option[0]} is about a MODEL that Keras saved" in " ".join(result.output.split())
 
 
+@pytest.mark.slow
 def test_what_is_accepted_is_judged_by_the_numbers_that_were_given(files):
     one, _, other = map(str, files)
     for given, code in (("--rtol", "1e-2"), 0), (("--atol", "y=1e9"), 0), (("--atol", "1e-9"), 1):
@@ -273,6 +276,7 @@ def test_what_cannot_be_accepted_exits_with_2_and_names_the_option(files, given,
     assert said in " ".join(result.output.split())
 
 
+@pytest.mark.slow
 def test_a_file_beside_the_address_of_its_server_is_checked_as_well(files):
     with open_inference(files[1]) as address:
         result = CliRunner().invoke(main, ["check", str(files[0]), str(files[1]), "--runtime", address, "--json"])

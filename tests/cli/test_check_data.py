@@ -235,6 +235,7 @@ def test_options_that_do_not_go_together_are_refused(folder: Path, options: list
     assert said in " ".join(result.output.split())
 
 
+@pytest.mark.slow
 def test_a_column_of_labels_gives_the_accuracy_of_the_model_and_of_the_file(folder: Path, tmp_path: Path) -> None:
     rows = X[:500].copy()
     rows[:20, 2] = 10.0  # the planted file decides them the other way

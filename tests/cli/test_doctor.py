@@ -73,6 +73,7 @@ def test_json_has_each_package_and_the_verdict(monkeypatch: pytest.MonkeyPatch) 
     assert packages["keras"]["found"] == importlib.metadata.version("keras")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("says", ["the environment", "keras.json"])
 def test_on_jax_nothing_of_tensorflow_is_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, says: str) -> None:
     if says == "keras.json":

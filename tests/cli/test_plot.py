@@ -21,6 +21,7 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "table.npy"
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("kind", ["heatmap", "similarity", "wavelengths"])
 @pytest.mark.parametrize(("suffix", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
 def test_a_convention_is_drawn(tmp_path: Path, kind: str, suffix: str, magic: bytes) -> None:

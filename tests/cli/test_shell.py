@@ -29,6 +29,7 @@ def run(arguments: list[str], folder: Path | None = None, **options: object) -> 
     return subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, timeout=300, **options)  # type: ignore[call-overload,no-any-return]
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the device is Linux's")
 @pytest.mark.parametrize("arguments", [["doctor"], ["--help"], ["doctor", "--help"]])
 def test_a_full_standard_output_is_exit_code_2_and_a_sentence(arguments: list[str]) -> None:
@@ -38,6 +39,7 @@ def test_a_full_standard_output_is_exit_code_2_and_a_sentence(arguments: list[st
     assert "No space left" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_gone_changes_no_verdict() -> None:
     read, write = os.pipe()
     os.close(read)
@@ -47,6 +49,7 @@ def test_a_reader_that_has_gone_changes_no_verdict() -> None:
     assert done.returncode == run(["doctor"], stdout=subprocess.DEVNULL).returncode
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_change_no_verdict(closed: str) -> None:
     command = f"exec {sys.executable} -m keras_pe identify README.md {closed}"
@@ -88,6 +91,7 @@ ENDINGS = {
 }
 
 
+@pytest.mark.quick_rows(3)
 @pytest.mark.parametrize("code", ENDINGS.values(), ids=ENDINGS)
 @pytest.mark.parametrize("verdict", [0, 1])
 def test_the_exit_code_is_the_commands(code: str, verdict: int) -> None:

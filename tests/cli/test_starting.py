@@ -70,6 +70,7 @@ def test_another_suffix_is_told_with_the_rule(tmp_path: Path) -> None:
     assert "MODEL must be a .keras, .h5, .hdf5 file. Received:" in done.stderr
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize(
     ("raised", "told"),
     [

@@ -168,6 +168,7 @@ def test_what_keras_cannot_trace_is_refused_by_its_reason(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_operator_that_ends_its_process_is_an_error_and_not_the_end_of_this_one(tmp_path: Path) -> None:
     class Aborting(keras.layers.Layer):
         def call(self, x: Any) -> Any:

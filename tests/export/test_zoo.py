@@ -45,6 +45,7 @@ def check(entry: Entry, folder: Path) -> None:
 
 
 # keras-hub's T5 warns of a mask that its own attention does not pass on.
+@pytest.mark.quick_rows(2)
 @pytest.mark.filterwarnings(r"ignore:Layer '\w+' \(of type T5MultiHeadAttention\) was passed an input with a mask")
 @pytest.mark.parametrize("name", agreeing)
 def test_the_exported_model_agrees_with_keras_at_sizes_never_traced(name: str, tmp_path: Path) -> None:
@@ -64,6 +65,7 @@ def test_the_zoo_holds_more_than_forty_models_that_agree() -> None:
     assert all(batch != length for entry in ZOO.values() for batch, length in entry.sizes)
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize(
     ("factor", "error", "said"),
     [

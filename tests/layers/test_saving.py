@@ -17,9 +17,8 @@ numpy.save(sys.argv[2], model.predict(numpy.load(sys.argv[3]), verbose=0))
 """
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), [("keras_pe", "keras"), pytest.param("keras", "keras_pe", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "second"), [("keras_pe", "keras"), ("keras", "keras_pe")])
 def test_a_keras_file_loads_in_a_fresh_process_with_the_same_weights_and_numbers(
     tmp_path: Path, first: str, second: str
 ) -> None:
@@ -48,7 +47,6 @@ def test_a_keras_file_loads_in_a_fresh_process_with_the_same_weights_and_numbers
     np.testing.assert_array_equal(np.load(tmp_path / "outputs.npy"), model.predict(inputs, verbose=0))
 
 
-@pytest.mark.slow
 def test_a_table_for_several_axes_comes_back_with_its_axes(tmp_path: Path) -> None:
     inputs, x, y = keras.Input((None, 8)), keras.Input((None,)), keras.Input((None,))
     model = keras.Model([inputs, x, y], SinusoidalPositionEncoding()(inputs, positions=[x, y]))

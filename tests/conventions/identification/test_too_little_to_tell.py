@@ -25,6 +25,7 @@ def test_the_month_of_a_year_is_no_convention() -> None:
     assert "start_index" in match.undecided
 
 
+@pytest.mark.quick_rows(10)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
 @pytest.mark.parametrize("length", [4, 12, 1000])
 @pytest.mark.parametrize("period", [7.0, 12.0, 24.0, 60.0, 365.25, 2 * np.pi])

@@ -32,6 +32,7 @@ def write_counter(path: Path, added_from: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_integers_that_may_change_are_counted_over_all_cases(tmp_path: Path) -> None:
     model, artifact = write_counter(tmp_path / "model.onnx", 1000), write_counter(tmp_path / "artifact.onnx", 90)
     ten_of_hundred, none = ({"x": np.arange(start, start + 100).reshape(1, 100)} for start in (0, -200))

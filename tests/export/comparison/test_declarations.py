@@ -25,6 +25,7 @@ def _causes(model: keras.Model, path: Path, **options: object) -> list[Cause]:
     return [finding.cause for finding in result.findings]
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("is_foreign", [False, True], ids=["own", "foreign"])
 @pytest.mark.parametrize("size", [64, "length", "batch", "y_axis_1"])
 def test_a_declared_size_that_does_not_come_back_is_a_cause(
@@ -41,6 +42,7 @@ def test_a_declared_size_that_does_not_come_back_is_a_cause(
     assert _causes(exported[0], path) == [Cause.FALSE_DECLARATION] * is_false
 
 
+@pytest.mark.slow
 def test_no_allowance_accepts_a_false_declaration(exported: tuple[keras.Model, Path], tmp_path: Path) -> None:
     file = onnx.load(exported[1])
     file.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 64
@@ -49,6 +51,7 @@ def test_no_allowance_accepts_a_false_declaration(exported: tuple[keras.Model, P
     assert _causes(exported[0], path, rtol=1.0, atol=1.0) == [Cause.FALSE_DECLARATION]
 
 
+@pytest.mark.slow
 def test_a_saved_model_declares_beside_its_graph(exported: tuple[keras.Model, Path], tmp_path: Path) -> None:
     path = export_saved_model(exported[0], tmp_path / "m").path
     assert _causes(exported[0], path) == []

@@ -39,6 +39,7 @@ def made(case: str) -> keras.Model:
     return keras.Model(inputs, Selected(name="selected")(inputs))
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("export", [export_onnx, export_saved_model])
 def test_the_size_has_a_name_of_its_own(case: str, export: Callable[..., Any], tmp_path: Path) -> None:

@@ -179,6 +179,7 @@ class Called(L.Layer):
         return self.function(query, key, allowed)
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(
     "function",
     [
@@ -239,6 +240,7 @@ def test_scores_that_are_capped_stay_several_operators(tmp_path):
     assert (operators["Attention"], operators["Softmax"], operators["Tanh"]) == (0, 1, 1)
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("opset", [18, 23])
 def test_a_shuffle_of_channels_that_are_summed_is_left_out_where_both_factors_have_it(opset, tmp_path):
     assert not _operators_of(Grouped((True, True)), 2, tmp_path, opset)["Split"]

@@ -93,6 +93,7 @@ GROUPS = {
 }
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize(("shape", "layer"), GROUPS.values(), ids=GROUPS.keys())
 def test_groups_are_normalized_by_one_operator_between_two_reshapes(shape, layer, tmp_path):
     model = _model(layer, shape=shape)
@@ -138,6 +139,7 @@ class Library(L.Layer):
         return x * ops.rsqrt(ops.mean(ops.square(x), -1, keepdims=True) + 1e-6) * (1.0 + self.scale)
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("layer", [L.RMSNormalization, Library, lambda: L.RMSNormalization((-2, -1))])
 def test_a_root_mean_square_is_one_operator_from_the_set_that_has_it(layer, tmp_path):
     model = _model(layer())
@@ -147,6 +149,7 @@ def test_a_root_mean_square_is_one_operator_from_the_set_that_has_it(layer, tmp_
     assert check_parity(model, tmp_path / "model.onnx", runtimes="onnxruntime").passed
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("approximate", [True, False])
 def test_a_gelu_is_one_operator_from_the_set_that_has_it(approximate, tmp_path):
     model = _model(L.Lambda(lambda x: keras.ops.gelu(x, approximate=approximate)))
@@ -169,6 +172,7 @@ class Branching(L.Layer):
         return ops.cond(ops.mean(x) > 0, attended, lambda: x * 1.0)
 
 
+@pytest.mark.slow
 def test_operators_of_late_sets_stand_in_branches_too(tmp_path):
     model = _model(Branching())
     path = export_onnx(model, tmp_path / "model.onnx", opset_version=23).path

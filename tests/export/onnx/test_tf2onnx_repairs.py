@@ -15,6 +15,7 @@ def _upsampled(interpolation: str) -> Callable[[Any], Any]:
     return lambda image: layers.UpSampling2D(interpolation=interpolation)(layers.Conv2D(1, 3)(image))
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(
     ("layer", "axes"),
     [

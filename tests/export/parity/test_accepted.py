@@ -8,7 +8,6 @@ import onnx
 import pytest
 from onnx import numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
-from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from keras_pe.export import Acceptance, Allowance, Cause, assert_parity, check_dataset, check_parity, export_onnx
@@ -86,6 +85,8 @@ def _static(form):
 
 
 def _int4(source, path):
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer  # takes a second
+
     quantizer = MatMulNBitsQuantizer(onnx.load(source), block_size=16, is_symmetric=True)
     quantizer.process()
     quantizer.model.save_model_to_file(str(path))

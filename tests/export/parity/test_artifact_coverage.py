@@ -49,6 +49,7 @@ def _negated_row(array):
     array[39] = -array[39]
 
 
+@pytest.mark.slow
 def test_damage_in_a_row_that_no_case_reads_fails_the_check_and_names_weight_and_row(model, file, tmp_path):
     sound, *damaged = (
         check_parity(model, each, inputs=[{"ids": np.zeros((2, 1), np.int32)}], runtimes="onnxruntime[all]")

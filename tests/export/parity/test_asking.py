@@ -60,6 +60,7 @@ def of_another(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_file_is_compared_through_all_of_its_border_and_its_fault_named_as_the_models(
     model: Any, tmp_path: Path
 ) -> None:
@@ -100,6 +101,7 @@ def test_files_of_several_borders_are_each_compared_through_their_own(model: Any
     assert len({case.name for case in report.cases}) == len(report.cases)
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize(
     ("border", "cause"),
     [
@@ -120,6 +122,7 @@ def test_what_a_file_of_others_takes_or_returns_otherwise_is_a_cause_that_a_bord
     assert check_parity(model, path, border=border, **ONE).passed
 
 
+@pytest.mark.slow
 def test_ids_of_another_width_are_fed_as_the_file_takes_them_and_other_faults_are_still_found(tmp_path: Path) -> None:
     ids = keras.Input((None,), dtype="int32", name="ids")
     model = keras.Model(ids, layers.Dense(3, name="score")(layers.Embedding(30, 4, name="words")(ids)), name="model")
@@ -134,6 +137,7 @@ def test_ids_of_another_width_are_fed_as_the_file_takes_them_and_other_faults_ar
     assert "score" in found.values()
 
 
+@pytest.mark.slow
 def test_given_inputs_may_have_the_layout_of_the_model(model: Any, tmp_path: Path) -> None:
     artifact = export_onnx(model, tmp_path / "model.onnx", border=BORDERS["layout"])
     images = np.random.default_rng(0).random((2, 8, 9, 3)).astype("float32")

@@ -152,6 +152,7 @@ def test_a_model_that_takes_certain_sizes_only_is_asked_for_these(tmp_path):
     assert sizes == {"height 6, width 4", "height 6, width 8"}
 
 
+@pytest.mark.slow
 def test_a_check_of_many_files_has_few_processes_at_once(tmp_path, monkeypatch):
     present, most = set(), []
 

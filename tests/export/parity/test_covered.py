@@ -57,6 +57,7 @@ NOTHING = {
 }
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("given", NOTHING)
 def test_inputs_of_which_nothing_is_compared_fail_without_a_cause(model: keras.Model, file: Path, given: str) -> None:
     report = check_parity(model, file, inputs={"x": NOTHING[given]}, runtimes="onnxruntime[all]")
@@ -106,6 +107,7 @@ def _with_constant(file: Path, path: Path, name: str, change: Callable[[np.ndarr
     return path
 
 
+@pytest.mark.slow
 def test_a_table_without_its_last_rows_fails_though_no_case_reaches_them(tmp_path: Path) -> None:
     x = keras.Input((None, 4), name="x")
     model = keras.Model(x, keras_pe.LearnedPositionEmbedding(max_length=600, name="positions")(x))
@@ -118,6 +120,7 @@ def test_a_table_without_its_last_rows_fails_though_no_case_reaches_them(tmp_pat
     assert "first 590 of 600 rows" in finding.evidence
 
 
+@pytest.mark.slow
 def test_an_array_that_the_model_holds_in_a_call_is_compared_as_its_weights_are(tmp_path: Path) -> None:
     keras.utils.set_random_seed(1)
     x = keras.Input((10, 8), name="x")

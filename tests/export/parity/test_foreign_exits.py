@@ -165,6 +165,7 @@ def test_a_data_set_never_passes(folder: Path, way: str, workers: str) -> None:
     assert "Error" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_data_set_in_this_process_raises_what_a_caller_catches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +177,7 @@ def test_a_data_set_in_this_process_raises_what_a_caller_catches(
         check_dataset(model, model_file, rows, workers=0)
 
 
+@pytest.mark.quick_rows(3)
 @pytest.mark.parametrize(
     ("way", "when"),
     [

@@ -189,6 +189,7 @@ with Child("own:Own") as child:
 """
 
 
+@pytest.mark.slow
 def test_a_child_sees_the_current_folder_where_its_parent_does_and_looks_there_last(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(
         "import colorsys\nclass Own:\n    def places(self):\n        return __file__, colorsys.__file__\n"
@@ -222,6 +223,7 @@ def test_a_folder_in_use_stays_and_goes_at_the_end() -> None:
     assert not one.path.exists()
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("end", ["close", "kill", "a crash", "an error of ours"])
 def test_what_a_child_has_started_ends_with_it_in_whatever_session(end: str) -> None:
@@ -239,6 +241,7 @@ def test_what_a_child_has_started_ends_with_it_in_whatever_session(end: str) -> 
     assert not any(map(is_there, pids))
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt(), GeneratorExit()])
 def test_a_child_whose_code_exits_answers_with_an_error_and_goes_on(error: BaseException) -> None:
     with Child(f"{__name__}:Held") as child:

@@ -37,6 +37,7 @@ ENDINGS = {
 }
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(("code", "expected"), ENDINGS.items())
 def test_a_process_ends_with_0_only_if_the_block_has_returned(code: str, expected: int) -> None:
     program = (

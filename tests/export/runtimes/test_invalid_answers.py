@@ -50,6 +50,7 @@ def test_it_is_told_what_it_returned(kind: str) -> None:
     assert issubclass(InvalidAnswerError, RuntimeRefusedError)
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("kind", ["a list", "objects by name"])
 def test_the_report_names_that_and_nothing_else(path: Path, kind: str) -> None:
     spec = RuntimeSpec("mine", "onnx", FACTORY, "numpy", "", options={"kind": kind})

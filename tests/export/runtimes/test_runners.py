@@ -171,6 +171,7 @@ def test_what_a_runtime_cannot_mean_is_refused_with_the_rule(when: str, what: st
             runner.run({"x": np.ones(7, np.float32)}) if when == "run" else runner.load()
 
 
+@pytest.mark.slow
 def test_an_option_that_cannot_be_sent_is_refused_and_the_next_artifact_gets_another_process(tmp_path: Path) -> None:
     with in_child("run", "babble", tmp_path) as runner:
         unknown = RuntimeSpec("s", "onnx", f"{__name__}:Scripted", "numpy", "-", {"when": lambda: None, "what": ""})

@@ -67,6 +67,7 @@ def worker():
         yield started
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("size", [0, 4, 100_000])
 def test_arrays_come_back_by_name_whatever_the_runtime_prints(worker, size):
     worker.load("here")

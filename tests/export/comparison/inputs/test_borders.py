@@ -48,6 +48,7 @@ def _as_floats(x: Any) -> Any:
     return ops.cast(x, "float32")
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize(
     ("function", "borders"),
     [
@@ -87,6 +88,7 @@ def test_values_lie_on_both_sides_of_a_border_and_close_to_it(function: Callable
         assert (off < -5e-3).any()
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(
     ("function", "border"),
     [
@@ -164,6 +166,7 @@ def _hashed(dtype: str) -> Callable[[Any], Any]:
     return lambda x: _as_floats(ops.mod(ops.cast(ops.cast(x, dtype), "int64") * 7919, 1009))
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize(
     ("dtype", "function", "wrong"),
     [

@@ -109,6 +109,7 @@ def test_inputs_of_one_shape_are_told_apart_where_the_model_casts_them():
     assert known == {"number_3": Role("start", 0, 300)}
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("order", [*itertools.permutations(("price", "user", "item"))], ids="-".join)
 def test_a_price_is_no_row_of_a_table_though_a_lookup_returns_the_same_number(order: tuple[str, ...]) -> None:
     inputs = {name: keras.Input((1,), dtype="float32" if name == "price" else "int32", name=name) for name in order}
@@ -119,6 +120,7 @@ def test_a_price_is_no_row_of_a_table_though_a_lookup_returns_the_same_number(or
     assert {name: role.role for name, role in roles.items()} == {"user": "entries", "item": "ids"}
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize(
     ("computed", "is_row"),
     [

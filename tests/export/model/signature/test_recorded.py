@@ -115,6 +115,7 @@ def test_a_model_of_several_arguments_is_asked_for_them_by_their_names() -> None
         model_signature(model)
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_run_without_an_argument_that_is_not_noted_is_told_which_one() -> None:
     class Scaled(Tokens):
         def call(self, tokens: Any, scale: Any = None) -> Any:

@@ -80,6 +80,7 @@ def model_of(*layers: keras.layers.Layer) -> keras.Model:
     return keras.Model(x, keras.Sequential(layers)(x))
 
 
+@pytest.mark.quick_rows(4)
 @pytest.mark.parametrize(
     ("layers", "most"),
     [

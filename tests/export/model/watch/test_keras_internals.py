@@ -87,6 +87,7 @@ def test_scopes_of_different_names_differ() -> None:
     assert [scope_name(name) for name in ("dense_1", "block.0-a")] == ["dense_1", "block.0-a"]
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize(
     ("export", "runtimes"),
     [

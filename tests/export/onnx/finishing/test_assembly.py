@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 import onnx
+import pytest
 from keras import layers
 
 from keras_pe.export import export_onnx
@@ -67,6 +68,7 @@ def test_a_tensor_that_is_an_output_and_read_within_has_one_name(tmp_path: Path)
     assert after.input[0] == names["through"][0]
 
 
+@pytest.mark.slow
 def test_layers_that_are_written_as_one_operator_have_their_tensors_said_too(tmp_path: Path) -> None:
     kinds = (
         *(layers.LayerNormalization(), layers.RMSNormalization(), layers.Dense(8, "gelu"), layers.Activation("swish")),

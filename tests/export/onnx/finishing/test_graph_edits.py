@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import onnx
+import pytest
 
 from keras_pe.export.onnx.finishing.constants import compute_constants
 from keras_pe.export.onnx.finishing.graph_edits import GraphEditor
@@ -24,6 +25,7 @@ def _chain(count: int) -> onnx.ModelProto:
     return onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [x], [y], constants))
 
 
+@pytest.mark.slow
 def test_constants_are_computed_in_a_time_that_grows_with_the_graph() -> None:
     def seconds(count: int) -> float:
         model = _chain(count)

@@ -25,6 +25,7 @@ def _export(model: keras.Model, values: Any, path: Path) -> list[str]:
     return [node.op_type for node in onnx.load(artifact.path).graph.node]
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("shape", [(8,), (5, 8), (None, 8), (None, None, 8), (3, None, 8)])
 def test_a_dense_layer_is_one_product_at_any_rank(tmp_path: Path, shape: tuple[int | None, ...]) -> None:
     model = keras.Sequential([keras.Input(shape, name="values"), L.Dense(4)])
@@ -32,11 +33,21 @@ def test_a_dense_layer_is_one_product_at_any_rank(tmp_path: Path, shape: tuple[i
     assert _export(model, values, tmp_path) == ["MatMul", "Add"]
 
 
+def _of_steps(shape: tuple[int | None, ...]) -> keras.Model:
+    return keras.Sequential([keras.Input(shape, name="values"), L.TimeDistributed(L.Dense(4, activation="relu"))])
+
+
 @pytest.mark.parametrize("shape", [(None, 8), (3, 8)])
 def test_so_is_one_for_each_step_with_its_activation(tmp_path: Path, shape: tuple[int | None, ...]) -> None:
-    model = keras.Sequential([keras.Input(shape, name="values"), L.TimeDistributed(L.Dense(4, activation="relu"))])
     values = np.random.default_rng(0).normal(size=(2, shape[0] or 6, 8)).astype("float32")
-    assert _export(model, values, tmp_path) == ["MatMul", "Add", "Relu"]
+    assert _export(_of_steps(shape), values, tmp_path) == ["MatMul", "Add", "Relu"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(None, 8), (3, 8)])
+def test_a_damaged_kernel_for_each_step_is_named_with_its_layer(tmp_path: Path, shape: tuple[int | None, ...]) -> None:
+    model = _of_steps(shape)
+    export_onnx(model, tmp_path / "m.onnx")
     assert check_parity(model, tmp_path / "m.onnx", runtimes="onnxruntime[all]", require_coverage=True).passed
     proto = onnx.load(tmp_path / "m.onnx")
     (kernel,) = (tensor for tensor in proto.graph.initializer if tensor.name.endswith("/kernel"))

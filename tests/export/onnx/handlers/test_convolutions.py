@@ -73,6 +73,7 @@ SIZELESS = {
 }
 
 
+@pytest.mark.slow
 def test_any_size_is_one_operator(tmp_path: Path) -> None:
     kinds = (layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose)
     for rank in (1, 2, 3):

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tests.export.onnx.exported import opened
 
 
+@pytest.mark.quick_rows(3)
 @pytest.mark.parametrize(
     ("size", "strides", "rates"), [((2, 2), (2, 2), (1, 1)), ((3, 2), (1, 2), (1, 1)), ((2, 3), (3, 1), (2, 2))]
 )

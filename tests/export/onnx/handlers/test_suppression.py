@@ -20,6 +20,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.quick_rows(3)
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("own", [1, 3], ids=["shared boxes", "boxes of each class"])
 def test_the_best_boxes_are_those_of_tensorflow(name: str, own: int, tmp_path: Path) -> None:

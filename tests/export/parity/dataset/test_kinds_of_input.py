@@ -121,6 +121,7 @@ def test_every_row_arrives_whatever_its_length(tmp_path: Path, buckets: tuple[in
     assert worst.actual["total"] - worst.expected["total"] == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_inside_another_engine_each_row_gets_its_verdict(tmp_path: Path) -> None:
     check = ParityBatch(write_model(tmp_path / "model.onnx"), write_model(tmp_path / "wrong.onnx", wrong="row 5"))
     found = columns()

@@ -122,6 +122,7 @@ def _as_in_litert(model: keras.Model) -> dict[str, np.ndarray]:
     return {f"constant {number}": array for number, array in enumerate(held.values())}
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize(("damaged", "layer"), [
     (None, None),
     (("conv2", "kernel", np.negative), "conv2"),

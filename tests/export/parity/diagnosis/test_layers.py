@@ -74,7 +74,8 @@ def _with_another_activation(source: Path, path: Path, layer: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("layer", [pytest.param("left", marks=pytest.mark.slow), "right"])
+@pytest.mark.slow
+@pytest.mark.parametrize("layer", ["left", "right"])
 def test_a_layer_that_returns_what_another_one_does_is_found_by_the_name_of_its_tensor(layer, tmp_path):
     source = export_onnx(_twins(), tmp_path / "model.onnx").path
     path = _with_another_activation(source, tmp_path / "damaged.onnx", layer)

@@ -36,13 +36,14 @@ def residual() -> Any:
     return keras.Model(image, layers.Dense(4, name="scores")(layers.GlobalAveragePooling2D(name="mean")(x)), name="res")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "format", "activations"),
     [
         (convolutions, QuantFormat.QDQ, QuantType.QUInt8),
-        pytest.param(convolutions, QuantFormat.QOperator, QuantType.QInt8, marks=pytest.mark.slow),
-        pytest.param(residual, QuantFormat.QDQ, QuantType.QInt8, marks=pytest.mark.slow),
-        pytest.param(residual, QuantFormat.QOperator, QuantType.QUInt8, marks=pytest.mark.slow),
+        (convolutions, QuantFormat.QOperator, QuantType.QInt8),
+        (residual, QuantFormat.QDQ, QuantType.QInt8),
+        (residual, QuantFormat.QOperator, QuantType.QUInt8),
     ],
 )
 def test_static_quantization_is_called_nothing_else(

@@ -103,6 +103,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.quick_rows(12)
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_damaged_weight_of_any_format_is_named(model, form, damage):

@@ -45,21 +45,22 @@ def _attended():
     return keras.Model([x, y], L.AdditiveAttention(name="attention")([queries, keys]), name="model")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "build",
     [
         _of_steps(L.LSTM),
-        pytest.param(_with_steps_returned, marks=pytest.mark.slow),
-        pytest.param(_of_steps(L.GRU), marks=pytest.mark.slow),
-        pytest.param(_of_steps(L.LSTM, recurrent_activation="hard_sigmoid"), marks=pytest.mark.slow),  # a Loop
-        pytest.param(_of_images, marks=pytest.mark.slow),
-        pytest.param(_attended, marks=pytest.mark.slow),
+        _with_steps_returned,
+        _of_steps(L.GRU),
+        _of_steps(L.LSTM, recurrent_activation="hard_sigmoid"),  # a Loop
+        _of_images,
+        _attended,
     ],
     ids=["LSTM", "with its steps returned", "GRU", "a loop", "ConvLSTM", "keys of attention"],
 )
 @pytest.mark.parametrize(
     "damage",
-    [lambda kernel: 1.05 * kernel, pytest.param(lambda kernel: kernel[..., ::-1], marks=pytest.mark.slow)],
+    [lambda kernel: 1.05 * kernel, lambda kernel: kernel[..., ::-1]],
     ids=["scaled", "reversed"],
 )
 def test_an_encoder_is_blamed_alone_for_what_it_hands_on(build, damage, tmp_path, plain_worker):

@@ -134,6 +134,7 @@ def test_where_a_table_ends_is_found_by_halving_and_asked_once_for_all_layers() 
     assert questions(encodings=3) == (asked, cause)
 
 
+@pytest.mark.slow
 def test_a_layer_of_another_stride_is_no_table_that_ends(tmp_path):
     def pooled(strides):
         x = keras.Input((None, 4), name="x")

@@ -17,6 +17,7 @@ def _model(dtype: str, scale: float) -> keras.Model:
     return keras.Model(x, layers.Dense(2)(layers.GlobalAveragePooling2D()(layers.Rescaling(1 / 255)(cast))))
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize(
     ("dtype", "scale", "line"),
     [("uint8", 1, "(0, 256)"), ("uint8", 255, "(0, 1.00392)"), ("uint16", 1, "(0, 65536)")],
@@ -33,6 +34,7 @@ def test_a_cast_to_integers_that_cannot_hold_the_values_is_named_with_the_range_
     assert check_parity(model, export_onnx(model, path, ranges=ranges), runtimes=["onnxruntime[all]"]).passed
 
 
+@pytest.mark.slow
 def test_a_check_of_such_a_cast_names_it_and_a_file_that_is_wrong_elsewhere_is_not_excused(tmp_path: Path) -> None:
     model = _model("uint8", 1)
     file = export_onnx(model, tmp_path / "model.onnx", ranges={"image": (0, 256)}).path

@@ -13,6 +13,7 @@ from tests.export.parity.diagnosis.changes import seeded
 from tests.export.parity.diagnosis.planted import Closed, findings
 
 
+@pytest.mark.quick_rows(1)
 @pytest.mark.parametrize("at_fault", [("first",), ("second",), ("first", "second")], ids=" and ".join)
 def test_a_normalization_by_the_batch_is_named_with_its_layer(at_fault):
     x = keras.Input((4,), name="x")

@@ -73,6 +73,8 @@ def _of_slopes(**wrong: Any) -> Plant:
 
 
 QUICK: dict[str, tuple[Plant, str, str, Any, Any]] = {
+    "slopes": (_of_slopes(rule="paper"), "other rule", "rule", "press", "paper"),
+    "times": (_of_steps(scale=1000.0), "other scale", "scale", 1.0, 1000.0),
     "width of rotation": (_rotary({"rotary_dim": 8}, {"rotary_dim": 12}), "other rotary_dim", "rotary_dim", 8, 12),
     "factor": (_rotary(_scaling(YARN), _scaling(YARN, factor=8.0)), "other factor", "scaling.factor", 4.0, 8.0),
     "llama3": (_rotary(_scaling(LLAMA), _scaling(LLAMA, factor=32.0)), "other factor", "scaling.factor", 8.0, 32.0),
@@ -90,8 +92,6 @@ QUICK: dict[str, tuple[Plant, str, str, Any, Any]] = {
         (6, 3, 3),
         (2, 5, 5),
     ),
-    "slopes": (_of_slopes(rule="paper"), "other rule", "rule", "press", "paper"),
-    "times": (_of_steps(scale=1000.0), "other scale", "scale", 1.0, 1000.0),
 }
 SLOW: dict[str, tuple[Plant, str, str, Any, Any]] = {
     "base": (_rotary({}, {"base": 12345.0}), "other base", "base", 1e4, 12345.0),
@@ -231,6 +231,7 @@ def _check(plant: Plant, cause: str, *values: Any) -> None:
     assert OtherValue(*values) in finding.parameters, finding.parameters
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("name", QUICK)
 def test_another_argument_of_a_position_layer_is_named_with_both_values(name: str) -> None:
     _check(*QUICK[name])

@@ -21,6 +21,7 @@ def build(left: int | None) -> Any:
     return keras.Model(inputs, outputs, name="model")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("left", "gone"), [(0, "of_b"), (1, "of_a")])
 def test_of_two_inputs_the_one_that_is_not_read_is_named(tmp_path: Path, left: int, gone: str) -> None:
     model, mistaken = build(None), build(left)

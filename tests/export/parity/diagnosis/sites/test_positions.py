@@ -70,13 +70,13 @@ def _first(positions: np.ndarray) -> np.ndarray:
 
 
 QUICK: dict[str, tuple[Plant, str, tuple[Any, Any] | None]] = {
-    "doubled": (_counted(ROTARY, HEADS, lambda p: 2 * p), "other positions", ((1, 2, 3, 4), (2, 4, 6, 8))),
     "one position of a table": (
         _given(keras_pe.LearnedPositionEmbedding, (None, 8), _first, max_length=64),
         "other positions",
         None,
     ),
     "a step cut": (_steps(lambda steps: np.minimum(steps, 20)), "clipped input", None),
+    "doubled": (_counted(ROTARY, HEADS, lambda p: 2 * p), "other positions", ((1, 2, 3, 4), (2, 4, 6, 8))),
 }
 SLOW: dict[str, tuple[Plant, str, tuple[Any, Any] | None]] = {
     "counted again": (_counted(ROTARY, HEADS, lambda p: p % 8), "other positions", ((8, 9, 10, 11), (0, 1, 2, 3))),
@@ -116,6 +116,7 @@ def _check(plant: Plant, cause: str, positions: tuple[Any, Any] | None) -> None:
         assert finding.parameters == (OtherValue("positions", *positions),)
 
 
+@pytest.mark.quick_rows(2)
 @pytest.mark.parametrize("name", QUICK)
 def test_other_positions_are_named_with_those_of_the_model(name: str) -> None:
     _check(*QUICK[name])
