@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from keras_pe.conventions.catalogue import from_convention
     from keras_pe.conventions.identification.identify import identify
     from keras_pe.layers.alibi_bias import AlibiBias
+    from keras_pe.layers.continuous_position_bias import ContinuousPositionBias
     from keras_pe.layers.fourier_features import FourierFeatures
+    from keras_pe.layers.grid_position_bias import GridPositionBias
+    from keras_pe.layers.grid_position_embedding import GridPositionEmbedding
     from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding
     from keras_pe.layers.relative_position_bias import RelativePositionBias
     from keras_pe.layers.relative_position_embedding import RelativePositionEmbedding
@@ -27,8 +30,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlibiBias",
+    "ContinuousPositionBias",
     "Coordinates",
     "FourierFeatures",
+    "GridPositionBias",
+    "GridPositionEmbedding",
     "LearnedPositionEmbedding",
     "RelativePositionBias",
     "RelativePositionEmbedding",
@@ -52,8 +58,11 @@ __all__ = [
 # The module that each name comes from, or is. Each is imported when it is first used: NumPy takes longer than the rest.
 _LAZY = {
     "AlibiBias": "keras_pe.layers.alibi_bias",
+    "ContinuousPositionBias": "keras_pe.layers.continuous_position_bias",
     "Coordinates": "keras_pe.signal.coordinates",
     "FourierFeatures": "keras_pe.layers.fourier_features",
+    "GridPositionBias": "keras_pe.layers.grid_position_bias",
+    "GridPositionEmbedding": "keras_pe.layers.grid_position_embedding",
     "LearnedPositionEmbedding": "keras_pe.layers.learned_position_embedding",
     "RelativePositionBias": "keras_pe.layers.relative_position_bias",
     "RelativePositionEmbedding": "keras_pe.layers.relative_position_embedding",

@@ -1,7 +1,10 @@
 """Layers, one a file."""
 
 from keras_pe.layers.alibi_bias import AlibiBias as AlibiBias
+from keras_pe.layers.continuous_position_bias import ContinuousPositionBias as ContinuousPositionBias
 from keras_pe.layers.fourier_features import FourierFeatures as FourierFeatures
+from keras_pe.layers.grid_position_bias import GridPositionBias as GridPositionBias
+from keras_pe.layers.grid_position_embedding import GridPositionEmbedding as GridPositionEmbedding
 from keras_pe.layers.learned_position_embedding import LearnedPositionEmbedding as LearnedPositionEmbedding
 from keras_pe.layers.relative_position_bias import RelativePositionBias as RelativePositionBias
 from keras_pe.layers.relative_position_embedding import RelativePositionEmbedding as RelativePositionEmbedding

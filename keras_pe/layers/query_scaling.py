@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import keras
 from keras import ops
 
 from keras_pe.layers.base import check_count
 from keras_pe.layers.head_axes import HeadAxes
 from keras_pe.layers.positions import Positions
-from keras_pe.rotations.concrete import count_up
+from keras_pe.rotations.concrete import count_up, quotients
 from keras_pe.signal.formula import check_number
 from keras_pe.signal.layouts import is_integer
 
@@ -70,7 +69,7 @@ class QueryScaling(NamedTuple):
         whole = _whole(length, positions)
         if self.stepwise:
             # A float quotient may round up to the next step. Negative positions have the factor of position 0.
-            return 1.0 + ops.cast(_quotients(ops.maximum(whole + self.first_position, 0), self.length), dtype)
+            return 1.0 + ops.cast(quotients(ops.maximum(whole + self.first_position, 0), self.length), dtype)
         where = ops.cast(whole, dtype)
         if positions is not None and positions.fraction is not None:
             where = positions.rounded(dtype)
@@ -82,17 +81,3 @@ def _whole(length: Any, positions: Positions | None) -> Any:
     if positions is None:
         return count_up(length)
     return positions.start + count_up(length) if positions.whole is None else positions.whole
-
-
-def _quotients(numbers: Any, divisor: int) -> Any:
-    """Returns the whole quotients of int32 numbers of at least 0."""
-    backend = keras.config.backend()
-    if backend == "tensorflow":
-        import tensorflow as tf
-
-        return tf.truncatediv(numbers, divisor)  # ONNX has no other division of integers
-    if backend == "jax":
-        import jax
-
-        return jax.lax.div(numbers, jax.numpy.full_like(numbers, divisor))
-    return ops.floor_divide(numbers, divisor)

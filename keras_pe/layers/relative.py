@@ -60,9 +60,9 @@ class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
         ]
         if keys is not None or key_positions is not None:
             of_keys = self._positions(key_positions, None, ops.shape(queries if keys is None else keys)[1])
-        bias = self._bias(_of_pairs(ops.subtract, of_keys, of_queries), queries)
+        bias = self._bias(of_pairs(ops.subtract, of_keys, of_queries), queries)
         if unseen:
-            is_far = _of_pairs(ops.logical_or, *(ops.abs(each) >= OUT_OF_REACH for each in (of_keys, of_queries)))
+            is_far = of_pairs(ops.logical_or, *(ops.abs(each) >= OUT_OF_REACH for each in (of_keys, of_queries)))
             bias = ops.where(ops.expand_dims(is_far, 1), ops.cast(np.nan, bias.dtype), bias)
         return ops.cast(bias, self.compute_dtype)
 
@@ -99,8 +99,8 @@ class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
         return resolved.start + count_up(length) if resolved.whole is None else resolved.whole
 
     def _check_call(self, queries: Any, keys: Any, positions: Any, start_index: Any, key_positions: Any) -> None:
-        _check_shape("queries", queries)
-        _check_shape("keys", keys)
+        check_examples("queries", queries)
+        check_examples("keys", keys)
         reach = 1 - OUT_OF_REACH, OUT_OF_REACH
         if start_index is not None:
             check_start(start_index, queries.shape[0])
@@ -113,13 +113,14 @@ class RelativeLayer(keras.layers.Layer):  # type: ignore[misc]
                 check_values_reach(values, start, *reach, self.name)
 
 
-def _of_pairs(function: Callable[[Any, Any], Any], of_keys: Any, of_queries: Any) -> Any:
+def of_pairs(function: Callable[[Any, Any], Any], of_keys: Any, of_queries: Any) -> Any:
     """Returns what a function makes of each query's and each key's value: `(batch or 1, queries, keys)`."""
     pairs = function(*aligned(ops.expand_dims(of_keys, -2), ops.expand_dims(of_queries, -1)))
     return ops.expand_dims(pairs, 0) if len(pairs.shape) == 2 else pairs
 
 
-def _check_shape(name: str, examples: Any) -> None:
+def check_examples(name: str, examples: Any) -> None:
+    """Raises unless an argument is a tensor of shape `(batch, length, ...)`."""
     if not hasattr(examples, "shape"):
         raise TypeError(f"`{name}` must be an array or a tensor. Received: a {type(examples).__name__}.")
     if len(examples.shape) < 2:

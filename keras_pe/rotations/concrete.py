@@ -62,6 +62,20 @@ def aligned(*tensors: Any) -> tuple[Any, ...]:
     return tuple(ops.expand_dims(each, tuple(range(rank - len(each.shape)))) for each in tensors)
 
 
+def quotients(numbers: Any, divisor: Any) -> Any:
+    """Returns the whole quotients of int32 numbers of at least 0 by one of at least 1: an int or an int32 scalar."""
+    backend = keras.config.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        return tf.truncatediv(numbers, divisor)  # ONNX has no other division of integers
+    if backend == "jax":
+        import jax
+
+        return jax.lax.div(numbers, jax.numpy.full_like(numbers, divisor))
+    return ops.floor_divide(numbers, divisor)
+
+
 def is_eager() -> bool:
     """Whether TensorFlow or PyTorch answer a call now, and trace no graph that other calls will run."""
     if keras.config.backend() == "tensorflow":

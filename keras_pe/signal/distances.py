@@ -1,4 +1,4 @@
-"""What relative encodings make of a distance: slopes of a penalty, and buckets of a table, without a logarithm."""
+"""Slopes, buckets and log-spaced numbers for the distances of relative encodings; buckets need no logarithm."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -122,3 +122,23 @@ _BUCKETS: dict[str, Callable[[int, int, bool], npt.NDArray[np.int64]]] = {
     "deberta": _deberta,
     "clipped": _clipped,
 }
+
+
+def log_spaced_distances(grid_shape: tuple[int, ...], trained_shape: tuple[int, ...]) -> Float64Array:
+    """Returns the log-spaced distances of places of a grid, `(product of 2 * size - 1, axes)`, as in Swin v2.
+
+    Along each axis they are `sign(x) * log2(1 + |x|) / log2(8)`, where `x` is 8 for places at opposite ends of the
+    trained grid; an axis of one trained place counts as one of two.
+
+    Args:
+        grid_shape: Sizes of the grid whose places are compared.
+        trained_shape: Sizes of the grid that distances are measured by.
+
+    Source:
+        Liu et al., "Swin Transformer V2", arXiv 2111.09883, equation 4.
+    """
+    spaced = []
+    for size, trained in zip(grid_shape, trained_shape, strict=True):
+        x = 8.0 * np.arange(1 - size, size) / max(trained - 1, 1)
+        spaced.append(np.sign(x) * np.log2(1.0 + np.abs(x)) / 3.0)
+    return np.stack(np.meshgrid(*spaced, indexing="ij"), axis=-1).reshape(-1, len(spaced))

@@ -78,6 +78,11 @@ class Resizing:
         return self.interpolation == "bicubic" and not self.antialias
 
     @property
+    def denominator_of_offset(self) -> int:
+        """The denominator of the offset as a fraction."""
+        return self._offset.denominator
+
+    @property
     def _offset(self) -> Fraction:
         return Fraction(self.scale_offset).limit_denominator(_STEPS)
 
@@ -108,13 +113,13 @@ class Resizing:
             whole: `(new size, 1)`, the largest whole numbers up to the places, as floats.
             fraction: `(new size, 1)`, from 0 to 1.
             step: Distance of two neighboring places.
-            rows: `0, ..., size - 1` as floats.
+            rows: `0, ..., size - 1` as floats, `(1, size)`.
             xp: NumPy, or `keras.ops`.
         """
         if self.antialias:
             shares = self._kernel((whole - rows + fraction) / _larger(step, 1.0, xp), xp)
             return shares / xp.sum(shares, axis=1, keepdims=True)
-        reach, last, total = 2 if self.interpolation == "bicubic" else 1, rows.shape[0] - 1, 0.0
+        reach, last, total = 2 if self.interpolation == "bicubic" else 1, rows.shape[1] - 1, 0.0
         for tap in range(1 - reach, reach + 1):
             nearest = xp.clip(whole + tap, 0.0, float(last))  # past the border the row of the border counts
             total = total + xp.where(xp.equal(rows, nearest), self._kernel(fraction - tap, xp), 0.0)
@@ -140,7 +145,7 @@ class Resizing:
         numerators, denominator, step = self.places(size, new_size, np.arange(new_size), is_kept)
         whole, rest = np.divmod(numerators[:, np.newaxis], denominator)
         weights: Float64Array = self.weights(
-            whole - 1.0, rest / denominator, step / denominator, np.arange(size, dtype=np.float64)
+            whole - 1.0, rest / denominator, step / denominator, np.arange(size, dtype=np.float64)[np.newaxis]
         )
         return weights
 

@@ -11,8 +11,11 @@ import pytest
 
 from keras_pe import (
     AlibiBias,
+    ContinuousPositionBias,
     Coordinates,
     FourierFeatures,
+    GridPositionBias,
+    GridPositionEmbedding,
     LearnedPositionEmbedding,
     RelativePositionBias,
     RelativePositionEmbedding,
@@ -191,6 +194,34 @@ def biases() -> keras.Model:
     return keras.Model([queries, keys, step], [layer(queries, keys, start_index=step) for layer in layers])
 
 
+def resized_grids() -> keras.Model:
+    """Tables of a grid for images of any size, tokens after class tokens, and tokens that are counted."""
+    images, sound = keras.Input((None, None, 3), name="images"), keras.Input((None, 8), name="sound")
+    patches = keras.layers.Conv2D(8, 2, strides=2)(images)
+    tokens = keras.layers.ZeroPadding1D((2, 0))(keras.layers.Reshape((-1, 8))(patches))
+    rules: list[dict[str, Any]] = [
+        {"antialias": True},
+        {"scale_offset": 0.1},
+        {"interpolation": "bilinear", "align_corners": True},
+    ]
+    outputs = [GridPositionEmbedding((5, 7), **each)(patches) for each in rules]
+    outputs += [GridPositionEmbedding((6, 6), class_tokens=2, **each)(tokens, grid=patches) for each in rules]
+    outputs.append(GridPositionEmbedding((9,), interpolation="bilinear")(sound))
+    return keras.Model([images, sound], outputs)
+
+
+def window_biases() -> keras.Model:
+    windows, tokens = keras.Input((12, 2, 8), name="windows"), keras.Input((None, 2, 8), name="tokens")
+    places = [keras.Input((None,), dtype="int32", name=name) for name in ("row", "column")]
+    outputs = [
+        GridPositionBias(2, (3, 4))(windows),
+        ContinuousPositionBias(2, (3, 4), pretrained_grid_shape=(2, 2))(windows),
+        GridPositionBias(2, (30, 40))(tokens, positions=places),
+        ContinuousPositionBias(2, (30, 40), units=8)(tokens, positions=places),
+    ]
+    return keras.Model([windows, tokens, *places], outputs)
+
+
 def every_convention() -> keras.Model:
     x = keras.Input((None, 24), name="x")
     signals = {}
@@ -211,6 +242,7 @@ WAYS = (
     *(every_convention, rotary, rotary_axes, rotary_scalings, rotary_rules, image_arguments, flattened_images),
     places_and_times,
     biases,
+    *(resized_grids, window_biases),
 )
 # A SavedModel and a LiteRT file have one trace: where that is long, one of them is enough but for an exhaustive run.
 ONE_IS_ENOUGH = {
@@ -256,6 +288,17 @@ def test_a_learned_table_shorter_than_its_input_is_told_and_fails_in_onnx_runtim
 # Of each layer at positions of its own: how it is called, what it reaches, and what it does not.
 FAR, TABLE = [2**24, -(2**24) - 1, 2**31 - 1], [100, 101, -1, -100, 2**24]
 DISTANT = [2**29, -(2**29), 2**31 - 1, -(2**31)]
+APART = [100, -100, 2**24, *DISTANT]
+
+
+def apart_in_a_window(layer: keras.layers.Layer, x: Any, position: Any) -> Any:
+    """Returns the bias of the first place of a window and of another one in the same row."""
+    zero = keras.ops.zeros_like(position)
+    columns = keras.ops.concatenate([zero, position], axis=1)
+    rows = keras.ops.zeros_like(columns)
+    return layer(keras.ops.concatenate([x, x], axis=1), positions=[rows, columns])[:, :, :1, 1:]
+
+
 REACHES: dict[str, tuple[Callable[..., Any], str, float, list[float]]] = {
     "far": (lambda x, p: RotaryPositionEncoding()(x, positions=p), "int32", 2**24 - 1, FAR),
     "table": (lambda x, p: RotaryPositionEncoding(max_length=100)(x, positions=p), "int32", 99, TABLE),
@@ -285,6 +328,8 @@ REACHES: dict[str, tuple[Callable[..., Any], str, float, list[float]]] = {
     "alibi": (lambda x, p: AlibiBias(2)(x, positions=p), "int32", 2**29 - 1, DISTANT),
     "buckets": (lambda x, p: RelativePositionBias(2)(x, positions=p), "int32", 2**29 - 1, DISTANT),
     "distances": (lambda x, p: RelativePositionEmbedding(2, 3)(x, key_positions=p), "int32", 2**29 - 1, DISTANT),
+    "windows": (lambda x, p: apart_in_a_window(GridPositionBias(2, (2, 100)), x, p), "int32", 99, APART),
+    "network": (lambda x, p: apart_in_a_window(ContinuousPositionBias(2, (2, 100)), x, p), "int32", 99, APART),
     "sums": (
         lambda x, p: SinusoidalPositionEncoding()(x[:, :, 0], positions=p, start_index=p[:, 0]),
         "int32",

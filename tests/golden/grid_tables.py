@@ -178,7 +178,8 @@ def keep_scores(arrays: dict[str, Any], name: str, attention: Any, tokens: int) 
 
     seen = []
     attention.softmax.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
-    attention.qkv.weight.data.zero_()
+    for each in attention.qkv.parameters():
+        each.data.zero_()
     attention(torch.zeros(1, tokens, 8))
     arrays[f"{name}/bias"] = seen[0][0].detach().numpy()
 

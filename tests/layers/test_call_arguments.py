@@ -11,6 +11,8 @@ from keras import ops
 from keras_pe import (
     AlibiBias,
     FourierFeatures,
+    GridPositionBias,
+    GridPositionEmbedding,
     LearnedPositionEmbedding,
     RelativePositionBias,
     RelativePositionEmbedding,
@@ -196,6 +198,8 @@ class TestErrors:
                 (1, 3, 2, 4),
                 ("queries", "keys", "positions", "start_index", "key_positions"),
             ),
+            (lambda: GridPositionEmbedding((3,)), (1, 3, 4), ("inputs", "grid")),
+            (lambda: GridPositionBias(2, (3,)), (1, 3, 2, 4), ("queries", "positions")),
             (lambda: TimestepEmbedding(4), (3,), ("timesteps",)),
         ],
     )
@@ -205,9 +209,10 @@ class TestErrors:
         def tensor(*sizes: int, dtype: str = "int32") -> Any:
             return keras.KerasTensor(sizes, dtype) if symbolic else np.zeros(sizes, dtype)
 
-        integers = {"positions": tensor(3), "key_positions": tensor(3), "start_index": tensor()}
-        values = [integers.get(name, tensor(*shape, dtype="float32")) for name in names]
         layer = make()
+        positions = [tensor(3)] if isinstance(layer, GridPositionBias) else tensor(3)
+        integers = {"positions": positions, "key_positions": tensor(3), "start_index": tensor()}
+        values = [integers.get(name, tensor(*shape, dtype="float32")) for name in names]
         layer(*values)
         for count in range(1, len(names) + 1):
             for place in range(count):

@@ -11,7 +11,9 @@ from keras import ops
 
 from keras_pe import (
     AlibiBias,
+    ContinuousPositionBias,
     FourierFeatures,
+    GridPositionBias,
     LearnedPositionEmbedding,
     RelativePositionBias,
     RelativePositionEmbedding,
@@ -27,6 +29,7 @@ LENGTH = 3
 FAR = [2**24, -(2**24) - 1, 2**31 - 1, -(2**31)]
 TABLE = [8, 9, 900, -1, -8, *FAR]
 DISTANT = [2**29, -(2**29), 2**31 - 1, -(2**31)]
+PAIRS = [8, 9, 900, -8, -9, *FAR]
 LONGROPE = {
     "rope_type": "longrope",
     "original_max_position_embeddings": 4,
@@ -65,6 +68,16 @@ def both_axes_of(layer: Any) -> Call:
     return lambda x, position, _: layer(x, positions=[ops.stack([0] * LENGTH), ops.stack([position] * LENGTH)])
 
 
+def places_of(layer: Any) -> Call:
+    """Returns a call in which the last token alone is away from the first place of a grid."""
+
+    def call(x: Any, position: Any, _: Any) -> Any:
+        zero = ops.zeros_like(position)
+        return layer(x, positions=[ops.stack([zero] * LENGTH), ops.stack([zero] * (LENGTH - 1) + [position])])
+
+    return call
+
+
 SEQUENCE, HEADS, GRID = (1, LENGTH, 8), (1, LENGTH, 2, 8), (1, LENGTH, LENGTH, 8)
 # How a layer is called, the shape of its inputs, the last position in reach, and positions that are not.
 CASES: dict[str, tuple[Callable[[], Call], tuple[int, ...], float, list[Any]]] = {
@@ -99,6 +112,11 @@ CASES: dict[str, tuple[Callable[[], Call], tuple[int, ...], float, list[Any]]] =
     "buckets": (lambda: positions_of(RelativePositionBias(2)), HEADS, 2**29 - 1, DISTANT),
     "buckets, starts": (lambda: starts_of(RelativePositionBias(2)), HEADS, 2**29 - 3, DISTANT),
     "distances": (lambda: positions_of(RelativePositionEmbedding(2, 3)), HEADS, 2**29 - 1, DISTANT),
+    "windows": (lambda: places_of(GridPositionBias(2, (2, 8))), HEADS, 7, [*PAIRS, *DISTANT]),
+    "windows, a network": (lambda: places_of(ContinuousPositionBias(2, (2, 8))), HEADS, -7, [*PAIRS, *DISTANT]),
+    "windows, a class token": (
+        lambda: places_of(GridPositionBias(2, (2, 8), class_tokens=1)), (1, LENGTH + 1, 2, 8), 7, [*PAIRS, *DISTANT],
+    ),
     "distances, keys": (lambda: keys_of(RelativePositionEmbedding(2, 3)), HEADS, 2**29 - 1, DISTANT),
 }  # fmt: skip
 

@@ -11,6 +11,9 @@ from keras import ops
 
 from keras_pe import (
     AlibiBias,
+    ContinuousPositionBias,
+    GridPositionBias,
+    GridPositionEmbedding,
     LearnedPositionEmbedding,
     RelativePositionBias,
     RelativePositionEmbedding,
@@ -246,6 +249,9 @@ def test_layers_broadcast_no_ranks_where_jax_refuses_that() -> None:
         lambda: RelativePositionBias(2)(queries, positions=rows, key_positions=rows[0]),
         lambda: RelativePositionEmbedding(2, 3)(queries, start_index=starts),
         lambda: TimestepEmbedding(8)(rows + 0.5),
+        lambda: GridPositionEmbedding((2, 2))(queries),
+        lambda: GridPositionBias(2, (3, 4), class_tokens=1)(zeros(2, 4, 2, 8), positions=[rows, rows]),
+        lambda: ContinuousPositionBias(2, (1, 3))(queries),
     ]
     with jax.numpy_rank_promotion("raise"):
         for call in calls:

@@ -225,11 +225,15 @@ def _arrivals(calls: list[LayerCall]) -> Iterator[tuple[Any, Role]]:
     import keras
 
     from keras_pe.layers.base import PositionLayer
+    from keras_pe.layers.grid_bias import GridBiasLayer
 
     for call in calls:
         layer = call.layer
         if isinstance(layer, keras.layers.Embedding):
             yield call.arguments[0], Role("ids", 0, layer.input_dim)
+        elif isinstance(layer, GridBiasLayer):
+            for value, size in zip(call.keywords.get("positions") or (), layer.grid_shape, strict=False):
+                yield value, Role("positions", 0, size)
         elif isinstance(layer, PositionLayer):
             bound = layer.max_length if isinstance(layer.max_length, int) else None
             low, high = (-_REACH, _REACH) if bound is None else (0, bound)

@@ -27,18 +27,26 @@ def test_the_vocabulary_of_each_input_is_that_of_its_own_embedding():
 
 @pytest.mark.slow
 def test_positions_and_starts_are_told_from_other_integers():
-    x, p, s, n = (
+    x, p, r, c, s, n = (
         keras.Input((None, 8), name="x"),
         keras.Input((None,), dtype="int32", name="p"),
+        keras.Input((None,), dtype="int32", name="r"),
+        keras.Input((None,), dtype="int32", name="c"),
         keras.Input((), dtype="int32", name="s"),
         keras.Input((None,), dtype="int32", name="n"),
     )
     y = keras_pe.SinusoidalPositionEncoding()(x, positions=p)
     y = keras_pe.SinusoidalPositionEncoding(max_length=300)(y, start_index=s)
     y = y + keras.ops.expand_dims(keras.ops.cast(n, "float32"), -1)
-    reference = KerasReference(keras.Model([x, p, s, n], y))
+    bias = keras_pe.GridPositionBias(2, (3, 40))(x, positions=[r, c])
+    reference = KerasReference(keras.Model([x, p, r, c, s, n], [y, bias]))
     known = {name: role for name, role in reference.roles.items() if role.role != "values"}
-    assert known == {"p": Role("positions", -(2**24), 2**24), "s": Role("start", 0, 300)}
+    assert known == {
+        "p": Role("positions", -(2**24), 2**24),
+        "r": Role("positions", 0, 3),
+        "c": Role("positions", 0, 40),
+        "s": Role("start", 0, 300),
+    }
 
 
 def test_ids_of_two_tables_are_fair_for_both():
