@@ -16,6 +16,7 @@ METADATA = "keras_pe"  # the name under which an exporter leaves its description
 SIGNATURE = "serving_default"
 
 _NUMBERS = {name: np.dtype(name) for name in ("float64", "float32", "float16", "int8", "uint8")}
+_STORED = _NUMBERS | {name: np.dtype(name) for name in ("int16", "int32", "int64")}
 
 
 def read_litert(path: Path) -> Artifact:
@@ -43,18 +44,44 @@ def constants(path: Path) -> dict[str, npt.NDArray[Any]]:
 
     A tensor without bits of its own for each number, such as one of four bits, is left out as well.
     """
+    return {name: stored for name, _, stored in _constants(path) if stored.dtype in _NUMBERS.values()}
+
+
+def quantized_constants(path: Path) -> dict[str, tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+    """Returns the numbers that integers in the file stand for, and the step between two numbers, by the tensor's name.
+
+    Both arrays have the shape of the tensor. A tensor without a scale is left out.
+    """
+    found = {}
+    for name, tensor, stored in _constants(path):
+        known = tensor.Quantization()
+        if known is None or not known.ScaleLength() or stored.dtype.kind not in "iu" or not stored.ndim:
+            continue
+        axis, several = known.QuantizedDimension(), known.ScaleLength() > 1
+        shape = [-1 if several and place == axis else 1 for place in range(stored.ndim)]
+        scale = known.ScaleAsNumpy().astype(np.float64).reshape(shape)
+        zero = known.ZeroPointAsNumpy() if known.ZeroPointLength() else np.zeros(1)
+        zero = zero.astype(np.float64).reshape(shape if zero.size > 1 else [1] * stored.ndim)
+        numbers = ((stored - zero) * scale).astype(np.float32)
+        found[name] = numbers, np.broadcast_to(scale, stored.shape).astype(np.float32)
+    return found
+
+
+def _constants(path: Path) -> Iterator[tuple[str, Any, npt.NDArray[Any]]]:
+    """Yields the name of each tensor whose numbers the file stores, the tensor, and the numbers."""
     from ai_edge_litert import schema_py_generated as schema
 
     model, dtypes = schema.Model.GetRootAs(path.read_bytes(), 0), _dtypes()
     graphs = map(model.Subgraphs, range(model.SubgraphsLength()))
-    found: dict[str, npt.NDArray[Any]] = {}
+    names = set[str]()
     for number, tensor in enumerate(graph.Tensors(i) for graph in graphs for i in range(graph.TensorsLength())):
-        buffer, dtype = model.Buffers(tensor.Buffer()), _NUMBERS.get(dtypes[tensor.Type()])
+        buffer, dtype = model.Buffers(tensor.Buffer()), _STORED.get(dtypes[tensor.Type()])
         shape = [tensor.Shape(axis) for axis in range(tensor.ShapeLength())]
         if dtype is not None and buffer.DataLength() == dtype.itemsize * math.prod(shape) > 0:
             name = tensor.Name().decode()
-            found[f"{name};{number}" if name in found else name] = buffer.DataAsNumpy().view(dtype).reshape(shape)
-    return found
+            name = f"{name};{number}" if name in names else name
+            names.add(name)
+            yield name, tensor, buffer.DataAsNumpy().view(dtype).reshape(shape)
 
 
 def conditions(path: Path) -> dict[str, int]:

@@ -116,16 +116,20 @@ def _of_node(
     """Yields what a node takes as integers, whether or not they are constants."""
     names = [*node.input, *[""] * 12]
     numbers = {attribute.name: attribute.i for attribute in node.attribute}
+
+    def stored(name: str) -> str:
+        """Returns the constant that a value is taken from, if operators in between leave its integers as they are."""
+        while name in producers and producers[name].op_type in _PASSING and producers[name].input:
+            name = producers[name].input[0]
+        return name
+
     if node.op_type == "DequantizeLinear":
-        source = names[0]
-        while source in producers and producers[source].op_type in _PASSING and producers[source].input:
-            source = producers[source].input[0]
         axis = numbers.get("axis", 1)
-        yield Quantized(source, (names[1],), names[2], axis, numbers.get("block_size", 0))
+        yield Quantized(stored(names[0]), (names[1],), names[2], axis, numbers.get("block_size", 0))
     elif node.op_type in _PLACES:
         for at, scale, zero, axis in _PLACES[node.op_type]:
             axis = -2 if node.op_type == "QGemm" and numbers.get("transB") else axis
-            yield Quantized(names[at], (names[scale],), names[zero], axis)
+            yield Quantized(stored(names[at]), (names[scale],), names[zero], axis)
         if node.op_type in _BIASES:
             bias, *scales = _BIASES[node.op_type]
             yield Quantized(names[bias], tuple(names[place] for place in scales))

@@ -11,9 +11,9 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.artifacts.litert_file import conditions, constants
+from keras_pe.export.artifacts.litert_file import conditions, constants, quantized_constants
 from keras_pe.export.runtimes.runner import in_order
-from keras_pe.export.runtimes.runtime import Array, Arrays, tensor_info
+from keras_pe.export.runtimes.runtime import NUMBERS, STEPS, Array, Arrays, tensor_info
 
 
 class LiteRTRuntime:
@@ -34,7 +34,9 @@ class LiteRTRuntime:
         return {name: np.array(outputs[name]) for name in in_order(outputs)}
 
     def weights(self) -> Arrays:
-        return constants(self._path)
+        quantized = quantized_constants(self._path)
+        numbers = {f"{NUMBERS}{name}": each for name, (each, _) in quantized.items()}
+        return constants(self._path) | numbers | {f"{STEPS}{name}": each for name, (_, each) in quantized.items()}
 
     def conditions(self, inputs: Mapping[str, Array]) -> Mapping[str, bool]:
         if not self._conditions:
