@@ -2,13 +2,12 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from keras_pe.export.comparison.law import EPSILON
 from keras_pe.export.model.stored_weights import (
     FOLDED_KEY,
     RECURRENT_OPERATORS,
@@ -18,8 +17,8 @@ from keras_pe.export.model.stored_weights import (
     kernel_of,
     packed_cell,
 )
-from keras_pe.export.model.watch.keras_internals import symbolic_arguments
 from keras_pe.export.model.watch.recording import LayerCall, layer_paths, matched_paths
+from keras_pe.export.parity.diagnosis.captured_arrays import CapturedArray, captured_arrays
 from keras_pe.export.parity.diagnosis.recorded_cases import content_key
 from keras_pe.export.parity.diagnosis.relations import Change
 from keras_pe.export.parity.diagnosis.relations.detection import UNEXPLAINED, find_change
@@ -34,7 +33,6 @@ from keras_pe.export.parity.diagnosis.weight_matching import (
 from keras_pe.export.results import Array, Cause, Finding, StoredWeights
 from keras_pe.export.runtimes.runtime import Arrays, LazyArrays
 
-_LEAST_CAPTURED = 8  # values of an array in a call: fewer are found anywhere
 _UNCERTAIN = {*UNEXPLAINED, Cause.REORDERED_VALUES}  # of a constant that was found by its content
 
 
@@ -235,46 +233,9 @@ def float_variables(model: Any) -> tuple[dict[str, Any], dict[str, str]]:
     # Inner layers come after those around them.
     owners = {id(v): path for path, layer in layer_paths(model) for v in getattr(layer, "variables", ())}
     layer_of = {path: owners.get(id(variable), "") for path, variable in variables.items()}
-    for path, layer in layer_paths(model):
-        for number, array in enumerate(_captured(layer)):
-            captured = CapturedArray(f"{path}/array {number} of its call", array)
-            variables[captured.path], layer_of[captured.path] = captured, path
+    for path, captured in captured_arrays(model):
+        variables[captured.path], layer_of[captured.path] = captured, path
     return variables, layer_of
-
-
-@dataclass(frozen=True)
-class CapturedArray:
-    """An array that a functional model holds in the call of a layer: what a layer outside the model has returned.
-
-    Attributes:
-        path: Its name, as that of a weight.
-        value: The array.
-    """
-
-    path: str
-    value: Array
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the array."""
-        return self.value.shape
-
-    @property
-    def dtype(self) -> str:
-        """The type of the array, by its name."""
-        return self.value.dtype.name
-
-
-def _captured(layer: Any) -> Iterator[Array]:
-    """Yields the arrays of floats among the arguments of a layer's calls in a functional model, small ones aside."""
-    import keras
-
-    for leaf in keras.tree.flatten(symbolic_arguments(layer)):
-        is_symbol = isinstance(leaf, keras.KerasTensor | keras.Variable)
-        if not is_symbol and (isinstance(leaf, np.ndarray) or keras.ops.is_tensor(leaf)):
-            array = np.asarray(keras.ops.convert_to_numpy(leaf))
-            if array.dtype.name in EPSILON and array.size >= _LEAST_CAPTURED:
-                yield array
 
 
 def constants_by_name(variables: Mapping[str, Any], constants: Iterable[str]) -> dict[str, str]:

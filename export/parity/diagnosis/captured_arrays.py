@@ -1,0 +1,149 @@
+"""Arrays that a layer captures: constants of its calls, its attributes, and what its functions refer to."""
+
+import contextlib
+import functools
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keras_pe.export.comparison.law import EPSILON
+from keras_pe.export.model.watch.keras_internals import symbolic_arguments
+from keras_pe.export.model.watch.recording import layer_paths
+from keras_pe.export.results import Array
+
+_LEAST_VALUES = 8  # fewer are found in any artifact
+_LIBRARIES = ("jax", "keras", "keras_pe", "numpy", "tensorflow", "torch")
+_DEEPEST = 4  # containers and functions inside each other
+
+
+@dataclass(frozen=True)
+class CapturedArray:
+    """An array that a layer computes with and that is no weight of the model.
+
+    Attributes:
+        path: Its name, as that of a weight.
+        value: The array.
+    """
+
+    path: str
+    value: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array."""
+        return self.value.shape
+
+    @property
+    def dtype(self) -> str:
+        """The type of its floats, by NumPy's name."""
+        return self.value.dtype.name
+
+
+def captured_arrays(model: Any) -> Iterator[tuple[str, CapturedArray]]:
+    """Yields the path of a layer and each array of floats that it captures; small arrays and weights are left out.
+
+    The arguments of its calls in a functional model count, its attributes, and what its functions refer to: closures,
+    defaults and globals. The weights of a layer that is captured this way count as well.
+    """
+    paths = list(layer_paths(model))
+    known = {id(layer) for _, layer in paths} | {id(variable) for variable in model.variables}
+    for path, layer in paths:
+        number = 0
+        for array in _distinct(_of_layer(layer, known)):
+            if array.dtype.name in EPSILON and array.size >= _LEAST_VALUES:
+                # Keras' layers cast a table of float64 to the type in which they compute.
+                value = array.astype(np.float32) if array.dtype == np.float64 else array
+                yield path, CapturedArray(f"{path}/array {number} of its call", value)
+                number += 1
+
+
+def _of_layer(layer: Any, known: set[int]) -> Iterator[Array]:
+    import keras
+
+    for leaf in keras.tree.flatten(symbolic_arguments(layer)):
+        if not isinstance(leaf, keras.KerasTensor | keras.Variable):
+            yield from _arrays(leaf, known, 0)
+    for name, value in vars(layer).items():
+        if name not in _own_attributes() and (_is_function(value) or not _is_of_library(type(layer))):
+            yield from _arrays(value, known, 0)
+    if not _is_of_library(type(layer)):
+        yield from _arrays(type(layer).call, known, 0)
+
+
+@functools.cache
+def _own_attributes() -> frozenset[str]:
+    """Returns the attributes that Keras gives to every layer."""
+    import keras
+
+    return frozenset(vars(keras.layers.Layer()))
+
+
+def _arrays(value: Any, known: set[int], depth: int) -> Iterator[Array]:
+    """Yields the arrays in a value, in containers and functions as well; layers and variables of the model aside."""
+    import keras
+
+    if depth > _DEEPEST or id(value) in known or isinstance(value, keras.KerasTensor):
+        return
+    if isinstance(value, keras.Variable):
+        yield np.asarray(keras.ops.convert_to_numpy(value.value))
+    elif isinstance(value, np.ndarray):
+        yield value
+    elif keras.ops.is_tensor(value):
+        with contextlib.suppress(AttributeError, NotImplementedError, TypeError):  # a tensor of a graph has no values
+            yield np.asarray(keras.ops.convert_to_numpy(value))
+    elif isinstance(value, keras.Layer):
+        for variable in value.weights:
+            yield from _arrays(variable, known, depth + 1)
+    elif isinstance(value, Mapping):
+        yield from _of_all(value.values(), known, depth)
+    elif isinstance(value, list | tuple):
+        yield from _of_all(value, known, depth)
+    elif isinstance(value, functools.partial):
+        yield from _of_all([value.func, *value.args, *value.keywords.values()], known, depth)
+    elif isinstance(value, types.MethodType):
+        yield from _arrays(value.__func__, known, depth)
+    elif isinstance(value, types.FunctionType) and not _is_of_library(value):
+        yield from _of_all(_referenced(value), known, depth)
+
+
+def _of_all(values: Iterable[Any], known: set[int], depth: int) -> Iterator[Array]:
+    for value in values:
+        yield from _arrays(value, known, depth + 1)
+
+
+def _referenced(function: types.FunctionType) -> Iterator[Any]:
+    """Yields what a function refers to: what its closure holds, its defaults, and the globals that it names."""
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # the cell is empty
+            continue
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
+    codes = [function.__code__]
+    while codes:
+        code = codes.pop()
+        codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+        yield from (function.__globals__[name] for name in code.co_names if name in function.__globals__)
+
+
+def _is_function(value: Any) -> bool:
+    return isinstance(value, types.FunctionType | types.MethodType | functools.partial)
+
+
+def _is_of_library(value: Any) -> bool:
+    """Whether a class or a function is of a library, whose constants are no user's."""
+    return str(value.__module__).partition(".")[0] in _LIBRARIES
+
+
+def _distinct(arrays: Iterable[Array]) -> Iterator[Array]:
+    """Yields arrays, each of equal contents once."""
+    seen: set[tuple[tuple[int, ...], bytes]] = set()
+    for array in arrays:
+        key = (array.shape, array.tobytes() if array.dtype != object else b"")
+        if key not in seen:
+            seen.add(key)
+            yield array
