@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import prod
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from keras_pe.export.comparison.inputs.cases import Case
 from keras_pe.export.comparison.law import Law, is_held
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.comparison.run import Run, compared_again, have_passed
-from keras_pe.export.results import CaseResult, CaseStatus, Comparison, RunStatus, RuntimeResult
+from keras_pe.export.results import CaseResult, CaseStatus, Comparison, Problem, RunStatus, RuntimeResult
 from keras_pe.export.runtimes.runtime import as_dtype
 
 
@@ -52,32 +51,52 @@ def _left_out(case: CaseResult, expectation: Expectation, usual: Case, law: Law)
 
 
 def _with_decisions(cases: Sequence[CaseResult], allowed: float) -> Iterator[CaseResult]:
-    """Yields the cases with outputs passed of which no more decisions have changed than may, over all cases."""
+    """Yields the cases with each output that decides judged by its decisions, counted over all cases.
+
+    An output passes, whatever its values are, if no more decisions changed than the user accepts. It fails, however
+    small the differences are, if more changed than the user accepts and rounding does not explain them.
+    """
     every = [comparison for case in cases for comparison in case.comparisons]
-    decided = {name for name in {each.output for each in every} if _decides_alike(name, every, allowed)}
+    changed = {each.output: _changed_share([one for one in every if one.output == each.output]) for each in every}
     for case in cases:
-        comparisons = tuple(replace(each, passed=True) if each.output in decided else each for each in case.comparisons)
+        comparisons = tuple(_by_decisions(each, changed[each.output], allowed) for each in case.comparisons)
         passed = _is_open(case) and all(each.passed for each in comparisons)
-        yield replace(case, comparisons=comparisons, status=CaseStatus.PASSED if passed else case.status)
+        is_failed = not all(each.passed for each in comparisons)
+        status = CaseStatus.PASSED if passed else CaseStatus.FAILED if is_failed else case.status
+        yield replace(case, comparisons=comparisons, status=status)
 
 
-def _decides_alike(output: str, every: Sequence[Comparison], allowed: float) -> bool:
-    """Whether all of an output's comparisons are of decisions, of which no more have changed than may."""
-    if not allowed:
-        return False
-    found = [_decisions(each) for each in every if each.output == output]
-    counted = [each for each in found if each is not None]
-    total = sum(count for count, _ in counted)
-    return total > 0 and len(counted) == len(found) and sum(changed for _, changed in counted) <= allowed * total
+def _by_decisions(comparison: Comparison, changed: tuple[float, float] | None, allowed: float) -> Comparison:
+    """Returns a comparison with the verdict that follows from the decisions of its output.
+
+    Args:
+        comparison: The comparison.
+        changed: As `_changed_share` returns it.
+        allowed: The share that the user accepts.
+    """
+    if changed is None:
+        return comparison
+    share, unexplained = changed
+    if allowed and share <= allowed and _decides_alone(comparison):
+        return replace(comparison, passed=True)
+    if unexplained > allowed and comparison.changed_decisions > comparison.tied_decisions:
+        return replace(comparison, passed=False, problem=Problem.DECISIONS)
+    return comparison
 
 
-def _decisions(comparison: Comparison) -> tuple[int, float] | None:
-    """Returns how many decisions were compared and how many have changed; None where there are none."""
-    if comparison.problem is not None:
+def _decides_alone(comparison: Comparison) -> bool:
+    """Whether the decisions are all that an output says: not if the best of several independent scores decides."""
+    is_exact = np.dtype(as_dtype(comparison.dtype)).kind in "iub"
+    return is_exact or comparison.argmax_agreement is not None or comparison.shape[-1:] == (1,)
+
+
+def _changed_share(compared: Sequence[Comparison]) -> tuple[float, float] | None:
+    """Returns the share of an output's decisions that changed, and the share without ties.
+
+    None if an array of the output could not be compared or does not decide.
+    """
+    total = sum(each.decisions for each in compared)
+    if not total or any(each.problem is not None or (each.count and not each.decisions) for each in compared):
         return None
-    if comparison.argmax_agreement is not None:
-        rows = prod(comparison.shape[:-1])
-        return rows, rows * (1 - comparison.argmax_agreement)
-    if np.dtype(as_dtype(comparison.dtype)).kind in "iub":
-        return comparison.count, comparison.count * comparison.fraction_out_of_tolerance
-    return None
+    changed, ties = (sum(getattr(each, name) for each in compared) for name in ("changed_decisions", "tied_decisions"))
+    return changed / total, (changed - ties) / total

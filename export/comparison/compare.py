@@ -5,7 +5,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_pe.export.comparison.law import FAR_OUT, STRICT, Law, epsilon, is_a_limit, is_float, noise_floors
+from keras_pe.export.comparison.decisions import DecisionCount, count_decisions
+from keras_pe.export.comparison.law import (
+    DECISION_FACTOR,
+    FAR_OUT,
+    MAX_FACTOR,
+    STRICT,
+    Law,
+    epsilon,
+    is_a_limit,
+    is_float,
+    noise_floors,
+)
 from keras_pe.export.results import Array, Comparison, Problem
 
 
@@ -144,6 +155,9 @@ def _compare_floats(
     clash = not np.isfinite(difference).all()
     noise = law.floor(expected, floors)
     allowed = law.allowed(output, expected, None if truth is None else target, noise)
+    factor = MAX_FACTOR if law.allowance.precision is None else DECISION_FACTOR
+    explained = law.rounded(expected, noise, has_truth=truth is not None, factor=factor)
+    decided = count_decisions(target, values, explained) or DecisionCount(0, 0)
     worst = _worst(difference, allowed)
     tolerance, floor = (_at(each, worst) for each in (allowed, noise))
     largest, excess = float(difference.max(initial=0.0)), _largest_ratio(difference, allowed)
@@ -172,6 +186,9 @@ def _compare_floats(
         truth=None if worst is None else float(target[worst]),
         actual=None if worst is None else float(values[worst]),
         argmax_agreement=_argmax_agreement(target, values),
+        decisions=decided.total,
+        changed_decisions=decided.changed,
+        tied_decisions=decided.ties,
         tolerance=tolerance,
         tolerance_ratio=excess,
         min_passing_tolerance=largest,
@@ -262,6 +279,8 @@ def _compare_exact(output: str, expected: Array, actual: Array, law: Law) -> Com
         max_ulp=largest,
         rms=_rms(difference) if difference.size else 0.0,
         fraction_out_of_tolerance=float(differs.mean()) if differs.size else 0.0,
+        decisions=differs.size if numbers else 0,
+        changed_decisions=int(differs.sum()) if numbers else 0,
         worst_index=worst,
         expected=float(expected[worst]) if numbers and worst is not None else None,
         truth=float(expected[worst]) if numbers and worst is not None else None,

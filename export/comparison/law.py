@@ -47,6 +47,12 @@ _FILL = 1e6  # a value from here on, such as a mask's -1e9, is no measure for th
 _BEYOND = {"float32": 2.0**128, "float16": 2.0**16, "bfloat16": 2.0**128}
 """What is too large for each type; no float64 is for its own."""
 
+DECISION_FACTOR = 2.0
+"""Rounding to an accepted precision may change a decision whose margin is at most this many times the noise floor.
+
+The values themselves may be off by `MAX_FACTOR` times as much: all changes of decisions would be ties by that measure.
+"""
+
 FAR_OUT = 1e4
 """A fault that is this many times the tolerance is none of rounding, and no second look at the noise is taken."""
 
@@ -111,18 +117,33 @@ class Law:
             truth: The float64 rebuild's, if there is one.
             floor: As `floor` returns it.
         """
-        share, rounding = self.shares[expected.dtype.name], MAX_FACTOR * floor
+        strict = self.rounded(expected, floor, has_truth=truth is not None)
+        return self.accepted(output, expected if truth is None else truth, strict)
+
+    def rounded(
+        self, expected: Array, floor: float | Array, *, has_truth: bool, factor: float = MAX_FACTOR
+    ) -> float | Array:
+        """Returns the absolute difference that rounding explains, for all values or for each.
+
+        The precision that the user accepts counts; the user's tolerances do not.
+
+        Args:
+            expected: The reference's array of floats.
+            floor: As `floor` returns it.
+            has_truth: Whether there is a float64 rebuild.
+            factor: How many times the noise floor rounding may reach.
+        """
+        share, rounding = self.shares[expected.dtype.name], factor * floor
         if self.allowance.precision is not None:
-            return self.accepted(output, expected if truth is None else truth, self._of_precision(expected, floor))
+            return self._of_precision(expected, floor, factor)
         if not self.is_coarse:
-            strict = rounding if truth is not None else max(self.flat_tolerance(expected), rounding)
-            return self.accepted(output, expected if truth is None else truth, strict)
+            return rounding if has_truth else max(self.flat_tolerance(expected), rounding)
         is_fill = _is_fill(expected)
         usual, fills = (largest(expected[which], self.least) for which in (~is_fill, is_fill))
         flat = share * np.where(is_fill, np.abs(expected.astype(np.float64)), usual)
         return np.maximum(flat, np.minimum(rounding, self.limit * np.where(is_fill, fills, usual)))
 
-    def _of_precision(self, expected: Array, floor: float | Array) -> Array:
+    def _of_precision(self, expected: Array, floor: float | Array, factor: float) -> Array:
         """Returns what rounding to the accepted precision may do to each value: on the way, and of the value itself.
 
         Neither is measured by values of another scale, such as those of the boxes beside which scores stand.
@@ -142,7 +163,7 @@ class Law:
         if not np.any(floor):  # what rounding on the way does is not known
             step = np.maximum(step, _STEPS_ALLOWED * _STEPS[precision] * within_lines(magnitude))
         strict: Array = SHARES[expected.dtype.name] * np.maximum(within_lines(magnitude), magnitude)
-        return np.maximum(strict, MAX_FACTOR * floor + step)
+        return np.maximum(strict, factor * floor + step)
 
     def accepted(self, output: str, target: Array, strict: float | Array) -> float | Array:
         """Returns the difference that either the strict law or the user allows, for all values or for each.

@@ -30,8 +30,9 @@ class Allowance:
             rounding of weights, inputs and layers' outputs does to its channel, row or position in the model's own
             answer, and outputs may be of that type. Stored weights may be off by what rounding to their format does,
             whichever of the four is accepted.
-        allow_changed: The share of decisions that may change: in a sweep of the rows of an output of probabilities,
-            whose largest decides, and of the values of an output of integers; of a data set's rows.
+        allow_changed: The share of decisions that may change, whatever the other three accept: in a sweep of the rows
+            of an output of probabilities or of scores from 0 to 1, whose largest decides, and of the values of an
+            output of integers; of a data set's rows.
 
     Raises:
         ValueError: If one of them makes no sense.

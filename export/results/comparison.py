@@ -16,6 +16,7 @@ class Problem(StrEnum):
     SHAPE = "shape"
     DTYPE = "dtype"
     NONFINITE = "nonfinite"
+    DECISIONS = "decisions"
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,7 +27,8 @@ class Comparison(Shown):
         output: The output's name.
         passed: Whether the difference is within the tolerance and nothing structural is wrong.
         problem: What makes the two incomparable or differ at any tolerance: an output that is missing or one too many,
-            another shape or type, a NaN or an infinity against a number. Else None.
+            another shape or type, a NaN or an infinity against a number, more changed decisions than are accepted. Else
+            None.
         shape: Of the reference's array; of the actual one where the output is an extra.
         dtype: The type of the reference's array, by NumPy's name.
         count: Values compared; those that are NaN on both sides, or beyond the reference's own floats, are not.
@@ -42,6 +44,11 @@ class Comparison(Shown):
         actual: The runtime's value there.
         argmax_agreement: Fraction of the rows whose largest value is at the same place, where the output looks like
             probabilities; None where it does not.
+        decisions: The number of decisions: the best class of each row of probabilities or scores from 0 to 1, the side
+            of 0.5 of a single probability, each integer or boolean. 0 if the output does not decide.
+        changed_decisions: The number of decisions that differ in the runtime.
+        tied_decisions: The changed decisions whose margin rounding can close, in the model's own precision or in an
+            accepted one. The tolerances of the user do not make ties.
         tolerance: The absolute difference that is allowed there.
         tolerance_ratio: The largest difference as a share of what is allowed for its value: at most 1 within tolerance,
             infinity where nothing is allowed.
@@ -73,6 +80,9 @@ class Comparison(Shown):
     truth: float | None = None
     actual: float | None = None
     argmax_agreement: float | None = None
+    decisions: int = 0
+    changed_decisions: int = 0
+    tied_decisions: int = 0
     tolerance: float = 0.0
     tolerance_ratio: float = math.inf
     min_passing_tolerance: float = math.inf
@@ -101,6 +111,8 @@ class Comparison(Shown):
                 return f"dtype {self.actual_dtype} instead of {self.dtype}"
             case Problem.NONFINITE:
                 return "NaN or infinity against a number"
+            case Problem.DECISIONS:
+                return f"{self.changed_decisions:,} of {self.decisions:,} decisions changed"
             case Problem.MISSING | Problem.EXTRA:
                 return str(self.problem)
 

@@ -68,7 +68,7 @@ class Group:
     def compared(self) -> tuple[Comparison, ...]:
         """The comparisons of values, in all results and cases."""
         every = (each for result in self.results for case in result.cases for each in case.comparisons)
-        return tuple(each for each in every if each.problem in (None, Problem.NONFINITE))
+        return tuple(each for each in every if each.problem in (None, Problem.NONFINITE, Problem.DECISIONS))
 
 
 def group_results(results: Sequence[RuntimeResult]) -> tuple[Group, ...]:
@@ -145,6 +145,12 @@ def describe(reference: str, runtime: str, case: str, comparison: Comparison) ->
     head = f"{runtime} differs from {reference} in output {comparison.output!r} ({case}): "
     if comparison.worst_index is None:
         return head + f"{comparison.problem_in_words}."
+    if comparison.problem is Problem.DECISIONS:
+        ties = f", {comparison.tied_decisions:,} of them ties" if comparison.tied_decisions else ""
+        return head + (
+            f"{comparison.problem_in_words}{ties}, max |difference| {number(comparison.max_abs_diff)}. Rounding does "
+            "not explain the change. Accept a share of changed decisions with allow_changed=..., or --allow-changed."
+        )
     values = ""
     if comparison.truth is not None:
         values = f" (expected {comparison.truth:.9g}, actual {comparison.actual:.9g})"

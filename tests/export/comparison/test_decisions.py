@@ -6,7 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from keras_pe.export.parity.statistics.decisions import Decision, infer_decision, parse_decision
+from keras_pe.export.comparison.decisions import (
+    Decision,
+    DecisionCount,
+    count_decisions,
+    infer_decision,
+    parse_decision,
+)
 
 NUMBERS = arrays(np.float64, (4, 5), elements=st.floats(-10, 10, width=32), unique=True)
 KINDS = [Decision("argmax"), Decision("top_k", k=2), Decision("threshold", threshold=0.5)]
@@ -100,3 +106,30 @@ def test_a_decision_is_right_if_it_agrees_with_its_label(decision: Decision, lab
 def test_labels_that_are_no_classes_are_refused(labels: np.ndarray) -> None:
     with pytest.raises(ValueError, match=r"\S"):
         Decision("argmax").class_labels(labels, np.zeros((2, 3)))
+
+
+SURE, TIE = [0.8, 0.15, 0.05], [0.34, 0.33, 0.33]
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "found"),
+    [
+        ([SURE, TIE], [SURE, TIE], DecisionCount(2, 0)),
+        ([SURE, TIE], [SURE[::-1], TIE], DecisionCount(2, 1)),
+        ([SURE, TIE], [SURE, TIE[::-1]], DecisionCount(2, 1, 1)),
+        ([[SURE, TIE]], [[SURE[::-1], TIE[::-1]]], DecisionCount(2, 2, 1)),
+        ([SURE, [np.nan] * 3], [SURE[::-1], [np.nan] * 3], DecisionCount(1, 1)),
+        ([[0.9], [0.501]], [[0.1], [0.499]], DecisionCount(2, 2, 1)),
+        ([[0.9, 0.8, 0.1]], [[0.1, 0.2, 0.9]], DecisionCount(1, 1)),
+        ([[9.0, 0.8, 0.1]], [[0.1, 0.2, 0.9]], None),
+        ([[[0.9, 0.8, 0.1]]], [[[0.1, 0.2, 0.9]]], None),
+        ([[1.0]], [[1.0]], DecisionCount(1, 0)),
+        (SURE, SURE, None),
+        (np.zeros((0, 3)), np.zeros((0, 3)), None),
+        ([[np.nan] * 3], [[np.nan] * 3], None),
+    ],
+)
+def test_changed_decisions_are_counted_and_ties_apart(
+    expected: list[float], actual: list[float], found: DecisionCount | None
+) -> None:
+    assert count_decisions(np.array(expected), np.array(actual), 0.01) == found

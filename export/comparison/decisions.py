@@ -163,3 +163,48 @@ def infer_decision(values: Array) -> Decision | None:
         return Decision("threshold") if values.ndim == 2 else None
     sums = values.astype(np.float64).sum(axis=-1)
     return Decision("argmax") if np.abs(sums - 1).max() < 1e-2 else None
+
+
+@dataclass(frozen=True)
+class DecisionCount:
+    """The decisions of an output in one comparison.
+
+    Attributes:
+        total: The number of decisions.
+        changed: The number that differ between the two sides.
+        ties: The changed decisions whose margin rounding can close.
+    """
+
+    total: int
+    changed: int
+    ties: int = 0
+
+
+def count_decisions(expected: Array, actual: Array, rounding: float | Array) -> DecisionCount | None:
+    """Counts the decisions that changed; None if the output does not decide.
+
+    Several scores from 0 to 1 a row decide by the best one, whether or not they add up to 1. Rows with a NaN or an
+    infinity are left out.
+
+    Args:
+        expected: The output that is right, `(rows, ...)`.
+        actual: The output of the same shape that is compared with it.
+        rounding: The absolute difference that rounding explains, for all values or for each.
+    """
+    if expected.ndim < 2 or not expected.size:
+        return None
+    bounds = np.broadcast_to(rounding, expected.shape)
+    is_finite = np.isfinite(expected) & np.isfinite(actual)
+    if not is_finite.all():
+        rows = is_finite.reshape(len(expected), -1).all(axis=1)
+        expected, actual, bounds = expected[rows], actual[rows], bounds[rows]
+    decision = infer_decision(expected)
+    if decision is None and expected.ndim == 2 and expected.size and 0 <= expected.min() <= expected.max() <= 1:
+        decision = Decision("argmax")
+    if decision is None or not decision.decides(expected):
+        return None
+    differ = decision.differ(decision.decide(expected), decision.decide(actual))
+    if not differ.any():
+        return DecisionCount(differ.size, 0)
+    ties = differ & (decision.margins(expected) <= decision.errors(bounds))
+    return DecisionCount(differ.size, int(differ.sum()), int(ties.sum()))
