@@ -42,6 +42,7 @@ def ask_references(
     border: Border | None,
     stack: ExitStack,
     watch: Stopwatch,
+    precision: str | None = None,
 ) -> dict[Path | None, Asked]:
     """Returns what each artifact is measured against, by its path; under None that of the model itself and of a server.
 
@@ -53,6 +54,7 @@ def ask_references(
         border: As in `check_parity`.
         stack: Closes the references.
         watch: Measures how long it takes.
+        precision: As in `check_parity`.
 
     Raises:
         ValueError: If a border does not fit the model, or cannot be read.
@@ -71,7 +73,7 @@ def ask_references(
     references: dict[Interface, Reference] = {}
     for known, sharing in _sharing(of_paths) or [(known_interface(None, border, model), [])]:
         base = stack.enter_context(open_reference(model, interface=known, told_by=sharing))
-        inferred = {path: inferred_interface(path, known, base.model, base.signature) for path in sharing}
+        inferred = {path: inferred_interface(path, known, base.model, base.signature, precision) for path in sharing}
         of_paths |= inferred
         for interface, alike in _sharing(inferred) or [(known, [])]:
             is_base = interface == known

@@ -9,13 +9,13 @@ import numpy as np
 
 from keras_pe.export.artifacts.artifact import BORDER_KEY, VERSION_KEY, Artifact, TensorInfo
 from keras_pe.export.artifacts.reading import read_artifact
-from keras_pe.export.comparison.law import is_float
+from keras_pe.export.comparison.law import STRICT, is_float
 from keras_pe.export.model.border import Border
 from keras_pe.export.model.border_record import BorderRecord, border_depth, border_from_json
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Kind
 from keras_pe.export.model.watch.recording import matched_paths
-from keras_pe.export.results import Array, Cause, Finding
+from keras_pe.export.results import HALF, Array, Cause, Finding
 from keras_pe.export.runtimes.runtime import as_dtype
 
 
@@ -68,7 +68,9 @@ def known_interface(path: Path | None, border: Border | None, model: Any) -> Int
         raise ValueError(f"{path} {error}") from error
 
 
-def inferred_interface(path: Path, known: Interface, model: Any, signature: Signature) -> Interface:
+def inferred_interface(
+    path: Path, known: Interface, model: Any, signature: Signature, precision: str | None = None
+) -> Interface:
     """Returns the interface with what the names, types and shapes of an artifact tell beyond what is known.
 
     Args:
@@ -76,11 +78,12 @@ def inferred_interface(path: Path, known: Interface, model: Any, signature: Sign
         known: What is given or recorded.
         model: The Keras model within that.
         signature: What it takes and returns.
+        precision: The precision that the user accepts: inputs and outputs may be of that type.
     """
     artifact = _read(path)
     if artifact is None:
         return known
-    found = _Inference(is_own=VERSION_KEY in artifact.metadata)
+    found = _Inference(is_own=VERSION_KEY in artifact.metadata, precision=precision)
     found.match_batch(signature.inputs, artifact.inputs)
     found.match_inputs(signature.inputs, artifact.inputs)
     found.match_outputs(signature.outputs, artifact.outputs)
@@ -88,10 +91,11 @@ def inferred_interface(path: Path, known: Interface, model: Any, signature: Sign
         return replace(known, differences=tuple(found.findings))
     border = Border(**found.fields)
     record = BorderRecord(repr(border), border, border_depth(model) + 1)
-    is_recorded = BORDER_KEY in artifact.metadata and known.record is not None
-    way_out = "Export the model again." if is_recorded else _accepting(found.fields)
-    said = tuple(replace(each, evidence=f"{each.evidence} {way_out}") for each in found.findings)
-    return replace(known, inferred=record, differences=said)
+    given = None if known.record is None else known.record.border
+    is_recorded = BORDER_KEY in artifact.metadata and given is not None
+    way_out = _RECORDED if is_recorded else _accepting(_fields_together(given, found.fields))
+    said = [each if each.cause in _INPUTS else _with_way_out(each, way_out) for each in found.findings]
+    return replace(known, inferred=record, differences=tuple(said))
 
 
 def in_layouts(
@@ -125,10 +129,10 @@ def _read(path: Path) -> Artifact | None:
 class _Inference:
     """The fields of a border, and what speaks for each."""
 
-    def __init__(self, *, is_own: bool) -> None:
+    def __init__(self, *, is_own: bool, precision: str | None) -> None:
         self.fields: dict[str, Any] = {}
         self.findings: list[Finding] = []
-        self._is_own = is_own
+        self._is_own, self._precision = is_own, precision
 
     def match_batch(self, wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> None:
         """Compares the first dimension of all inputs, where it is the batch."""
@@ -145,12 +149,9 @@ class _Inference:
         extra = [spec.name for spec in found if spec not in pairs.values()]
         if missing and extra:  # the runtime that loads the artifact says that these are not those of the model
             return
-        for cause, names, said in (
-            (Cause.MISSING_INPUT, missing, "The artifact does not take {} of the model."),
-            (Cause.EXTRA_INPUT, extra, "The artifact takes {}, which the model does not."),
-        ):
+        for cause, names in ((Cause.MISSING_INPUT, missing), (Cause.EXTRA_INPUT, extra)):
             if names:
-                self.findings.append(Finding(cause, said.format(", ".join(map(repr, names)))))
+                self.findings.append(Finding(cause, _INPUTS[cause].format(", ".join(map(repr, names)))))
         # Keras numbers names that nobody has given: another number is no other name.
         renumbered = matched_paths([spec.name for spec in wanted], [spec.name for spec in found])
         for ours, theirs in pairs.items():
@@ -159,7 +160,7 @@ class _Inference:
                 name = theirs.name
                 said = f"Input {theirs.name!r} of the artifact is {ours.name!r} of the model."
                 self._add(Finding(Cause.RENAMED_INPUT, said), "inputs", name, ours.name)
-            if _is_another_type(ours.dtype, theirs.dtype):
+            if self._is_another_type(ours.dtype, theirs.dtype, is_input=True):
                 said = f"Input {theirs.name!r} is {theirs.dtype} in the artifact and {ours.dtype} in the model."
                 self._add(Finding(Cause.OTHER_INPUT_TYPE, said), "dtypes", name, theirs.dtype)
             if (layout := _other_layout(ours.shape, theirs.shape)) is not None:
@@ -176,7 +177,7 @@ class _Inference:
                 return
             ours = {theirs.name: spec for spec, theirs in pairs.items()}
             gone = [spec.name for spec in wanted if spec not in pairs]
-            if gone or any(map(_is_changed, *zip(*pairs.items(), strict=True))):  # a run matches mere names
+            if gone or any(self._is_changed(*pair) for pair in pairs.items()):  # a run matches mere names
                 self.fields["outputs"] = {name: spec.name for name, spec in ours.items()}
             for name in gone:
                 said = f"The artifact returns {', '.join(map(repr, ours))}, and not {name!r} of the model."
@@ -197,15 +198,46 @@ class _Inference:
         if (layout := _other_layout(ours.shape, theirs.shape)) is not None:
             said = _of_shapes("Output", ours, theirs)
             self._add(Finding(Cause.OTHER_IMAGE_LAYOUT, said, output=name), "layout", name, layout)
-        if _is_another_type(ours.dtype, theirs.dtype):
+        if self._is_another_type(ours.dtype, theirs.dtype, is_input=False):
             said = f"Output {name!r} is {theirs.dtype} in the artifact and {ours.dtype} in the model."
             self._add(Finding(Cause.OTHER_DTYPE, said, output=name), "dtypes", name, theirs.dtype)
+
+    def _is_changed(self, ours: TensorInfo, theirs: TensorInfo) -> bool:
+        """Whether an output of the artifact is more than one of the model's under another name."""
+        return (
+            _is_decided(ours, theirs)
+            or _other_layout(ours.shape, theirs.shape) is not None
+            or self._is_another_type(ours.dtype, theirs.dtype, is_input=False)
+        )
+
+    def _is_another_type(self, ours: str, theirs: str, *, is_input: bool) -> bool:
+        """Whether a type cannot stand for another as it is: wider floats, and those of an accepted precision, can."""
+        if ours == theirs or "string" in (ours, theirs):
+            return False
+        if not (is_float(as_dtype(ours)) and is_float(as_dtype(theirs))):
+            return True
+        if theirs == self._precision:
+            return False
+        return not (
+            (ours in HALF and theirs == "float32") or (not is_input and STRICT.serves(as_dtype(ours), as_dtype(theirs)))
+        )
 
     def _add(self, finding: Finding, title: str, name: str, value: str) -> None:
         self.fields.setdefault(title, {})[name] = value
         self.findings.append(finding)
 
 
+_RECORDED = "Export the model again."
+_INPUTS = {
+    Cause.MISSING_INPUT: (
+        "The artifact does not take {} of the model. No option accepts it: export the model again with every input, or "
+        "check the artifact against a model that does not take it."
+    ),
+    Cause.EXTRA_INPUT: (
+        "The artifact takes {}, which the model does not. No option accepts it: make it a constant of the artifact, or "
+        "check the artifact against a model that takes it."
+    ),
+}
 _INDEX = "int32"  # what `Border` decides to
 _OPTIONS = {
     "inputs": "--rename-input",
@@ -214,6 +246,29 @@ _OPTIONS = {
     "outputs": "--output",
     "postprocessing": "--postprocessing",
 }
+
+
+def _with_way_out(finding: Finding, way_out: str) -> Finding:
+    return replace(finding, evidence=f"{finding.evidence} {way_out}")
+
+
+def _fields_together(border: Border | None, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of the one border that does what a given border and another around it do."""
+    found: dict[str, Any] = {} if border is None else {name: value for name, value in vars(border).items() if value}
+    if "outputs" in found and not isinstance(found["outputs"], Mapping):
+        found["outputs"] = {name: name for name in found["outputs"]}
+    for title, value in fields.items():
+        if title == Kind.BATCH or title not in found:
+            found[title] = value
+            continue
+        own = found[title]
+        if title in ("inputs", "outputs"):  # the outer border names what the inner one calls a tensor of the model
+            renamed = {name: own.get(inner, inner) for name, inner in value.items()}
+            kept = {} if title == "outputs" else {name: of for name, of in own.items() if name not in value.values()}
+            found[title] = {**kept, **renamed}
+        else:
+            found[title] = {**own, **value}
+    return found
 
 
 def _accepting(fields: Mapping[str, Any]) -> str:
@@ -226,20 +281,13 @@ def _accepting(fields: Mapping[str, Any]) -> str:
             for name, value in pairs
         ]
     arguments = ", ".join(f"{title}={value!r}" for title, value in fields.items())
-    return f"Accept it with {' '.join(options)}, or border=Border({arguments})."
+    short = sorted(set(fields.get("dtypes", {}).values()).intersection(HALF))
+    rounding = f" If the artifact computes in {short[0]} as well: precision={short[0]!r}." if short else ""
+    return f"Accept it with {' '.join(options)}, or border=Border({arguments}).{rounding}"
 
 
 def _of_shapes(kind: str, ours: TensorInfo, theirs: TensorInfo) -> str:
     return f"{kind} {theirs.name!r} has the shape {_shape(theirs)} in the artifact and {_shape(ours)} in the model."
-
-
-def _is_changed(ours: TensorInfo, theirs: TensorInfo) -> bool:
-    """Whether an output of the artifact is more than one of the model's under another name."""
-    return (
-        _is_decided(ours, theirs)
-        or _other_layout(ours.shape, theirs.shape) is not None
-        or _is_another_type(ours.dtype, theirs.dtype)
-    )
 
 
 def _paired(wanted: Sequence[TensorInfo], found: Sequence[TensorInfo]) -> dict[TensorInfo, TensorInfo]:
@@ -277,13 +325,6 @@ def _is_decided(ours: TensorInfo, theirs: TensorInfo) -> bool:
         and len(ours.shape) == len(theirs.shape) + 1
         and _fits(ours.shape[:-1], theirs.shape)
     )
-
-
-def _is_another_type(ours: str, theirs: str) -> bool:
-    """Whether a type is none that stands for another as it is: floats of other widths are compared as such."""
-    if ours == theirs or "string" in (ours, theirs):
-        return False
-    return not (is_float(as_dtype(ours)) and is_float(as_dtype(theirs)))
 
 
 def _fits(ours: Iterable[int | str], theirs: Sequence[int | str]) -> bool:
