@@ -4,7 +4,7 @@ import errno
 import functools
 import re
 from collections.abc import Iterable, Mapping
-from numbers import Integral
+from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any
 
@@ -140,6 +140,12 @@ def check_type(argument: str, given: object, kind: type) -> None:
     """Raises TypeError unless what was given for an argument is of a class."""
     if not isinstance(given, kind):
         raise TypeError(f"`{argument}` must be of type {kind.__name__}. Received: {argument}={given!r:.80}")
+
+
+def check_share(argument: str, given: object) -> None:
+    """Raises ValueError unless what was given for an argument is a number from 0 to 1."""
+    if not (isinstance(given, Real) and 0 <= float(given) <= 1):
+        raise ValueError(f"`{argument}` must be a share, from 0 to 1. Received: {given!r}.")
 
 
 def check_whole(argument: str, given: object, least: int, most: int | None = None) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from keras_pe.export.artifacts.artifact import VERSION_KEY, Format, TensorInfo
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.model.signature.signature import confirmed_outputs
+from keras_pe.export.model.sizes.dimensions import Kind
 from keras_pe.export.results import Array
 from keras_pe.export.runtimes.runner import Names
 
@@ -63,13 +64,41 @@ class Declarations:
         )
         return cls(() if is_foreign else inputs, outputs)
 
-    def broken_by(self, given: Mapping[str, Array], returned: Mapping[str, Array]) -> list[FalseDeclaration]:
-        """Returns the declarations that one run has shown to be false."""
+    def of_any_batch(self) -> "Declarations":
+        """Returns the declarations with a free first dimension in place of the one size that a fixed batch has.
+
+        Rows that are fed in several batches come back as one array.
+        """
+        sizes = {spec.shape[0] for spec in self.inputs if spec.shape and isinstance(spec.shape[0], int)}
+        inputs, outputs = (
+            tuple(
+                replace(spec, shape=(Kind.BATCH, *spec.shape[1:]))
+                if spec.shape[:1] and spec.shape[0] in sizes
+                else spec
+                for spec in specs
+            )
+            for specs in (self.inputs, self.outputs)
+        )
+        return Declarations(inputs, outputs)
+
+    def broken_by(
+        self, given: Mapping[str, Array], returned: Mapping[str, Array], expected: Mapping[str, Array]
+    ) -> list[FalseDeclaration]:
+        """Returns the declarations that one run has shown to be false.
+
+        Args:
+            given: The inputs.
+            returned: The outputs of the artifact.
+            expected: The outputs of the model. An output of another shape than the model's is wrong, whatever is
+                declared of it, and is left out.
+        """
         confirmed = confirmed_outputs(self.inputs, self.outputs, [(given, returned)])
         return [
             FalseDeclaration(declared, returned[declared.name].shape)
             for declared, found in zip(self.outputs, confirmed, strict=True)
             if found != declared
+            and declared.name in expected
+            and returned[declared.name].shape == expected[declared.name].shape
         ]
 
 

@@ -1,6 +1,6 @@
 """One artifact in one runtime: every case run and compared, and how the differences of the longest spread."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -110,12 +110,7 @@ def run_cases(
     measured = compared_again(reference, expectations, answers, cases, near, STRICT)
     declarations = Declarations.of_artifact(path, runner.names)
     broken = [
-        [
-            each
-            for each in declarations.broken_by(expectation.case.inputs, answer or {})
-            # An output of another shape than the model's is wrong, whatever is declared of it.
-            if any(name == each.declared.name and value.shape == each.shape for name, value in _outputs(expectation))
-        ]
+        declarations.broken_by(expectation.case.inputs, answer or {}, expectation.outputs or {})
         for expectation, answer in zip(expectations, answers, strict=False)
     ]
     measured = tuple(_with_broken(case, found) for case, found in zip(measured, broken, strict=True))
@@ -126,11 +121,6 @@ def run_cases(
     recording = None if passed else _record(result, expectations, answers)
     false = {each.declared.name: each for found in broken for each in found}
     return Run(replace(result, recording=recording), expectations, answers, (*false.values(),))
-
-
-def _outputs(expectation: Expectation) -> Iterable[tuple[str, Array]]:
-    """Returns the outputs of the model in a case, by name; empty if the model refuses the case."""
-    return (expectation.outputs or {}).items()
 
 
 def _with_broken(case: CaseResult, broken: Sequence[FalseDeclaration]) -> CaseResult:

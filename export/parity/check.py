@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial, wraps
-from numbers import Integral, Real
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ParamSpec
 
@@ -24,7 +24,7 @@ from keras_pe.export.comparison.references.opening import (
 )
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run, run_cases
-from keras_pe.export.errors import check_type
+from keras_pe.export.errors import check_share, check_type
 from keras_pe.export.model.border import Border
 from keras_pe.export.parity.asking import as_of_model, ask_references, without_batch
 from keras_pe.export.parity.covered import (
@@ -105,7 +105,8 @@ def check_parity(
         allow_changed: The share of decisions that may change, in all cases together, from 0 to 1: of rows of
             probabilities, and of integers. Each of these four accepts more than the strict law, none less; the report
             says which judged, and where and why the artifact differs all the same. None of them accepts a stored weight
-            that rounding to its own format does not explain.
+            that rounding to its own format does not explain, and only `allow_changed` accepts changed decisions: the
+            best class of probabilities or of scores from 0 to 1. A tie, whose margin rounding closes, is no change.
         timeout: Seconds that a runtime may take to load, or to answer one case, before it counts as hung.
         diagnosis_seconds: Seconds that the search for a cause may take for each runtime that fails in a way of its own.
             What it did not get to is said where nothing explains the failure.
@@ -128,8 +129,7 @@ def check_parity(
         raise ValueError(f"`seed` must be a whole number from 0. Received: seed={seed!r}.")
     if border is not None:
         check_type("border", border, Border)
-    if not (isinstance(least_compared, Real) and 0 <= least_compared <= 1):
-        raise ValueError(f"`least_compared` must be a share, from 0 to 1. Received: {least_compared!r}.")
+    check_share("least_compared", least_compared)
     law = accepting(Allowance(rtol, atol, precision, allow_changed))
     watch = Stopwatch()
     targets: list[tuple[str, Path | None]] = [*dict.fromkeys(locate_artifacts(artifacts))]
@@ -163,7 +163,7 @@ def check_parity(
             tell(0, total, reference.name)
             return choose_cases(reference, inputs, seed, precision)
 
-        asked = ask_references(opened, chosen_cases, model, paths, border, stack, watch)
+        asked = ask_references(opened, chosen_cases, model, paths, border, stack, watch, precision)
         if inputs is not None:
             # Of two paths that share what was asked, the same: its cases are counted once.
             own = {id(each): without_batch(each) for each in asked.values()}

@@ -11,7 +11,17 @@ from keras_pe.export.comparison.references.reference import Expectation, Referen
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.diagnosis.rounded_weights import rounded_weights
 from keras_pe.export.parity.diagnosis.weights import stored_weights, told_foldings
-from keras_pe.export.results import Array, CaseStatus, Coverage, RunStatus, RuntimeResult, TableCoverage, TakenBranches
+from keras_pe.export.results import (
+    Array,
+    CaseStatus,
+    Coverage,
+    Finding,
+    RunStatus,
+    RuntimeResult,
+    StoredWeights,
+    TableCoverage,
+    TakenBranches,
+)
 from keras_pe.export.runtimes.runner import Runner
 
 _UNCOVERED = (
@@ -117,21 +127,38 @@ def _branches(runner: Runner, expectations: Iterable[Expectation]) -> TakenBranc
     return TakenBranches(2 * len(names), missed)
 
 
-def _with_weights(result: RuntimeResult, runner: Runner, reference: Reference) -> RuntimeResult:
+def compare_weights(
+    runner: Runner, reference: Reference, *, may_be_rounded: bool
+) -> tuple[StoredWeights | None, tuple[Finding, ...]]:
+    """Returns how much of the model's weights an artifact stores, and a finding for each damaged weight.
+
+    Args:
+        runner: The runtime, with the artifact loaded.
+        reference: The model. The first value is None without a Keras model, or if the runtime shows no constants.
+        may_be_rounded: Whether each weight may be off by what rounding to its own format does.
+
+    Raises:
+        RuntimeFailedError: If the runtime fails while it is read.
+    """
     constants = runner.weights() if reference.model is not None else None
     if not constants:
-        return result
+        return None, ()
     told = told_foldings(reference.model, runner.metadata())
-    if result.is_accepted:
+    if may_be_rounded:
         weights, faults = rounded_weights(reference.model, constants, runner.dequantized(), told)
     else:
         weights, faults = stored_weights(reference.model, constants, told, may_be_cut=not _takes_any_row(reference))
-    said = _UNROUNDED if result.is_accepted else _UNSEEN
-    findings = tuple(replace(each.finding, evidence=f"{each.finding.evidence} {said}") for each in faults)
+    said = _UNROUNDED if may_be_rounded else _UNSEEN
+    return weights, tuple(replace(each.finding, evidence=f"{each.finding.evidence} {said}") for each in faults)
+
+
+def _with_weights(result: RuntimeResult, runner: Runner, reference: Reference) -> RuntimeResult:
+    weights, faults = compare_weights(runner, reference, may_be_rounded=result.is_accepted)
+    if weights is None:
+        return result
     is_accepted = result.is_accepted and not faults
-    passed = not faults
     return replace(
-        result, weights=weights, passed=passed, is_accepted=is_accepted, findings=findings or result.findings
+        result, weights=weights, passed=not faults, is_accepted=is_accepted, findings=faults or result.findings
     )
 
 

@@ -186,6 +186,7 @@ def check(
         accepted: dict[str, Any] = {"rtol": rtol, "atol": atol, "precision": precision, "allow_changed": allow_changed}
         limits: dict[str, Any] = {"timeout": timeout, "diagnosis_seconds": diagnosis_seconds}
         shared: dict[str, Any] = {"runtimes": runtimes or None, "border": border, **limits}
+        shared["least_compared"] = least_compared
         if data_set["data"] is not None:
             assert model is not None  # or _check_usage has refused
             report = run_check_data(model, artifacts, data_set, accepted, not shows_bar, **shared)
@@ -201,7 +202,6 @@ def check(
                 sizes=sizes,
                 seed=seed,
                 require_coverage=require_coverage,
-                least_compared=least_compared,
                 progress=shows_bar,
                 **accepted,
                 **shared,

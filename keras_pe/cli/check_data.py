@@ -84,7 +84,7 @@ data_options = with_options(
         help="Keep results here: the same call goes on where it was stopped.",
     ),
 )
-_OF_THE_SWEEP = ("inputs", "ranges", "sizes", "seed", "require_coverage", "least_compared", "profile")
+_OF_THE_SWEEP = ("inputs", "ranges", "sizes", "seed", "require_coverage", "profile")
 
 
 def check_data_usage(context: click.Context, names: Iterable[str]) -> None:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.artifacts.reading import hash_artifacts
 from keras_pe.export.comparison.references.opening import Source
+from keras_pe.export.errors import check_share
 from keras_pe.export.model.border import Border
 from keras_pe.export.parity.check import check_parity
 from keras_pe.export.parity.data.batching import Batching, Feed, fill_up, fixed_size
@@ -54,6 +56,7 @@ def check_dataset(
     atol: float | Mapping[str, float] = 0.0,
     precision: str | None = None,
     allow_changed: float = 0.0,
+    least_compared: float = 0.5,
     workers: int | None = None,
     executor: Executor | None = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
@@ -83,7 +86,11 @@ def check_dataset(
         input_signature: As in `export_onnx`, for models that do not tell it themselves.
         border: As in `check_parity`. All artifacts must have one. Rows may be in the model's layout.
         rtol, atol, precision: As in `check_parity`.
-        allow_changed: The share of the rows that may fail, from 0 to 1.
+        allow_changed: The share of the rows that may fail, from 0 to 1. A stored weight that is damaged fails the check
+            all the same: one that is not the model's or, if an output decides or more is accepted, that rounding to its
+            own format does not explain.
+        least_compared: The least share of the values of all rows that must be compared, from 0 to 1. Values that are
+            NaN on both sides, or beyond the model's own floats, are not.
         workers: How many processes to run on this machine, one for each processor by default; 0 for none, which lets
             this process run models that no other could load.
         executor: Where to run instead: any `concurrent.futures.Executor` whose workers can read the paths given here,
@@ -110,6 +117,7 @@ def check_dataset(
     watch = Stopwatch()
     check_seconds(timeout, diagnosis_seconds)
     _check_workers(workers, executor)
+    check_share("least_compared", least_compared)
     allowance = Allowance(rtol, atol, precision, allow_changed)
     source = open_source(data)
     targets, left_over, jobs = open_artifacts(artifacts, runtimes)
@@ -139,7 +147,10 @@ def check_dataset(
         schedule.run(calibration)
         tell(schedule.rows, source.rows, "looking at the worst rows")
         results = [
-            _result(target, calibration.targets[target.key], schedule.tallies.get(target.key), allow_changed)
+            replace(
+                _result(target, calibration.targets[target.key], schedule.tallies.get(target.key), allow_changed),
+                least_compared=least_compared,
+            )
             for target in targets
         ]
     diagnosis = _diagnose(model, job, calibration, source, results, diagnosis_seconds)
@@ -205,6 +216,8 @@ def _result(target: Target, calibrated: TargetCalibration, tally: Tally | None, 
         error=calibrated.error,
         rows_per_second=found.rows / found.seconds if found.seconds else None,
         names=calibrated.names,
+        weights=calibrated.weights,
+        findings=calibrated.findings,
     )
 
 

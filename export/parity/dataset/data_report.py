@@ -109,6 +109,8 @@ def _subject(result: DatasetResult, name: str) -> Subject:
 def _notes(result: DatasetResult) -> Iterator[str]:
     if result.version:
         yield result.version
+    if result.weights is not None:
+        yield f"{result.weights.compared} of {result.weights.count} weights compared by content"
     if result.rows_per_second is not None:
         yield f"{result.rows_per_second:,.0f} rows a second inside the runtime"
 
@@ -214,6 +216,7 @@ def _summary(found: DatasetResults) -> tuple[str, ...]:
 def _statements(result: DatasetResult) -> Iterator[Statement]:
     """Yields what there is to say of one runtime."""
     yield Statement("verdict", result.verdict)
+    yield from causes(result.findings)
     for problem, first in result.statistics.problems.items():
         yield Statement("error", f"{problem}, first in row {first:,}")
     for output in result.outputs:

@@ -7,7 +7,7 @@ from typing import ClassVar
 from keras_pe.export.parity.parity_report import ParityReport
 from keras_pe.export.parity.statistics.confidence import rate, upper_bound
 from keras_pe.export.parity.statistics.runtime_statistics import OutputStatistics, RuntimeStatistics
-from keras_pe.export.results import AnyResults, NameMatch
+from keras_pe.export.results import AnyResults, Finding, NameMatch, StoredWeights
 from keras_pe.shown import Shown
 
 CONFIDENCE = 0.95
@@ -82,9 +82,12 @@ class DatasetResult(Shown):
         error: Why the artifact did not load; empty where it did.
         rows_per_second: Rows by the time inside the runtime; None where every result stood in the checkpoint.
         names: The inputs and outputs that the artifact calls otherwise, matched for the comparison.
+        least_compared: The least share of the values that must be compared, from 0 to 1.
+        weights: How much of the model's weights the artifact stores; None if that is not known.
+        findings: One for each stored weight that is damaged. A damaged weight fails the check, whatever the rows show.
     """
 
-    computed: ClassVar[tuple[str, ...]] = ("passed", "verdict", "upper_bound_95")
+    computed: ClassVar[tuple[str, ...]] = ("passed", "verdict", "upper_bound_95", "compared_share")
 
     artifact: str
     format: str
@@ -96,6 +99,9 @@ class DatasetResult(Shown):
     error: str = ""
     rows_per_second: float | None = None
     names: tuple[NameMatch, ...] = ()
+    least_compared: float = 0.0
+    weights: StoredWeights | None = None
+    findings: tuple[Finding, ...] = ()
 
     def details(self) -> Mapping[str, str]:
         return {"runtime": self.runtime, "artifact": self.artifact, "result": self._one_line()}
@@ -105,10 +111,22 @@ class DatasetResult(Shown):
 
     @property
     def passed(self) -> bool:
-        """Whether rows were compared, every output among them, and no more of them fail than may."""
+        """Whether enough was compared, every output among it, no more rows fail than may, and no weight is damaged."""
         found = self.statistics
         compared = bool(self.outputs) and all(each.statistics.rows for each in self.outputs)
-        return compared and found.rows > 0 and found.failed <= self.allow_changed * found.rows
+        is_enough = compared and found.rows > 0 and self.compared_share > 0 and not self._is_too_little
+        return is_enough and found.failed <= self.allow_changed * found.rows and not self.findings
+
+    @property
+    def compared_share(self) -> float:
+        """The share of the values that was compared, over all rows and outputs, from 0 to 1."""
+        values = sum(each.statistics.values for each in self.outputs)
+        uncompared = sum(each.statistics.uncompared for each in self.outputs)
+        return (values - uncompared) / values if values else 0.0
+
+    @property
+    def _is_too_little(self) -> bool:
+        return self.compared_share < self.least_compared
 
     @property
     def upper_bound_95(self) -> float:
@@ -132,6 +150,13 @@ class DatasetResult(Shown):
             said += f", {max(others, 0):,} {'fail otherwise' if decides else 'out of tolerance'}"
         if self.factor is not None:
             said += f", largest error {self.factor:.2g} times the floor"
+        if found.failed < found.rows and self._is_too_little:
+            said += (
+                f"; {self.compared_share:.0%} of the values were compared, the others are NaN or beyond the model's "
+                f"floats, and at least {self.least_compared:.0%} must be (`least_compared`)"
+            )
+        if self.findings:
+            said += f"; {len(self.findings):,} stored weights are damaged"
         sure = f"fewer than {rate(self.upper_bound_95)} fail" if found.failed < found.rows else "nearly all fail"
         return f"{said}; with 95 % confidence {sure}"
 

@@ -36,7 +36,8 @@ class OutputStatistics(Shown):
 
     Attributes:
         rows: Rows that the runtime answered.
-        values: Values compared.
+        values: Values that the runtime returned.
+        uncompared: Those of them that are NaN on both sides, or beyond the reference's own floats.
         expected_nan: NaN among the reference's values.
         expected_inf: Infinities among the reference's values.
         actual_nan: NaN among the runtime's values.
@@ -61,6 +62,7 @@ class OutputStatistics(Shown):
 
     rows: int = 0
     values: int = 0
+    uncompared: int = 0
     expected_nan: int = 0
     expected_inf: int = 0
     actual_nan: int = 0

@@ -6,16 +6,18 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_pe.export.comparison.decisions import Decision, infer_decision, parse_decision
+from keras_pe.export.comparison.declarations import Declarations
 from keras_pe.export.comparison.law import MAX_FACTOR, Law, is_float, noise_floor
-from keras_pe.export.comparison.matching import match_inputs, match_outputs
+from keras_pe.export.comparison.matching import as_names, match_inputs, match_outputs
 from keras_pe.export.comparison.references.interface import Interface, inferred_interface
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import computes_in_float32
 from keras_pe.export.errors import RuntimeFailedError, first_line
+from keras_pe.export.parity.covered import compare_weights
 from keras_pe.export.parity.data.batching import Feed
 from keras_pe.export.parity.data.shards import Shard, count
 from keras_pe.export.parity.data.source import DataError, DataSource
-from keras_pe.export.parity.statistics.decisions import Decision, infer_decision, parse_decision
 from keras_pe.export.parity.work.job import Calibration, Job, OutputRule, TargetCalibration
 from keras_pe.export.parity.work.shard import shard_batches
 from keras_pe.export.parity.work.worker_session import Session, TargetRunner, session_of
@@ -61,7 +63,8 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
             if not found.error:
                 is_wide = bool(wide) and computes_in_float32(target.worker)
                 names = (*found.names, *_output_names(reference, target, found.names, precision, sample[0]))
-                targets[key] = replace(found, names=names, rules=wide if is_wide else rules, in_float32=is_wide)
+                found = replace(found, names=names, rules=wide if is_wide else rules, in_float32=is_wide)
+                targets[key] = _looked_into(reference, target, found, job)
     basis = f"{reference.name}, at most {MAX_FACTOR:g} times its own error against a float64 rebuild"
     if not has_floor:
         basis = f"{reference.name}, tolerance by dtype ({reference.no_rebuild or 'no output is a float'})"
@@ -77,18 +80,35 @@ def _loaded(reference: Reference, target: TargetRunner, precision: str | None) -
     try:
         target.load()
         version = target.worker.version
-        if unaccepted := _unaccepted(reference, target.path):
+        if unaccepted := _unaccepted(reference, target.path, precision):
             return TargetCalibration(version, error=unaccepted)
         return TargetCalibration(version, names=match_inputs(reference, target.worker.inputs, target.path))
     except RuntimeFailedError as error:
         return TargetCalibration(version, error=str(error))
 
 
-def _unaccepted(reference: Reference, path: Path) -> str:
+def _looked_into(reference: Reference, target: TargetRunner, found: TargetCalibration, job: Job) -> TargetCalibration:
+    """Returns what was found of a target with what its artifact declares and stores.
+
+    Stored weights may be rounded if more than the strict law is accepted of any output, as it is of one that decides.
+    """
+    declarations = Declarations.of_artifact(target.path, as_names(found.names)).of_any_batch()
+    found = replace(found, declarations=declarations)
+    decides = any(rule.decision is not None for rule in found.rules.values())
+    try:
+        target.load()
+        may_be_rounded = decides or not job.allowance.is_none
+        weights, findings = compare_weights(target.worker, reference, may_be_rounded=may_be_rounded)
+    except RuntimeFailedError:  # the rows say what the runtime does
+        return found
+    return replace(found, weights=weights, findings=findings)
+
+
+def _unaccepted(reference: Reference, path: Path, precision: str | None) -> str:
     """Returns what an artifact takes or returns otherwise than the model, in sentences; nothing where they agree."""
     if reference.signature is None:
         return ""
-    found = inferred_interface(path, Interface(), reference.model, reference.signature)
+    found = inferred_interface(path, Interface(), reference.model, reference.signature, precision)
     return " ".join(each.evidence for each in found.differences)
 
 

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from keras_pe.export.comparison.decisions import Decision, parse_decision
+from keras_pe.export.comparison.declarations import Declarations
 from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.errors import check_type
 from keras_pe.export.model.border import Border
 from keras_pe.export.model.signature.model_signature import by_name
 from keras_pe.export.parity.data.batching import Batching, Feed
 from keras_pe.export.parity.data.source import DataSource
-from keras_pe.export.parity.statistics.decisions import Decision, parse_decision
-from keras_pe.export.results import Allowance, Array, NameMatch
+from keras_pe.export.results import Allowance, Array, Finding, NameMatch, StoredWeights
 from keras_pe.export.runtimes.runtime import RuntimeSpec
 
 
@@ -182,6 +183,9 @@ class TargetCalibration:
         rules: How each output is judged, by its name.
         in_float32: Whether it computes in float32 where the model computes in 16 bits: it is measured against the
             model's float32 rebuild.
+        declarations: What it declares of its outputs.
+        weights: How much of the model's weights it stores; None if that is not known.
+        findings: One for each stored weight that is damaged.
     """
 
     version: str = ""
@@ -189,6 +193,9 @@ class TargetCalibration:
     names: tuple[NameMatch, ...] = ()
     rules: Mapping[str, OutputRule] = field(default_factory=dict)
     in_float32: bool = False
+    declarations: Declarations = field(default_factory=Declarations)
+    weights: StoredWeights | None = None
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,19 @@
 """One batch in one runtime, row by row: which rows fail, by how much, and the worst of them whole."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from keras_pe.export.comparison.compare import differences, incomparable
+from keras_pe.export.comparison.decisions import Decision, last_axis_max
+from keras_pe.export.comparison.declarations import FalseDeclaration
 from keras_pe.export.comparison.law import FAR_OUT, MAX_FACTOR, is_float, noise_floor
 from keras_pe.export.errors import RuntimeFailedError
 from keras_pe.export.parity.data.batching import Batch
 from keras_pe.export.parity.data.shards import Shard
 from keras_pe.export.parity.data.source import DataError
-from keras_pe.export.parity.statistics.decisions import Decision, last_axis_max
 from keras_pe.export.parity.statistics.histogram import Histogram
 from keras_pe.export.parity.statistics.runtime_statistics import (
     WORST,
@@ -21,7 +22,7 @@ from keras_pe.export.parity.statistics.runtime_statistics import (
     Severity,
     WorstRow,
 )
-from keras_pe.export.parity.work.job import Job, OutputRule
+from keras_pe.export.parity.work.job import Job, TargetCalibration
 from keras_pe.export.parity.work.worker_session import Answer, Session
 from keras_pe.export.results import Array, Comparison
 from keras_pe.export.runtimes.runtime import Arrays
@@ -110,9 +111,9 @@ class RowVerdicts:
 class RowMeasurer:
     """Compares what one runtime answers with what is expected of it, row by row."""
 
-    def __init__(self, session: Session, job: Job, rules: Mapping[str, OutputRule]) -> None:
+    def __init__(self, session: Session, job: Job, calibrated: TargetCalibration) -> None:
         """Remembers how rows are judged; the session tells whether the model's own error explains what is out."""
-        self._session, self._rules = session, rules
+        self._session, self._rules, self._declarations = session, calibrated.rules, calibrated.declarations
         self._law = job.law
 
     def measure(self, batch: Batch, expected: Arrays, answers: Sequence[Answer]) -> MeasuredBatch:
@@ -132,8 +133,14 @@ class RowMeasurer:
             for comparison in failed.values():
                 found.severity[rows] = np.maximum(found.severity[rows], Severity.FAILED)
                 found.problems.setdefault(_in_words(comparison), first)
+            for broken in self._declarations.broken_by(inputs, answer.outputs, outputs):
+                found.severity[rows] = np.maximum(found.severity[rows], Severity.FAILED)
+                found.problems.setdefault(_of_a_row(broken), first)
             for name in [name for name in outputs if name not in failed]:
                 statistics, own, problem = self._compare(name, inputs, outputs[name], answer.outputs[name])
+                if statistics.expected_inf:
+                    overflowed = self._count_overflowed(name, inputs, outputs[name])
+                    statistics = replace(statistics, uncompared=statistics.uncompared + overflowed)
                 rule = self._rules[name]
                 if rule.label is not None and rule.decision is not None:
                     labels = batch.labels[rule.label][rows]
@@ -195,6 +202,17 @@ class RowMeasurer:
             statistics, rows = measured(target, of_rows)
         return statistics, rows, ""
 
+    def _count_overflowed(self, name: str, inputs: Arrays, expected: Array) -> int:
+        """Returns how many values of the reference are infinite because they are beyond its own floats."""
+        rows = np.flatnonzero(np.isinf(expected).reshape(len(expected), -1).any(axis=1))
+        try:
+            truth = self._session.truth({key: array[rows] for key, array in inputs.items()}).get(name)
+        except RuntimeFailedError:
+            return 0
+        if truth is None or truth.shape != expected[rows].shape:
+            return 0
+        return int((np.isinf(expected[rows]) & np.isfinite(truth)).sum())
+
 
 def _in_words(comparison: Comparison) -> str:
     """Returns what keeps an output from being compared, in words that are the same for batches of all sizes."""
@@ -202,6 +220,15 @@ def _in_words(comparison: Comparison) -> str:
     if actual is not None and actual[:1] == shape[:1]:
         comparison = replace(comparison, shape=shape[1:], actual_shape=actual[1:])
     return f"output {comparison.output!r} of a row: {comparison.problem_in_words}"
+
+
+def _of_a_row(broken: FalseDeclaration) -> str:
+    """Returns a false declaration in words that are the same for batches of all sizes."""
+    declared = broken.declared
+    if not isinstance(declared.shape[0], str):
+        return str(broken)
+    row = replace(broken, declared=replace(declared, shape=declared.shape[1:]), shape=broken.shape[1:])
+    return f"of a row: {row}"
 
 
 def _may_be_noise(expected: Array, clash: Array) -> Array:
@@ -238,10 +265,12 @@ def measure_output(
     difference: Array = absolute.reshape(rows, -1)
     clash: Array = np.zeros(rows, bool)
     nonfinite: dict[str, Any] = {}
+    uncompared = 0
     if not are_finite:
         clash = np.any(np.isinf(difference), axis=1)
         difference = np.where(np.isinf(difference), 0.0, difference)
         nonfinite = _count_nonfinite("expected", expected) | _count_nonfinite("actual", actual)
+        uncompared = int((np.isnan(expected) & np.isnan(actual)).sum())
     largest = last_axis_max(difference).astype(np.float64, copy=False)
     out = clash
     if isinstance(allowed, np.ndarray):
@@ -255,6 +284,7 @@ def measure_output(
     statistics = OutputStatistics(
         rows=rows,
         values=expected.size,
+        uncompared=uncompared,
         clashes=int(clash.sum()),
         max_abs_diff=float(largest.max(initial=0.0)),
         errors=Histogram.of(largest),

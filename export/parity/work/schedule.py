@@ -23,7 +23,7 @@ from keras_pe.export.publishing.staging import staging
 MAX_TRIES = 3
 """How often a task is handed out whose worker died or lost its connection."""
 
-_VERSION = 5  # of what a result on disk holds
+_VERSION = 6  # of what a result on disk holds
 # What a task raises at every worker.
 _OF_THE_TASK = (
     ArithmeticError,

@@ -53,7 +53,7 @@ def run_shard(job: Job, calibration: Calibration, shard: Shard, keys: tuple[str,
     targets = tuple(target for target in job.targets if target.key in keys)
     with session_of(job) as session:
         before = {key: session.targets[key].seconds for key in keys}
-        measurers = {key: RowMeasurer(session, job, calibration.targets[key].rules) for key in keys}
+        measurers = {key: RowMeasurer(session, job, calibration.targets[key]) for key in keys}
         merged = dict.fromkeys(keys, RuntimeStatistics())
         for batch, expected, answers in _answered(session, job, calibration, shard, targets):
             for key in keys:
@@ -66,7 +66,7 @@ def run_rows(job: Job, calibration: Calibration, shard: Shard) -> tuple[Array, A
     """Runs the rows of a shard through the job's first target, and returns the severity and the error of each."""
     target, severity, error = job.targets[0], np.zeros(shard.rows, np.int64), np.zeros(shard.rows)
     with session_of(job) as session:
-        measurer = RowMeasurer(session, job, calibration.targets[target.key].rules)
+        measurer = RowMeasurer(session, job, calibration.targets[target.key])
         for batch, expected, answers in _answered(session, job, calibration, shard, (target,)):
             rows = measurer.measure(batch, expected[target.key], answers[target.key])
             places = batch.rows - shard.start

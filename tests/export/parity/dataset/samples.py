@@ -5,12 +5,12 @@ import dataclasses
 import ml_dtypes
 import numpy as np
 
+from keras_pe.export.comparison.decisions import Decision
 from keras_pe.export.parity.dataset.data_report import DatasetReport
 from keras_pe.export.parity.dataset.results import DatasetResult, OutputSummary
-from keras_pe.export.parity.statistics.decisions import Decision
 from keras_pe.export.parity.statistics.runtime_statistics import RuntimeStatistics, Severity, WorstRow
 from keras_pe.export.parity.work.measurement import measure_output
-from keras_pe.export.results import NameMatch
+from keras_pe.export.results import Cause, Finding, NameMatch, OtherValue, StoredWeights
 from tests.export.parity.presentation import samples
 
 ROWS = 5
@@ -78,6 +78,8 @@ FAILING = dataclasses.replace(
                 OutputSummary("ids", None, None, None, _SOUND.outputs["p"]),
             ),
             rows_per_second=None,
+            weights=StoredWeights(2, 1, 64, 32),
+            findings=(Finding(Cause.CHANGED_VALUES, samples.HOSTILE, "p", parameters=(OtherValue("units", 3, 4),)),),
         ),
         dataclasses.replace(PASSING.results[0], statistics=RuntimeStatistics(), outputs=(), error="does not load"),
     ),

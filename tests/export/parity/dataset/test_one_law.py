@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -186,3 +187,104 @@ def test_a_row_on_which_the_model_is_right_by_luck_is_measured_next_to_it(
     sweep = check_parity(model, path, inputs=whole, **options)
     rows = check_dataset(model, path, whole, workers=0, **options)
     assert (sweep.passed, rows.passed) == (passes, passes), f"{sweep}\n{rows}"
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A classifier whose probabilities decide, and its artifact."""
+    folder = tmp_path_factory.mktemp("classifier")
+    keras.utils.set_random_seed(0)
+    values = keras.Input((4,), name="x")
+    hidden = keras.layers.Dense(24, "relu", name="hidden")(values)
+    model = keras.Model(values, keras.layers.Dense(3, "softmax", name="y")(hidden))
+    model.save(folder / "model.keras")
+    return folder / "model.keras", export_onnx(model, folder / "model.onnx").path
+
+
+def as_exported(file: onnx.ModelProto) -> None:
+    """Changes nothing."""
+
+
+def in_bfloat16(file: onnx.ModelProto) -> None:
+    """Rounds every weight."""
+    for tensor in file.graph.initializer:
+        array = numpy_helper.to_array(tensor)
+        if array.dtype == np.float32:
+            rounded = array.astype(ml_dtypes.bfloat16).astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(rounded, tensor.name))
+
+
+def with_another_bias(file: onnx.ModelProto) -> None:
+    """Adds 0.01 to a bias, which changes hardly any decision."""
+    (bias,) = [tensor for tensor in file.graph.initializer if tensor.name == "hidden/bias"]
+    bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias) + np.float32(0.01), bias.name))
+
+
+def with_negated_scores(file: onnx.ModelProto) -> None:
+    """Decides by the smallest score."""
+    last = next(node for node in file.graph.node if node.op_type == "Softmax")
+    place = list(file.graph.node).index(last)
+    file.graph.node.insert(place, helper.make_node("Neg", [last.input[0]], ["negated"]))
+    last.input[0] = "negated"
+
+
+def with_a_false_declaration(file: onnx.ModelProto) -> None:
+    """Declares one column more than the file returns."""
+    file.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "accepted", "passes"),
+    [
+        (as_exported, {}, True),
+        (in_bfloat16, {"precision": "bfloat16"}, True),
+        (in_bfloat16, {"atol": 0.1}, True),
+        (with_another_bias, {"atol": 10.0}, False),
+        (with_another_bias, {"precision": "float16", "allow_changed": 1.0}, False),
+        (with_negated_scores, {"atol": 10.0}, False),
+        (with_negated_scores, {"precision": "int8"}, False),
+        (with_negated_scores, {"allow_changed": 1.0}, True),
+        (with_a_false_declaration, {}, False),
+        (with_a_false_declaration, {"atol": 10.0}, False),
+    ],
+)
+def test_both_compare_decisions_stored_weights_and_declarations(
+    classifier: tuple[Path, Path],
+    tmp_path: Path,
+    change: Callable[[onnx.ModelProto], None],
+    accepted: dict[str, Any],
+    passes: bool,
+) -> None:
+    model, sound_file = classifier
+    file = onnx.load(sound_file)
+    change(file)
+    onnx.save(file, tmp_path / "artifact.onnx")
+    options: dict[str, Any] = {"runtimes": "onnxruntime[all]", "diagnosis_seconds": 0.0, **accepted}
+    sweep = check_parity(model, tmp_path / "artifact.onnx", inputs=ROWS, **options)
+    rows = check_dataset(model, tmp_path / "artifact.onnx", ROWS, workers=0, **options)
+    assert (sweep.passed, rows.passed) == (passes, passes), f"{sweep}\n{rows}"
+    if change is with_another_bias:
+        assert [each.layer for each in rows.results[0].findings] == ["hidden"]
+    if change is as_exported:
+        assert rows.results[0].weights == sweep.results[0].weights
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("value", "counted"), [(np.nan, 10), (3e38, 10), (1.0, 40)])
+def test_both_fail_if_less_than_a_half_was_compared(tmp_path: Path, value: float, counted: int) -> None:
+    values = keras.Input((4,), name="x")
+    dense = keras.layers.Dense(3, kernel_initializer="ones", name="y")
+    model = keras.Model(values, dense(values))
+    export_onnx(model, tmp_path / "model.onnx")
+    rows = ROWS["x"].copy()
+    rows[10:] = value
+    options: dict[str, Any] = {"runtimes": "onnxruntime[all]", "diagnosis_seconds": 0.0}
+    for least in (counted / 40, counted / 40 + 0.01):
+        given = {**options, "least_compared": min(least, 1.0)}
+        sweep = check_parity(model, tmp_path / "model.onnx", inputs={"x": rows}, **given)
+        found = check_dataset(model, tmp_path / "model.onnx", {"x": rows}, workers=0, **given)
+        assert sweep.passed == found.passed == (min(least, 1.0) <= counted / 40)
+        assert sweep.results[0].compared_share == found.results[0].compared_share == counted / 40
+    with pytest.raises(ValueError, match="`least_compared` must be a share"):
+        check_dataset(model, tmp_path / "model.onnx", {"x": rows}, workers=0, least_compared=2.0)
