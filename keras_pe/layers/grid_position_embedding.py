@@ -208,8 +208,10 @@ def _computed(rule: Resizing, size: int, new_size: Any, is_kept: Any, dtype: str
         ops.cast(whole - 1, dtype), ops.cast(rest, dtype) / denominator, step / denominator, rows, ops
     )
     # int32 holds no larger numerators: a size beyond them has no numbers instead of wrong ones.
-    is_held = new_size <= (2**31 - 1) // (2 * (size + 1) * rule.denominator_of_offset) - 1
-    return weights if is_held is True else ops.where(is_held, weights, ops.cast(np.nan, dtype))
+    most = (2**31 - 1) // (2 * (size + 1) * rule.denominator_of_offset) - 1
+    if isinstance(new_size, int):
+        return weights if new_size <= most else weights * float("nan")
+    return ops.where(new_size <= most, weights, ops.cast(np.nan, dtype))
 
 
 def _is_same(size: int, new_size: Any) -> Any:
