@@ -57,6 +57,7 @@ def of_any_size(layer: GridPositionEmbedding) -> Callable[[Any, Any], Any]:
     return jax.jit(lambda x, grid: layer(x, grid=grid))  # type: ignore[no-any-return]
 
 
+@pytest.mark.filterwarnings("ignore")  # TorchDynamo warns of what it does itself
 @pytest.mark.parametrize(
     "rule", [pytest.param(rule, marks=[] if rule in RULES[:1] else pytest.mark.slow, id=str(rule)) for rule in RULES]
 )
