@@ -283,7 +283,7 @@ class Child(Process):
         Args:
             method: Its name.
             arguments: Its arguments.
-            limit: Seconds that the answer may take.
+            limit: Seconds that the answer may take, however many notes come before it.
             told: Called with each note that the object leaves meanwhile.
 
         Raises:
@@ -318,10 +318,10 @@ class Child(Process):
             raise
 
     def _answer(self, limit: float | None, told: Callable[[Any], None]) -> Any:
-        status = "note"
+        status, end = "note", time.monotonic() + (threading.TIMEOUT_MAX if limit is None else limit)
         while status == "note":
             try:
-                answer = self._answers.get(timeout=None if limit is None else min(limit, threading.TIMEOUT_MAX))
+                answer = self._before(end)
             except queue.Empty:
                 if self.has_ended:  # another process that it has started holds the pipe
                     raise ProcessDiedError(self.how_it_ended()) from None
@@ -339,6 +339,18 @@ class Child(Process):
         if status == "error":
             raise value
         return value
+
+    def _before(self, end: float) -> tuple[str, Any] | None:
+        """Returns the next message, or None if there will be no more.
+
+        Raises:
+            queue.Empty: If no message comes before `end`, or a note comes after it.
+        """
+        left = end - time.monotonic()
+        message = self._answers.get(timeout=min(max(left, 0.0), threading.TIMEOUT_MAX))
+        if left < 0 and message is not None and message[0] == "note":  # A child may send notes without end.
+            raise queue.Empty
+        return message
 
     def _read(self) -> None:
         """Passes the process's answers on, and None when there will be no more."""

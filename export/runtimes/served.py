@@ -150,6 +150,13 @@ def _tensor(name: str, array: Array) -> dict[str, Any]:
     dtype = "string" if array.dtype.kind in "OSU" else array.dtype.name
     if dtype not in _DATATYPES:
         raise ValueError(f"The protocol knows no arrays of type {dtype}. Received: {name!r}.")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        place = np.argwhere(~np.isfinite(array))[0].tolist()
+        value = array[tuple(place)]
+        raise ValueError(
+            f"The Open Inference Protocol's JSON has no NaN and no infinity: {name!r} must be finite. "
+            f"Received: {value} at {place}. Check the file itself for such values."
+        )
     data = array.ravel().tolist()
     return {"name": name, "shape": list(array.shape), "datatype": _DATATYPES[dtype], "data": data}
 
@@ -186,6 +193,7 @@ class TensorFlowServingModel:
         self.version = f"tensorflow-serving (model version {about['model_spec'].get('version') or '?'})"
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
+        # TensorFlow Serving reads the tokens NaN and Infinity, which Python's JSON writes, as numbers.
         question = {"signature_name": _SIGNATURE, "inputs": {name: array.tolist() for name, array in inputs.items()}}
         outputs = _part(exchange(f"{self._address}:predict", question), "outputs")
         if len(self._outputs) == 1:  # a single one comes without its name

@@ -3,6 +3,7 @@
 import colorsys
 import contextlib
 import errno
+import itertools
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from keras_pe.export.errors import ForeignExitError, ProcessDiedError
+from keras_pe.export.errors import ForeignExitError, ProcessDiedError, ProcessHungError
 from keras_pe.export.processes.process import Child, Room
 from keras_pe.export.processes.serve import note
 from tests.source_tree import ROOT
@@ -42,6 +43,11 @@ class Held:
         for number in range(end):
             note(number)
         return end
+
+    def count_for_ever(self) -> None:
+        for number in itertools.count():
+            note(number)
+            time.sleep(0.01)
 
     def unreadable(self) -> Any:
         return Unreadable()
@@ -140,6 +146,17 @@ def test_notes_come_before_the_answer() -> None:
         assert child.ask("count", 3, told=notes.append) == 3
     assert notes == [0, 1, 2]
     note("in a process that does not serve, nobody hears it")
+
+
+@pytest.mark.slow
+def test_notes_give_an_answer_no_more_time() -> None:
+    with Child(f"{__name__}:Held") as child:
+        child.ask("pid")
+        start = time.monotonic()
+        with pytest.raises(ProcessHungError, match=r"no answer in 0\.3 s"):
+            child.ask("count_for_ever", limit=0.3)
+        assert time.monotonic() - start < 60
+        assert child.has_ended
 
 
 def test_an_answer_may_be_waited_for_without_end() -> None:

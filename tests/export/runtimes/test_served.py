@@ -4,11 +4,14 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from keras_pe.export.runtimes.registry import find_runtimes
-from keras_pe.export.runtimes.served import exchange
-from tests.export.runtimes.servers import free_port
+from keras_pe.export.runtimes.served import OpenInferenceModel, exchange
+from tests.export.runtimes.servers import free_port, open_inference
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -53,6 +56,21 @@ def test_an_answer_beyond_the_limit_is_not_read(server, monkeypatch):
     monkeypatch.setattr("keras_pe.export.runtimes.served.ANSWER_LIMIT", 12)
     with pytest.raises(ValueError, match="more than 12 bytes"):
         exchange(f"{server}/json")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_value_that_json_does_not_have_is_not_sent(tmp_path, value):
+    path = tmp_path / "model.onnx"
+    nodes = [helper.make_node("Neg", ["x"], ["y"])]
+    specs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 2]) for name in "xy"]
+    graph = helper.make_graph(nodes, "graph", specs[:1], specs[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    x = np.array([[1.0, 2.0], [value, 3.0]], np.float32)
+    with open_inference(path) as address:
+        model = OpenInferenceModel(None, address)
+        with pytest.raises(ValueError, match=rf"'x' must be finite. Received: {value} at \[1, 0\]"):
+            model.run({"x": x})
+        np.testing.assert_array_equal(model.run({"x": x[:1]})["y"], -x[:1])
 
 
 def test_a_server_that_is_not_there_is_said_by_its_address_before_anything_runs():
