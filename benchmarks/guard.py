@@ -1,7 +1,8 @@
-"""Fails when a change makes a layer about twice as slow: measures a few ratios again, against those that are stored.
+"""Fails when a change makes a layer about twice as slow, or the cost of a check grow faster than the depth of a model.
 
     python -m benchmarks.guard
 
+It measures a few ratios of layers again, against those that are stored, and compares networks of two depths.
 Ratios to the formula as most code writes it, of runs that take turns on one thread, hardly depend on the machine. What
 is over its bound is measured once more: other work on the machine makes ratios larger, too.
 """
@@ -13,11 +14,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from benchmarks.exporter import depth_cost
 from benchmarks.measuring import RUNTIMES, in_own_process, quotient
 from benchmarks.results import load
 
 BOUNDS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("bounds.toml").read_text())["bound"]
 OURS = "keras_pe"
+DEPTHS = (100, 300)
+"""Layers of the networks that are exported and checked; 1,000 and more take minutes."""
 BASES = {"sinusoidal": "tensor2tensor", "rotary": "plain formula"}
 
 
@@ -61,13 +65,21 @@ def _ratio(values: dict[str, list[float]], bound: dict[str, Any]) -> float:
     return quotient(ours, base)[0]
 
 
+def is_linear() -> bool:
+    """Prints what networks of two depths cost, and returns whether a layer of the deeper one costs about the same."""
+    ratios, passed = depth_cost.compare(DEPTHS)
+    holds = passed and max(ratios.values()) <= depth_cost.MOST
+    print("" if holds else f"TOO SLOW. A layer may cost {depth_cost.MOST:g} times as much at most.", flush=True)
+    return holds
+
+
 def main() -> None:
     """Exits with 1 if a bound is broken twice."""
     broken = check(BOUNDS)
     if broken:
         print("once more:")
         broken = check(broken)
-    sys.exit(1 if broken else 0)
+    sys.exit(1 if broken or not (is_linear() or is_linear()) else 0)
 
 
 if __name__ == "__main__":

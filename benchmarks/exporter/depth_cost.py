@@ -1,15 +1,17 @@
-"""What depth costs: seconds of an export and of a check of networks of 100 to 3,000 layers, which must grow no faster.
+"""The cost of depth: seconds of an export and of a check of networks of 100 to 3,000 layers, which must grow linearly.
 
     python -m benchmarks.exporter.depth_cost [LAYERS]...
 
-Each network has a process of its own, which exports and checks a small one first: imports are not counted. The command
-ends with 1 if a layer of the deepest network costs more than `MOST` times what a layer of the one before it costs.
+Each network has a process of its own, which exports and checks a small network first, so imports are not counted. The
+command ends with 1 if a layer of a network costs more than `MOST` times as much as a layer of the network before it.
 """
 
+import itertools
 import json
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import keras
@@ -35,26 +37,37 @@ def measure(depth: int) -> dict[str, float]:
     return _cost(build(depth))
 
 
-def layer_costs(found: dict[int, dict[str, float]], what: str) -> list[float]:
-    """Returns the seconds of one layer in each network, the shallowest first."""
-    return [found[depth][what] / depth for depth in sorted(found)]
+def compare(depths: Sequence[int]) -> tuple[dict[str, float], bool]:
+    """Measures networks of several depths, each in its own process, and prints a line for each.
+
+    Args:
+        depths: Numbers of layers, at least two.
+
+    Returns:
+        The largest ratio of the cost of a layer to that in the next shallower network, of an export and of a check;
+        whether every check passed.
+    """
+    found = {}
+    for depth in sorted(depths):
+        found[depth] = in_own_process("benchmarks.exporter.depth_cost", [str(depth)])
+        shown = ", ".join(f"{name} {value:.1f} s" for name, value in found[depth].items() if name != "passed")
+        print(f"{depth:5} layers: {shown}", flush=True)
+    ratios = {}
+    for what in ("export", "check"):
+        costs = [each[what] / depth for depth, each in found.items()]
+        ratios[what] = max(after / before for before, after in itertools.pairwise(costs))
+    print(", ".join(f"{what}: {ratio:.2f} times the cost of a layer" for what, ratio in ratios.items()), flush=True)
+    return ratios, all(each["passed"] for each in found.values())
 
 
 def main() -> None:
-    """Prints a line for each network; with a single depth does one process' part."""
+    """Prints a line for each network; with a single depth, the figures of that network as JSON."""
     depths = [int(each) for each in sys.argv[1:]] or list(DEPTHS)
     if len(depths) == 1:
         print(json.dumps(measure(depths[0])))
         return
-    found = {}
-    for depth in depths:
-        found[depth] = in_own_process("benchmarks.exporter.depth_cost", [str(depth)])
-        print(
-            f"{depth:5} layers: {', '.join(f'{name} {value:.1f}' for name, value in found[depth].items())}", flush=True
-        )
-    ratios = {what: (costs := layer_costs(found, what))[-1] / costs[-2] for what in ("export", "check")}
-    print(", ".join(f"{what}: {ratio:.2f} times the cost of a layer" for what, ratio in ratios.items()))
-    sys.exit(any(ratio > MOST for ratio in ratios.values()) or not all(each["passed"] for each in found.values()))
+    ratios, passed = compare(depths)
+    sys.exit(max(ratios.values()) > MOST or not passed)
 
 
 def _cost(model: keras.Model) -> dict[str, float]:

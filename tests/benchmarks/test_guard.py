@@ -1,8 +1,11 @@
-"""What CI's guard compares: every bound has a stored figure and a reason, and notices twice the time."""
+"""CI's guard can fail: every bound has a stored figure and a reason, and notices twice the time, or a square."""
+
+from typing import Any
 
 import pytest
 
-from benchmarks.guard import BASES, BOUNDS, OURS
+from benchmarks.exporter import depth_cost
+from benchmarks.guard import BASES, BOUNDS, OURS, is_linear
 from benchmarks.results import load
 
 
@@ -13,3 +16,14 @@ def test_a_bound_can_fail(bound: dict[str, object]) -> None:
         assert min(values[f"{bound['case']}/{contestant}"]) > 0
     assert 1.3 <= float(str(bound["factor"])) < 2
     assert str(bound["reason"]).endswith(".")
+
+
+@pytest.mark.parametrize(("power", "passed", "holds"), [(1.0, 1.0, True), (2.0, 1.0, False), (1.0, 0.0, False)])
+def test_a_cost_that_grows_with_the_square_of_the_depth_breaks_the_guard(
+    power: float, passed: float, holds: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(module: str, arguments: list[str]) -> dict[str, Any]:
+        return {"export": int(arguments[0]) / 100, "check": (int(arguments[0]) / 100) ** power, "passed": passed}
+
+    monkeypatch.setattr(depth_cost, "in_own_process", measured)
+    assert is_linear() is holds

@@ -1,7 +1,7 @@
 """The rounding errors of a model near some cases: its inputs, weights and layers are perturbed by units of rounding.
 
 Random perturbations partly cancel from layer to layer. A runtime whose `tanh` is always a unit too small shifts every
-layer the same way instead, and its error grows with the depth of the model: one more sample perturbs all layers alike.
+layer the same way instead, and its error grows with the depth of the model: the last sample perturbs all layers alike.
 """
 
 import contextlib
@@ -59,9 +59,13 @@ def measure_noise(
         for seed in range(_SAMPLES if precision is None else _SAMPLES_BY_VALUE):
             rng = np.random.default_rng(seed)
             inputs, weights = _nudged_together(cases, own, rng, precision, by_row=by_row)
-            rounding = _rounding_between_layers(model, rng, precision)
-            with state_left_alone(zip(own, weights, strict=True)), rounding:
+            if precision is None and seed == _SAMPLES - 1:
+                values, rounding = _drift(model, own, weights)
+            else:
+                values, rounding = list(zip(own, weights, strict=True)), _rounding_between_layers(model, rng, precision)
+            with state_left_alone(values), rounding:
                 answers = [predict(model, each) for each in inputs]
+            values.clear()
             if float64_model is not None:
                 _assign(wider, weights)  # the rebuild is nobody's: there is no room for its weights twice
                 weights.clear()
@@ -75,35 +79,29 @@ def measure_noise(
     finally:
         if float64_model is not None:
             _assign(wider, (variable.value for variable in own))
-    if precision is None:
-        with contextlib.nullcontext() if float64_model is None else float64_allowed(np.random.default_rng(0)):
-            _add_drift(floors, model if float64_model is None else float64_model, cases, predict, by_row=by_row)
     return floors
 
 
-def _add_drift(
-    floors: Sequence[dict[str, Array]],
-    model: Any,
-    cases: Sequence[Case],
-    predict: Callable[[Any, Mapping[str, Array]], Arrays],
-    *,
-    by_row: bool,
-) -> None:
-    """Widens noise floors to how far outputs move if every layer, and every recurrent weight, is a unit too large."""
+def _drift(
+    model: Any, variables: Sequence[Any], nudged: Sequence[Any]
+) -> tuple[list[tuple[Any, Any]], contextlib.AbstractContextManager[None]]:
+    """Returns the values of weights, and a context, with which every layer and every recurrent weight is a unit too
+    large.
+
+    Args:
+        model: The model.
+        variables: The weights that are nudged.
+        nudged: The values of these.
+    """
     import keras
 
     factor = 1 + EPSILON["float32"]
+    values = {id(variable): (variable, value) for variable, value in zip(variables, nudged, strict=True)}
     recurrent = (each for layer in all_layers(model) if isinstance(layer, keras.layers.RNN) for each in layer.weights)
-    scaled = [(each, each.value * factor) for each in recurrent if is_float(as_dtype(each.dtype))]
-    with state_left_alone():
-        plain = [predict(model, case.inputs) for case in cases]
-    with state_left_alone(scaled), scaled_outputs(model, factor):
-        drifted = [predict(model, case.inputs) for case in cases]
-    for floor, own, other in zip(floors, plain, drifted, strict=True):
-        for name, array in _in_float64(own).items():
-            if name in floor:
-                of = row_floors if by_row else noise_floors
-                floor[name] = np.maximum(floor[name], of(other[name], array))
+    for each in recurrent:
+        if is_float(as_dtype(each.dtype)):
+            values[id(each)] = each, values.get(id(each), (each, each.value))[1] * factor
+    return list(values.values()), scaled_outputs(model, factor)
 
 
 def _rounding_between_layers(

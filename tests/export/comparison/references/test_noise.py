@@ -48,6 +48,17 @@ def test_several_runtimes_that_ask_for_the_same_cases_are_told_what_was_measured
     assert list(reference.noise(cases)) == known
 
 
+def test_the_noise_of_a_case_takes_three_calls_of_the_model_and_three_of_its_rebuild(reference, cases):
+    called = []
+
+    def predict(model, inputs):
+        called.append(model)
+        return reference.predict(model, inputs)
+
+    noise.measure_noise(reference.model, reference.float64_model, cases, predict)
+    assert [called.count(model) for model in (reference.model, reference.float64_model)] == [6, 6]  # in two cases
+
+
 def test_of_a_model_with_too_many_weights_the_smallest_are_nudged(reference, cases, monkeypatch):
     ran = []
     monkeypatch.setattr(noise, "_MOST", 200)  # the kernel of 16 by 32 is left as it is
