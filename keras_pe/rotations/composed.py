@@ -114,6 +114,7 @@ class BlockRotations:
     """
 
     def __init__(self, timescales: Float64Array, low: int, high: int, dtype: str) -> None:
+        self._reach = low, high
         lowest_middle = -(MIDDLES // 2) if low < 0 else 0
         lowest_top, highest_top = ((edge // UNITS - lowest_middle) // MIDDLES for edge in (low, high - 1))
         self.of_position_zero = -lowest_middle - lowest_top * MIDDLES
@@ -137,7 +138,7 @@ class BlockRotations:
         sin, cos = ((each.rows if xp is np else each.tensor()) for each in (self._sin, self._cos))
 
         def rows(numbers: Any) -> Rotation:
-            with failing_out_of_reach():
+            with failing_out_of_reach(*self._reach):
                 return take(sin, numbers, xp), take(cos, numbers, xp)
 
         if not self._has_tops:

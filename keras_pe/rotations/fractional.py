@@ -62,7 +62,7 @@ class FractionalEncoding:
         nearest = ops.where(inside, nearest, 0) + self._start_index
         lower, *others = self._whole_digits(nearest)
         # The row adds nothing, or fails, or is NaN where a position is out of reach.
-        row = row_or_guard(ops.cast(ops.logical_not(inside), "int32"), self._zero)
+        row = row_or_guard(ops.cast(ops.logical_not(inside), "int32"), self._zero, self._low, self._high)
         lower = lower + take(self._one_row.tensor(), row)
         numbers, rest = self._fraction_digits_of(fraction if isinstance(fraction, list) else [fraction])
         rotations = self._rotations([lower, *others, *numbers], rest)

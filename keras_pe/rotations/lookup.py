@@ -1,7 +1,7 @@
 """Tables of numbers as tensors of each backend, rows looked up in them, and the encoding that is such a table."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -106,13 +106,28 @@ def take(table: Any, rows: Any, xp: ModuleType = ops) -> Any:
     return xp.take(table, rows, axis=0)
 
 
-def failing_out_of_reach() -> contextlib.AbstractContextManager[Any]:
-    """Calls the look-ups within after what it means that they fail: TensorFlow's errors tell the names in a graph."""
+def failing_out_of_reach(low: int, high: int) -> contextlib.AbstractContextManager[None]:
+    """Returns a context that names the operations of a graph by a sentence on the positions that have a row.
+
+    A graph cannot raise an error of its own in every format. The errors of TensorFlow and of ONNX Runtime name the
+    operation that fails, so the sentence reaches the user without another operator.
+
+    Args:
+        low: Lowest position that has a row.
+        high: The first position past the last row.
+    """
     if keras.config.backend() != "tensorflow" or is_eager():
         return contextlib.nullcontext()
+    return _named("position_out_of_reach", f"positions_must_be_from_{low}_to_{high - 1}")
+
+
+@contextlib.contextmanager
+def _named(outer: str, inner: str) -> Iterator[None]:
+    """Names operations of TensorFlow by two scopes: a number that makes the name unique goes to the outer one."""
     import tensorflow as tf
 
-    return tf.name_scope("position_out_of_reach")  # type: ignore[no-any-return]
+    with tf.name_scope(outer), tf.name_scope(inner):
+        yield
 
 
 def take_from_each(table: Any, columns: Any) -> Any:
@@ -137,13 +152,13 @@ def among(rows: Any, count: int) -> Any:
     return ops.where(rows >= 0, ops.minimum(rows, end), end)
 
 
-def row_or_guard(rows: Any, zeros: Table) -> Any:
+def row_or_guard(rows: Any, zeros: Table, low: int, high: int) -> Any:
     """Returns `rows`, and fails where one is the first past the end: that of NaN in a table that is guarded.
 
     An index past the end is an error on a CPU. XLA and WebGPU take the last row instead, the older WebGPU takes 0: so
     what may be past the end is read among as many zeros, and where that does not fail the row of NaN is there to read.
     """
-    with failing_out_of_reach():
+    with failing_out_of_reach(low, high):
         return rows + take(zeros.tensor(), rows)
 
 
@@ -165,7 +180,7 @@ def rows_from(table: Any, length: Any, start: Any, count: int, at: Callable[[Any
     # A guarded table has one row more than positions. Where the length is too long the slice therefore begins at the
     # third row, from which on too few are left for it.
     first = 0 if known is not None or table.shape[0] == count else ops.cast(length > count, "int32") * 2
-    with failing_out_of_reach():
+    with failing_out_of_reach(0, count):
         rows = ops.slice(ops.convert_to_tensor(table), (first, 0), (length, columns))
     return ops.reshape(rows, (length, columns))
 
@@ -187,7 +202,7 @@ class TrainedRows:
     def at(self, table: Any, positions: Any) -> Any:
         """Returns the rows at integer positions: `(*positions.shape, columns)`."""
         rows = among(positions, self._count)
-        with failing_out_of_reach():
+        with failing_out_of_reach(0, self._count):
             taken = take(table, rows)
         if is_eager() or keras.config.backend() == "jax":
             return taken  # positions that can be seen were refused, and JAX fills with NaN
@@ -207,7 +222,7 @@ class RowsOfPositions:
 
     def at(self, positions: Any) -> Any:
         """Returns the rows at integer positions: `(*positions.shape, columns)`."""
-        return take(self._table.tensor(), row_or_guard(among(positions, self._length), self._zeros))
+        return take(self._table.tensor(), row_or_guard(among(positions, self._length), self._zeros, 0, self._length))
 
 
 class TabulatedEncoding(RowsOfPositions):

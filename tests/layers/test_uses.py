@@ -89,18 +89,21 @@ def test_a_graph_fails_past_the_reach_of_a_configured_start(rows: int) -> None:
 @pytest.mark.quick_rows(3)
 @on_tensorflow
 @pytest.mark.parametrize(
-    ("make", "given"),
+    ("make", "given", "reach"),
     [
-        (lambda: SinusoidalPositionEncoding(max_length=5, name="encoding"), {}),
-        (lambda: SinusoidalPositionEncoding(max_length=5, name="encoding"), {"start_index": 4}),
-        (lambda: SinusoidalPositionEncoding(name="encoding"), {"positions": [LIMIT, 0]}),
-        (lambda: SinusoidalPositionEncoding(name="encoding"), {"positions": [1e9, 0.5]}),
-        (lambda: LearnedPositionEmbedding(5, name="encoding"), {"positions": [5, 0]}),
-        (lambda: RotaryPositionEncoding(max_length=5, name="encoding"), {"start_index": 4}),
-        (lambda: RotaryPositionEncoding(name="encoding"), {"start_index": LIMIT}),
+        (lambda: SinusoidalPositionEncoding(max_length=5, name="encoding"), {}, "0_to_4"),
+        (lambda: SinusoidalPositionEncoding(max_length=5, name="encoding"), {"start_index": 4}, "0_to_4"),
+        (lambda: SinusoidalPositionEncoding(name="encoding"), {"positions": [LIMIT, 0]}, "-16777216_to_16777215"),
+        (lambda: SinusoidalPositionEncoding(name="encoding"), {"positions": [1e9, 0.5]}, "-16777216_to_16777215"),
+        (lambda: LearnedPositionEmbedding(5, name="encoding"), {"positions": [5, 0]}, "0_to_4"),
+        (lambda: RotaryPositionEncoding(max_length=5, name="encoding"), {"start_index": 4}, "0_to_4"),
+        (lambda: RotaryPositionEncoding(name="encoding"), {"start_index": LIMIT}, "-16777216_to_16777215"),
+        (lambda: RotaryPositionEncoding(max_length=9000, name="encoding"), {"start_index": 8999}, "0_to_8999"),
     ],
 )
-def test_a_graphs_error_says_that_positions_are_out_of_reach(make: Callable[[], Any], given: dict[str, Any]) -> None:
+def test_a_graphs_error_says_which_positions_are_in_reach(
+    make: Callable[[], Any], given: dict[str, Any], reach: str
+) -> None:
     import tensorflow as tf
 
     layer = make()
@@ -108,7 +111,8 @@ def test_a_graphs_error_says_that_positions_are_out_of_reach(make: Callable[[], 
     graph = tf.function(lambda x, **tensors: layer(x, **tensors), reduce_retracing=True)
     specs = {name: tf.TensorSpec(tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
     call = graph.get_concrete_function(tf.TensorSpec([1, None, 8]), **specs)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"encoding.*position_out_of_reach"):
+    sentence = rf"encoding.*position_out_of_reach.*/positions_must_be_from_{reach}/"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=sentence):
         call(zeros(1, 2 if given else 6, 8), **tensors)
 
 
