@@ -41,7 +41,7 @@ class LayerFault:
         sound_weights: The paths of the weights that the artifact is known to hold as the model does.
         sizes: The dynamic dimensions of the case, by name.
         calls: The paths of all calls of the layer, in their order.
-        made_by: The calls that computed the integers that it was given, by the number of the input.
+        made_by: The calls that returned what it was given, by the number of the input.
     """
 
     call: LayerCall

@@ -15,14 +15,19 @@ from keras_pe.export.model.stored_weights import is_foldable
 from keras_pe.export.parity.diagnosis.layer_call import LayerFault
 from keras_pe.export.parity.diagnosis.output_locations import OutputLocations
 from keras_pe.export.parity.diagnosis.probe import Probe
-from keras_pe.export.parity.diagnosis.recorded_cases import RecordedCase, RecordedOutput, content_key, other_cases
+from keras_pe.export.parity.diagnosis.recorded_cases import (
+    MOST_BEFORE,
+    RecordedCase,
+    RecordedOutput,
+    content_key,
+    other_cases,
+)
 from keras_pe.export.parity.diagnosis.tensor_search import TensorMatch, Tensors
 from keras_pe.export.progress import OutOfTimeError
 from keras_pe.export.results import Array, LayerResult, Proof
 from keras_pe.export.runtimes.runtime import Arrays
 
 _MOST_FAULTS = 32
-_MOST_BEFORE = 8
 _SLACK = 4.0  # for values of which no noise is known
 
 
@@ -135,6 +140,8 @@ class _Walk:
         if not mends_more and self._is_foldable(output) and self._replace_next(output, is_folded=True):
             return True
         tensors, named = self._artifact.tensors, self._artifact.named(output)
+        if found is not None and not mends_more and self._is_input(found.match, output) and self._replace_next(output):
+            return True  # The tensor is what the layer is given; the output of the layer has another size.
         if found is None:
             if not named and not self._artifact.is_gone(output) and self._replace_next(output):
                 return True
@@ -148,6 +155,11 @@ class _Walk:
         fault = replace(self._fault(output, found.match), actual=actual, unsure=self._unsure(output, found.match))
         fault = _with_surroundings(fault, output, self._case, tensors)
         return self._put(output, fault, output.array, found.match)
+
+    def _is_input(self, match: TensorMatch, output: RecordedOutput) -> bool:
+        """Whether a tensor is known to hold an output that the layer is given."""
+        sources = (self._artifact.matches[number] for number in output.sources)
+        return any(source is not None and source.tensor == match.tensor for source in sources)
 
     def _fault(self, output: RecordedOutput, match: TensorMatch | None = None) -> LayerFault:
         sizes = self._case.probe.sizes(self._case.inputs)
@@ -186,13 +198,24 @@ class _Walk:
         self._faults.append((output, replace(fault, absent=absent)))
 
     def _unsure(self, output: RecordedOutput, match: TensorMatch) -> tuple[LayerFault, ...]:
-        """Returns the layers before one that may stand beside the way: those that are known by their values alone, and
-        those at fault whose right outputs leave it as it was."""
+        """Returns the layers before one that may be at fault in its place.
+
+        These are the layers whose outputs are found by their values alone, unless another layer is given the right one,
+        and the layers at fault whose right outputs change nothing here.
+        """
         was, now = (tensors.arrays[match.tensor] for tensors in (self._before, self._artifact.tensors))
         replaced = {each.number for each, _ in self._faults} if np.array_equal(was, now, equal_nan=True) else set()
         sources = [self._outputs[number] for number in output.sources]
-        unsure = [each for each in sources if each.number in replaced or not self._artifact.named(each)]
+        unsure = [each for each in sources if each.number in replaced or not self._is_in_use(each)]
         return tuple(map(self._fault, unsure))
+
+    def _is_in_use(self, output: RecordedOutput) -> bool:
+        """Whether the artifact computes with an output: its tensor is named, or the result of another layer is right.
+
+        Tensors with the same values may stand beside the way.
+        """
+        after = (self._artifact.matches[each.number] for each in self._artifact.consumers(output))
+        return bool(self._artifact.named(output)) or any(match is not None for match in after)
 
     def _is_foldable(self, output: RecordedOutput) -> bool:
         """Whether an exporter may have folded the normalization after a layer into its weights."""
@@ -310,8 +333,8 @@ def _with_surroundings(fault: LayerFault, output: RecordedOutput, case: Recorded
         is_telling = is_float(array.dtype) and array.size > 1
         return tensors.reordered(array, _SLACK * STRICT.flat_tolerance(array)) if is_telling else {}
 
-    nearest = dict(itertools.islice(before, _MOST_BEFORE))
-    makers = {i: case.integers.get(content_key(x)) for i, x in enumerate(output.call.inputs) if x.dtype.kind in "iu"}
+    nearest = dict(itertools.islice(before, MOST_BEFORE))
+    makers = {number: case.makers.get(content_key(array)) for number, array in enumerate(output.call.inputs)}
     made_by = {number: maker for number, maker in makers.items() if maker is not None}
     return replace(fault, loose=output.loose_inputs, before=nearest, reordered=reordered, made_by=made_by)
 

@@ -1,6 +1,7 @@
 """What Keras computes in the cases of a check, layer by layer; which cases tell most; the view from outside alone."""
 
 import hashlib
+import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from keras_pe.export.parity.diagnosis.tensor_search import Tensors
 from keras_pe.export.results import Array, CaseStatus
 
 _MOST_CASES = 8
+MOST_BEFORE = 8  # outputs that a layer may be given in the place of one of its inputs
 _FEW_POSITIONS = 5  # at the first all encodings are alike
 _USUAL = 1e3  # values are below it, but for those that are drawn to be large
 _TELLING = 16  # values: numbers of a layer are not fitted to fewer
@@ -188,12 +190,13 @@ class RecordedCase:
         return outputs
 
     @cached_property
-    def integers(self) -> dict[bytes, LayerCall]:
-        """The calls that computed integers, by the key of what they returned; a model's own inputs are left out."""
+    def makers(self) -> dict[bytes, LayerCall]:
+        """The first call that returned each array alone, by the key of the array; the inputs of the model have none."""
+        made: dict[bytes, LayerCall] = {}
+        for call in self.calls:
+            if len(call.outputs) == 1:
+                made.setdefault(content_key(call.outputs[0]), call)
         given = {content_key(array) for array in self.inputs.values()}
-        made = {
-            content_key(output): call for call in self.calls for output in call.outputs if output.dtype.kind in "iu"
-        }
         return {key: call for key, call in made.items() if key not in given}
 
     def run_inside(self, replaced: Mapping[str, Array]) -> Tensors:
@@ -261,8 +264,11 @@ class OutsideView:
         self._others = [_OutsideCase(probe, reference, other) for other in others if _is_answered(probe, other)]
 
     def faults(self) -> Iterator[LayerFault]:
-        """Yields the model as one layer, then each of its layers as if it were the one at fault."""
+        """Yields the model as one layer, then each layer that returns integers or floats as if it were at fault."""
         yield self._first.model
+        for call in self._first.makers.values():
+            if call.outputs[0].dtype.kind in "iu":
+                yield self._first.fault(LayerFault(call, 0, 0.0), call)
         for output in self._first.outputs:
             yield self._first.fault(LayerFault(output.call, output.index, output.tolerance), output.call)
 
@@ -299,4 +305,16 @@ class _OutsideCase(RecordedCase):
         output = call.outputs[fault.index]
         layer = replace(self.model.call.layer, place=(call.path, fault.index))
         whole = replace(self.model.call, layer=layer, arguments=(as_tensor(output),), inputs=(output,))
-        return replace(fault, call=call, through=replace(self.model, call=whole), sizes=self.model.sizes)
+        through = replace(self.model, call=whole)
+        makers = {number: self.makers.get(content_key(array)) for number, array in enumerate(call.inputs)}
+        made_by = {number: maker for number, maker in makers.items() if maker is not None}
+        before, sizes = self._nearest(call), self.model.sizes
+        return replace(fault, call=call, through=through, sizes=sizes, before=before, made_by=made_by)
+
+    def _nearest(self, call: LayerCall) -> dict[str, Array]:
+        """Returns the nearest outputs before a call in the shape of one of its inputs, by the path of their call."""
+        end = next(number for number, each in enumerate(self.calls) if each.path == call.path)
+        shapes = {array.shape for array in call.inputs if array.dtype.kind == "f"}
+        known = ((each.path, each.outputs[0]) for each in reversed(self.calls[:end]) if len(each.outputs) == 1)
+        fitting = ((path, array) for path, array in known if array.dtype.kind == "f" and array.shape in shapes)
+        return dict(itertools.islice(fitting, MOST_BEFORE))

@@ -198,9 +198,12 @@ def changed_layers(probe: Probe) -> Iterator[Finding]:
         return
     outside = OutsideView(probe, probe.reference, number)
     probe = replace(probe, others=outside.others)
-    for fault in outside.faults():
-        probe.budget.check()
-        found = explain(probe, fault, sites_seen(Seen.MODEL if fault.through is None else Seen.OUTPUTS))
-        if found is not None and found.is_exact:
-            yield found.finding if fault.through is not None else replace(found.finding, layer=None)
-            return
+    for seen in (Seen.MODEL, Seen.REPEATED, Seen.OUTPUTS):
+        for fault in outside.faults():
+            if (fault.through is None) != (seen is Seen.MODEL):
+                continue
+            probe.budget.check()
+            found = explain(probe, fault, sites_seen(seen))
+            if found is not None and found.is_exact:
+                yield found.finding if fault.through is not None else replace(found.finding, layer=None)
+                return

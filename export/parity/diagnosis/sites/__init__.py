@@ -14,16 +14,19 @@ from keras_pe.export.parity.diagnosis.sites.call_arrays import (
     exchanged_inputs,
     lost_weights,
     other_inputs,
+    other_sources,
     other_weights,
     weights_together,
 )
 from keras_pe.export.parity.diagnosis.sites.configurations import other_configurations
-from keras_pe.export.parity.diagnosis.sites.indices import other_indices
+from keras_pe.export.parity.diagnosis.sites.indices import other_counts, other_indices, other_vocabularies
 from keras_pe.export.parity.diagnosis.sites.operations import (
     added_operations,
     other_directions,
     other_normalizations,
     other_operations,
+    repeated_activation,
+    repeated_operations,
     told_values,
 )
 from keras_pe.export.parity.diagnosis.sites.pixels import other_paddings, other_places
@@ -50,12 +53,19 @@ class Seen(Flag):
     """What the layer is given, where nothing else explains its output."""
     MODEL = auto()
     """Its outputs, of the model as one layer."""
+    REPEATED = auto()
+    """Its outputs alone, if they show nothing of the model as one layer: this is tried of all layers before the rest,
+    since another activation of the layer before gives the same outputs as an activation that is applied twice."""
 
 
 _BOTH = Seen.LAYER | Seen.OUTPUTS
 
 SITES: dict[Site, Seen] = {
     other_indices: Seen.LAYER,
+    other_counts: Seen.LAYER,
+    other_vocabularies: _BOTH,
+    repeated_activation: Seen.REPEATED,
+    repeated_operations: Seen.LAYER | Seen.REPEATED,
     other_operations: _BOTH,
     other_masks: _BOTH,
     other_arguments: _BOTH,
@@ -75,6 +85,7 @@ SITES: dict[Site, Seen] = {
     other_paddings: _BOTH,
     other_places: _BOTH,
     lost_weights: Seen.OUTPUTS,
+    other_sources: Seen.OUTPUTS,
     other_inputs: Seen.LAYER,
     added_operations: Seen.LAYER,
     told_values: Seen.VALUES,

@@ -1,6 +1,7 @@
 """An attribute of the layer with another value, numbers that fit, a convention that is two of them."""
 
 import inspect
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any
@@ -36,7 +37,13 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "threshold": (0.0, 0.01, 0.1, 0.5, 1.0),
     "max_length": (None, 1, 16, 64, 256),
 }
-_OF_EVERY_AXIS = {"strides": (1, 2, 3), "dilation_rate": (1, 2, 3, 4), "pool_size": (1, 2, 3)}
+_OF_EVERY_AXIS = {
+    "strides": (1, 2, 3, 4),
+    "dilation_rate": (1, 2, 3, 4),
+    "pool_size": (1, 2, 3, 4),
+    "size": (1, 2, 3, 4),
+}
+_OF_WINDOWS = ("strides", "padding", "dilation_rate", "pool_size")  # of which two may differ at once
 _UNTRIED = {"name", "dtype", "trainable", "seed", "quantization_config", "autocast", "sparse"}
 _UNTRIED |= {"dropout", "rate", "recurrent_dropout", "momentum"}  # which show in training alone
 _MOST_REPORTED = 64  # numbers of a list
@@ -53,6 +60,7 @@ def other_attributes(fault: LayerFault) -> Edits:
             text = f"with {name}={said} instead of {own}"
             parameters = (OtherValue(name, _plain(value), said if callable(other) else _plain(other)),)
             yield Edit(cause_of([name]), text, partial(with_attributes, change={name: other}), parameters=parameters)
+    yield from _windows(config)
     if (kind := _sibling(layer)) is not None:
         yield Edit(Cause.OTHER_OPERATION, f"as a {kind.__name__}", partial(with_attributes, change={}, kind=kind))
     yield from _conventions(config)
@@ -80,6 +88,24 @@ def _within(config: Mapping[str, Any]) -> Edits:
             change = {key: {**held[key], "config": {**held[key]["config"], name: other}} for key in of_each}
             text = f"holding layers of {name}={said} instead of {_said(first)}"
             yield Edit(cause_of([name]), text, partial(with_attributes, change=change))
+
+
+def _windows(config: Mapping[str, Any]) -> Edits:
+    """Yields a convolution or a pooling with two of the attributes changed that place its windows."""
+    names = [name for name in _OF_WINDOWS if name in config]
+    for pair in itertools.combinations(names, 2):
+        for others in itertools.product(*(_alike_on_axes(name, config[name]) for name in pair)):
+            change = dict(zip(pair, others, strict=True))
+            said = " and ".join(f"{name}={_plain(v)!r} instead of {config[name]!r}" for name, v in change.items())
+            parameters = tuple(OtherValue(name, _plain(config[name]), _plain(v)) for name, v in change.items())
+            compute = partial(with_attributes, change=change)
+            yield Edit(cause_of(pair), f"with {said}", compute, parameters=parameters)
+
+
+def _alike_on_axes(name: str, value: Any) -> list[Any]:
+    """Returns the other values of an attribute that are the same on each axis: of two attributes these are enough."""
+    others = _plain_values(name, value)
+    return [other for other in others if not isinstance(other, tuple) or len(set(other)) == 1]
 
 
 def _conventions(config: Mapping[str, Any]) -> Edits:
@@ -207,11 +233,14 @@ def _plain_values(name: str, value: Any) -> Iterator[Any]:
         yield not value
     elif name in ("padding", "cropping") and isinstance(value, list | tuple):
         yield from _on_other_sides(value)
+        yield from _of_other_widths(value)
     elif name == "axis" and isinstance(value, list | tuple):
         yield from other_axes(value)
     elif name in _OF_EVERY_AXIS and isinstance(value, list | tuple):
-        alike = ((k,) * len(value) for k in _OF_EVERY_AXIS[name])
-        yield from (other for other in alike if other != tuple(value))
+        alike = [(k,) * len(value) for k in _OF_EVERY_AXIS[name]]
+        one_axis = [(*value[:axis], k, *value[axis + 1 :]) for axis in range(len(value)) for k in _OF_EVERY_AXIS[name]]
+        others = dict.fromkeys((*alike, *one_axis, tuple(value)[::-1]))
+        yield from (other for other in others if other != tuple(value))
     elif name in _CHOICES and not isinstance(value, dict | list | tuple):
         yield from (other for other in _CHOICES[name] if other != value)
     elif isinstance(value, int):
@@ -219,16 +248,31 @@ def _plain_values(name: str, value: Any) -> Iterator[Any]:
 
 
 def _on_other_sides(widths: Any) -> Iterator[Any]:
-    """Yields what is added or cut on both sides of each axis, all of it on one, or one of it moved over."""
+    """Yields what is added or cut on both sides of each axis, all of it on one, or one of it moved over; then of one
+    axis alone."""
     pairs = [tuple(pair) if isinstance(pair, list | tuple) else None for pair in widths]
     flat = None in pairs
     for other_sides in (
         *(lambda a, b: (0, a + b), lambda a, b: (a + b, 0), lambda a, b: (b, a)),
         *(lambda a, b: (a - 1, b + 1), lambda a, b: (a + 1, b - 1)),
     ):
-        moved = other_sides(*widths) if flat else tuple(other_sides(*pair) for pair in pairs if pair is not None)
-        if moved != (tuple(widths) if flat else tuple(pairs)):
-            yield moved
+        others: list[Any] = [other_sides(*widths)] if flat else []
+        if not flat:
+            moved = [other_sides(*pair) for pair in pairs if pair is not None]
+            others = [tuple(moved), *((*pairs[:n], each, *pairs[n + 1 :]) for n, each in enumerate(moved))]
+        yield from (other for other in others if other != (tuple(widths) if flat else tuple(pairs)))
+
+
+def _of_other_widths(widths: Any) -> Iterator[Any]:
+    """Yields other widths of what is added or cut: on all sides, along one axis, and on one side."""
+    own = np.asarray(widths)
+    places = [np.ones_like(own), *np.eye(own.size, dtype=own.dtype).reshape(own.size, *own.shape)]
+    if own.ndim == 2:
+        places[1:1] = [np.repeat(row[:, np.newaxis], 2, axis=1) for row in np.eye(len(own), dtype=own.dtype)]
+    for place, step in itertools.product(places, (1, -1, 2, -2)):
+        other = own + step * place
+        if (other >= 0).all():
+            yield tuple(map(tuple, other.tolist())) if own.ndim == 2 else tuple(other.tolist())
 
 
 def other_axes(value: Any) -> Iterator[list[int]]:

@@ -39,6 +39,17 @@ def altered_inputs(fault: LayerFault) -> Edits:
         yield from _taken_instead(place, fault, array)
 
 
+def other_sources(fault: LayerFault) -> Edits:
+    """Yields a layer that joins several inputs with the output of another layer in the place of each: a skip that
+    begins elsewhere."""
+    for number, array in enumerate(fault.call.inputs if len(fault.call.inputs) > 1 else ()):
+        place = _input_place(lambda fault: fault.call.inputs, number, f"input {number}")
+        for path, output in fault.before.items():
+            if output.shape == array.shape and not np.array_equal(output, array):
+                said = f"given the output of {path!r} in the place of {place.name}"
+                yield place.edit(Cause.OTHER_INPUT, said, partial(_before, path))
+
+
 def exchanged_inputs(fault: LayerFault) -> Edits:
     """Yields the layer with two of its inputs in each other's places."""
     for one, other in itertools.combinations(range(len(fault.call.inputs)), 2):

@@ -31,6 +31,8 @@ from keras_pe.signal.distances import alibi_slopes
 _MOST_PERMUTED = 4  # numbers of a list, whose orders are 24 then
 _MOST_SECTIONS = 4096  # ways to deal pairs to axes that are compared with what the artifact shows
 _MOST_DEALT = 4  # ways to deal pairs to axes that are tried
+_VALUES: dict[str, tuple[Any, ...]] = {"direction": (1, -1), "scale": (None, 1.0)}
+_LENGTHS = [2**power for power in range(21)]  # up to which queries have no factor
 _MOST_WIDTHS = 128  # numbers of turned channels that are tried
 
 
@@ -57,29 +59,72 @@ def _hypotheses(layer: Any, config: Config, shown: ShownRates | None) -> Iterato
         yield from _fitted_arguments(layer, config, shown)
     if "scaling" in config:
         yield from other_scalings(layer, config, shown)
-    yield from _other_query_scalings(config.get("query_scaling"))
+    if "query_scaling" in config:
+        yield from _other_query_scalings(config["query_scaling"], shown)
     yield from _of_pairs(layer, config, shown)
 
 
 def _choices(kind: type, config: Config) -> Iterator[tuple[str, Any]]:
-    """Yields each other value of an argument that has few: a name out of a list, a truth value."""
+    """Yields each other value of an argument that has few: a name out of a list, a truth value, a direction."""
     for name, hint in get_type_hints(kind.__init__).items():  # type: ignore[misc]
-        if get_origin(hint) is Literal or hint is bool:
-            others = (not config[name],) if isinstance(config.get(name), bool) else get_args(hint)
-            yield from ((name, other) for other in others if name in config and other != config[name])
+        if name in config:
+            choices = (True, False) if hint is bool else (*_names_in(hint), *_VALUES.get(name, ()))
+            yield from ((name, other) for other in choices if other != config[name])
 
 
-def _other_query_scalings(own: Config | None) -> Iterator[Hypothesis]:
-    """Yields queries without the factor that grows with their position, then with other numbers of that factor."""
+def _names_in(hint: Any) -> Iterator[Any]:
+    """Yields the literals of a type hint, those of a union included."""
+    if get_origin(hint) is Literal:
+        yield from get_args(hint)
+    else:
+        yield from itertools.chain.from_iterable(map(_names_in, get_args(hint)))
+
+
+def _other_query_scalings(own: Config | None, shown: ShownRates | None) -> Iterator[Hypothesis]:
+    """Yields queries without the factor that grows with their position, with other numbers of it, and with the factor
+    that the artifact shows."""
+    for name, value in (own or {}).items():
+        if name == "scale":
+            continue  # it is fitted below
+        lengths = [int(value * 2.0**power) for power in (1, -1, 2, -2, 3, -3)]
+        for other in (not value,) if isinstance(value, bool) else (1 - value,) if name == "first_position" else lengths:
+            yield _of_query_scaling(own, {**(own or {}), name: other})
+    if own is not None:
+        yield replace(of_one("query_scaling", tuple(own.items()), None), cause=Cause.MISSING_SCALING)
+    yield from (_of_query_scaling(own, each) for each in _shown_query_scalings(shown))
+
+
+def _of_query_scaling(own: Config | None, other: Config) -> Hypothesis:
     if own is None:
+        found = of_one("query_scaling", None, tuple(other.items()))
+        return replace(found, change={"query_scaling": dict(other)})
+    changed = {name: value for name, value in other.items() if value != own[name]}
+    found = of_several({f"query_scaling.{name}": own[name] for name in changed}, _prefixed(changed))
+    return replace(found, change={"query_scaling": dict(other)}, cause=Cause.attribute(*changed))
+
+
+def _prefixed(entries: Config) -> Config:
+    return {f"query_scaling.{name}": value for name, value in entries.items()}
+
+
+def _shown_query_scalings(shown: ShownRates | None) -> Iterator[Config]:
+    """Yields the factors on queries that fit the radius of the circle at each position that the artifact shows."""
+    from keras_pe.layers.query_scaling import QueryScaling  # Keras is imported with it
+
+    if shown is None or len(shown.turns.positions) != 1:
         return
-    yield replace(of_one("query_scaling", tuple(own.items()), None), cause=Cause.MISSING_SCALING)
-    for name, value in own.items():
-        powers = (2.0**power for power in (1, -1, 2, -2, 3, -3))
-        others = (not value,) if isinstance(value, bool) else (type(value)(value * power) for power in powers)
-        for other in others:
-            found = of_one(f"query_scaling.{name}", value, other)
-            yield replace(found, change={"query_scaling": {**own, name: other}}, cause=Cause.attribute(name))
+    radius = np.abs(shown.turns.points).mean(axis=-1) / shown.own.radius
+    if np.ptp(radius) < FITS:
+        return
+    positions = np.broadcast_to(shown.turns.positions[0], radius.shape)
+    for length, first, stepwise in itertools.product(_LENGTHS, (0, 1), (True, False)):
+        quotient = np.maximum(positions + first, 0) / length
+        growth = np.log(np.maximum(1.0 + np.floor(quotient) if stepwise else quotient, 1.0))
+        if not growth.any():
+            continue
+        scale = float((growth * (radius - 1.0)).sum() / (growth * growth).sum())
+        if np.abs(1.0 + scale * growth - radius).max() < FITS:
+            yield QueryScaling(float(f"{scale:.4g}"), length, first, stepwise).arguments()
 
 
 def _of_pairs(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[Hypothesis]:
@@ -95,7 +140,14 @@ def _of_pairs(layer: Any, config: Config, shown: ShownRates | None) -> Iterator[
         if isinstance(value, list | tuple) and 1 < len(value) <= _MOST_PERMUTED:
             for other in list(dict.fromkeys(itertools.permutations(value)))[1:]:
                 yield of_one(name, tuple(value), other)
-    if "sections" in config and axes_of(layer) > 1:
+    if config.get("axis_of_pair") is not None:
+        own = tuple(config["axis_of_pair"])
+        labels = itertools.permutations(range(axes_of(layer)))
+        others = [tuple(label[axis] for axis in own) for label in labels]
+        for other in dict.fromkeys((*others, tuple(sorted(own)), own[::-1])):
+            if other != own:
+                yield of_one("axis_of_pair", own, other)
+    elif "sections" in config and axes_of(layer) > 1:
         yield from _dealt(layer, config, shown)
 
 

@@ -1,12 +1,15 @@
 """Indices that a lookup, a hash or a discretization computes, read back from the rows of the table behind it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from keras_pe.export.model.watch.recording import LayerCall
 from keras_pe.export.parity.diagnosis.edits import Edit, Edits
-from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array
+from keras_pe.export.parity.diagnosis.layer_call import LayerFault, as_array, with_attributes, with_inputs
 from keras_pe.export.results import Array, Cause, OtherValue
 
 _MOST_SHOWN = 4
@@ -18,20 +21,148 @@ _PARAMETERS = {
     "Discretization": "bin_boundaries",
 }
 """What decides on the indices of each layer."""
+_LOOKUPS = ("StringLookup", "IntegerLookup")
+_COUNTED = ("one_hot", "multi_hot", "count")
+_SALTS = (None, *range(17), 42, 133, 137, 1337)
+_MOST_BINS = 1024
+_MOST_WORDS = 256  # of a vocabulary: two edits are tried for each
 
 
 def other_indices(fault: LayerFault) -> Edits:
     """Yields the rows of a table for other indices, with the layer that computes the indices as the one to be named."""
     for maker in fault.made_by.values():
         shown, own = _rows_shown(fault), fault.call.inputs[0]
-        if shown is None or shown.shape != own.shape or len(np.unique(shown - own)) == 1:
+        if (
+            maker.outputs[0].dtype.kind not in "iu"
+            or shown is None
+            or shown.shape != own.shape
+            or len(np.unique(shown - own)) == 1
+        ):
             continue  # the indices agree, or all are shifted alike, which a change of the input explains
         name = _PARAMETERS.get(type(maker.layer).__name__, "indices")
-        parameters = tuple(_changed(maker.inputs[0], own, shown))
+        argument = _argument_of_hash(maker, shown)
+        parameters = (argument,) if argument else tuple(dict.fromkeys(_changed(maker.inputs[0], own, shown)))
+        name = argument.name if argument else name
         said = ", ".join(f"{each.name} is {each.artifact} instead of {each.model}" for each in parameters)
         text = f"the rows of other indices: the {said}"
         path = maker.path.partition("#")[0]
         yield Edit(Cause.attribute(name), text, _of_rows, is_output=True, layer=path, parameters=parameters)
+
+
+def _argument_of_hash(maker: LayerCall, shown: Array) -> OtherValue | None:
+    """Returns the usual salt or number of bins with which a hash gives the indices shown; None if there is none."""
+    if type(maker.layer).__name__ != "Hashing" or len(maker.outputs) != 1:
+        return None
+    config, called = maker.layer.get_config(), LayerFault(maker, 0, 0.0)
+    bins = range(int(shown.max()) + 1, min(4 * config["num_bins"], _MOST_BINS))
+    for name, values in {"salt": _SALTS, "num_bins": bins}.items():
+        for value in (each for each in values if each != config[name]):
+            if np.array_equal(with_attributes(called, {name: value}), shown):
+                own = config[name]
+                return OtherValue(name, tuple(own) if isinstance(own, list) else own, value)
+    return None
+
+
+def other_counts(fault: LayerFault) -> Edits:
+    """Yields counts of other indices, if the layer counts indices and the artifact holds counts as well."""
+    name, own, shown = _PARAMETERS.get(type(fault.call.layer).__name__), fault.expected, fault.actual
+    if name is None or shown is None or getattr(fault.call.layer, "output_mode", "int") not in _COUNTED:
+        return
+    row = int((own != shown).any(axis=tuple(range(1, own.ndim))).argmax())
+    values = (tuple(np.flatnonzero(each[row]).tolist()) for each in (own, shown))
+    parameters = (OtherValue(f"indices in row {row}", *values),)
+    said = f"the counts of other indices: in row {row} {parameters[0].artifact} instead of {parameters[0].model}"
+    yield Edit(Cause.attribute(name), said, _counts, is_output=True, parameters=parameters)
+
+
+def _counts(fault: LayerFault) -> Array | None:
+    """Returns what the artifact holds, if these are counts as the layer may return them."""
+    shown, mode = fault.actual, fault.call.layer.output_mode
+    if shown is None or (shown < 0).any() or (shown != np.rint(shown)).any():
+        return None
+    own, sums = fault.expected.sum(axis=-1), shown.sum(axis=-1)
+    is_counted = (shown <= 1).all() and (sums <= fault.call.inputs[0].shape[-1]).all() and (sums > 0).all()
+    return shown if (np.array_equal(sums, own) if mode != "multi_hot" else is_counted) else None
+
+
+def other_vocabularies(fault: LayerFault) -> Edits:
+    """Yields a lookup, or what is given its indices, with a word that is lost or unknown, or with words in another
+    order."""
+    if fault.made_by and fault.through is None:
+        for number, maker in fault.made_by.items():
+            for edit in _of_vocabulary(maker.layer, partial(_given, number), _given_instead):
+                yield replace(edit, layer=maker.path.partition("#")[0])
+    yield from _of_vocabulary(fault.call.layer, lambda f: f.expected, lambda f, _, array: array)
+
+
+def _of_vocabulary(
+    layer: Any, get: Callable[[LayerFault], Array], put: Callable[[LayerFault, Array, Array], Array]
+) -> Iterator[Edit]:
+    """Yields the edits of what a lookup returned, for each other vocabulary that it may have.
+
+    Args:
+        layer: The lookup; nothing is yielded for another layer.
+        get: Returns the indices of a call, or what is counted by them.
+        put: Returns the output for other ones in the place of these.
+    """
+    if type(layer).__name__ not in _LOOKUPS:
+        return
+    mode = layer.output_mode
+    for said, changed, places in _other_words(layer):
+
+        def compute(fault: LayerFault, places: Array = places) -> Array:
+            own = get(fault)
+            return put(fault, own, _moved(own, places, mode))
+
+        yield Edit(Cause.attribute("vocabulary"), said, compute, parameters=changed)
+
+
+def _given(number: int, fault: LayerFault) -> Array:
+    return fault.call.inputs[number]
+
+
+def _given_instead(fault: LayerFault, own: Array, other: Array) -> Array:
+    return with_inputs(fault, [(own, other)])
+
+
+def _moved(own: Array, places: Array, mode: str) -> Array:
+    """Returns indices moved to other places, or the columns of what is counted by indices."""
+    if mode == "int":
+        inside = np.clip(own, 0, len(places) - 1)
+        return np.where(inside == own, places[inside], own).astype(own.dtype)
+    moved = np.zeros_like(own)
+    np.add.at(np.moveaxis(moved, -1, 0), places, np.moveaxis(own, -1, 0)[: len(places)])
+    return moved if mode in ("count", "tf_idf") else np.minimum(moved, 1).astype(own.dtype)
+
+
+def _other_words(layer: Any) -> Iterator[tuple[str, tuple[OtherValue, ...], Array]]:
+    """Yields each other vocabulary in words, the indices that it changes, and the new index of each index."""
+    words = layer.get_vocabulary(include_special_tokens=False)
+    first = len(layer.get_vocabulary()) - len(words)
+    if not 0 < len(words) <= _MOST_WORDS:
+        return
+    unknown = int(layer.mask_token is not None and layer.output_mode == "int")  # the mask has the first index
+    own = np.arange(first + len(words))
+    for number, word in enumerate(words):
+        lost = own - (own > first + number)
+        lost[first + number] = unknown
+        yield _said_of_words(f"without {_plain(word)!r} in its vocabulary", words, first, lost)
+        replaced = own.copy()
+        replaced[first + number] = unknown
+        yield _said_of_words(f"with another word for {_plain(word)!r} in its vocabulary", words, first, replaced)
+    orders = {"in reverse order": range(len(words))[::-1], "sorted": np.argsort(np.argsort(words))}
+    for said, order in orders.items():
+        yield _said_of_words(
+            f"with its vocabulary {said}", words, first, np.append(own[:first], first + np.array(order))
+        )
+
+
+def _said_of_words(
+    said: str, words: Sequence[Any], first: int, places: Array
+) -> tuple[str, tuple[OtherValue, ...], Array]:
+    changed = [number for number in range(len(words)) if places[first + number] != first + number][:_MOST_SHOWN]
+    values = (OtherValue(f"index of {_plain(words[n])!r}", first + n, int(places[first + n])) for n in changed)
+    return said, tuple(values), places
 
 
 def _changed(values: Array, own: Array, shown: Array) -> Iterator[OtherValue]:

@@ -14,6 +14,7 @@ from keras_pe.export.parity.diagnosis.layer_call import (
     as_array,
     call,
     given,
+    of_arrays,
     with_attributes,
     with_inputs,
 )
@@ -67,15 +68,54 @@ def _alone(fault: LayerFault, number: int) -> str:
 
 def added_operations(fault: LayerFault) -> Edits:
     """Yields an operation too many after the layer: its output through an activation, through the layer once more, or
-    as that of the first row of the batch."""
-    own, output = getattr(fault.call.layer, "activation", None), output_called("its output")
-    functions = {**({"its own activation once more": own} if callable(own) else {}), **activations()}
-    yield from output.edits(through(functions, Cause.OPERATION_ADDED))
+    the output of the first row of the batch for every row."""
+    output = output_called("its output")
+    yield from repeated_activation(fault)
+    yield from output.edits(through(activations(), Cause.OPERATION_ADDED))
+    yield from output.edits([FIRST_ROW])
+
+
+def repeated_operations(fault: LayerFault) -> Edits:
+    """Yields what the layer is given after the layer before it has worked on its own output once more."""
+    for number, maker in fault.made_by.items():
+        array = fault.call.inputs[number]
+        if array.dtype.kind != "f":
+            continue
+        path = maker.path.partition("#")[0]
+        for said, again in _once_more(replace(fault, call=maker, index=0)).items():
+            compute = partial(_given_again, number, again)
+            yield Edit(Cause.OPERATION_ADDED, f"given the output of {path!r} {said}", compute, layer=path)
+
+
+def repeated_activation(fault: LayerFault) -> Edits:
+    """Yields the output of a layer through the activation of the layer once more."""
+    for said, again in _once_more(fault).items():
+        compute = partial(_again, again)
+        yield Edit(Cause.OPERATION_ADDED, f"its output {said}", compute, is_output=True)
+
+
+def _once_more(fault: LayerFault) -> dict[str, Compute]:
+    """Returns what a layer makes of its own output: by its activation, and as a whole if it takes such an array."""
+    found: dict[str, Compute] = {}
+    own = getattr(fault.call.layer, "activation", None)
+    if callable(own):
+        found["through its own activation once more"] = lambda fault: of_arrays(own)(fault.expected)
     floats = [number for number, array in enumerate(fault.call.inputs) if array.dtype.kind == "f"]
     if len(floats) == 1 and fault.call.inputs[floats[0]].shape == fault.expected.shape:
-        said = "given its own output once more"
-        yield Edit(Cause.OPERATION_ADDED, said, lambda f: with_inputs(f, [(f.call.inputs[floats[0]], f.expected)]))
-    yield from output.edits([FIRST_ROW])
+        found["through the layer once more"] = lambda f: with_inputs(f, [(f.call.inputs[floats[0]], f.expected)])
+    return found
+
+
+def _again(again: Compute, fault: LayerFault) -> Array | None:
+    return again(fault)
+
+
+def _given_again(number: int, again: Compute, fault: LayerFault) -> Array | None:
+    """Returns what the layer makes of an input that the layer before it has worked on once more."""
+    maker = fault.made_by.get(number)
+    array = None if maker is None else again(replace(fault, call=maker, index=0))
+    given_now = fault.call.inputs[number]
+    return None if array is None or array.shape != given_now.shape else with_inputs(fault, [(given_now, array)])
 
 
 def _other_orders(inputs: Sequence[Array], shape: tuple[int, ...]) -> Edits:

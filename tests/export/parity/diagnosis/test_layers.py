@@ -11,7 +11,7 @@ from fault_examples import seeded
 
 from keras_pe.export import check_parity, export_onnx, export_saved_model
 from keras_pe.export.artifacts.artifact import LAYERS_KEY
-from tests.export.parity.diagnosis.planted import Planted, diagnosed
+from tests.export.parity.diagnosis.planted import Compute, Inputs, Planted, diagnosed
 
 
 def _model(shift: float = 0.0) -> keras.Model:
@@ -106,3 +106,46 @@ def test_a_layer_that_a_right_input_leaves_as_it_was_is_not_blamed_for_a_wrong_o
     result = diagnosed(model, wrong, _ReadElsewhere)
     assert [(finding.cause, finding.layer) for finding in result.findings] == [("other activation", "first")]
     assert [layer.layer for layer in result.layers if layer.originates_here] == ["first"]
+
+
+def _from(begin: str) -> tuple[keras.Model, Compute]:
+    """Returns a model of a skip and two layers beside it, and an artifact without names whose skip begins elsewhere."""
+    x = keras.Input((8, 6), name="x")
+    stem, first, second = (keras.layers.Dense(6, "tanh", name=name) for name in ("stem", "first", "second"))
+    begun = stem(x)
+    middle = first(begun)
+    end = second(middle)
+    outputs = {"begun": begun, "middle": middle, "end": end}
+    joined = keras.layers.Add(name="join")([middle, end])
+    model = seeded(keras.Model(x, {**outputs, "y": keras.layers.Dense(3, name="last")(joined)}))
+
+    def wrong(inputs: Inputs) -> dict[str, np.ndarray]:
+        begun = stem(inputs["x"])
+        held = {"begun": begun, "middle": (middle := first(begun)), "end": second(middle)}
+        return {**held, "y": model.get_layer("last")(held[begin] + held["end"])}
+
+    return model, wrong
+
+
+@pytest.mark.parametrize("begin", ["begun", pytest.param("end", marks=pytest.mark.slow)])
+def test_a_skip_that_begins_elsewhere_leaves_no_layer_out(begin: str) -> None:
+    (finding,) = diagnosed(*_from(begin)).findings
+    assert (finding.cause, finding.layer) == ("other input", "join"), finding
+
+
+def test_a_layer_whose_output_has_another_size_is_not_left_out() -> None:
+    x = keras.Input((6, 6, 2), name="x")
+    stem = keras.layers.Conv2D(2, 1, name="stem")
+    shrink, wrong = (keras.layers.DepthwiseConv2D(2, each, "same", name="shrink") for each in (1, 2))
+    held = stem(x)
+    last = keras.layers.GlobalAveragePooling2D(name="last")
+    model = seeded(keras.Model(x, {"held": held, "y": last(shrink(held))}))
+
+    def compute(inputs: Inputs) -> dict[str, np.ndarray]:
+        held = stem(inputs["x"])
+        wrong(held)
+        wrong.set_weights(shrink.get_weights())
+        return {"held": held, "y": last(wrong(held))}
+
+    (finding,) = diagnosed(model, compute).findings
+    assert (finding.cause, finding.layer) == ("other strides", "shrink"), finding

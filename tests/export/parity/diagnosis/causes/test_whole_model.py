@@ -50,10 +50,34 @@ def _image(*, padding: str = "same", activation: str = "tanh", epsilon: float = 
     return keras.Model(x, L.Dense(3, name="y")(y))
 
 
+def _residual(*, begin: str = "first", again: bool = False) -> keras.Model:
+    x = keras.Input((6,), name="x")
+    stem = L.Dense(6, name="stem")(x)
+    first = L.Activation("sigmoid", name="first")(stem)
+    second = L.Dense(6, "tanh", name="second")(L.Activation("sigmoid", name="again")(first) if again else first)
+    skip = {"stem": stem, "first": first, "second": second}[begin]
+    joined = L.Add(name="join")([skip, L.Dense(6, "tanh", name="third")(second)])
+    return keras.Model(x, L.Dense(3, name="y")(joined))
+
+
+def _strided(*, strides: tuple[int, int] = (2, 2), padding: str = "valid", border: Any = 1) -> keras.Model:
+    x = keras.Input((9, 9, 2), name="x")
+    y = L.ZeroPadding2D(border, name="border")(x)
+    y = L.Conv2D(4, 3, strides=strides, padding=padding, activation="tanh", name="edges")(y)
+    return keras.Model(x, L.Dense(3, name="y")(L.GlobalAveragePooling2D(name="mean")(y)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "change", "cause", "layer"),
     [
+        (_residual, {"again": True}, "operation added", "first"),
+        (_residual, {"begin": "stem"}, "other input", "join"),
+        (_residual, {"begin": "second"}, "other input", "join"),
+        (_strided, {"strides": (2, 1)}, "other strides", "edges"),
+        (_strided, {"strides": (1, 1), "padding": "same"}, "other strides and padding", "edges"),
+        (_strided, {"border": ((1, 1), (0, 2))}, "other padding", "border"),
+        (_strided, {"border": 3}, "other padding", "border"),
         (_tokens, {"mask_zero": False}, "dropped mask", None),
         (_tokens, {"start_index": 2}, "start index off", "positions"),
         (_tokens, {"layout": "interleaved"}, "wrong layout", "positions"),

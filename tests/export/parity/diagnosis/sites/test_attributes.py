@@ -85,6 +85,16 @@ CHANGES = [
     Change("a border on one side", functional((12, 12, 4), lambda x, c: L.Flatten(name="flat")(
         L.ZeroPadding2D(((0, 2), (0, 2)) if c else 1, name="border")(x))), "other padding", "border", "((0, 2), "),
     Change("other strides", pooled(lambda c: L.Conv2D(6, 3, 1 if c else 2, name="conv")), "other strides", "conv"),
+    Change("strides of one axis", pooled(lambda c: L.Conv2D(6, 3, (1, 2) if c else (2, 2), name="conv")),
+           "other strides", "conv", "(1, 2) instead of (2, 2)"),
+    Change("strides and padding", pooled(lambda c: L.Conv2D(6, 3, 1 if c else 2, "valid" if c else "same",
+           name="conv")), "other strides and padding", "conv", "padding='valid' instead of 'same'"),
+    Change("strides that keep the channels", pooled(lambda c: L.DepthwiseConv2D(3, 2 if c else 1, "same",
+           name="conv")), "other strides", "conv"),
+    Change("a wider border", pooled(lambda c: L.ZeroPadding2D(2 if c else 1, name="border")), "other padding",
+           "border", "((2, 2), (2, 2))"),
+    Change("a narrower cut", pooled(lambda c: L.Cropping2D(((1, 2), (2, 2)) if c else 2, name="cut")),
+           "other cropping", "cut", "((1, 2), (2, 2))"),
     Change("a larger window", pooled(lambda c: L.MaxPooling2D(3 if c else 2, strides=2, name="window")),
            "other pool_size", "window", "(3, 3)"),
 ]  # fmt: skip

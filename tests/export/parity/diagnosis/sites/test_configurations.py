@@ -27,6 +27,7 @@ LLAMA = {
 LONG = {"rope_type": "longrope", "original_max_position_embeddings": 64, "factor": 4.0}
 OWN = {**LONG, "attention_factor": 1.0, "length": 1, "long_factor": [1.0] * 8}
 OWN["short_factor"] = [1, 1, 1.3, 1, 1, 1, 2.2, 1]
+QUERIES = {"scale": 0.1, "length": 4}
 LISTS = {"short_factor": [1 + i / 10 for i in range(8)], "long_factor": [1.0 + i for i in range(8)]}
 
 
@@ -94,6 +95,7 @@ QUICK: dict[str, tuple[Plant, str, str, Any, Any]] = {
     ),
 }
 SLOW: dict[str, tuple[Plant, str, str, Any, Any]] = {
+    "direction": (_rotary({}, {"direction": -1}), "other direction", "direction", 1, -1),
     "base": (_rotary({}, {"base": 12345.0}), "other base", "base", 1e4, 12345.0),
     "all channels": (_rotary({"rotary_dim": 4}, {}), "other rotary_dim", "rotary_dim", 4, 16),
     "layout": (
@@ -202,6 +204,53 @@ SLOW: dict[str, tuple[Plant, str, str, Any, Any]] = {
         _rotary({}, {"shared_rates": True}, GRID, sequence_axis=(1, 2)),
         "other shared_rates",
         "shared_rates",
+        False,
+        True,
+    ),
+    "split sections": (
+        _rotary({}, {"split_sections": True}, GRID, sequence_axis=(1, 2), sections=(5, 3)),
+        "other split_sections",
+        "split_sections",
+        False,
+        True,
+    ),
+    "axes of pairs": (
+        _rotary({"axis_of_pair": (0, 1, 1, 0, 0, 1, 0, 1)}, {"axis_of_pair": (0, 0, 0, 0, 1, 1, 1, 1)}, GRID,
+                sequence_axis=(1, 2)),
+        "other axis_of_pair",
+        "axis_of_pair",
+        (0, 1, 1, 0, 0, 1, 0, 1),
+        (0, 0, 0, 0, 1, 1, 1, 1),
+    ),
+    "queries scaled": (
+        _rotary({}, {"query_scaling": QUERIES}),
+        "other query_scaling",
+        "query_scaling",
+        None,
+        (("scale", 0.1), ("length", 4), ("first_position", 0), ("stepwise", True)),
+    ),
+    "queries not scaled": (_rotary({"query_scaling": QUERIES}, {}), "missing scaling", "query_scaling",
+                           (("scale", 0.1), ("length", 4), ("first_position", 0), ("stepwise", True)), None),
+    "scale of queries": (
+        _rotary({"query_scaling": QUERIES}, {"query_scaling": {**QUERIES, "scale": 0.37}}),
+        "other scale", "query_scaling.scale", 0.1, 0.37
+    ),
+    "length of queries": (
+        _rotary({"query_scaling": QUERIES}, {"query_scaling": {**QUERIES, "length": 16}}),
+        "other length", "query_scaling.length", 4, 16
+    ),
+    "queries from one": (
+        _rotary({"query_scaling": QUERIES}, {"query_scaling": {**QUERIES, "first_position": 1}}),
+        "other first_position", "query_scaling.first_position", 0, 1
+    ),
+    "queries without steps": (
+        _rotary({"query_scaling": QUERIES}, {"query_scaling": {**QUERIES, "stepwise": False}}),
+        "other stepwise", "query_scaling.stepwise", True, False
+    ),
+    "order of axes": (
+        _other(SinusoidalPositionEncoding, (None, None, 16), {}, {"reverse_axes": True}),
+        "other reverse_axes",
+        "reverse_axes",
         False,
         True,
     ),

@@ -9,7 +9,8 @@ import pytest
 from fault_examples import seeded
 from keras import layers as L  # noqa: N812
 
-from tests.export.parity.diagnosis.planted import Compute, findings
+from keras_pe.export.results import OtherValue
+from tests.export.parity.diagnosis.planted import Closed, Compute, findings
 
 WORDS = [3, 5, 7, 9, 11, 20]
 
@@ -59,3 +60,67 @@ def test_a_wrong_index_is_the_fault_of_the_layer_that_computes_it(
     assert (finding.cause, finding.layer) == (f"other {cause}", "lookup"), finding
     assert finding.parameters
     assert all(each.model != each.artifact for each in finding.parameters)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "value"),
+    [
+        ({"salt": 7}, OtherValue("salt", (3, 3), 7)),
+        pytest.param({"salt": 3, "num_bins": 13}, OtherValue("num_bins", 20, 13), marks=pytest.mark.slow),
+    ],
+    ids=["salt", "bins"],
+)
+def test_the_argument_of_a_hash_is_named_with_both_values(wrong: dict[str, int], value: OtherValue) -> None:
+    layers = L.Hashing(20, salt=3, name="lookup"), L.Hashing(**{"num_bins": 20, **wrong})
+    (finding,) = findings(*_looked_up(*layers))
+    assert (finding.layer, finding.parameters) == ("lookup", (value,))
+
+
+@pytest.mark.parametrize(
+    ("words", "at"),
+    [
+        ([*WORDS[:2], *WORDS[3:]], 7),
+        pytest.param([*WORDS[:-1], 50], 20, marks=pytest.mark.slow),
+        pytest.param(WORDS[::-1], 3, marks=pytest.mark.slow),
+    ],
+    ids=["lost", "replaced", "reversed"],
+)
+def test_a_wrong_vocabulary_is_named_by_the_outputs_alone(words: list[int], at: int) -> None:
+    (finding,) = findings(*_looked_up(_lookup(WORDS), _lookup(words)), Closed)
+    assert (finding.cause, finding.layer) == ("other vocabulary", "lookup"), finding
+    assert finding.parameters[0].name == f"index of {at}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("right", "wrong", "cause"),
+    [
+        (
+            lambda **mode: L.IntegerLookup(vocabulary=WORDS, **mode),
+            lambda **mode: L.IntegerLookup(vocabulary=[*WORDS[1:], 50], **mode),
+            "other vocabulary",
+        ),
+        (
+            lambda **mode: L.Discretization([2.0, 4.0], **mode),
+            lambda **mode: L.Discretization([2.0, 6.0], **mode),
+            "other bin_boundaries",
+        ),
+        (lambda **mode: L.Hashing(7, salt=3, **mode), lambda **mode: L.Hashing(7, salt=5, **mode), "other salt"),
+    ],
+    ids=["lookup", "bins", "hash"],
+)
+@pytest.mark.parametrize("mode", ["multi_hot", "one_hot"])
+def test_counts_of_wrong_indices_are_the_fault_of_the_layer_that_counts(
+    right: Callable[..., Any], wrong: Callable[..., Any], cause: str, mode: str
+) -> None:
+    x, mix = keras.Input((1 if mode == "one_hot" else 3,), dtype="int32", name="x"), L.Dense(4, name="mix")
+    lookups = [each(output_mode=mode, name="lookup") for each in (right, wrong)]
+    counts = lookups[0](x)
+    model = seeded(keras.Model(x, {"counts": counts, "y": mix(counts)}))
+
+    def compute(inputs: Any) -> dict[str, np.ndarray]:
+        counts = np.asarray(lookups[1](inputs["x"]))
+        return {"counts": counts, "y": np.asarray(mix(counts))}
+
+    (finding,) = (each for each in findings(model, compute) if each.layer is not None)
+    assert (finding.cause, finding.layer) == (cause, "lookup"), finding

@@ -1,13 +1,17 @@
-"""The tensor in the place of a layer's output is named, with the input that is not read."""
+"""An operation that is left out or added is named with the layer that it belongs to."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
+from fault_examples import seeded
 from keras import layers
 
 from keras_pe.export import Cause, check_parity, export_onnx
+from tests.export.parity.diagnosis.planted import Compute, Inputs, findings
 
 
 def build(left: int | None) -> Any:
@@ -30,3 +34,34 @@ def test_of_two_inputs_the_one_that_is_not_read_is_named(tmp_path: Path, left: i
     finding = next(each for each in report.findings if each.layer == "sum")
     assert finding.cause == Cause.LAYER_LEFT_OUT
     assert f"does not read input {1 - left} ({gone!r})" in finding.evidence
+
+
+def _twice(activation: str, at: layers.Layer) -> tuple[keras.Model, Compute]:
+    """Returns a model whose last layer is given an activation, and an artifact that applies the activation twice."""
+    x = keras.Input((8, 6), name="x")
+    act = layers.Dense(6, activation, name="act")
+    hidden = act(x)
+    model = seeded(keras.Model(x, {"hidden": hidden, "y": at(hidden)}))
+
+    def wrong(inputs: Inputs) -> dict[str, np.ndarray]:
+        hidden = act(inputs["x"])
+        return {"hidden": np.asarray(hidden), "y": np.asarray(at(act.activation(hidden)))}
+
+    return model, wrong
+
+
+@pytest.mark.parametrize(
+    ("activation", "at"),
+    [
+        ("sigmoid", lambda: layers.Dense(3, name="y")),
+        pytest.param("tanh", lambda: layers.Dense(3, "tanh", name="y"), marks=pytest.mark.slow),
+        pytest.param("gelu", lambda: layers.LayerNormalization(name="y"), marks=pytest.mark.slow),
+        pytest.param("softplus", lambda: layers.LSTM(4, return_sequences=True, name="y"), marks=pytest.mark.slow),
+    ],
+    ids=["dense", "bent", "normalized", "recurrent"],
+)
+def test_an_activation_that_is_applied_twice_is_the_layers_that_has_it(
+    activation: str, at: Callable[[], layers.Layer]
+) -> None:
+    (finding,) = findings(*_twice(activation, at()))
+    assert (finding.cause, finding.layer) == (Cause.OPERATION_ADDED, "act"), finding

@@ -340,7 +340,7 @@ def _transposed_2d():
         (_transposed_2d, "other padding", "the larger half before"),
         (_run_forwards, "other go_backwards", "go_backwards=False"),
         (_turned_in_place, "other direction", "from the other end, each step in its place"),
-        (_rotary(_turned_back), "flipped sign", "turning the other way round"),
+        (_rotary(_turned_back), "other direction", "direction=-1 instead of 1"),
         (_learned_from_one, "start index off", "with positions offset by 1"),
         (_padded_afterwards, "other padding", "zeros around its output, as much before as after"),
         (_not_dilated, "other dilation_rate", "with dilation_rate=1 and its output cut to size"),
