@@ -19,6 +19,7 @@ from typing import Any
 from keras_pe.export.artifacts.artifact import (
     ABSENT_KEY,
     BORDER_KEY,
+    FIXED_KEY,
     NOTES_KEY,
     SIZES_KEY,
     VALUES_KEY,
@@ -29,14 +30,13 @@ from keras_pe.export.artifacts.artifact import (
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.references.keras import KerasReference
 from keras_pe.export.dependencies import installed_version, keras_backend, require
-from keras_pe.export.errors import DisagreementError, ExportError, ForeignExitError, TracingError, sentence
+from keras_pe.export.errors import DisagreementError, ExportError, ForeignExitError, sentence
 from keras_pe.export.graph.view import GraphView
 from keras_pe.export.handover import export_elsewhere
 from keras_pe.export.model.rebuild import in_export_precision
 from keras_pe.export.model.signature.declared import optional_inputs
-from keras_pe.export.model.signature.model_signature import written_signature
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.sizes.dimensions import Kind, dimensions_to_json
+from keras_pe.export.model.sizes.dimensions import dimensions_to_json
 from keras_pe.export.model.watch.known_values import values_to_json
 from keras_pe.export.processes.foreign_code import foreign_code
 from keras_pe.export.progress import telling_stages
@@ -44,6 +44,7 @@ from keras_pe.export.publishing.staging import check_destination, not_written, p
 from keras_pe.export.request import Request
 from keras_pe.export.results import Array, Finding
 from keras_pe.export.runtimes.runner import Worker
+from keras_pe.export.sized_trace import traced_at_sizes
 from keras_pe.export.smoke_test import Checked
 from keras_pe.version import __version__
 
@@ -148,7 +149,7 @@ def _export_here(target: TargetFormat, request: Request) -> Artifact:
         )
         signature = request.signature_of(layers[0], input_signature)
         request.tell("trace")
-        traced = _traced(target, layers, signature)
+        traced = traced_at_sizes(target.trace, layers, signature, may_fix=request.may_fix)
         signature = traced.signature
         notes += [*traced.notes, *signature.notes(), *request.border_notes]
         with _staged(destination) as folder:
@@ -244,6 +245,7 @@ def _described(
         "keras_pe.model": layers[0].name,
         "keras_pe.names": json.dumps(dict(signature.renamed), sort_keys=True),
         NOTES_KEY: json.dumps(list(notes)),
+        **({FIXED_KEY: signature.fixed_sizes.to_json()} if signature.fixed_sizes is not None else {}),
         SIZES_KEY: dimensions_to_json(signature.dimensions),
         VERSION_KEY: __version__,
         **{f"version.{package}": installed_version(package) or "" for package in sorted(target.makers)},
@@ -291,32 +293,3 @@ def _explained(process: Worker, file: Path, reference: KerasReference, inputs: M
     """
     found: Finding | None = pkgutil.resolve_name(_EXPLAIN)(process, file, reference, inputs)
     return found
-
-
-def _traced(target: TargetFormat, layers: Sequence[Any], signature: Signature) -> TracedModel:
-    """Returns the traced model.
-
-    Raises:
-        ExportError: If it cannot be traced, or may not leave Keras. Where fixed sizes help, it says which.
-    """
-    try:
-        return target.trace(layers, signature)
-    except TracingError as error:
-        lengths = {name for name, own in signature.dimensions.items() if own.kind is not Kind.BATCH}
-        for names in (lengths, set(signature.sizes)):
-            fixed = {name: size for name, size in signature.sizes.items() if name in names}
-            if fixed and _is_traceable(target, layers, signature.fixed(fixed)):
-                shapes, dtypes = zip(*((spec.shape, spec.dtype) for spec in signature.inputs), strict=True)
-                way_out = f" It is traced at fixed sizes; fix them: {written_signature(shapes, dtypes, fixed)}."
-                raise TracingError(error.format, error.model, error.reason + way_out) from error.__cause__
-        raise
-
-
-def _is_traceable(target: TargetFormat, layers: Sequence[Any], signature: Signature) -> bool:
-    try:
-        target.trace(layers, signature)
-    except TracingError:
-        return False
-    except ExportError:  # it stops for another reason, which is told when it is asked for
-        return True
-    return True

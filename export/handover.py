@@ -70,7 +70,7 @@ def export_elsewhere(export_here: Callable[[Request], Artifact], format: Format,
         except Exception as error:  # whatever a layer's configuration raises
             reason = f"it cannot be saved for the TensorFlow backend: {first_line(error)}."
             raise UnsupportedError(format, model.name, reason) from error
-        given = Request(saved, Path(request.filepath).absolute(), signature)
+        given = Request(saved, Path(request.filepath).absolute(), signature, may_fix=request.may_fix)
         modules = registering_modules(saved)
         try:
             artifact: Artifact = child.ask(

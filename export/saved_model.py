@@ -45,7 +45,8 @@ def export_saved_model(
         model: A built `keras.Model`, or the path of a `.keras` or `.h5` file of one. On another backend than TensorFlow
             it is saved, and exported by a process of its own; its layers must be ones that another process can import.
         filepath: The folder to write. Any name will do but that of another format's file.
-        input_signature: See `model_signature`; needed for most subclassed models.
+        input_signature: See `model_signature`; needed for most subclassed models. A size that is free in it stays free.
+            Without it, a size is fixed if Keras cannot trace the model with that size free; a note says so.
         sizes: Sizes that a dynamic dimension takes, by its name, where they are not to be found out:
             `{"height": (64, 224)}`.
         inputs: Examples of what the model takes, where it does not take any values: a mapping of names to arrays, or an

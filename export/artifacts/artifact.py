@@ -18,6 +18,9 @@ LAYERS_KEY = "keras_pe.layers"
 SIZES_KEY = "keras_pe.sizes"
 """Where an artifact says what its dynamic dimensions are, and which sizes they take."""
 
+FIXED_KEY = "keras_pe.fixed"
+"""The key of the sizes that an artifact fixes although its model declares them dynamic, see `FixedSizes`."""
+
 VALUES_KEY = "keras_pe.values"
 """Where an artifact tells which values its inputs take, as far as its exporter was told, for those who check it."""
 

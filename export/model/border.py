@@ -11,9 +11,11 @@ from keras_pe.export.model.signature.declared import (
     spec_dtype,
     spec_shape,
 )
-from keras_pe.export.model.signature.model_signature import by_name, model_signature
+from keras_pe.export.model.signature.fixed_sizes import FixedSizes
+from keras_pe.export.model.signature.given import by_name
+from keras_pe.export.model.signature.model_signature import model_signature
 from keras_pe.export.model.signature.signature import Signature
-from keras_pe.export.model.watch.nesting import leaves, map_leaves, sanitize, unique, with_leaves
+from keras_pe.export.model.watch.nesting import Shape, leaves, map_leaves, sanitize, unique, with_leaves
 from keras_pe.protocols import Model
 from keras_pe.signal.layouts import is_integer
 
@@ -94,8 +96,15 @@ class Border:
         """
         return self.traced_around(model, input_signature)[0]
 
-    def traced_around(self, model: Model, input_signature: Any = None) -> tuple[Any, Mapping[tuple[str, str], Any]]:
-        """Returns the same model, and the tensor that each layer or function is given, by field and name."""
+    def traced_around(
+        self, model: Model, input_signature: Any = None, fixed: FixedSizes | None = None
+    ) -> tuple[Any, Mapping[tuple[str, str], Any]]:
+        """Returns the same model, and the tensor that each layer or function is given, by field and name.
+
+        Args:
+            model, input_signature: As in `around`.
+            fixed: The sizes that the artifact fixes, with the shapes of its inputs.
+        """
         import keras
 
         met: dict[tuple[str, str], Any] = {}
@@ -107,7 +116,7 @@ class Border:
         _check_names("preprocessing", self.preprocessing, names)
         for name, dtype in self.dtypes.items():
             _check_dtype(name, dtype)
-        inputs = {name: self._input(name, spec) for name, spec in specs.items()}
+        inputs = {name: self._input(name, spec, fixed) for name, spec in specs.items()}
         given = (self._to_model(name, inputs[name], spec_dtype(spec, name), met) for name, spec in specs.items())
         results = model(*with_leaves(arguments, given))
         own = unique(map(sanitize, output_names(model, results)), taken=names)
@@ -117,17 +126,28 @@ class Border:
         outputs = {name: self._from_model(name, y) for name, y in outputs.items()}
         return keras.Model(inputs, outputs, name=model.name), met
 
-    def _input(self, name: str, spec: Any) -> Any:
+    def outer_shape(self, name: str, shape: Sequence[int | str | None]) -> Shape:
+        """Returns the shape that an input has in the artifact.
+
+        Args:
+            name: The name of the input in the artifact.
+            shape: The shape of the input in the model.
+        """
+        if not shape:
+            return ()
+        first, *rest = shape
+        first = first if self.batch is None else self.batch
+        if self.layout.get(name) == "channels_first":
+            return (first, rest[-1], *rest[:-1])
+        return (first, *rest[1:], rest[0]) if name in self.layout else (first, *rest)
+
+    def _input(self, name: str, spec: Any, fixed: FixedSizes | None) -> Any:
         import keras
 
-        shape = [dim if isinstance(dim, int) else None for dim in spec_shape(spec, name)]
-        if self.batch is not None and shape:
-            shape[0] = self.batch
-        if self.layout.get(name) == "channels_first":
-            shape = [shape[0], shape[-1], *shape[1:-1]]
-        elif name in self.layout:
-            shape = [shape[0], *shape[2:], shape[1]]
-        return keras.Input(batch_shape=tuple(shape), dtype=self.dtypes.get(name, spec_dtype(spec, name)), name=name)
+        shape = self.outer_shape(name, [dim if isinstance(dim, int) else None for dim in spec_shape(spec, name)])
+        shape = shape if fixed is None else fixed.shape_of(name, shape)
+        static = tuple(dim if isinstance(dim, int) else None for dim in shape)
+        return keras.Input(batch_shape=static, dtype=self.dtypes.get(name, spec_dtype(spec, name)), name=name)
 
     def _to_model(self, name: str, x: Any, dtype: str, met: dict[tuple[str, str], Any]) -> Any:
         from keras import ops

@@ -14,6 +14,7 @@ from typing import Any
 from keras_pe.export.errors import first_line
 from keras_pe.export.model.border import Border
 from keras_pe.export.model.saved_file import load_model
+from keras_pe.export.model.signature.fixed_sizes import FixedSizes
 from keras_pe.protocols import Model
 
 _MODEL = "model"  # the key of a step that is a Keras model
@@ -37,16 +38,17 @@ class BorderRecord:
     border: Border = field(compare=False)
     depth: int = field(compare=False)
 
-    def around(self, model: Model, input_signature: Any = None) -> tuple[Any, Any]:
+    def around(self, model: Model, input_signature: Any = None, fixed: FixedSizes | None = None) -> tuple[Any, Any]:
         """Returns the model with the border around it, and its signature; both as given if it has the border already.
 
         Args:
             model: A built `keras.Model`.
             input_signature: As in `Border.around`.
+            fixed: The sizes that the artifact fixes.
         """
         if border_depth(model) >= self.depth:
             return model, input_signature
-        return self.border.around(model, input_signature), None
+        return self.border.traced_around(model, input_signature, fixed)[0], None
 
 
 def border_depth(model: Any) -> int:

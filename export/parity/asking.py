@@ -13,6 +13,7 @@ from keras_pe.export.comparison.references.reference import Expectation, Referen
 from keras_pe.export.model.border import Border
 from keras_pe.export.model.border_record import border_depth
 from keras_pe.export.model.saved_file import load_model
+from keras_pe.export.model.sizes.dimensions import sizes_in_words
 from keras_pe.export.progress import Stopwatch
 from keras_pe.export.results import Cause, Finding, RuntimeResult
 
@@ -89,6 +90,14 @@ def ask_references(
     watch.stage("run the reference")
     found: dict[Path | None, Asked] = {path: asked_of[interface] for path, interface in of_paths.items()}
     return {None: next(iter(asked_of.values())), **found}
+
+
+def measured_against(asked: Mapping[Path | None, Asked]) -> str:
+    """Returns what differences are measured against, in one sentence, with the sizes that each artifact fixes."""
+    fixed = {path.name: each.reference.fixed for path, each in asked.items() if path and each.reference.fixed}
+    said = [f"{name} at {sizes_in_words(sizes)} only" for name, sizes in fixed.items()]
+    remark = f"; {', '.join(said)}: the artifact fixes the size" if said else ""
+    return f"{asked[None].reference.basis}{remark}"
 
 
 def without_batch(asked: Asked) -> Asked:

@@ -26,7 +26,7 @@ from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run, run_cases
 from keras_pe.export.errors import check_share, check_type
 from keras_pe.export.model.border import Border
-from keras_pe.export.parity.asking import as_of_model, ask_references, without_batch
+from keras_pe.export.parity.asking import as_of_model, ask_references, measured_against, without_batch
 from keras_pe.export.parity.covered import (
     covered,
     with_coverage,
@@ -185,7 +185,7 @@ def check_parity(
                     result = _accepted(strict[-1], run, runner, reference, law, results)
                     results.append(as_of_model(result, mine))
                     watch.stage(f"{spec.name} {path.name if path else ''}".strip(), results[-1].seconds)
-        reference, basis = asked[None].reference, asked[None].reference.basis
+        reference, basis = asked[None].reference, measured_against(asked)
         distinct = {id(each): each for each in asked.values()}
         expectations = [one for each in distinct.values() for one in each.expectations]
         answered = [each.case.inputs for each in asked[None].expectations if each.outputs is not None]

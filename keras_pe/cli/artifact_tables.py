@@ -46,10 +46,10 @@ def show_artifacts(artifacts: "Sequence[Artifact]", explain: bool) -> None:
 
 def show_metadata(artifact: "Artifact") -> None:
     """Prints the texts that an artifact stores, without those that `show_artifacts` prints in words."""
-    from keras_pe.export.artifacts.artifact import NOTES_KEY, SIZES_KEY
+    from keras_pe.export.artifacts.artifact import FIXED_KEY, NOTES_KEY, SIZES_KEY
     from keras_pe.export.artifacts.contents import UNFUSED_KEY
 
-    shown = (NOTES_KEY, SIZES_KEY, UNFUSED_KEY)
+    shown = (FIXED_KEY, NOTES_KEY, SIZES_KEY, UNFUSED_KEY)
     rows = [(key, value) for key, value in sorted(artifact.metadata.items()) if key not in shown]
     if rows:
         whole_console().print(text_table("metadata", "", rows=rows))

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.artifacts.artifact import BORDER_KEY, VERSION_KEY, Artifact, TensorInfo
+from keras_pe.export.artifacts.artifact import BORDER_KEY, FIXED_KEY, VERSION_KEY, Artifact, TensorInfo
 from keras_pe.export.artifacts.reading import read_artifact
 from keras_pe.export.comparison.law import STRICT, is_float
 from keras_pe.export.model.border import Border
 from keras_pe.export.model.border_record import BorderRecord, border_depth, border_from_json
+from keras_pe.export.model.signature.fixed_sizes import FixedSizes, fixed_sizes_from_json
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Kind
 from keras_pe.export.model.watch.recording import matched_paths
@@ -26,11 +27,13 @@ class Interface:
     Attributes:
         record: The border that is given or recorded; None where there is none.
         inferred: The border around that, as the artifact's own inputs and outputs tell; None where they agree.
+        fixed: The sizes that the artifact records as fixed; None if it records none.
         differences: A finding for each thing that was inferred: nobody has accepted it.
     """
 
     record: BorderRecord | None = None
     inferred: BorderRecord | None = None
+    fixed: FixedSizes | None = None
     differences: tuple[Finding, ...] = field(default=(), compare=False)
 
     @property
@@ -43,12 +46,12 @@ class Interface:
         """Returns the model as the artifact has it, and its signature; both as given where they agree."""
         for record in (self.record, self.inferred):
             if record is not None:
-                model, input_signature = record.around(model, input_signature)
+                model, input_signature = record.around(model, input_signature, self.fixed)
         return model, input_signature
 
 
 def known_interface(path: Path | None, border: Border | None, model: Any) -> Interface:
-    """Returns the interface with the border that is given, or else the one that the artifact records.
+    """Returns the interface with the border that is given, or else that of the artifact, and the sizes that it fixes.
 
     Args:
         path: The artifact, None where a server has it.
@@ -56,14 +59,16 @@ def known_interface(path: Path | None, border: Border | None, model: Any) -> Int
         model: The Keras model.
 
     Raises:
-        ValueError: If the recorded border cannot be read.
+        ValueError: If the recorded border or the recorded sizes cannot be read.
     """
-    if border is not None:
-        return Interface(BorderRecord(repr(border), border, border_depth(model) + 1))
     artifact = None if path is None else _read(path)
-    text = None if artifact is None else artifact.metadata.get(BORDER_KEY)
+    known = {} if artifact is None else artifact.metadata
+    text, sizes = (known.get(key) for key in (BORDER_KEY, FIXED_KEY))
     try:
-        return Interface(None if text is None else border_from_json(text))
+        fixed = None if sizes is None else fixed_sizes_from_json(sizes)
+        if border is not None:
+            return Interface(BorderRecord(repr(border), border, border_depth(model) + 1), fixed=fixed)
+        return Interface(None if text is None else border_from_json(text), fixed=fixed)
     except ValueError as error:
         raise ValueError(f"{path} {error}") from error
 

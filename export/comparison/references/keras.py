@@ -17,7 +17,8 @@ from keras_pe.export.comparison.references.noise import measure_noise
 from keras_pe.export.comparison.references.reference import Expectation, Reference
 from keras_pe.export.errors import RuntimeRefusedError, first_line
 from keras_pe.export.model.rebuild import float64_allowed, half_dtypes, in_float64, with_dtype
-from keras_pe.export.model.signature.model_signature import model_signature
+from keras_pe.export.model.signature.fixed_sizes import FixedSizes
+from keras_pe.export.model.signature.model_signature import find_signature
 from keras_pe.export.model.signature.signature import input_specs
 from keras_pe.export.model.watch.decisions import Decisions
 from keras_pe.export.model.watch.keras_internals import all_layers, open_scopes
@@ -39,6 +40,7 @@ class KerasReference(Reference):
         sizes: As in `model_signature`, and so are the next two.
         inputs: Examples of what it takes.
         ranges: The fair values of inputs.
+        fixed: The sizes that the artifacts fix.
         compiled: Whether `expect` runs the model as one graph for all sizes, where Keras runs on TensorFlow.
     """
 
@@ -50,16 +52,18 @@ class KerasReference(Reference):
         *,
         inputs: Sequence[Mapping[str, Array]] = (),
         ranges: Mapping[str, tuple[float, float]] | None = None,
+        fixed: FixedSizes | None = None,
         compiled: bool = False,
     ) -> None:
         import keras
 
         self.model = model
-        self.signature = model_signature(model, input_signature, sizes=sizes, inputs=inputs, ranges=ranges)
+        self.signature = find_signature(model, input_signature, sizes=sizes, inputs=inputs, ranges=ranges, fixed=fixed)
         self.name: str = model.name
         self.inputs = self.signature.inputs
         self.sizes = self.signature.sizes
         self.dimensions = self.signature.dimensions
+        self.fixed = {} if self.signature.fixed_sizes is None else self.signature.fixed_sizes.by_name
         self.version = f"keras {keras.__version__}"
         self.no_rebuild = ""
         self._noise: dict[tuple[str | None, bool], WeakKeyDictionary[Case, Mapping[str, Array]]] = {}

@@ -17,7 +17,7 @@ from keras_pe.export.comparison.references.reference import ArtifactReference, R
 from keras_pe.export.model.foreign_file import describe_foreign
 from keras_pe.export.model.saved_file import KERAS_SUFFIXES, load_model
 from keras_pe.export.model.signature.declared import input_names, signature_without
-from keras_pe.export.model.signature.model_signature import by_name, checked_ranges
+from keras_pe.export.model.signature.given import by_name, checked_ranges
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.watch.known_values import KnownValues, values_from_json
 from keras_pe.export.model.watch.recording import matched_paths
@@ -130,16 +130,18 @@ def open_reference(
 
     if interface is not None:
         model, input_signature = interface.around(model, input_signature)
+    fixed = None if interface is None else interface.fixed
     if isinstance(input_signature, Signature):  # which has what is known of the values
         told = told_values(told_by, [spec.name for spec in input_signature.inputs])
-        reference = KerasReference(model, input_signature, sizes, compiled=compiled)
+        reference = KerasReference(model, input_signature, sizes, fixed=fixed, compiled=compiled)
     else:
         told_by = [*told_by]
         if input_signature is None and getattr(model, "built", False):
             input_signature = signature_without(model, absent_inputs(told_by))
         told = told_values(told_by, input_names(model, input_signature))
         fair = {**told.ranges, **ranges}
-        reference = KerasReference(model, input_signature, sizes, inputs=told.examples, ranges=fair, compiled=compiled)
+        given: dict[str, Any] = {"inputs": told.examples, "ranges": fair, "fixed": fixed, "compiled": compiled}
+        reference = KerasReference(model, input_signature, sizes, **given)
     reference.told = told
     reference.layouts = {} if interface is None else interface.layouts
     watch.stage("find the signature")

@@ -62,6 +62,7 @@ class Reference(Closing):
         roles: What its inputs are for, by name, with the ranges that the user gave.
         sizes: Sizes of the inputs' dynamic dimensions that it is known to take; empty where none are known.
         dimensions: What each of these dimensions is, and the sizes that it takes; empty where that is not known.
+        fixed: The sizes that the artifacts fix although the model declares them dynamic, by the dimension's name.
         model: The Keras model, and
         signature: its signature; None where it is none.
         float64_model: Its rebuild in float64, and
@@ -78,6 +79,7 @@ class Reference(Closing):
     roles: Mapping[str, Role] = MappingProxyType({})
     sizes: Mapping[str, int] = MappingProxyType({})
     dimensions: Mapping[str, Dimension] = MappingProxyType({})
+    fixed: Mapping[str, int] = MappingProxyType({})
     model: Any = None
     signature: Any = None
     float64_model: Any = None

@@ -1,39 +1,20 @@
-"""What a model says of its inputs and outputs: their structure, names and dtypes.
-
-A subclassed model says nothing of them: there it is told by the shapes that it was called or built with.
-"""
+"""Names, dtypes and structure of the inputs and outputs that a model or a signature declares."""
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from typing import Any
 
-import numpy as np
-
 from keras_pe.export.model.watch.keras_internals import built_shapes, functional_of
-from keras_pe.export.model.watch.known_values import is_integer
 from keras_pe.export.model.watch.nesting import (
-    FlatModel,
     LeafPath,
     align,
     leaves,
-    map_leaves,
     path_name,
     sanitize,
     with_leaves,
 )
-from keras_pe.export.model.watch.traceable import layers_reached
-from keras_pe.export.results import Array
 
 _NO_INPUTS = ("training", "mask", "args", "kwargs")
-
-
-@dataclass(frozen=True)
-class _Met:
-    """A shape, and the dtype where it is known."""
-
-    shape: tuple[int | None, ...]
-    dtype: str | None = None
 
 
 def declared_arguments(model: Any, input_signature: Any) -> tuple[tuple[Any, ...], list[str]]:
@@ -240,39 +221,6 @@ def spec_dtype(spec: Any, name: str) -> str:
     return str(keras.backend.standardize_dtype(spec.dtype))
 
 
-def recorded_signatures(model: Any, examples: Sequence[Mapping[str, Array]]) -> Iterator[list[Any]]:
-    """Yields the input signatures that a model may have, those of the freest sizes first; none where nothing is known.
-
-    Args:
-        model: The Keras model.
-        examples: What it takes, by the names of its arguments or of the keys of its one argument.
-    """
-    import keras
-
-    structure = _given(model, examples[0]) if examples else _built(model)
-    if structure is None:
-        return
-
-    def with_sizes(free: Callable[[_Met], tuple[int | None, ...]]) -> list[Any]:
-        found: list[Any] = map_leaves(structure, lambda met: keras.InputSpec(shape=free(met), dtype=met.dtype))
-        return found
-
-    met = [each for _, each in leaves(structure)]
-    lengths = {size for each in met for size, free in zip(each.shape[1:], _free(each)[1:], strict=True) if free is None}
-    candidates: list[Callable[[_Met], tuple[int | None, ...]]] = [
-        lambda each: tuple(None if size in lengths else size for size in _free(each)),  # (2, 5) beside (2, 5, 3)
-        _free,
-        lambda each: (None, *each.shape[1:]),
-    ]
-    if all(None not in each.shape for each in met):
-        candidates.append(lambda each: each.shape)
-    tried: list[list[Any]] = []
-    for free in candidates:
-        if (sizes := [*map(free, met)]) not in tried:
-            tried.append(sizes)
-            yield with_sizes(free)
-
-
 def required_arguments(model: Any) -> list[str]:
     """Returns the names of what the model's call must be given."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -285,57 +233,3 @@ def remarks_on_arguments(model: Any, count: int) -> list[str]:
     names = [name for name in inspect.signature(model.call).parameters if name not in _NO_INPUTS][count:]
     rest = ", ".join(map(repr, names))
     return [f"Its call also takes {rest}, which is no input: give `input_signature` to have it." for _ in names[:1]]
-
-
-def _free(met: _Met) -> tuple[int | None, ...]:
-    """Returns a shape with any sizes but that of features, which is the last of numbers that are no indices."""
-    shape = met.shape
-    are_indices = is_integer(str(met.dtype)) and len(shape) < 4  # images have four axes
-    return (None,) * len(shape) if are_indices or len(shape) < 2 else (*(None,) * (len(shape) - 1), shape[-1])
-
-
-def _given(model: Any, example: Mapping[str, Array]) -> list[Any] | None:
-    import keras
-
-    def met(array: Array) -> _Met:
-        array = np.asarray(array)
-        by_default = {"float64": keras.config.floatx(), "int64": "int32"}  # as NumPy makes them of Python's numbers
-        dtype = "string" if array.dtype.kind in "OUS" else by_default.get(array.dtype.name, array.dtype.name)
-        return _Met(array.shape, dtype)
-
-    names = list(inspect.signature(model.call).parameters)
-    if set(example) <= set(names) and set(required_arguments(model)) <= set(example):
-        return [met(example[name]) for name in names if name in example]
-    return [{name: met(array) for name, array in example.items()}] if len(required_arguments(model)) == 1 else None
-
-
-def _built(model: Any) -> list[Any] | None:
-    """Returns what Keras has noted, which is the first argument's shapes alone. It notes no dtypes."""
-    import keras
-
-    noted = built_shapes(model)
-    if noted is None or len(required_arguments(model)) > 1 or keras.backend.backend() != "tensorflow":
-        return None
-    float_dtype = str(model.input_dtype)
-    structure = _noted(noted)
-    met = [each for _, each in leaves(structure)]
-    names = [f"input_{i}" for i in range(len(met))]
-    shapes = [(None, *each.shape[1:]) for each in met]
-    flat = FlatModel(
-        model, (with_leaves(structure, names),), {name: (s, float_dtype) for name, s in zip(names, shapes, strict=True)}
-    )
-    try:
-        whole = set(layers_reached(flat, (keras.layers.Embedding,)))
-    except Exception:  # what is computed of integers alone refuses all others
-        whole = {i for i, shape in enumerate(shapes) if len(shape) <= 2}
-    dtypes = ("int32" if i in whole else float_dtype for i in range(len(met)))
-    return [with_leaves(structure, [_Met(each.shape, dtype) for each, dtype in zip(met, dtypes, strict=True)])]
-
-
-def _noted(structure: Any) -> Any:
-    """Returns what Keras has noted with its shapes as leaves."""
-    if isinstance(structure, Mapping):
-        return {key: _noted(value) for key, value in structure.items()}
-    if all(dim is None or isinstance(dim, int) for dim in structure):
-        return _Met(tuple(structure))
-    return type(structure)(_noted(value) for value in structure)

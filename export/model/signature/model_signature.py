@@ -1,10 +1,9 @@
 """`model_signature`: finds out what a model takes and returns."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
-
-import numpy as np
+from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.errors import UnknownSizesError
@@ -13,12 +12,14 @@ from keras_pe.export.model.signature.declared import (
     is_declared,
     optional_inputs,
     output_names,
-    recorded_signatures,
     remarks_on_arguments,
     signature_without,
     spec_dtype,
     spec_shape,
 )
+from keras_pe.export.model.signature.fixed_sizes import FixedSize, FixedSizes, Origin, fixed_as_given, fixed_between
+from keras_pe.export.model.signature.given import by_name, checked_examples, checked_ranges, renamed
+from keras_pe.export.model.signature.recorded import recorded_signatures
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.sizes.dimensions import Kind, checked_sizes, unnamed_lengths
 from keras_pe.export.model.sizes.found_sizes import FoundSizes, find_sizes
@@ -28,8 +29,6 @@ from keras_pe.export.results import Array
 from keras_pe.protocols import Model
 
 _AS_NUMBERS = "Python asks for a number in a tensor there: compute with keras.ops, or set it before the export."
-
-Value = TypeVar("Value")
 
 
 def model_signature(
@@ -66,11 +65,33 @@ def model_signature(
         ValueError: If the signature is not known, does not fit, or if the model cannot be called with it.
         TypeError: If `model` is not a Keras model, or another argument of a wrong type.
     """
+    return find_signature(model, input_signature, sizes=sizes, inputs=inputs, ranges=ranges)
+
+
+def find_signature(
+    model: Model,
+    input_signature: Any = None,
+    *,
+    sizes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Sequence[Mapping[str, Array]] = (),
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+    fixed: FixedSizes | None = None,
+) -> Signature:
+    """Returns the signature of a model, with the sizes that an artifact of it fixes.
+
+    Args:
+        model, input_signature, sizes, inputs, ranges: See `model_signature`.
+        fixed: The fixed sizes, with the shapes of the inputs.
+
+    Raises:
+        ValueError, TypeError: As `model_signature` does.
+    """
     import keras
 
     if not isinstance(model, keras.Model):
         raise TypeError(f"`model` must be a keras.Model. Received: {type(model).__name__}.")
     sizes, ranges = by_name("sizes", sizes), by_name("ranges", ranges)
+    sizes = sizes if fixed is None else fixed.without_fixed(sizes)
     if not model.built:
         raise ValueError(
             f"`model` must be built: {model.name!r} has no weights yet. Call it once, or load its weights."
@@ -78,9 +99,9 @@ def model_signature(
     if isinstance(input_signature, Signature):
         if sizes or inputs or ranges:
             raise ValueError("`sizes`, `inputs` and `ranges` must be given where the `Signature` is made.")
-        return input_signature
+        return input_signature if fixed is None else replace(input_signature.fixed(fixed.by_name), fixed_sizes=fixed)
     if input_signature is None and not is_declared(model):
-        recorded = _recorded(model, sizes, inputs, ranges)
+        recorded = _recorded(model, sizes, inputs, ranges, fixed)
         if recorded is not None:
             return recorded
     given = checked_sizes(sizes)
@@ -93,6 +114,9 @@ def model_signature(
     specs = [spec for _, spec in leaves(arguments)]
     plain = unique(map(sanitize, names))
     shapes = [spec_shape(spec, name) for spec, name in zip(specs, names, strict=True)]
+    if fixed is not None:
+        shapes = [fixed.shape_of(name, shape) for name, shape in zip(plain, shapes, strict=True)]
+        fixed = fixed if fixed.fits(dict(zip(plain, shapes, strict=True))) else None
     dtypes = [spec_dtype(spec, name) for spec, name in zip(specs, names, strict=True)]
     structure = with_leaves(arguments, plain)
     flat = FlatModel(model, structure, dict(zip(plain, zip(shapes, dtypes, strict=True), strict=True)))
@@ -103,15 +127,19 @@ def model_signature(
     values = KnownValues(known, fair, checked_examples([renamed(each, portable) for each in inputs], flat))
     try:
         found = find_sizes(flat, values, given)
+        if fixed is None and (alone := fixed_between(shapes, found.shapes, Origin.ONLY)):
+            fixed = FixedSizes(tuple(alone))
+        if (only := _only_size(model, found)) and input_signature is None and not (fixed or inputs):
+            taken = found.with_sizes({each.name: each.size for each in only})
+            at_only = FixedSizes(tuple(only), tuple(zip(plain, taken, strict=True)))
+            return find_signature(model, sizes=sizes, inputs=inputs, ranges=ranges, fixed=at_only)
     except UnknownSizesError as error:
-        if inputs:
-            rule, what = "`inputs` must fit the model", "the arrays that were given for"
-        else:
-            is_known = input_signature is None
-            rule = "`model` must take plain values" if is_known else "`input_signature` must fit the model"
-            what = "zeros of"
+        at_given = fixed_as_given(plain, shapes, given) if input_signature is None and fixed is None else None
+        if at_given is not None:
+            with contextlib.suppress(UnknownSizesError):
+                return find_signature(model, sizes=sizes, inputs=inputs, ranges=ranges, fixed=at_given)
         raise UnknownSizesError(
-            f"{rule}: {model.name!r} cannot be called on {what} the shapes "
+            f"{_rule(inputs, input_signature, model.name)} the shapes "
             f"{', '.join(f'{name} {shape}' for name, shape in zip(names, shapes, strict=True))}. {error}. "
             f"{_AS_NUMBERS if error.asks_for_a_value else _as_sizes(names, shapes, dtypes)}"
         ) from error.__cause__
@@ -129,7 +157,16 @@ def model_signature(
         {name: old for name, old in called if name != old},
         replace(values, filling=found.filling),
         tuple(remarks),
+        fixed and fixed.of_inputs(named),
     )
+
+
+def _rule(inputs: Sequence[Any], input_signature: Any, model: str) -> str:
+    """Returns the first words of the refusal of a model that cannot be called."""
+    if inputs:
+        return f"`inputs` must fit the model: {model!r} cannot be called on the arrays that were given for"
+    rule = "`model` must take plain values" if input_signature is None else "`input_signature` must fit the model"
+    return f"{rule}: {model!r} cannot be called on zeros of"
 
 
 def _recorded(
@@ -137,6 +174,7 @@ def _recorded(
     sizes: Mapping[str, Sequence[int]] | None,
     inputs: Sequence[Mapping[str, Array]],
     ranges: Mapping[str, tuple[float, float]] | None,
+    fixed: FixedSizes | None,
 ) -> Signature | None:
     """Returns the freest signature that fits what is recorded of a subclassed model; None where nothing is.
 
@@ -144,13 +182,23 @@ def _recorded(
         UnknownSizesError: If none fits; the freest one's.
     """
     refusal = None
-    for candidate in recorded_signatures(model, inputs):
+    given = checked_sizes(sizes)
+    for candidate, own in recorded_signatures(model, inputs):
         remarks = remarks_on_arguments(model, len(candidate))
-        try:
-            found = model_signature(model, candidate, sizes=sizes, inputs=inputs, ranges=ranges)
+        at_given = None
+        if fixed is None and not refusal:
+            specs, names = declared_arguments(model, candidate)
+            shapes = [spec_shape(spec, name) for (_, spec), name in zip(leaves(specs), names, strict=True)]
+            at_given = fixed_as_given(unique(map(sanitize, names)), shapes, given)
+        for sought in (fixed, at_given) if at_given else (fixed,):
+            try:
+                found = find_signature(model, candidate, sizes=sizes, inputs=inputs, ranges=ranges, fixed=sought)
+            except UnknownSizesError as error:
+                refusal = refusal or (" ".join([str(error), *remarks]), error.__cause__)
+                continue
+            if own and sought is None:
+                found = replace(found, fixed_sizes=FixedSizes(tuple(own)).of_inputs(found.inputs))
             return replace(found, remarks=(*remarks, *found.remarks))
-        except UnknownSizesError as error:
-            refusal = refusal or (" ".join([str(error), *remarks]), error.__cause__)
     if refusal is not None:
         text, cause = refusal
         raise UnknownSizesError(text) from cause
@@ -167,6 +215,20 @@ def _as_sizes(own: Sequence[str], shapes: Sequence[Shape], dtypes: Sequence[str]
     fixed = "fixed in `input_signature`"
     given = f"give them: sizes={dict.fromkeys(names, (64, 128))}, or {fixed}" if names else f"give them {fixed}"
     return f"If it takes certain values only, {examples}. If it takes certain sizes only, {given}."
+
+
+def _only_size(model: Any, found: FoundSizes) -> list[FixedSize]:
+    """Returns the size of the one dimension that takes no other size, if a weight of the model has that size.
+
+    Without such a weight, another size may exist that the search did not try.
+    """
+    ranges = {name: own.sizes for name, own in found.dimensions.items()}
+    alone = [name for name, own in ranges.items() if not own.step and not own.given]
+    if len(alone) != 1 or found.dimensions[alone[0]].kind is Kind.BATCH:
+        return []
+    size = ranges[alone[0]].least
+    is_of_weight = any(size in variable.shape for variable in model.variables)
+    return [FixedSize(alone[0], size, Origin.ONLY)] if is_of_weight else []
 
 
 def _check_sizes(model: str, given: Mapping[str, Sequence[int]], found: FoundSizes, dtypes: Sequence[str]) -> None:
@@ -210,66 +272,3 @@ def _outputs(model: Any, found: FoundSizes, inputs: list[str]) -> tuple[list[str
     ]
     tensors = tuple(TensorInfo(*spec) for spec in zip(plain, shapes, dtypes, strict=True))
     return own, tensors, with_leaves(found.results, plain)
-
-
-def renamed(given: Mapping[str, Value], portable: Mapping[str, str]) -> dict[str, Value]:
-    """Returns what was given by names of inputs, the model's own or those of artifacts, by those of artifacts."""
-    return {name if name in portable.values() else portable.get(name, name): value for name, value in given.items()}
-
-
-def by_name(argument: str, values: Any) -> Mapping[str, Any]:
-    """Returns what was given by name; nothing where None was.
-
-    Raises:
-        TypeError: If it is no mapping from texts.
-    """
-    if values is None:
-        return {}
-    if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
-        raise TypeError(f"`{argument}` must be a mapping from names. Received: {argument}={values!r:.80}")
-    return values
-
-
-def checked_ranges(ranges: Mapping[str, tuple[float, float]], names: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Returns the ranges.
-
-    Raises:
-        ValueError: If one is of no input, is empty, or is so wide that nothing can be drawn from it.
-    """
-    if unknown := ranges.keys() - set(names):
-        raise ValueError(f"`ranges` must be of inputs: {', '.join(names)}. Received: {', '.join(sorted(unknown))}.")
-    for name, ends in ranges.items():
-        try:
-            low, high = ends
-            float(high) - float(low)
-        except (TypeError, ValueError):
-            raise TypeError(f"`ranges` must be pairs of numbers. Received: {name!r} with {ends!r:.80}") from None
-        if not low < high:
-            raise ValueError(f"`ranges` must hold a value. Received: {name!r} from {low!r} to less than {high!r}.")
-        if not np.isfinite(float(high) - float(low)):
-            raise ValueError(f"`ranges` must have finite ends. Received: {name!r} from {low!r} to {high!r}.")
-    return dict(ranges)
-
-
-def checked_examples(examples: Sequence[Mapping[str, Array]], model: FlatModel) -> tuple[Mapping[str, Array], ...]:
-    """Returns the examples.
-
-    Raises:
-        ValueError: If one has not an array for each input, of its dimensions.
-    """
-    for example in examples:
-        if set(example) != set(model.names):
-            raise ValueError(
-                f"`inputs` must have an array for each of {', '.join(sorted(model.names))}. "
-                f"Received: {', '.join(sorted(example))}."
-            )
-        for name, shape in zip(model.names, model.shapes, strict=True):
-            found = np.shape(example[name])
-            fits = len(found) == len(shape) and all(
-                not isinstance(dim, int) or dim == size for dim, size in zip(shape, found, strict=True)
-            )
-            if not fits:
-                raise ValueError(
-                    f"`inputs` must be of the shapes of the model: {name!r} is {shape}. Received: {found}."
-                )
-    return tuple(examples)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.model.signature.fixed_sizes import FixedSizes
 from keras_pe.export.model.sizes.dimensions import Dimension, describe_dimensions, fitted, spread
 from keras_pe.export.model.watch.known_values import KnownValues, Vocabulary
 from keras_pe.export.model.watch.nesting import StaticShape, align, map_leaves
@@ -28,6 +29,7 @@ class Signature(Shown):
         renamed: The model's own name of each tensor whose name an artifact cannot carry.
         values: What is known of the values that the model takes.
         remarks: Sentences on what could not be found out.
+        fixed_sizes: The sizes that an artifact fixes although the model declares them dynamic; None if there are none.
     """
 
     inputs: tuple[TensorInfo, ...]
@@ -39,6 +41,7 @@ class Signature(Shown):
     renamed: Mapping[str, str] = field(default_factory=dict)
     values: KnownValues = field(default_factory=KnownValues)
     remarks: tuple[str, ...] = ()
+    fixed_sizes: FixedSizes | None = None
 
     def _one_line(self) -> str:
         return f"{self.details()['inputs']} -> {self.details()['outputs']}"
@@ -46,7 +49,9 @@ class Signature(Shown):
     def details(self) -> Mapping[str, str]:
         """Returns what a notebook shows, by name."""
         rows = {name: "; ".join(map(str, each)) for name, each in (("inputs", self.inputs), ("outputs", self.outputs))}
-        return rows | ({"sizes": "; ".join(describe_dimensions(self.dimensions))} if self.dimensions else {})
+        fixed = map(str, self.fixed_sizes.sizes if self.fixed_sizes else ())
+        sizes = "; ".join([*describe_dimensions(self.dimensions), *fixed])
+        return rows | ({"sizes": sizes} if sizes else {})
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
@@ -132,8 +137,11 @@ class Signature(Shown):
         return replace(self, inputs=cut(self.inputs), outputs=cut(self.outputs), sizes=left, dimensions=dimensions)
 
     def notes(self) -> list[str]:
-        """Returns a sentence on each name that an artifact cannot carry, on each value that it does not refuse, and on
-        what could not be found out."""
+        """Returns the sentences that an artifact of the model has as notes.
+
+        They are on names that it cannot carry, values that it does not refuse, sizes that it fixes, and on what could
+        not be found out.
+        """
         renamed = [f"{old!r} of the model is called {name!r} in the artifact." for name, old in self.renamed.items()]
         closed = [name for name, vocabulary in self.vocabularies.items() if vocabulary.is_closed]
         return (
@@ -143,6 +151,7 @@ class Signature(Shown):
                 for name in closed
             ]
             + [_NOT_TOLD] * (len(self.values.told.examples) < len(self.values.examples))
+            + [str(each) for each in (self.fixed_sizes,) if each is not None]
             + list(self.remarks)
         )
 

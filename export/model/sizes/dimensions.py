@@ -154,6 +154,10 @@ class NamedShapes:
         """Returns the shapes with sizes for the names."""
         return [tuple(sizes[dim] if isinstance(dim, str) else dim for dim in shape) for shape in self.shapes]
 
+    def with_sizes(self, sizes: Mapping[str, int]) -> list[tuple[int | str, ...]]:
+        """Returns the shapes with sizes for some of the names."""
+        return [tuple(sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in shape) for shape in self.shapes]
+
     def sizes_in(self, shapes: Sequence[StaticShape]) -> dict[str, int] | None:
         """Returns the size of each name in static shapes; None if one has two, or the shapes are others."""
         sizes: dict[str, int] = {}

@@ -353,8 +353,7 @@ def _with_sizes_of(named: NamedShapes, examples: Sequence[Mapping[str, int]]) ->
         for name, own in named.dimensions.items()
     }
     fixed = {name: own.sizes.least for name, own in dimensions.items() if not (own.sizes.step or own.sizes.given)}
-    shapes = [tuple(fixed.get(dim, dim) if isinstance(dim, str) else dim for dim in shape) for shape in named.shapes]
-    return NamedShapes(shapes, {name: own for name, own in dimensions.items() if name not in fixed})
+    return NamedShapes(named.with_sizes(fixed), {name: own for name, own in dimensions.items() if name not in fixed})
 
 
 def name_outputs(rows: Sequence[tuple[Mapping[str, int], Sequence[StaticShape]]]) -> list[tuple[int | str, ...]]:

@@ -9,7 +9,7 @@ import numpy as np
 from keras_pe.export.artifacts.artifact import TensorInfo
 from keras_pe.export.comparison.law import is_float
 from keras_pe.export.comparison.references.interface import in_layouts
-from keras_pe.export.model.signature.model_signature import by_name
+from keras_pe.export.model.signature.given import by_name
 from keras_pe.export.parity.data.shards import count
 from keras_pe.export.parity.data.source import Column, DataError, Rows
 from keras_pe.export.runtimes.runtime import Array, Arrays, as_dtype, as_texts

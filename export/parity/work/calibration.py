@@ -14,6 +14,7 @@ from keras_pe.export.comparison.references.interface import Interface, inferred_
 from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import computes_in_float32
 from keras_pe.export.errors import RuntimeFailedError, first_line
+from keras_pe.export.model.sizes.dimensions import sizes_in_words
 from keras_pe.export.parity.covered import compare_weights
 from keras_pe.export.parity.data.batching import Feed
 from keras_pe.export.parity.data.shards import Shard, count
@@ -70,6 +71,8 @@ def calibrate(job: Job, shards: tuple[Shard, ...]) -> Calibration:
         basis = f"{reference.name}, tolerance by dtype ({reference.no_rebuild or 'no output is a float'})"
     if any(found.in_float32 for found in targets.values()):
         basis += "; what computes in float32 against its float32 rebuild"
+    if reference.fixed:
+        basis += f"; at {sizes_in_words(reference.fixed)} only, which the artifact fixes"
     return Calibration(reference.name, reference.version, basis, feed, targets)
 
 

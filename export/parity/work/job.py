@@ -13,7 +13,7 @@ from keras_pe.export.comparison.declarations import Declarations
 from keras_pe.export.comparison.law import Law, accepting
 from keras_pe.export.errors import check_type
 from keras_pe.export.model.border import Border
-from keras_pe.export.model.signature.model_signature import by_name
+from keras_pe.export.model.signature.given import by_name
 from keras_pe.export.parity.data.batching import Batching, Feed
 from keras_pe.export.parity.data.source import DataSource
 from keras_pe.export.results import Allowance, Array, Finding, NameMatch, StoredWeights

@@ -323,12 +323,14 @@ def _shared_interface(job: Job, model: Any) -> Interface | None:
     """Returns what stands between the model and all artifacts of a job.
 
     Raises:
-        ValueError: If the artifacts have several borders, or one cannot be read.
+        ValueError: If the artifacts have several borders or fix other sizes, or a record cannot be read.
     """
     interfaces = {known_interface(target.path, job.border, model): target.path for target in job.targets}
     if len(interfaces) > 1:
         named = ", ".join(map(str, interfaces.values()))
-        raise ValueError(f"`artifacts` must have one border. Received: {named}. Check them one by one.")
+        raise ValueError(
+            f"`artifacts` must have one border and fix the same sizes. Received: {named}. Check them one by one."
+        )
     return next(iter(interfaces), None)
 
 

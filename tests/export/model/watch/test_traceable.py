@@ -108,8 +108,9 @@ def test_an_image_is_resized_to_sizes_that_only_the_graph_knows() -> None:
 @pytest.mark.parametrize("export", [export_onnx, export_saved_model])
 def test_what_cannot_be_traced_either_way_says_which_sizes_to_fix(export: Any, tmp_path: Path) -> None:
     model = _model(Listed(), (None, 3))
+    free = keras.InputSpec(shape=(None, None, 3), dtype="float32")
     with pytest.raises(TracingError, match="fix them: ") as refusal:
-        export(model, tmp_path / "m")
+        export(model, tmp_path / "m", input_signature=free)
     assert list(tmp_path.iterdir()) == []
     (written,) = re.findall(r"input_signature=(\[.*\])\.", str(refusal.value))
     assert export(model, tmp_path / "m", input_signature=eval(written)).inputs[0].shape == ("batch", 11, 3)

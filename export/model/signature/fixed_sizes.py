@@ -1,0 +1,167 @@
+"""The sizes of dynamic dimensions that an artifact fixes, why it fixes them, and how it records them."""
+
+import enum
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from keras_pe.export.artifacts.artifact import TensorInfo
+from keras_pe.export.model.sizes.dimensions import Kind, checked_sizes, sizes_in_words
+from keras_pe.export.model.watch.nesting import Shape
+
+
+class Origin(enum.StrEnum):
+    """Where a fixed size comes from."""
+
+    GIVEN = "given"
+    EXAMPLE = "example"
+    CALLED = "called"
+    LEAST = "least"
+    FIRST = "first"
+    ONLY = "only"
+
+
+_PHRASES = {
+    Origin.GIVEN: "the size that was given",
+    Origin.EXAMPLE: "the size of the examples",
+    Origin.CALLED: "the size that the model was called with",
+    Origin.LEAST: "the least size that the model takes",
+    Origin.FIRST: "the first size that the model was found to take",
+    Origin.ONLY: "the only size that the model was found to take",
+}
+
+
+@dataclass(frozen=True)
+class FixedSize:
+    """One size.
+
+    Attributes:
+        name: The dimension's name.
+        size: Its size.
+        origin: Where the size comes from.
+    """
+
+    name: str
+    size: int
+    origin: Origin
+
+    def __str__(self) -> str:
+        return f"{sizes_in_words({self.name: self.size})} only, {_PHRASES[self.origin]}"
+
+
+@dataclass(frozen=True)
+class FixedSizes:
+    """The sizes that an artifact of a model takes alone, although the model declares them dynamic.
+
+    Attributes:
+        sizes: One for each dimension that is fixed.
+        shapes: The shape of each input by its name, with these sizes and the names of the other dynamic dimensions.
+        cause: Why no trace with free sizes exists, in one sentence; empty if the model takes no other size.
+    """
+
+    sizes: tuple[FixedSize, ...]
+    shapes: tuple[tuple[str, Shape], ...] = ()
+    cause: str = ""
+
+    @property
+    def by_name(self) -> dict[str, int]:
+        """The sizes by the names of their dimensions."""
+        return {each.name: each.size for each in self.sizes}
+
+    def __str__(self) -> str:
+        """Returns the note of an artifact."""
+        said = f"The artifact takes {'; '.join(map(str, self.sizes))}."
+        return f"{said} With a free size {self.cause}" if self.cause else said
+
+    def of_inputs(self, inputs: Iterable[TensorInfo]) -> "FixedSizes":
+        """Returns the same sizes with the shapes of these inputs."""
+        return replace(self, shapes=tuple((spec.name, spec.shape) for spec in inputs))
+
+    def shape_of(self, name: str, shape: Shape) -> Shape:
+        """Returns the shape of an input with the recorded sizes and names in the place of what it leaves open.
+
+        A shape of other sizes or of another rank is returned as it is.
+        """
+        own = dict(self.shapes).get(name, ())
+        if len(own) != len(shape):
+            return shape
+        merged = tuple(other if isinstance(other, int) else one for one, other in zip(own, shape, strict=True))
+        fits = all(one == other for one, other in zip(own, merged, strict=True) if isinstance(one, int))
+        return merged if fits else shape
+
+    def fits(self, shapes: Mapping[str, Shape]) -> bool:
+        """Returns whether shapes of inputs, by name, have the fixed sizes."""
+        return all(
+            len(own) == len(shapes.get(name, ()))
+            and all(one == other for one, other in zip(own, shapes[name], strict=True) if isinstance(one, int))
+            for name, own in self.shapes
+        )
+
+    def without_fixed(self, sizes: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
+        """Returns the sizes that a caller gives, without those that are equal to the fixed ones."""
+        known = {(name, (size,)) for name, size in self.by_name.items()}
+        return {name: own for name, own in sizes.items() if (name, checked_sizes({name: own})[name]) not in known}
+
+    def to_json(self) -> str:
+        """Returns the record that an artifact keeps in its metadata."""
+        sizes = {each.name: {"size": each.size, "origin": each.origin} for each in self.sizes}
+        return json.dumps({"sizes": sizes, "inputs": dict(self.shapes), "cause": self.cause})
+
+
+def fixed_between(free: Sequence[Shape], shapes: Sequence[Shape], origin: Origin) -> list[FixedSize]:
+    """Returns the sizes in shapes whose dimensions may be free; equal sizes of one kind have one name."""
+    found: list[FixedSize] = []
+    for may_be, shape in zip(free, shapes, strict=True):
+        for axis, (dim, size) in enumerate(zip(may_be, shape, strict=True)):
+            if dim is None and isinstance(size, int):
+                kind = Kind.of_axis(may_be, axis) if axis else Kind.BATCH
+                same = [each for each in found if each.name.startswith(kind)]
+                if all(each.size != size for each in same):
+                    name = f"{kind}_{len(same) + 1}" if same else kind.value
+                    found.append(FixedSize(name, size, origin))
+    return found
+
+
+def fixed_as_given(
+    names: Sequence[str], shapes: Sequence[Shape], given: Mapping[str, Sequence[int]]
+) -> FixedSizes | None:
+    """Returns the sizes that a caller gives alone, in the place of all dynamic axes of their kind.
+
+    Args:
+        names: The names of the inputs.
+        shapes: Their shapes.
+        given: The sizes that a dimension takes, by its name.
+
+    Returns:
+        None if the caller gives no such size.
+    """
+    alone = {name: own[0] for name, own in given.items() if len(own) == 1}
+
+    def sized(shape: Shape) -> Shape:
+        kinds = (dim or (Kind.of_axis(shape, axis) if axis else Kind.BATCH) for axis, dim in enumerate(shape))
+        return tuple(
+            alone.get(kind, dim) if isinstance(kind, str) else dim for kind, dim in zip(kinds, shape, strict=True)
+        )
+
+    cut = [*map(sized, shapes)]
+    found = fixed_between(shapes, cut, Origin.GIVEN)
+    return FixedSizes(tuple(found), tuple(zip(names, cut, strict=True))) if found else None
+
+
+def fixed_sizes_from_json(text: str) -> FixedSizes:
+    """Returns the sizes and shapes that `FixedSizes.to_json` wrote.
+
+    Raises:
+        ValueError: If the text is something else.
+    """
+    try:
+        content = json.loads(text)
+        sizes = tuple(
+            FixedSize(str(name), int(own["size"]), Origin(own["origin"])) for name, own in content["sizes"].items()
+        )
+        shapes = tuple((str(name), tuple(shape)) for name, shape in content["inputs"].items())
+        if not all(isinstance(dim, int | str) for _, shape in shapes for dim in shape):
+            raise TypeError("a shape holds something else than numbers and names")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"has fixed sizes that cannot be read ({type(error).__name__}: {error}).") from error
+    return FixedSizes(sizes, shapes, str(content.get("cause", "")))
