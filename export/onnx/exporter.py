@@ -32,7 +32,6 @@ from keras_pe.export.graph.view import refuse_state_and_randomness
 from keras_pe.export.model.border import Border
 from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.onnx.conversion import convert
-from keras_pe.export.onnx.finishing.assembly import assemble, declare_outputs, set_metadata
 from keras_pe.export.onnx.handlers import opsets
 from keras_pe.export.onnx.named_operations import named_operations
 from keras_pe.export.onnx.operator_calls import Unfused
@@ -108,7 +107,7 @@ def export_onnx(
     check_type("half_precision", half_precision, bool)
     request = Request(model, filepath, input_signature, sizes, inputs, ranges, border, progress)
     packages = ("keras", "tensorflow", "tf2onnx", "onnx")
-    extras = dict.fromkeys((*packages, "onnxruntime"), "export")
+    extras = dict.fromkeys((*packages, "onnx_ir", "onnxruntime"), "export")
     trace_model = partial(_Traced, opset_version, external_data_threshold)
     precision = "float16" if half_precision else "float32"
     target = TargetFormat("export_onnx", Format.ONNX, extras, packages, onnxruntime_process, trace_model, precision)
@@ -132,10 +131,14 @@ class _Traced(TracedModel):
         self._proto: Any = None
 
     def convert(self, file: Path, process: Worker) -> None:
+        from keras_pe.export.onnx.finishing.assembly import assemble
+
         proto = convert(self._trace, self._opset, self._layers[0])
         self._proto, self._weights = assemble(proto, self._trace, self._unfused)
 
     def write(self, file: Path, artifact: Artifact) -> list[Path]:
+        from keras_pe.export.onnx.finishing.assembly import declare_outputs, set_metadata
+
         set_metadata(self._proto, artifact.metadata)
         declare_outputs(self._proto, artifact.outputs)
         check_graph(self._proto, self._weights, self._layers[0].name)

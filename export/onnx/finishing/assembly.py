@@ -1,19 +1,21 @@
-"""The finishing of an ONNX model: weights taken out of its inputs, names, dimensions, metadata, one canonical form."""
+"""The passes that make a file's graph of what tf2onnx returns, in order, and what the file says of itself."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+
+import onnx_ir as ir
+from onnx_ir.passes import common
 
 from keras_pe.export.artifacts.artifact import LAYERS_KEY, TensorInfo
 from keras_pe.export.artifacts.contents import UNFUSED_KEY
-from keras_pe.export.artifacts.onnx_model import all_nodes, bodies
 from keras_pe.export.graph.tracing import Trace, Weight
-from keras_pe.export.model.signature.signature import Signature
 from keras_pe.export.model.stored_weights import FOLDED_KEY, LAYOUTS_KEY, foldings_to_json, layouts_to_json
-from keras_pe.export.onnx.finishing.canonical import make_canonical, name_after_layers
+from keras_pe.export.onnx.finishing.canonical import merge_equal, name_after_layers, order_needed, place_in_layers
 from keras_pe.export.onnx.finishing.constants import compute_constants, leave_out_needless
-from keras_pe.export.onnx.finishing.graph_edits import order_needed
+from keras_pe.export.onnx.finishing.graph_edits import WEIGHT, add_weight, drop_unneeded, standing_for
 from keras_pe.export.onnx.finishing.image_axes import compute_channels_first, keep_rows
 from keras_pe.export.onnx.finishing.normalizations import fold_normalizations, store_normalizations
 from keras_pe.export.onnx.finishing.operator_forms import (
@@ -24,7 +26,6 @@ from keras_pe.export.onnx.finishing.operator_forms import (
     leave_negative_indices,
     name_global_averages,
     name_root_mean_squares,
-    spell_root_mean_squares,
     turn_images_first,
 )
 from keras_pe.export.onnx.finishing.reshapes import (
@@ -41,104 +42,144 @@ from keras_pe.export.onnx.operator_calls import Unfused
 from keras_pe.version import __version__
 
 
+@dataclass
+class Graph:
+    """A graph between two passes.
+
+    Attributes:
+        model: The model, whose weights are inputs.
+        layers: The layers of the Keras model, by path.
+        foldings: The path of each normalization that another layer holds, by that of the layer.
+    """
+
+    model: ir.Model
+    layers: Mapping[str, Any]
+    foldings: dict[str, str]
+
+    @property
+    def graph(self) -> ir.Graph:
+        """The model's graph."""
+        return self.model.graph
+
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's operators."""
+        return self.graph.opset_imports[""]
+
+    @cached_property
+    def sizes(self) -> KnownSizes:
+        """What is known of the sizes of its values."""
+        return KnownSizes(self.graph)
+
+    def infer(self) -> None:
+        """Notes the types and the sizes that ONNX infers of values."""
+        common.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=False)(self.model)
+        self.__dict__.pop("sizes", None)
+
+
+def _fold_constants(each: Graph) -> None:
+    while compute_constants(each.graph, each.sizes, each.opset):
+        each.infer()
+
+
+def _fold_normalizations(each: Graph) -> None:
+    each.foldings.update(fold_normalizations(each.graph, each.layers))
+
+
+def _store_normalizations(each: Graph) -> None:
+    each.foldings.update(store_normalizations(each.graph, each.sizes, each.layers))
+
+
+def _name_root_mean_squares(each: Graph) -> None:
+    name_root_mean_squares(each.graph, each.sizes, each.opset >= opsets.ROOT_MEAN_SQUARES_VERSION)
+
+
+PASSES: tuple[Callable[[Graph], None], ...] = (
+    lambda each: add_biases_before_splits(each.graph),
+    lambda each: bound_once(each.graph, each.sizes),
+    _fold_constants,
+    lambda each: leave_out_needless(each.graph, each.sizes),
+    lambda each: remove_needless_reshapes(each.graph, each.sizes),
+    _name_root_mean_squares,
+    lambda each: name_global_averages(each.graph, each.sizes),
+    lambda each: leave_negative_indices(each.graph, each.sizes),
+    lambda each: share_sizes(each.graph, each.sizes),
+    lambda each: keep_rows(each.graph, each.sizes),
+    lambda each: keep_pads(each.graph, each.opset),
+    lambda each: keep_sparse_windows(each.graph, each.sizes),
+    lambda each: compute_channels_first(each.graph, each.sizes),
+    lambda each: store_as_read(each.graph),
+    lambda each: multiply_unsigned(each.graph),
+    lambda each: join_shapes(each.graph, each.sizes),
+    lambda each: take_zero_sizes(each.graph, each.sizes),
+    lambda each: turn_images_first(each.graph),
+    lambda each: ask_for_single_sizes(each.graph, each.sizes),
+    _fold_normalizations,
+    _store_normalizations,
+    lambda each: name_weights(each.graph, each.layers),
+    lambda each: merge_equal(each.graph),
+    lambda each: name_after_layers(each.graph),
+)
+
+
+def run_passes(each: Graph) -> None:
+    """Runs all passes: before each, all nodes are needed, and stand in the order in which they are computed."""
+    order_needed(each.graph)
+    for run in PASSES:
+        run(each)
+        drop_unneeded(each.graph)
+
+
 def assemble(proto: Any, trace: Trace, unfused: Unfused) -> tuple[Any, list[Weight]]:
     """Returns the model, its inputs and outputs exactly the signature's, and the weights in the order of use."""
-    from onnx import helper
+    from onnx import shape_inference
 
     signature = trace.signature
-    shapes = {weight.name: weight.shape for weight in trace.weights}
-    graph, sizes, same = _rewritten(proto, signature, shapes)
-    weights = {weight.name: weight for weight in trace.weights}
-    layouts = multiply_unsigned(graph, weights, store_as_read(graph, shapes))
-    weights |= {name: replace(weights[name], layout=layout) for name, layout in layouts.items()}
-    same |= join_shapes(graph, sizes)
-    order_needed(graph)
-    take_zero_sizes(graph, sizes)
-    turn_images_first(graph)
-    ask_for_single_sizes(graph, sizes)
-    outputs = dict(zip(trace.outputs, (spec.name for spec in signature.outputs), strict=True))
-    traced = {outputs[output]: tensor for tensor, output in trace.returned.items()}
-    paths: dict[str, str] = {}
-
-    def path_of(result: str) -> str:
-        return paths.get(result) or trace.view.layer_path(traced.get(result, result))
-
-    folded = fold_normalizations(graph, weights, trace.view.layers, path_of)
-    weights |= folded.weights
-    same |= folded.results
-    paths |= folded.paths
-    stored = store_normalizations(graph, sizes, weights, trace.view.layers, path_of)
-    weights |= stored.weights
-    fixed = [*(spec.name for spec in signature.inputs), *outputs.values()]
-    weights |= name_weights(graph, {*fixed, *weights}, trace.view.layers, path_of)
-    merged = make_canonical(graph)
-    stands = {old: _kept(old, same) for old in same}
-    merged = {old: merged.get(kept, kept) for old, kept in stands.items()} | merged
-    names = name_after_layers(graph, [*fixed, *weights], path_of)
-    renamed = {old: names[kept] for old, kept in merged.items() if old and kept in names}
-    domains = {node.domain for node in all_nodes(graph)}
-    imported = [opset for opset in proto.opset_import if opset.domain == ""]
-    if opsets.ML_DOMAIN in domains:
-        imported.append(helper.make_opsetid(opsets.ML_DOMAIN, opsets.ML_VERSION))
-    model = helper.make_model_gen_version(
-        graph, opset_imports=imported, producer_name="keras_pe", producer_version=__version__
-    )
-    texts = {LAYERS_KEY: json.dumps(_layer_tensors(graph, trace, outputs, renamed), sort_keys=True)}
+    model = ir.from_proto(shape_inference.infer_shapes(proto))
+    graph, outputs = model.graph, dict(zip(trace.outputs, (spec.name for spec in signature.outputs), strict=True))
+    _declare(graph, trace)
+    returned = {outputs[output]: tensor for tensor, output in trace.returned.items()}
+    place_in_layers(graph, lambda result: trace.view.layer_path(returned.get(result, result)))
+    traced = _values_of_layers(graph, trace, outputs)
+    each = Graph(model, trace.view.layers, {})
+    run_passes(each)
+    texts = {LAYERS_KEY: json.dumps(_layer_tensors(graph, trace, traced), sort_keys=True)}
     if reasons := unfused.to_json(trace.view.layer_path):
         texts[UNFUSED_KEY] = reasons
-    used = {name: weights[name] for name in _names(graph) if name in weights}
-    if layouts := {name: weight.layout for name, weight in used.items() if weight.layout is not None}:
+    used = {value: value.meta[WEIGHT] for value in _read(graph) if WEIGHT in value.meta}
+    if layouts := {str(value.name): weight.layout for value, weight in used.items() if weight.layout is not None}:
         texts[LAYOUTS_KEY] = layouts_to_json(layouts)
-    if foldings := folded.layers | stored.layers:
-        texts[FOLDED_KEY] = foldings_to_json(foldings)
-    set_metadata(model, texts)
-    return model, list(used.values())
+    if each.foldings:
+        texts[FOLDED_KEY] = foldings_to_json(each.foldings)
+    graph.inputs[:] = [value for value in graph.inputs if WEIGHT not in value.meta]
+    written = _to_proto(model)
+    set_metadata(written, texts)
+    return written, list(used.values())
 
 
-def _rewritten(
-    proto: Any, signature: Signature, shapes: Mapping[str, tuple[int, ...]]
-) -> tuple[Any, KnownSizes, dict[str, str]]:
-    """Returns the graph in the operators and the order of axes that run fastest, the sizes of its tensors, and what
-    stands for those that are gone."""
-    import onnx
-
-    opset = next(opset.version for opset in proto.opset_import if opset.domain in ("", "ai.onnx"))
-    add_biases_before_splits(proto.graph, shapes)
-    known = {**{spec.name: spec.shape for spec in signature.inputs}, **shapes}
-    sizes = KnownSizes(proto, known)
-    bound_once(proto.graph, sizes)
-    while compute_constants(proto.graph, sizes, opset):
-        sizes = KnownSizes(proto, known)
-    same = leave_out_needless(proto.graph, sizes)
-    same |= remove_needless_reshapes(proto.graph, sizes)
-    spell_root_mean_squares(proto.graph, sizes)
-    if opset >= opsets.ROOT_MEAN_SQUARES_VERSION:
-        name_root_mean_squares(proto.graph, sizes)
-    name_global_averages(proto.graph, sizes)
-    leave_negative_indices(proto.graph, sizes)
-    share_sizes(proto.graph, sizes)
-    graph = onnx.GraphProto()
-    graph.CopyFrom(proto.graph)
-    del graph.input[:], graph.output[:]
-    graph.input.extend(_value(spec) for spec in signature.inputs)
-    graph.output.extend(_value(spec) for spec in signature.outputs)
-    graph.name = "model"
-    same |= keep_rows(graph, sizes)
-    order_needed(graph)
-    keep_pads(graph, opset)
-    keep_sparse_windows(graph, sizes)
-    same |= compute_channels_first(graph, sizes, shapes)
-    order_needed(graph)
-    return graph, sizes, same
+def _declare(graph: ir.Graph, trace: Trace) -> None:
+    """Gives a graph the inputs of the signature, then the weights, and its outputs."""
+    signature, values = trace.signature, {value.name: value for value in (*graph.inputs, *graph.outputs)}
+    graph.inputs[:] = [values.get(spec.name) or ir.Value(name=spec.name) for spec in signature.inputs]
+    graph.outputs[:] = [values[spec.name] for spec in signature.outputs]
+    for value, spec in zip((*graph.inputs, *graph.outputs), (*signature.inputs, *signature.outputs), strict=True):
+        value.type, value.shape = ir.TensorType(ir.DataType.from_numpy(_numpy(spec.dtype))), ir.Shape(spec.shape)
+    for weight in trace.weights:
+        if weight.name in values:
+            graph.inputs.append(values[weight.name])
+            add_weight(graph, weight)
 
 
-def _kept(tensor: str, same: Mapping[str, str]) -> str:
-    """Returns what stands for a tensor in the end."""
-    passed: set[str] = set()
-    while tensor in same and tensor not in passed:
-        passed.add(tensor)
-        tensor = same[tensor]
-    return tensor
+def _values_of_layers(graph: ir.Graph, trace: Trace, outputs: Mapping[str, str]) -> dict[str, list[list[ir.Value]]]:
+    """Returns, of each tensor that each call of a layer returns, the values that have its numbers, by the call."""
+    values = {value.name: value for node in graph for value in node.outputs}
+
+    def find(tensor: str) -> list[ir.Value]:
+        # What is an output and read within as well keeps its own name beside the output's.
+        names = (tensor, outputs.get(tensor), outputs.get(trace.returned.get(tensor, "")))
+        return [values[name] for name in names if name in values]
+
+    return {path: [find(tensor) for tensor in tensors] for path, tensors in trace.layers.items()}
 
 
 def declare_outputs(model: Any, outputs: Sequence[TensorInfo]) -> None:
@@ -155,19 +196,16 @@ def set_metadata(model: Any, texts: Mapping[str, str]) -> None:
 
 
 def _layer_tensors(
-    graph: Any, trace: Trace, outputs: Mapping[str, str], renamed: Mapping[str, str]
+    graph: ir.Graph, trace: Trace, traced: Mapping[str, Sequence[Sequence[ir.Value]]]
 ) -> dict[str, list[str | None]]:
     """Returns the tensors that each call of a layer returns, by its path; None for one that the graph has not kept."""
     import keras
 
-    computed = {name for node in graph.node for name in node.output}
+    def find(values: Sequence[ir.Value]) -> str | None:
+        found = (standing_for(value) for value in values)
+        return next((value.name for value in found if value is not None and value.producer() is not None), None)
 
-    def find(tensor: str) -> str | None:
-        # What is an output and read within as well keeps its own name beside the output's.
-        names = (renamed.get(tensor), outputs.get(tensor), outputs.get(trace.returned.get(tensor, "")))
-        return next((name for name in names if name in computed), None)
-
-    known = {path: [find(tensor) for tensor in tensors] for path, tensors in trace.layers.items()}
+    known = {path: [find(values) for values in tensors] for path, tensors in traced.items()}
     lost = {path.rpartition("/")[0] for path, tensors in known.items() if not any(tensors)}
     # Of two directions both are told or neither: what is wrong in both is then found in the layer around them.
     layers = trace.view.layers
@@ -175,13 +213,30 @@ def _layer_tensors(
     return {path: x for path, x in known.items() if any(x) and path.rpartition("/")[0] not in halved}
 
 
-def _names(graph: Any) -> list[str]:
-    names = []
-    for node in graph.node:
-        names += node.input
-        for body in bodies(node):
-            names += _names(body)
-    return names + [output.name for output in graph.output]
+def _read(graph: ir.Graph) -> dict[ir.Value, None]:
+    """Returns what the nodes of a graph read, those inside others too, in order, and what it returns."""
+    read = (value for node in graph.all_nodes() for value in node.inputs if value is not None)
+    return dict.fromkeys((*read, *graph.outputs))
+
+
+def _to_proto(model: ir.Model) -> Any:
+    """Returns the `onnx.ModelProto` of a model, without the types of what its nodes return."""
+    from onnx import helper
+
+    for node in model.graph.all_nodes():
+        for value in node.outputs:
+            if not value.is_graph_output():
+                value.type = value.shape = None
+    domains = {node.domain for node in model.graph.all_nodes()}
+    opset = helper.make_opsetid("", model.graph.opset_imports[""])
+    imported = [
+        opset,
+        *([helper.make_opsetid(opsets.ML_DOMAIN, opsets.ML_VERSION)] if opsets.ML_DOMAIN in domains else []),
+    ]
+    model.graph.name = "model"
+    return helper.make_model_gen_version(
+        ir.to_proto(model.graph), opset_imports=imported, producer_name="keras_pe", producer_version=__version__
+    )
 
 
 def _value(spec: TensorInfo) -> Any:

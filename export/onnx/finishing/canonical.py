@@ -7,54 +7,101 @@ them. Here nodes come in the order in which the outputs need them, and are named
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from keras_pe.export.artifacts.onnx_model import all_nodes, bodies
+import onnx_ir as ir
+
 from keras_pe.export.model.watch.nesting import UniqueNames
-from keras_pe.export.onnx.finishing.graph_edits import order_needed, read_instead, refill
+from keras_pe.export.onnx.finishing.graph_edits import LAYER, Node, graphs, remove, replace
 
 
-def make_canonical(graph: Any) -> dict[str, str]:
-    """Orders the nodes and constants of an `onnx.GraphProto` in place; what no output needs is dropped.
-
-    Returns:
-        Which tensor stands for each that the graph computed or held; what was merged is another one.
-    """
-    order_needed(graph)
-    merged = _merge(graph, {})
-    order_needed(graph)
-    return merged
-
-
-def _merge(graph: Any, outer: dict[str, str]) -> dict[str, str]:
-    """Lets what is computed twice be computed once, and returns what stands for what now.
-
-    tf2onnx does it too, but picks the survivor by chance.
-    """
-    kept = dict(outer)
-    found: dict[Any, Sequence[str]] = {}
-    outputs = {output.name for output in graph.output}
-    for tensor in graph.initializer:
-        first = found.setdefault(_content(tensor), [tensor.name])
-        kept[tensor.name] = first[0]
-    for node in graph.node:
-        read_instead(node, kept)
+def order_needed(graph: ir.Graph) -> None:
+    """Orders the nodes and constants of a graph as its outputs need them, and drops the others."""
+    for node in graph:
         for body in bodies(node):
-            _merge(body, kept)
-        attributes = sorted(_digest(attribute.SerializeToString(deterministic=True)) for attribute in node.attribute)
-        key = (node.domain, node.op_type, *node.input, len(node.output), *attributes)
-        first = node.output if outputs.intersection(node.output) else found.setdefault(key, list(node.output))
-        kept.update(zip(node.output, first, strict=True))
-    return kept
+            order_needed(body)
+    order = dict[Node, None]()
+    for output in graph.outputs:
+        _visit(graph, output, order)
+    graph.remove([node for node in graph if node not in order], safe=True)
+    graph.extend(order)
+    used = dict.fromkeys(value for node in order for value in needed_values(node) if value.is_initializer())
+    used |= dict.fromkeys(output for output in graph.outputs if output.is_initializer())
+    ordered = [value for value in used if value.graph is graph]
+    graph.initializers.clear()
+    for value in ordered:
+        graph.register_initializer(value)
+
+
+def bodies(node: Node) -> list[ir.Graph]:
+    """Returns the graphs of a branch or a loop."""
+    return [each.as_graph() for each in node.attributes.values() if each.type == ir.AttributeType.GRAPH]
+
+
+def needed_values(node: Node) -> list[ir.Value]:
+    """Returns what a node reads, and what the graphs inside it read of the graphs around them."""
+    read = [value for value in node.inputs if value is not None]
+    for body in bodies(node):
+        own = {value for inner in body for value in inner.outputs}.union(body.inputs, body.initializers.values())
+        read += [value for inner in body for value in needed_values(inner) if value not in own]
+        read += [value for value in body.outputs if value not in own]
+    return read
+
+
+def _visit(graph: ir.Graph, value: ir.Value, order: dict[Node, None]) -> None:
+    """Appends what the value needs, depth first, without recursion: graphs are deeper than Python's stack."""
+    waiting = [(value.producer(), False)]
+    while waiting:
+        node, is_complete = waiting.pop()
+        if node is None or node in order or node.graph is not graph:
+            continue
+        if is_complete:
+            order[node] = None
+            continue
+        waiting.append((node, True))
+        waiting.extend((each.producer(), False) for each in reversed(needed_values(node)))
+
+
+def merge_equal(graph: ir.Graph) -> None:
+    """Lets what is computed twice be computed once: constants, then nodes in the order in which they are computed.
+
+    onnx-ir's own pass leaves nodes with a large constant or a body as they are.
+    """
+    order_needed(graph)
+    _merge(graph)
+    order_needed(graph)
+
+
+def _merge(graph: ir.Graph) -> None:
+    constants = dict[Any, ir.Value]()
+    for value in tuple(graph.initializers.values()):
+        first = constants.setdefault(_content(value.const_value), value)
+        if first is not value and not value.is_graph_output():
+            value.replace_all_uses_with(first)
+    found = dict[Any, Node]()
+    for node in tuple(graph):
+        for body in bodies(node):
+            _merge(body)
+        attributes = sorted(_digest(_serialized(each)) for each in node.attributes.values())
+        key = (node.domain, node.op_type, *map(id, node.inputs), len(node.outputs), *attributes)
+        if any(value.is_graph_output() for value in node.outputs):
+            continue
+        first = found.setdefault(key, node)
+        if first is not node:
+            for old, new in zip(node.outputs, first.outputs, strict=True):
+                replace(old, new)
+            remove(node)
+
+
+def _serialized(attribute: ir.Attr) -> bytes:
+    return bytes(ir.to_proto(attribute).SerializeToString(deterministic=True))
 
 
 def _content(tensor: Any) -> tuple[int, tuple[int, ...], bytes]:
-    from onnx import numpy_helper
-
-    array = numpy_helper.to_array(tensor)
+    array = tensor.numpy()
     content = array.tobytes() if array.dtype != object else repr(array.tolist()).encode()
-    return tensor.data_type, tuple(tensor.dims), _digest(content)
+    return tensor.dtype, tuple(array.shape), _digest(content)
 
 
 def _digest(content: bytes) -> bytes:
@@ -66,63 +113,80 @@ def _digest(content: bytes) -> bytes:
 _COUNTERS = re.compile(r"^\w+_(true|false|body|cond)_\d+_|__\d+|:\d+$")
 
 
-def name_after_layers(graph: Any, fixed: Iterable[str], path_of: Callable[[str], str]) -> dict[str, str]:
-    """Names the nodes of an `onnx.GraphProto`, what they return and the constants, in place.
+def place_in_layers(graph: ir.Graph, path_of: Callable[[str], str], outer: str = "") -> None:
+    """Notes the path of the layer of each node; inside a body at least that of the body's.
+
+    Args:
+        graph: As tf2onnx has made it.
+        path_of: Returns the path of the layer that an operator of TensorFlow's belongs to, empty if none is known.
+        outer: The path for nodes of which none is known.
+    """
+    for node in graph:
+        path = path_of(_COUNTERS.sub("", str(first_result(node).name))) or outer
+        node.meta[LAYER] = path
+        for body in bodies(node):
+            place_in_layers(body, path_of, path)
+
+
+def name_after_layers(graph: ir.Graph) -> None:
+    """Names the nodes of a graph, what they return and the constants.
 
     A node is called after its layer and its operator, and what it returns as it is. A constant is called after the
-    argument of the node that reads it; one that several read after their layer.
-
-    Args:
-        graph: The graph, in its final order.
-        fixed: Names that stay: inputs, outputs and weights.
-        path_of: Returns the path of the layer that an operator of TensorFlow's belongs to, empty where none is known.
-
-    Returns:
-        The new names by the old ones, without those of branches and loops.
+    argument of the node that reads it; one that several read after their layer. Inputs and outputs keep their names.
     """
-    names = {name: name for name in fixed}
-    names[""] = ""
-    layers = paths_of_results(graph, path_of)
-    _rename(graph, names, UniqueNames(names), layers, _constants(graph, layers))
-    return names
+    fixed = [*graph.inputs, *graph.outputs]
+    free = UniqueNames([str(value.name) for value in fixed])
+    constants = [value for each in graphs(graph) for value in each.initializers.values()]
+    for index, value in enumerate(constants):
+        value.name = f"\0{index}"  # no name that is still to be given
+    _name(graph, free, set(fixed))
 
 
-def paths_of_results(graph: Any, path_of: Callable[[str], str]) -> dict[str, str]:
-    """Returns the path of the layer of each node, by the first tensor that it returns.
+def _name(graph: ir.Graph, free: UniqueNames, named: set[ir.Value]) -> None:
+    def name(value: ir.Value, base: str) -> None:
+        if value not in named:
+            named.add(value)
+            value.name = free.give(base)
 
-    Args:
-        graph: An `onnx.GraphProto`.
-        path_of: Returns the path of the layer that an operator of TensorFlow's belongs to, empty where none is known.
-    """
-    return dict(_layers(graph, path_of, ""))
-
-
-def _layers(graph: Any, path_of: Callable[[str], str], outer: str) -> Iterator[tuple[str, str]]:
-    """Yields the first output of each node with the path of its layer; within a body, at least that of the body's."""
-    for node in graph.node:
-        result = first_result(node)
-        path = path_of(_COUNTERS.sub("", result)) or outer
-        yield result, path
+    for value in graph.inputs:
+        name(value, "input")
+    for value in tuple(graph.initializers.values()):
+        name(value, _role(value))
+    for node in graph:
+        base = _joined(node.meta[LAYER], node.op_type)
+        first = first_result(node)
+        if first in named:  # an output of the model
+            node.name = free.give(base)
+        else:
+            name(first, base)
+            node.name = first.name
+        for value in node.outputs:
+            if value.name != "":
+                name(value, base)
+        node.doc_string = None
+        ordered = sorted(node.attributes.items())
+        node.attributes.clear()
+        node.attributes.update(ordered)
         for body in bodies(node):
-            yield from _layers(body, path_of, path)
+            for value in (*body.inputs, *body.outputs):
+                if value.shape is not None:  # tf2onnx has numbered what is not known
+                    value.shape = ir.Shape([size if isinstance(size, int) else None for size in value.shape])
+            _name(body, free, named)
+            body.name = f"{node.name}_body"
+    graph.doc_string = None
 
 
-def _constants(graph: Any, layers: dict[str, str]) -> dict[str, str]:
-    """Returns what each constant is called after, those of bodies too."""
-    readers: dict[str, list[tuple[str, str]]] = {}
-    for node in all_nodes(graph):
-        path = layers[first_result(node)]
-        for index, name in enumerate(node.input):
-            readers.setdefault(name, []).append((path, f"{node.op_type}/{_argument(node, index)}"))
-    found = {}
-    for name, places in readers.items():
-        paths = {path for path, _ in places}
-        role = "constant" if len(places) > 1 else places[0][1]
-        found[name] = _joined(paths.pop() if len(paths) == 1 else "", role)
-    return found
+def _role(value: ir.Value) -> str:
+    """Returns what a constant is called after."""
+    places = [(str(use.node.meta[LAYER]), f"{use.node.op_type}/{_argument(use.node, use.idx)}") for use in value.uses()]
+    if not places:
+        return "constant"
+    paths = {path for path, _ in places}
+    role = "constant" if len(places) > 1 else places[0][1]
+    return _joined(paths.pop() if len(paths) == 1 else "", role)
 
 
-def _argument(node: Any, index: int) -> str:
+def _argument(node: Node, index: int) -> str:
     """Returns what ONNX calls an input of an operator."""
     from onnx import defs
 
@@ -130,41 +194,10 @@ def _argument(node: Any, index: int) -> str:
     return str(inputs[min(index, len(inputs) - 1)].name) if inputs else "constant"
 
 
-def _rename(
-    graph: Any, names: dict[str, str], free: UniqueNames, layers: dict[str, str], constants: dict[str, str]
-) -> None:
-    def rename(old: str, base: str) -> str:
-        if old not in names:
-            names[old] = free.give(base)
-        return names[old]
-
-    for value in graph.input:
-        value.name = rename(value.name, "input")
-    for tensor in graph.initializer:
-        tensor.name = rename(tensor.name, constants.get(tensor.name, "constant"))
-        tensor.ClearField("doc_string")
-    for node in graph.node:
-        base = _joined(layers[first_result(node)], node.op_type)
-        kept = first_result(node) in names  # that of an output of the model
-        node.name = free.give(base) if kept else rename(first_result(node), base)
-        read_instead(node, names)
-        node.output[:] = [rename(name, base) for name in node.output]
-        node.ClearField("doc_string")
-        refill(node.attribute, sorted(node.attribute, key=lambda attribute: attribute.name))
-        for body in bodies(node):
-            for value in (*body.input, *body.output):
-                for dim in value.type.tensor_type.shape.dim:
-                    dim.ClearField("dim_param")  # numbered by tf2onnx, and only the model's own have a meaning
-            _rename(body, dict(names), free, layers, constants)
-            body.name = f"{node.name}_body"
-    for value in graph.output:
-        value.name = names.get(value.name, value.name)
-    graph.ClearField("doc_string")
-
-
-def first_result(node: Any) -> str:
-    """Returns the first tensor that a node returns; some leave out what nobody reads."""
-    return str(next(name for name in node.output if name))
+def first_result(node: Node) -> ir.Value:
+    """Returns the first value that a node returns; some leave out what nobody reads."""
+    results: tuple[ir.Value, ...] = node.outputs
+    return next(value for value in results if value.name != "")
 
 
 def _joined(path: str, name: str) -> str:

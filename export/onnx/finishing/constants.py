@@ -8,8 +8,19 @@ import math
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
-from keras_pe.export.onnx.finishing.graph_edits import GraphEditor, attribute, read_instead
+from keras_pe.export.onnx.finishing.graph_edits import (
+    Node,
+    array,
+    attribute,
+    constant,
+    producer,
+    read_instead,
+    remove,
+    replace,
+    set_inputs,
+)
 from keras_pe.export.onnx.finishing.symbolic_sizes import BROADCASTING, KnownSizes
 
 _MOST = 4096  # entries: more of them take more room in a file than their operators
@@ -22,45 +33,43 @@ _EXACT = (  # and what is rounded once, everywhere alike
 )
 
 
-def compute_constants(graph: Any, sizes: KnownSizes, opset: int) -> bool:
-    """Makes constants of what constants and known sizes decide, in an `onnx.GraphProto` in place.
+def compute_constants(graph: ir.Graph, sizes: KnownSizes, opset: int) -> bool:
+    """Makes constants of what constants and known sizes decide.
 
     What is made of floats alone that nobody has computed is left as it is: a layer may have them for its weights.
 
     Args:
         graph: The graph, whose nodes stand in the order in which they are computed.
-        sizes: Those of its tensors.
+        sizes: Those of its values.
         opset: Of ONNX's operators.
 
     Returns:
         Whether there are new ones, by which more sizes may be known.
     """
-    editor = GraphEditor(graph)
-    found: dict[str, Any] = {}
-    for node in tuple(graph.node):
-        (result, *others), read = node.output, [name for name in node.input if name]
-        if others or not read or result in editor.outputs:
+    found = set[ir.Value]()
+    for node in tuple(graph):
+        (result, *others), read = node.outputs, [value for value in node.inputs if value is not None]
+        if others or not read or result.is_graph_output():
             continue
-        value = sizes.array(result)
-        if value is None and node.op_type in _EXACT and not node.domain:
-            numbers = (found[name] if name in found else editor.value(name) for name in read)
-            given = {name: each for name, each in zip(read, numbers, strict=True) if each is not None}
-            may_be_weights = not found.keys() & given.keys() and all(each.dtype.kind == "f" for each in given.values())
+        numbers = sizes.array(result)
+        if numbers is None and node.op_type in _EXACT and not node.domain:
+            given = {value: each for value in read if (each := array(value)) is not None}
+            may_be_weights = found.isdisjoint(given) and all(each.dtype.kind == "f" for each in given.values())
             if given.keys() == set(read) and not may_be_weights:
-                value = _computed(node, given, opset)
-        if value is not None and np.size(value) <= _MOST:
-            found[result] = np.asarray(value)
-            editor.add_constant(result, found[result])
-            editor.remove(node)
-    editor.apply()
+                numbers = _computed(node, given, opset)
+        if numbers is not None and np.size(numbers) <= _MOST:
+            made = constant(graph, numbers)
+            found.add(made)
+            replace(result, made)
+            remove(node)
     return bool(found)
 
 
-def _computed(node: Any, given: dict[str, Any], opset: int) -> Any | None:
-    """Returns what a node returns; None where it would make too much of little."""
+def _computed(node: Node, given: dict[ir.Value, Any], opset: int) -> Any | None:
+    """Returns what a node returns; None if it would make too much of little."""
     from onnx.reference import ReferenceEvaluator
 
-    first, *others = (given[name] for name in node.input if name)
+    first, *others = (given[value] for value in node.inputs if value is not None)
     last = others[-1] if others else first
     if node.op_type == "Range":
         count = (others[0] - first) / last
@@ -71,53 +80,48 @@ def _computed(node: Any, given: dict[str, Any], opset: int) -> Any | None:
     if count > _MOST:
         return None
     with np.errstate(all="ignore"):
-        (result,) = ReferenceEvaluator(node, opsets={"": opset}).run(None, given)
+        named = {str(value.name): numbers for value, numbers in given.items()}
+        (result,) = ReferenceEvaluator(ir.to_proto(node), opsets={"": opset}).run(None, named)
     return result
 
 
-def leave_out_needless(graph: Any, sizes: KnownSizes) -> dict[str, str]:
-    """Takes out of an `onnx.GraphProto`, in place, what returns what it is given, and lets operators spread a number
-    themselves that was spread before. Nodes that nothing needs any more are left behind.
-
-    Returns:
-        Which tensor stands for each that is gone.
-    """
-    editor = GraphEditor(graph)
-    same: dict[str, str] = {}
-    for node in graph.node:
-        read_instead(node, same)
+def leave_out_needless(graph: ir.Graph, sizes: KnownSizes) -> None:
+    """Takes out what returns what it is given, and lets operators spread a number themselves that was spread before."""
+    for node in graph:
         if node.op_type == "Cast":
-            _cast_once(editor, node, sizes)
+            _cast_once(node)
         elif node.op_type in BROADCASTING:
-            _spread_inside(editor, node, sizes)
-        kept = _unchanged(editor, node, sizes)
-        if kept is not None and node.output[0] not in editor.outputs:
-            same[node.output[0]] = kept
-    editor.read_instead(same)
-    return same
+            _spread_inside(graph, node, sizes)
+        kept = _unchanged(node, sizes)
+        if kept is not None and not node.outputs[0].is_graph_output():
+            replace(node.outputs[0], kept)
 
 
-def _unchanged(editor: GraphEditor, node: Any, sizes: KnownSizes) -> str | None:
+def _unchanged(node: Node, sizes: KnownSizes) -> Any | None:
     """Returns what a node returns as it is, if it changes nothing, or only what the node before it has changed."""
+    first = node.inputs[0] if node.inputs else None
+    if first is None:
+        return None
     if node.op_type == "Cast":
-        return str(node.input[0]) if sizes.kind(node.input[0]) == attribute(node, "to") else None
+        return first if first.dtype == attribute(node, "to") else None
     if node.op_type == "Slice":
-        axes, before = _reversed_axes(editor, node), editor.producer(node.input[0], "Slice")
+        axes, before = _reversed_axes(node), producer(first, "Slice")
         if axes == []:
-            return str(node.input[0])
-        return str(before.input[0]) if axes and before and axes == _reversed_axes(editor, before) else None
+            return first
+        is_undone = bool(axes) and before is not None and axes == _reversed_axes(before)
+        return before.inputs[0] if is_undone and before else None
     if node.op_type not in ("Div", "Mul"):
         return None
-    for tensor, factor in (node.input, *([node.input[::-1]] if node.op_type == "Mul" else [])):
-        number, shape = editor.value(factor), sizes.shape(tensor)
-        if number is not None and (number == 1).all() and shape is not None and shape == sizes.shape(node.output[0]):
-            return str(tensor)
+    for tensor, factor in (node.inputs, *([node.inputs[::-1]] if node.op_type == "Mul" else [])):
+        number, shape = array(factor), sizes.shape(tensor)
+        if number is not None and (number == 1).all() and shape is not None and shape == sizes.shape(node.outputs[0]):
+            return tensor
     return None
 
 
-def _reversed_axes(editor: GraphEditor, cut: Any) -> list[int] | None:
-    """Returns the axes that a Slice reverses, if it takes all that there is; None where it leaves something out."""
-    bounds = [editor.value(name) for name in cut.input[1:]]
+def _reversed_axes(cut: Node) -> list[int] | None:
+    """Returns the axes that a Slice reverses, if it takes all that there is; None if it leaves something out."""
+    bounds = [array(value) for value in cut.inputs[1:]]
     if len(bounds) < 4 or any(each is None for each in bounds):
         return None
     reversed_axes = []
@@ -129,39 +133,36 @@ def _reversed_axes(editor: GraphEditor, cut: Any) -> list[int] | None:
     return sorted(reversed_axes)
 
 
-def _cast_once(editor: GraphEditor, cast: Any, sizes: KnownSizes) -> None:
-    """Lets a Cast read what was cast before it, where that has lost nothing."""
-    from onnx import helper
-
-    before = editor.producer(cast.input[0], "Cast")
-    kind = None if before is None else sizes.kind(before.input[0])
-    if before is None or not kind:
+def _cast_once(cast: Node) -> None:
+    """Lets a Cast read what was cast before it, if that has lost nothing."""
+    before = producer(cast.inputs[0], "Cast")
+    source = None if before is None else before.inputs[0]
+    if before is None or source is None or not source.dtype:
         return
-    first, then = (helper.tensor_dtype_to_np_dtype(each) for each in (kind, attribute(before, "to")))
+    first, then = (ir.DataType(each).numpy() for each in (source.dtype, attribute(before, "to")))
     is_rounded = first.itemsize == 8 and first.kind != then.kind  # an integer of 64 bits by a float of as many
     if np.can_cast(first, then, "safe") and not is_rounded:
-        cast.input[0] = before.input[0]
+        set_inputs(cast, [source])
 
 
-def _spread_inside(editor: GraphEditor, node: Any, sizes: KnownSizes) -> None:
-    """Lets a node read a number instead of a tensor of that number, where another that it reads has the sizes."""
-    shape = sizes.shape(node.output[0])
-    spread = {name: number for name in node.input if (number := _number_spread(editor, name)) is not None}
-    others = [name for name in node.input if name not in spread]
-    if spread and shape is not None and any(sizes.shape(name) == shape for name in others):
-        read_instead(node, {name: editor.add_constant(f"{name}/number", x) for name, x in spread.items()})
+def _spread_inside(graph: ir.Graph, node: Node, sizes: KnownSizes) -> None:
+    """Lets a node read a number instead of a tensor of that number, if another that it reads has the sizes."""
+    shape = sizes.shape(node.outputs[0])
+    spread = {value: number for value in node.inputs if (number := _number_spread(value)) is not None}
+    others = [value for value in node.inputs if value not in spread]
+    if spread and shape is not None and any(sizes.shape(value) == shape for value in others):
+        for value, number in spread.items():
+            read_instead(node, value, constant(graph, number))
 
 
-def _number_spread(editor: GraphEditor, tensor: str) -> Any | None:
-    """Returns the number that a tensor has everywhere, if it is made of it; None of any other."""
-    from onnx import numpy_helper
-
-    made = editor.producer(tensor, "ConstantOfShape", "Expand")
+def _number_spread(value: ir.Value | None) -> Any | None:
+    """Returns the number that a value has everywhere, if it is made of it; None of any other."""
+    made = producer(value, "ConstantOfShape", "Expand")
     if made is None:
         return None
     if made.op_type == "Expand":
-        number = editor.value(made.input[0])
+        number = array(made.inputs[0])
     else:
         filled = attribute(made, "value")
-        number = np.float32(0) if filled is None else numpy_helper.to_array(filled)
+        number = np.float32(0) if filled is None else filled.numpy()
     return number.reshape(()) if number is not None and number.size == 1 else None

@@ -1,187 +1,190 @@
-"""What changes of a graph are made of: who makes and reads a tensor, constants, nodes in the place of others, order."""
+"""What passes over an `onnx_ir.Graph` are made of: who makes and reads a value, constants, nodes in place of others.
 
-import itertools
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+The weights of a model are inputs of its graph until the file is written, so that no pass reads their numbers.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
-from keras_pe.export.artifacts.onnx_model import all_graphs, all_nodes, bodies, needed_names
+Node = Any
+"""An `onnx_ir.Node`, whose inputs are values: mypy takes each for one that may be missing."""
+SAME_AS, WEIGHT, LAYER = "same as", "weight", "layer"
+"""Metadata of a value: the one that has its numbers where it is gone, and the Keras weight that it is. Of a node: the
+path of its layer."""
 
 
-class GraphEditor:
-    """An `onnx.GraphProto` that is changed in place, and what is known of it.
+def producer(value: ir.Value | None, *operators: str) -> Node | None:
+    """Returns the node that makes a value, if it is of one of these operators, or of any if none is named."""
+    node = None if value is None else value.producer()
+    return None if node is None or (operators and node.op_type not in operators) else node
 
-    Who makes and reads what is told as it was when the editor was made: a pass makes one of its own.
 
-    Attributes:
-        graph: The graph.
-        producers: The node that makes each tensor, those within its nodes aside.
-        readers: The nodes that read each tensor, those within nodes too; twice where one reads it twice.
-        outputs: What the graph returns, or one in the attributes of its nodes.
-        constants: The tensors that it holds, by name.
+def count_uses(value: ir.Value) -> int:
+    """Returns how often a value is read or returned."""
+    return len(value.uses()) + value.is_graph_output()
+
+
+def only_reader(value: ir.Value, *operators: str) -> Node | None:
+    """Returns the node that alone reads a value, in the same graph and of one of these operators, or of any."""
+    if count_uses(value) != 1 or value.is_graph_output():
+        return None
+    (node,) = value.consumers()
+    return None if node.graph is not value.graph or (operators and node.op_type not in operators) else node
+
+
+def array(value: ir.Value | None) -> Any | None:
+    """Returns the numbers of a constant; None of any other value."""
+    return None if value is None or value.const_value is None else value.const_value.numpy()
+
+
+def attribute(node: Node, name: str, default: Any = None) -> Any:
+    """Returns the value of a node's attribute, or the default if it has none of that name."""
+    return node.attributes[name].value if name in node.attributes else default
+
+
+def nodes(graph: ir.Graph, *operators: str) -> list[Node]:
+    """Returns the nodes of these operators that a graph has now, without those inside its nodes."""
+    return [node for node in graph if node.op_type in operators]
+
+
+def graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
+    """Yields a graph and those inside its nodes."""
+    yield graph
+    yield from graph.subgraphs()
+
+
+def constant(graph: ir.Graph, numbers: Any) -> ir.Value:
+    """Adds an array to a graph."""
+    name = f"constant_{len(graph.initializers)}"
+    while name in graph.initializers:
+        name += "_"
+    held = np.asarray(numbers)
+    tensor = ir.tensor(held, name=name)
+    value = ir.Value(name=name, shape=ir.Shape(held.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
+    graph.register_initializer(value)
+    return value
+
+
+def sizes_constant(graph: ir.Graph, sizes: Any) -> ir.Value:
+    """Adds a vector of sizes or axes to a graph."""
+    return constant(graph, np.asarray(sizes, np.int64))
+
+
+def turned_constant(graph: ir.Graph, value: ir.Value, order: Sequence[int]) -> ir.Value:
+    """Returns a constant in another order of axes, as if it had all of them; a single number as it is."""
+    numbers = np.asarray(array(value))
+    if numbers.size == 1:
+        return value
+    return constant(graph, numbers.reshape((1,) * (len(order) - numbers.ndim) + numbers.shape).transpose(order))
+
+
+def insert(place: Node, operator: str, inputs: Sequence[ir.Value | None], **attributes: Any) -> ir.Value:
+    """Inserts a node of the same layer before another, and returns what it makes."""
+    return _inserted(place, operator, inputs, attributes, place.meta.get(LAYER, ""))
+
+
+def copy(node: Node, inputs: Sequence[ir.Value | None], before: Node | None = None, **attributes: Any) -> ir.Value:
+    """Inserts a node of one result like another that reads other values, before that or elsewhere.
+
+    Returns:
+        What it makes.
     """
-
-    def __init__(self, graph: Any) -> None:
-        self.graph = graph
-        self.producers: dict[str, Any] = {name: node for node in graph.node for name in node.output}
-        self.readers: dict[str, list[Any]] = {}
-        for node in all_nodes(graph):
-            for name in node.input:
-                self.readers.setdefault(name, []).append(node)
-        self.constants: dict[str, Any] = {tensor.name: tensor for tensor in graph.initializer}
-        returned = [output.name for each in all_graphs(graph) for output in each.output]
-        self.outputs = set(returned)
-        self._returned = Counter(returned)
-        self._removed: dict[int, Any] = {}  # by identity: nodes that are equal are others
-        self._same: dict[str, str] = {}
-
-    def remove(self, node: Any) -> None:
-        """Marks a node of the graph as removed, until `apply`."""
-        self._removed[id(node)] = node
-
-    def replace(self, tensor: str, other: str) -> None:
-        """Marks a tensor as one instead of which every node reads another, from `apply` on."""
-        self._same[tensor] = other
-
-    def apply(self) -> None:
-        """Removes and replaces what was marked, all in one walk: one by one takes the square of the number of nodes."""
-        if self._removed:
-            places = [place for place, node in enumerate(self.graph.node) if id(node) in self._removed]
-            for _, group in itertools.groupby(enumerate(reversed(places)), key=sum):  # from the end, run by run
-                run = [place for _, place in group]
-                del self.graph.node[run[-1] : run[0] + 1]
-        if self._same:
-            self.read_instead(self._same)
-        self._removed, self._same = {}, {}
-
-    def nodes(self, *operators: str) -> list[Any]:
-        """Returns the nodes of these operators, as they are now."""
-        return [node for node in self.graph.node if node.op_type in operators and id(node) not in self._removed]
-
-    def producer(self, tensor: str, *operators: str) -> Any | None:
-        """Returns the node that makes a tensor, if it is of one of these operators, or of any where none is named."""
-        node = self.producers.get(tensor)
-        return None if node is None or (operators and node.op_type not in operators) else node
-
-    def uses(self, tensor: str) -> int:
-        """Returns how often a tensor is read, or returned."""
-        return len(self.readers.get(tensor, ())) + self._returned[tensor]
-
-    def only_reader(self, tensor: str, *operators: str) -> Any | None:
-        """Returns the node that alone reads a tensor, not within another and of one of these operators, or of any."""
-        if self.uses(tensor) != 1 or tensor not in self.readers:
-            return None
-        node = self.readers[tensor][0]
-        is_inner = self.producers.get(node.output[0]) is not node
-        return None if is_inner or (operators and node.op_type not in operators) else node
-
-    def value(self, tensor: str) -> Any | None:
-        """Returns the numbers of a constant; None of any other tensor."""
-        from onnx import numpy_helper
-
-        return numpy_helper.to_array(self.constants[tensor]) if tensor in self.constants else None
-
-    def add_constant(self, name: str, value: Any) -> str:
-        """Adds an array to the graph and returns its name."""
-        from onnx import numpy_helper
-
-        self.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
-        return name
-
-    def add_sizes(self, name: str, sizes: Any) -> str:
-        """Adds a vector of sizes or axes to the graph and returns its name."""
-        return self.add_constant(name, np.asarray(sizes, np.int64))
-
-    def add_turned(self, name: str, constant: str, order: Sequence[int]) -> str:
-        """Adds a constant in another order of axes, as if it had them all, and returns its name; a number's own."""
-        value = np.asarray(self.value(constant))
-        if value.size == 1:
-            return constant
-        wide = value.reshape((1,) * (len(order) - value.ndim) + value.shape)
-        return self.add_constant(name, wide.transpose(order))
-
-    def read_instead(self, same: Mapping[str, str]) -> None:
-        """Lets every node read a tensor that stands for another instead of that."""
-        for node in all_nodes(self.graph):
-            read_instead(node, same)
+    attributes = {**{name: each.value for name, each in node.attributes.items()}, **attributes}
+    return _inserted(before or node, node.op_type, inputs, attributes, node.meta.get(LAYER, ""))
 
 
-def read_instead(node: Any, same: Mapping[str, str]) -> None:
-    """Lets a node read tensors that stand for others instead of those."""
-    node.input[:] = [same.get(name, name) for name in node.input]
+def _inserted(
+    place: Node, operator: str, inputs: Sequence[ir.Value | None], attributes: dict[str, Any], layer: str
+) -> ir.Value:
+    node = ir.node(operator, inputs, attributes)
+    node.meta[LAYER] = layer
+    place.prepend(node)
+    return node.outputs[0]
 
 
-def become(node: Any, operator: str, inputs: Sequence[str], output: str | None = None, **attributes: Any) -> None:
-    """Makes of a node another one in its place, which returns the same tensor unless one is named."""
-    made = make_node(operator, inputs, output or node.output[0], **attributes)
-    node.op_type, node.input[:], node.output[:] = operator, made.input, made.output
-    refill(node.attribute, made.attribute)
+def rewrite(node: Node, operator: str, inputs: Sequence[ir.Value | None], **attributes: Any) -> ir.Value:
+    """Puts another node in the place of a node of one result, and returns what it makes."""
+    (old,) = node.outputs
+    result = insert(node, operator, inputs, **attributes)
+    result.type, result.shape = old.type, old.shape
+    replace(old, result)
+    remove(node)
+    return result
 
 
-def make_node(operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> Any:
-    """Returns a node that makes one tensor, and is named after it."""
-    from onnx import helper
+def replace(old: ir.Value, new: ir.Value) -> None:
+    """Lets every node and graph read or return one value instead of another.
 
-    return helper.make_node(operator, inputs, [output], output, **attributes)
-
-
-def attributes_of(node: Any) -> dict[str, Any]:
-    """Returns the values of a node's attributes, by name."""
-    from onnx import helper
-
-    return {each.name: helper.get_attribute_value(each) for each in node.attribute}
-
-
-def attribute(node: Any, name: str, default: Any = None) -> Any:
-    """Returns the value of a node's attribute, or the default where it has none of that name."""
-    return attributes_of(node).get(name, default)
-
-
-def set_attribute(node: Any, name: str, value: Any) -> None:
-    """Gives a node an attribute, in place of what it had of that name."""
-    from onnx import helper
-
-    refill(node.attribute, [each for each in node.attribute if each.name != name])
-    node.attribute.append(helper.make_attribute(name, value))
+    A graph returns what one of its own nodes makes, and each once: anything else is handed on by an Identity.
+    """
+    stand_for(old, new)
+    graph = old.graph
+    if old.is_graph_output() and graph is not None:
+        returned, maker = new, producer(new)
+        if maker is None or maker.graph is not graph or new.is_graph_output():
+            identity = ir.node("Identity", [new])
+            before = old.producer()
+            identity.meta[LAYER] = "" if before is None else before.meta.get(LAYER, "")
+            graph.append(identity)
+            returned = identity.outputs[0]
+        returned.type, returned.shape = old.type, old.shape
+        returned.name, old.name = old.name, None
+        graph.outputs[:] = [returned if output is old else output for output in graph.outputs]
+    old.replace_all_uses_with(new)
 
 
-def refill(field: Any, items: Iterable[Any]) -> None:
-    """Gives a field of a message other items, of which some may be its own."""
-    copies = [type(item).FromString(item.SerializeToString(deterministic=True)) for item in items]
-    del field[:]
-    field.extend(copies)
+def stand_for(old: ir.Value, new: ir.Value) -> None:
+    """Notes that a value has the numbers of another, perhaps in another order of axes or another shape."""
+    old.meta[SAME_AS] = new
 
 
-def order_needed(graph: Any) -> None:
-    """Orders nodes and constants of an `onnx.GraphProto` in place as its outputs need them, and drops the others."""
-    for node in graph.node:
-        for body in bodies(node):
-            order_needed(body)
-    producer = {output: i for i, node in enumerate(graph.node) for output in node.output if output}
-    order: dict[int, None] = {}
-    for output in graph.output:
-        _visit(graph, producer, output.name, order)
-    nodes = [graph.node[i] for i in order]
-    constants = {tensor.name: tensor for tensor in graph.initializer}
-    used = dict.fromkeys(name for node in nodes for name in needed_names(node) if name in constants)
-    used |= dict.fromkeys(output.name for output in graph.output if output.name in constants)
-    refill(graph.node, nodes)
-    refill(graph.initializer, [constants[name] for name in used])
-    del graph.value_info[:]
+def standing_for(value: ir.Value) -> ir.Value | None:
+    """Returns the value that a graph computes where it computed this one; None if it has no such numbers any more."""
+    seen = set[ir.Value]()
+    while value.graph is None and SAME_AS in value.meta and value not in seen:
+        seen.add(value)
+        value = value.meta[SAME_AS]
+    return None if value.graph is None else value
 
 
-def _visit(graph: Any, producer: dict[str, int], name: str, order: dict[int, None]) -> None:
-    """Appends what the name needs, depth first, without recursion: graphs are deeper than Python's stack."""
-    waiting = [(producer[name], False)] if name in producer else []
-    while waiting:
-        index, is_complete = waiting.pop()
-        if index in order:
-            continue
-        if is_complete:
-            order[index] = None
-            continue
-        waiting.append((index, True))
-        needed = [producer[name] for name in needed_names(graph.node[index]) if name in producer]
-        waiting.extend((i, False) for i in reversed(needed) if i not in order)
+def add_weight(graph: ir.Graph, weight: Any) -> ir.Value:
+    """Returns the input that is a Keras weight, a new one if the graph has none of its name."""
+    value = next((each for each in graph.inputs if each.name == weight.name), None)
+    if value is None:
+        value = ir.Value(name=weight.name)
+        graph.inputs.append(value)
+    value.meta[WEIGHT] = weight
+    value.type, value.shape = ir.TensorType(ir.DataType.from_numpy(weight.dtype)), ir.Shape(weight.shape)
+    return value
+
+
+def remove(*gone: Node) -> None:
+    """Removes nodes whose results nothing reads."""
+    for node in gone:
+        assert node.graph is not None
+        node.graph.remove(node, safe=True)
+
+
+def drop_unneeded(graph: ir.Graph) -> None:
+    """Removes the nodes of a graph whose results nothing reads or returns."""
+    for node in reversed(graph):
+        if not any(map(count_uses, node.outputs)):
+            graph.remove(node, safe=True)
+
+
+def read_instead(node: Node, old: ir.Value, new: ir.Value) -> None:
+    """Lets one node read another value."""
+    for index, value in enumerate(node.inputs):
+        if value is old:
+            node.replace_input_with(index, new)
+
+
+def set_inputs(node: Node, inputs: Iterable[ir.Value | None]) -> None:
+    """Gives a node other inputs."""
+    given = [*inputs]
+    node.resize_inputs(len(given))
+    for index, value in enumerate(given):
+        node.replace_input_with(index, value)

@@ -7,10 +7,12 @@ computed in float64 from what Keras has, and rounded once.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from dataclasses import replace as with_fields
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from keras_pe.export.graph.tracing import Weight
 from keras_pe.export.model.stored_weights import (
@@ -22,7 +24,22 @@ from keras_pe.export.model.stored_weights import (
     is_linear,
     kernel_of,
 )
-from keras_pe.export.onnx.finishing.graph_edits import GraphEditor, become
+from keras_pe.export.onnx.finishing.graph_edits import (
+    LAYER,
+    WEIGHT,
+    Node,
+    add_weight,
+    array,
+    constant,
+    copy,
+    count_uses,
+    insert,
+    nodes,
+    only_reader,
+    producer,
+    remove,
+    replace,
+)
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes, Sizes
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
@@ -34,27 +51,10 @@ _CLOSE = 1e-5  # of what TensorFlow has computed in float32, in a few roundings
 
 
 @dataclass(frozen=True)
-class Folded:
-    """What was folded.
-
-    Attributes:
-        weights: What the file holds, by name: kernels in place of others, and biases.
-        layers: The path of each normalization by that of the layer before it.
-        results: What the layer before it returns, by what the normalization returned.
-        paths: The path of the layer before it by what that returns.
-    """
-
-    weights: dict[str, Weight] = field(default_factory=dict)
-    layers: dict[str, str] = field(default_factory=dict)
-    results: dict[str, str] = field(default_factory=dict)
-    paths: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class _AffineMap:
     """What multiplies channels and adds to them, behind a linear operator or none: the nodes, and their numbers."""
 
-    nodes: tuple[Any, ...]
+    nodes: tuple[Node, ...]
     scale: Any
     shift: Any
 
@@ -68,109 +68,100 @@ class _AffineMap:
         return bool(is_scale and np.all(np.abs(self.shift - shift) <= _CLOSE * terms))
 
 
-def fold_normalizations(
-    graph: Any, weights: Mapping[str, Weight], layers: Mapping[str, Any], path_of: Callable[[str], str]
-) -> Folded:
-    """Rewrites an `onnx.GraphProto` in place.
+def fold_normalizations(graph: ir.Graph, layers: Mapping[str, Any]) -> dict[str, str]:
+    """Folds normalizations into what is linear before them.
 
     What a graph computes must be what Keras' formula gives: a layer of somebody's own may compute something else.
 
     Args:
-        graph: The graph, whose weights are no initializers yet.
-        weights: By name, with their layouts.
+        graph: The graph.
         layers: The layers of the model, by path.
-        path_of: Returns the path of the layer that an operator of TensorFlow's belongs to, by what it returns.
+
+    Returns:
+        The path of each normalization by that of the layer before it.
     """
     of_kernels = {id(kernel_of(layer)): path for path, layer in layers.items() if is_linear(layer)}
-    outputs = {value.name for value in graph.output}
-    editor, folded = _Known(graph, weights), Folded()
-    for each in reversed(list(_affine_maps(editor))):  # first what is longest
-        kernel, end = each.nodes[0].input[1], each.nodes[-1].output[0]
-        path, after = of_kernels.get(id(weights[kernel].value), ""), path_of(end)
-        if path in folded.layers or not is_foldable(layers.get(path), layers.get(after)):
+    known, folded, biases = _KnownNumbers(), dict[str, str](), set[str]()
+    for each in reversed(list(_affine_maps(graph, known))):  # first what is longest
+        if each.nodes[0].graph is None:  # it is folded already
+            continue
+        kernel = each.nodes[0].inputs[1]
+        path, after = of_kernels.get(id(kernel.meta[WEIGHT].value), ""), each.nodes[-1].meta[LAYER]
+        if path in folded or not is_foldable(layers.get(path), layers.get(after)):
             continue
         folding = Folding(layers[path], layers[after])
         bias = folding.bias_owner.path
-        is_free = bias not in folded.weights and editor.are_read_alone(bias, each.nodes)
+        own = next((value for value in graph.inputs if value.name == bias), None)
+        is_free = bias not in biases and (own is None or known.are_read_alone(own, each.nodes))
         if not is_free or not each.is_of(folding.norm, folding.own_bias):
             continue
-        result = end if end in outputs else f"folded_{len(folded.paths)}"
         stored = ComputedWeight(tuple(kernel_of(folding.layer).shape), folding.kernel)
-        folded.weights[kernel] = replace(weights[kernel], value=stored)
-        folded.weights[bias] = Weight(bias, "", ComputedWeight(tuple(folding.norm.moving_mean.shape), folding.bias))
-        folded.layers[path], folded.paths[result], folded.results[end] = after, path, result
-        folded.paths[f"{result}_product"] = path
-        _become_one(editor, each.nodes, bias, result)
-    editor.apply()
-    editor = _Known(graph, weights)
-    for each in list(_affine_maps(editor)):
+        add_weight(graph, with_fields(kernel.meta[WEIGHT], value=stored))
+        stored = ComputedWeight(tuple(folding.norm.moving_mean.shape), folding.bias)
+        folded[path] = after
+        biases.add(bias)
+        _become_one(each.nodes, add_weight(graph, Weight(bias, "", stored)))
+    known = _KnownNumbers()
+    for each in list(_affine_maps(graph, known)):
         first, second, *others = each.nodes
-        channels = weights[first.input[1]].shape[int(first.op_type == "ConvTranspose")]
-        is_bias = second.op_type == "Add" and np.size(each.shift) == channels
-        if is_bias and not others and first.op_type in _CONVOLUTIONS and len(first.input) == 2:
-            bias = editor.add_constant(f"{second.output[0]}/bias", np.asarray(each.shift, np.float32))
-            _become_one(editor, each.nodes, bias, second.output[0])
-    editor.apply()
+        if others or second.op_type != "Add" or first.op_type not in _CONVOLUTIONS or len(first.inputs) > 2:
+            continue
+        channels = first.inputs[1].meta[WEIGHT].shape[int(first.op_type == "ConvTranspose")]
+        if np.size(each.shift) == channels:
+            _become_one(each.nodes, constant(graph, np.asarray(each.shift, np.float32)))
     return folded
 
 
-def store_normalizations(
-    graph: Any,
-    sizes: KnownSizes,
-    weights: Mapping[str, Weight],
-    layers: Mapping[str, Any],
-    path_of: Callable[[str], str],
-) -> Folded:
-    """Writes the normalizations that no other layer holds, in an `onnx.GraphProto` in place, in an operator or two.
+def store_normalizations(graph: ir.Graph, sizes: KnownSizes, layers: Mapping[str, Any]) -> dict[str, str]:
+    """Writes the normalizations that no other layer holds in an operator or two.
 
     With channels first that is `BatchNormalization`: ONNX Runtime keeps its own order of axes past it, but not past a
     sum with a number for each channel, and would reorder an image twice between two convolutions. Elsewhere it is a
     product and a sum, whose numbers are computed once and stored under the names of the scale and the shift.
 
     Args:
-        graph: The graph, whose weights are no initializers yet, and whose convolutions hold what they can.
-        sizes: Those of its tensors.
-        weights: By name, with their layouts.
+        graph: The graph, whose convolutions hold what they can.
+        sizes: Those of its values.
         layers: The layers of the model, by path.
-        path_of: As in `fold_normalizations`.
+
+    Returns:
+        The paths of those that hold a product and a sum, each by itself.
     """
     import keras
 
-    editor, stored = _Known(graph, weights), Folded()
-    found: dict[str, list[tuple[str, tuple[int, ...], _AffineMap]]] = {}
-    for product in editor.nodes("Mul"):
-        last = editor.only_reader(product.output[0], "Add")
-        path = "" if last is None else path_of(last.output[0])
-        if isinstance(layers.get(path), keras.layers.BatchNormalization):
-            of_product = _maps_of_channels(editor, product, last)
+    known, stored = _KnownNumbers(), dict[str, str]()
+    found: dict[str, list[tuple[ir.Value, tuple[int, ...], _AffineMap]]] = {}
+    for product in nodes(graph, "Mul"):
+        last = only_reader(product.outputs[0], "Add")
+        path = "" if last is None else last.meta[LAYER]
+        if last is not None and isinstance(layers.get(path), keras.layers.BatchNormalization):
+            of_product = _maps_of_channels(known, product, last)
             found.setdefault(path, []).extend(each for each in of_product if each[-1].is_of(layers[path]))
+    inputs = {value.name: value for value in graph.inputs}
     for path, maps in found.items():
-        norm, nodes = layers[path], [node for *_, each in maps for node in each.nodes]
-        own = {variable.path: Weight(variable.path, "", variable) for variable in norm.variables}
+        norm, own = layers[path], [Weight(variable.path, "", variable) for variable in layers[path].variables]
+        between = [node for *_, each in maps for node in each.nodes]
         if any(
-            weight.dtype != np.float32
-            or weights.get(name, weight).value is not weight.value
-            or not editor.are_read_alone(name, nodes)
-            for name, weight in own.items()
+            weight.dtype != np.float32 or not known.is_free(inputs.get(weight.name), weight, between) for weight in own
         ):
             continue
         shapes = {shape for _, shape, _ in maps}
-        if all(_is_image(shape, sizes.shape(tensor)) for tensor, shape, _ in maps):
-            stored.weights.update(own)
-            for tensor, _, each in maps:
-                _become_operator(editor, norm, tensor, *each.nodes)
+        if all(_is_image(shape, sizes.shape(value)) for value, shape, _ in maps):
+            for value, _, each in maps:
+                _become_operator(graph, norm, value, *each.nodes)
         elif len(shapes) == 1:
             folding, (shape,) = Folding(norm, norm), shapes
-            factor, term = kernel_of(norm).path, folding.bias_owner.path
-            for name, numbers in ((factor, folding.kernel), (term, folding.bias)):
-                value = ComputedWeight(tuple(norm.moving_mean.shape), numbers)
-                layout = None if len(shape) == 1 else Layout(value.shape).then("reshape", shape)
-                stored.weights[name] = Weight(name, "", value, layout)
-            stored.layers[path] = path
-            for tensor, _, each in maps:
-                product, last = each.nodes
-                product.input[:], last.input[:] = [tensor, factor], [product.output[0], term]
-    editor.apply()
+            stored[path] = path
+            numbers = list[ir.Value]()
+            for name, computed in ((kernel_of(norm).path, folding.kernel), (folding.bias_owner.path, folding.bias)):
+                held = ComputedWeight(tuple(norm.moving_mean.shape), computed)
+                layout = None if len(shape) == 1 else Layout(held.shape).then("reshape", shape)
+                numbers.append(add_weight(graph, Weight(name, "", held, layout)))
+            for value, _, each in maps:
+                last = each.nodes[-1]
+                scaled = insert(last, "Mul", [value, numbers[0]])
+                replace(last.outputs[0], insert(last, "Add", [scaled, numbers[1]]))
+                remove(*reversed(each.nodes))
     return stored
 
 
@@ -179,118 +170,122 @@ def _is_image(shape: tuple[int, ...], of_tensor: Sizes | None) -> bool:
     return len(shape) > 2 and 1 < shape[1] == math.prod(shape) and len(of_tensor or shape) == len(shape)
 
 
-def _become_operator(editor: GraphEditor, norm: Any, image: str, product: Any, last: Any) -> None:
-    result, count = last.output[0], norm.moving_mean.shape[0]
-    ones, zeros = np.ones(count, np.float32), np.zeros(count, np.float32)
-    gamma = norm.gamma.path if norm.scale else editor.add_constant(f"{result}/gamma", ones)
-    beta = norm.beta.path if norm.center else editor.add_constant(f"{result}/beta", zeros)
-    read = [image, gamma, beta, norm.moving_mean.path, norm.moving_variance.path]
-    become(last, "BatchNormalization", read, epsilon=norm.epsilon)
-    editor.remove(product)
+def _become_operator(graph: ir.Graph, norm: Any, image: ir.Value, product: Node, last: Node) -> None:
+    def stored(variable: Any) -> ir.Value:
+        return add_weight(graph, Weight(variable.path, "", variable))
+
+    count = norm.moving_mean.shape[0]
+    gamma = stored(norm.gamma) if norm.scale else constant(graph, np.ones(count, np.float32))
+    beta = stored(norm.beta) if norm.center else constant(graph, np.zeros(count, np.float32))
+    read = [image, gamma, beta, stored(norm.moving_mean), stored(norm.moving_variance)]
+    replace(last.outputs[0], insert(last, "BatchNormalization", read, epsilon=norm.epsilon))
+    remove(last, product)
 
 
-class _Known(GraphEditor):
-    """A graph and the numbers in it that are certain: constants, weights that are vectors, and what is made of them."""
+class _KnownNumbers:
+    """The numbers in a graph that are certain: constants, weights that are vectors, and what is made of them."""
 
-    def __init__(self, graph: Any, weights: Mapping[str, Weight]) -> None:
-        super().__init__(graph)
-        self.ranks = {name: len(weight.shape) for name, weight in weights.items() if weight.dtype == np.float32}
-        self._vectors = {name: weights[name] for name in self.ranks if len(weights[name].value.shape) == 1}
-        self._numbers: dict[str, Any] = {}
+    def __init__(self) -> None:
+        self._numbers: dict[ir.Value | None, Any] = {None: None}
 
-    def number(self, name: str) -> Any | None:
-        """Returns the numbers of a tensor in float64; None where they are not certain. Each is computed once."""
-        waiting = [name]
+    def number(self, value: ir.Value) -> Any | None:
+        """Returns the numbers of a value in float64; None if they are not certain. Each is computed once."""
+        waiting = [value]
         while waiting:
-            tensor = waiting[-1]
-            node = self.producer(tensor, *_COMPUTED)
-            missing = [] if node is None else [each for each in node.input if each not in self._numbers]
-            if tensor not in self._numbers and missing:
+            node = producer(waiting[-1], *_COMPUTED)
+            missing = [] if node is None else [each for each in node.inputs if each and each not in self._numbers]
+            if waiting[-1] not in self._numbers and missing:
                 waiting += missing
                 continue
-            self._numbers.setdefault(tensor, None)
-            if self._numbers[tensor] is None:
-                self._numbers[tensor] = self._computed(tensor, node)
-            waiting.pop()
-        return self._numbers[name]
+            each = waiting.pop()
+            if each not in self._numbers:
+                self._numbers[each] = self._computed(each, node)
+        return self._numbers[value]
 
-    def _computed(self, name: str, node: Any | None) -> Any | None:
-        """Returns the numbers of a tensor whose node, if it has one, reads known tensors."""
-        if name in self.constants:
-            return np.asarray(self.value(name), np.float64)
-        if name in self._vectors:
-            return self._vectors[name].read().astype(np.float64)
-        numbers = [] if node is None else [self._numbers[each] for each in node.input]
-        if node is None or any(number is None for number in numbers):
-            return None
-        return _COMPUTED[node.op_type](*numbers)
+    def _computed(self, value: ir.Value, node: Node | None) -> Any | None:
+        """Returns the numbers of a value whose node, if it has one, reads known values."""
+        weight = value.meta.get(WEIGHT)
+        if weight is not None:
+            is_vector = weight.dtype == np.float32 and len(weight.value.shape) == 1
+            return weight.read().astype(np.float64) if is_vector else None
+        if node is None:
+            held = array(value)
+            return None if held is None or held.dtype.kind not in "fiub" else np.asarray(held, np.float64)
+        numbers = [self._numbers[each] for each in node.inputs]
+        return None if any(number is None for number in numbers) else _COMPUTED[node.op_type](*numbers)
 
-    def are_read_alone(self, name: str, nodes: Sequence[Any]) -> bool:
-        """Whether nobody but these nodes reads a tensor, or what is made of it and constants."""
-        own = {id(node) for node in nodes}
-        waiting, seen = [name], set[str]()
+    def are_read_alone(self, value: ir.Value, own: Sequence[Node]) -> bool:
+        """Whether nobody but these nodes reads a value, or what is made of it and constants."""
+        waiting, seen = [value], set[ir.Value]()
         while waiting:
-            tensor = waiting.pop()
-            if tensor in self.outputs:
+            each = waiting.pop()
+            if each.is_graph_output():
                 return False
-            seen.add(tensor)
-            made = {reader.output[0] for reader in self.readers.get(tensor, ()) if id(reader) not in own}
-            if any(self.number(each) is None for each in made):
+            seen.add(each)
+            made = {node.outputs[0] for node in each.consumers() if node not in own}
+            if any(self.number(result) is None for result in made):
                 return False
             waiting += made - seen
         return True
 
+    def is_free(self, value: ir.Value | None, weight: Weight, own: Sequence[Node]) -> bool:
+        """Whether a float32 weight can be stored for these nodes: the graph has none of its name, or for them alone."""
+        if weight.dtype != np.float32:
+            return False
+        return value is None or (value.meta[WEIGHT].value is weight.value and self.are_read_alone(value, own))
 
-def _affine_maps(editor: _Known) -> Iterator[_AffineMap]:
+
+def _affine_maps(graph: ir.Graph, known: _KnownNumbers) -> Iterator[_AffineMap]:
     """Yields each linear operator with the node after it, and with those after it, as far as each alone reads the one
     before and only adds a constant to each channel or multiplies it by one."""
-    for first in editor.nodes(*_CONVOLUTIONS, "MatMul"):
-        nodes = [first]
+    for first in nodes(graph, *_CONVOLUTIONS, "MatMul"):
+        chain = [first]
         scale: Any = np.float64(1.0)
         shift: Any = np.float64(0.0)
-        axes = editor.ranks.get(first.input[1], 0) - 2  # those of the image
-        if len(first.input) > 2:
-            shift = _of_channels(first.input[2:], editor, 0)
-        if editor.uses(first.input[1]) != 1 or axes < 0 or (axes > 0) != (first.op_type in _CONVOLUTIONS):
+        kernel = first.inputs[1]
+        weight = kernel.meta.get(WEIGHT)
+        axes = len(weight.shape) - 2 if weight is not None and weight.dtype == np.float32 else -1  # those of the image
+        if len(first.inputs) > 2:
+            shift = _of_channels(first.inputs[2:], known, 0)
+        if count_uses(kernel) != 1 or axes < 0 or (axes > 0) != (first.op_type in _CONVOLUTIONS):
             continue
-        while shift is not None and (reader := editor.only_reader(nodes[-1].output[0], "Add", "Mul")) is not None:
-            number = _of_channels([name for name in reader.input if name != nodes[-1].output[0]], editor, axes)
+        while shift is not None and (reader := only_reader(chain[-1].outputs[0], "Add", "Mul")) is not None:
+            others = [value for value in reader.inputs if value is not chain[-1].outputs[0]]
+            number = _of_channels(others, known, axes)
             if number is None:
                 break
             scale, shift = (scale, shift + number) if reader.op_type == "Add" else (scale * number, shift * number)
-            nodes.append(reader)
-            yield _AffineMap(tuple(nodes), scale, shift)
+            chain.append(reader)
+            yield _AffineMap(tuple(chain), scale, shift)
 
 
-def _maps_of_channels(editor: _Known, product: Any, last: Any) -> Iterator[tuple[str, tuple[int, ...], _AffineMap]]:
+def _maps_of_channels(
+    known: _KnownNumbers, product: Node, last: Node
+) -> Iterator[tuple[ir.Value, tuple[int, ...], _AffineMap]]:
     """Yields what a product with a number for each channel is of, the shape of the numbers, and what it is with the sum
     that alone reads it."""
-    (number,) = (name for name in last.input if name != product.output[0])
-    for tensor, factor in (product.input, product.input[::-1]):
-        scale, shift = editor.number(factor), editor.number(number)
+    (term,) = (value for value in last.inputs if value is not product.outputs[0])
+    for value, factor in (product.inputs, product.inputs[::-1]):
+        scale, shift = known.number(factor), known.number(term)
         if scale is not None and shift is not None and scale.shape == shift.shape and scale.size in scale.shape:
-            yield tensor, scale.shape, _AffineMap((product, last), scale.ravel(), shift.ravel())
+            yield value, scale.shape, _AffineMap((product, last), scale.ravel(), shift.ravel())
 
 
-def _of_channels(names: Sequence[str], editor: _Known, axes: int) -> Any | None:
+def _of_channels(values: Sequence[ir.Value], known: _KnownNumbers, axes: int) -> Any | None:
     """Returns the constant that has a number for each channel, and so many axes of the image behind; None without."""
-    values = (editor.number(name) for name in names)
-    shaped = (x for x in values if x is not None and x.shape[-1 - axes :] == (x.size, *[1] * axes))
+    numbers = (known.number(value) for value in values)
+    shaped = (x for x in numbers if x is not None and x.shape[-1 - axes :] == (x.size, *[1] * axes))
     value = next(shaped, None)
     return None if value is None else value.ravel()
 
 
-def _become_one(editor: GraphEditor, nodes: Sequence[Any], bias: str, result: str) -> None:
-    """Lets a convolution return what the last node returned, with another bias, or a product and a sum of that."""
-    first, second, *others = nodes
-    old = nodes[-1].output[0]
+def _become_one(chain: Sequence[Node], bias: ir.Value) -> None:
+    """Puts a convolution with another bias, or a product and a sum, in the place of a linear operator and what is after
+    it."""
+    first, last = chain[0], chain[-1]
     if first.op_type in _CONVOLUTIONS:
-        first.input[2:] = [bias]
-        first.output[0] = result
-        others = [second, *others]
+        result = copy(first, [*first.inputs[:2], bias])
     else:
-        first.output[0] = f"{result}_product"  # it is not what the layer returned
-        become(second, "Add", [first.output[0], bias], result)
-    for node in others:
-        editor.remove(node)
-    editor.replace(old, result)
+        result = insert(first, "Add", [copy(first, first.inputs), bias])
+    replace(last.outputs[0], result)
+    remove(*reversed(chain))

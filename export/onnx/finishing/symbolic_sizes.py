@@ -6,12 +6,13 @@ ONNX's own inference knows names of dimensions too, and loses them where a table
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
-from keras_pe.export.onnx.finishing.graph_edits import attributes_of
+from keras_pe.export.onnx.finishing.graph_edits import Node
 
 Size = int | str | tuple[Any, ...]
 """A number, the name of a dimension, `("least", size, number)`, `("product", *sizes)`, or the tensor and axis that have
@@ -41,95 +42,100 @@ _BY_CHANNEL = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "
 
 
 class KnownSizes:
-    """The shapes of the tensors in the outermost graph of a model, and the vectors that say sizes."""
+    """The shapes of the values in a graph, and the vectors that say sizes.
 
-    def __init__(self, model: Any, arguments: Mapping[str, Sequence[int | str]]) -> None:
-        """Follows the graph from its inputs on.
+    A value that a pass adds is followed when it is asked for.
+    """
+
+    def __init__(self, graph: ir.Graph) -> None:
+        """Follows a graph whose inputs have shapes, from its inputs on.
 
         Args:
-            model: An `onnx.ModelProto` whose nodes stand in the order in which they are computed.
-            arguments: The shape of each input and weight.
+            graph: The graph, whose nodes stand in the order in which they are computed.
         """
-        from onnx import numpy_helper, shape_inference
-
-        self._shapes: dict[str, Sizes] = {}
-        self._vectors: dict[str, Sizes] = {}
-        inferred = shape_inference.infer_shapes(model).graph  # the weights are inputs: it costs little
-        self._inferred = {
-            value.name: [
-                dim.dim_value if dim.HasField("dim_value") else None for dim in value.type.tensor_type.shape.dim
-            ]
-            for value in (*inferred.value_info, *inferred.output)
-            if value.type.tensor_type.HasField("shape")
-        }
-        self._kinds = {
-            value.name: value.type.tensor_type.elem_type for value in (*inferred.value_info, *inferred.input)
-        }
-        for tensor in model.graph.initializer:
-            self._shapes[tensor.name] = tuple(tensor.dims)
-            if tensor.data_type in _COUNTING and len(tensor.dims) < 2 and math.prod(tensor.dims) <= _MOST:
-                values = numpy_helper.to_array(tensor).reshape(-1)
-                if values.dtype.kind != "f" or (
-                    (np.abs(values) < 2.0**63).all() and (values == np.floor(values)).all()
-                ):
-                    self._vectors[tensor.name] = tuple(map(int, values.tolist()))
-        self._shapes |= {name: tuple(shape) for name, shape in arguments.items()}
-        for node in model.graph.node:
+        self._shapes: dict[ir.Value, Sizes | None] = {}
+        self._vectors: dict[ir.Value, Sizes] = {}
+        for node in graph:
             self._follow(node)
 
-    def shape(self, tensor: str) -> Sizes | None:
-        """Returns the sizes of a tensor; None where not even their number is known."""
-        return self._shapes.get(tensor)
-
-    def kind(self, tensor: str) -> int | None:
-        """Returns ONNX's number of the type that a tensor's elements have; None where it is not known."""
-        return self._kinds.get(tensor)
-
-    def vector(self, tensor: str) -> Sizes | None:
-        """Returns the entries of a vector, or of a scalar, of integers; None where they cannot be told."""
-        return self._vectors.get(tensor)
-
-    def array(self, tensor: str) -> Any | None:
-        """Returns the entries of a vector or of a scalar as they stand in a file, if all of them are numbers."""
-        from onnx import helper
-
-        vector, kind = self.vector(tensor), self.kind(tensor)
-        if vector is None or not kind or not all(isinstance(entry, int) for entry in vector):
+    def shape(self, value: ir.Value | None) -> Sizes | None:
+        """Returns the sizes of a value; None if not even their number is known."""
+        if value is None:
             return None
-        return np.array(vector, helper.tensor_dtype_to_np_dtype(kind)).reshape(
-            [len(vector)] * len(self._shapes[tensor])
-        )
+        if value not in self._shapes:
+            maker = value.producer()
+            if maker is None:
+                self._start(value)
+            else:
+                self._follow(maker)
+        return self._shapes.get(value)
 
-    def tell(self, tensor: str, shape: Sequence[Size]) -> None:
-        """Says the sizes of a tensor that is new, or another now."""
-        self._shapes[tensor] = tuple(shape)
+    def vector(self, value: ir.Value | None) -> Sizes | None:
+        """Returns the entries of a vector, or of a scalar, of integers; None if they cannot be told."""
+        self.shape(value)
+        return None if value is None else self._vectors.get(value)
 
-    def with_axes_kept(self, reduction: Any) -> Sizes | None:
-        """Returns the sizes of what a reduction returns if it keeps its axes; None where they cannot be told."""
-        attributes = {**attributes_of(reduction), "keepdims": 1}
+    def array(self, value: ir.Value) -> Any | None:
+        """Returns the entries of a vector or of a scalar as they stand in a file, if all of them are numbers."""
+        vector, shape = self.vector(value), self.shape(value)
+        if vector is None or shape is None or not value.dtype or not all(isinstance(entry, int) for entry in vector):
+            return None
+        return np.array(vector, value.dtype.numpy()).reshape([len(vector)] * len(shape))
+
+    def with_axes_kept(self, reduction: Node) -> Sizes | None:
+        """Returns the sizes of what a reduction returns if it keeps its axes; None if they cannot be told."""
+        attributes = {**_attributes(reduction), "keepdims": 1}
         with contextlib.suppress(IndexError, KeyError, TypeError):
-            return tuple(_reduction([self.shape(reduction.input[0])], [*map(self.vector, reduction.input)], attributes))
+            shapes, vectors = [self.shape(reduction.inputs[0])], [*map(self.vector, reduction.inputs)]
+            return tuple(_reduction(shapes, vectors, attributes))
         return None
 
-    def _follow(self, node: Any) -> None:
-        shapes, vectors = [[known.get(name) for name in node.input] for known in (self._shapes, self._vectors)]
-        attributes = attributes_of(node)
+    def _start(self, value: ir.Value) -> None:
+        """Notes the sizes of an input or a constant."""
+        self._shapes[value] = _declared(value)
+        tensor = value.const_value
+        if tensor is None or tensor.dtype not in _COUNTING or len(tensor.shape) > 1 or tensor.size > _MOST:
+            return
+        values = tensor.numpy().reshape(-1)
+        if values.dtype.kind != "f" or ((np.abs(values) < 2.0**63).all() and (values == np.floor(values)).all()):
+            self._vectors[value] = tuple(map(int, values.tolist()))
+
+    def _follow(self, node: Node) -> None:
+        shapes, vectors = [*map(self.shape, node.inputs)], [*map(self.vector, node.inputs)]
+        attributes = _attributes(node)
         shape, vector = None, None
         with contextlib.suppress(IndexError, KeyError, TypeError, ValueError):  # of a size that is not known
             shape = _RULES[node.op_type](shapes, vectors, attributes)
         with contextlib.suppress(IndexError, KeyError, TypeError, ValueError):
             vector = _vector(node, shapes, vectors, attributes)
-        for index, name in enumerate(node.output):
-            numbers = self._inferred.get(name)
+        for index, value in enumerate(node.outputs):
+            numbers = _inferred(value)
             found = shape if shape is not None and (index == 0 or node.op_type == "Split") else numbers
-            if name and found is not None:
+            self._shapes[value] = None
+            if found is not None:
                 both = zip(numbers if numbers and len(numbers) == len(found) else found, found, strict=True)
-                self._shapes[name] = tuple(
-                    _told(size, number, (name, axis)) for axis, (number, size) in enumerate(both)
+                self._shapes[value] = tuple(
+                    _told(size, number, (value.name, axis)) for axis, (number, size) in enumerate(both)
                 )
-        told = self._shapes.get(node.output[0])
+        told = self._shapes[node.outputs[0]]
         if vector is not None and len(vector) <= _MOST and told is not None and len(told) < 2:
-            self._vectors[node.output[0]] = vector
+            self._vectors[node.outputs[0]] = vector
+
+
+def _attributes(node: Node) -> dict[str, Any]:
+    return {name: each.value for name, each in node.attributes.items()}
+
+
+def _declared(value: ir.Value) -> Sizes | None:
+    """Returns the shape that an input or a constant has: numbers and names of dimensions."""
+    if value.shape is None:
+        return None
+    return tuple(size if isinstance(size, int) else size.value or (value.name, i) for i, size in enumerate(value.shape))
+
+
+def _inferred(value: ir.Value) -> list[int | None] | None:
+    """Returns the shape that ONNX has inferred, as far as it is numbers."""
+    return None if value.shape is None else [size if isinstance(size, int) else None for size in value.shape]
 
 
 def _told(size: Size | None, inferred: Size | None, place: Size) -> Size:
@@ -138,7 +144,7 @@ def _told(size: Size | None, inferred: Size | None, place: Size) -> Size:
     return numbers[0] if numbers else place if size is None else size
 
 
-def _vector(node: Any, shapes: Any, vectors: Any, attributes: Any) -> Sizes | None:
+def _vector(node: Node, shapes: Any, vectors: Any, attributes: Any) -> Sizes | None:
     """Returns what a node makes of vectors of sizes."""
     kind = node.op_type
     if kind == "Shape":
@@ -317,7 +323,7 @@ def _split(shapes: Any, vectors: Any, attributes: Any) -> Any:
 
 
 def _einsum(shapes: Any, vectors: Any, attributes: Any) -> Any:
-    operands, _, result = attributes["equation"].decode().replace(" ", "").partition("->")
+    operands, _, result = attributes["equation"].replace(" ", "").partition("->")
     terms = zip(operands.split(","), shapes, strict=True)
     sizes = {label: size for term, shape in terms for label, size in zip(term, shape, strict=True)}
     return [sizes[label] for label in result]

@@ -5,57 +5,63 @@ folds no constants would turn it in every run, and one that does would hold it t
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
-from keras_pe.export.artifacts.onnx_model import all_nodes
 from keras_pe.export.graph.tracing import Weight
 from keras_pe.export.model.stored_weights import Layout
-from keras_pe.export.onnx.finishing.canonical import first_result, paths_of_results
-from keras_pe.export.onnx.finishing.graph_edits import GraphEditor, attribute, make_node, read_instead, refill
+from keras_pe.export.onnx.finishing.graph_edits import (
+    LAYER,
+    WEIGHT,
+    Node,
+    add_weight,
+    array,
+    attribute,
+    constant,
+    insert,
+    only_reader,
+    producer,
+    read_instead,
+    remove,
+)
 
 
-def store_as_read(graph: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Layout]:
-    """Takes the Transposes and Reshapes of weights out of an `onnx.GraphProto` in place.
+def weights_of(graph: ir.Graph) -> list[ir.Value]:
+    """Returns the inputs of a graph that are weights."""
+    return [value for value in graph.inputs if WEIGHT in value.meta]
+
+
+def store_as_read(graph: ir.Graph) -> None:
+    """Takes the Transposes and Reshapes of weights out of a graph.
 
     A weight that is read in several ways is left as it is: it would be stored twice.
-
-    Args:
-        graph: The graph, whose weights are no initializers yet.
-        shapes: The shape of each weight, by its name.
-
-    Returns:
-        How each weight whose nodes are gone is to be stored.
     """
-    editor = GraphEditor(graph)
-    stored: dict[str, Layout] = {}
-    gone: set[str] = set()
-    for weight, shape in shapes.items():
-        name, layout = weight, Layout(shape)
-        while (reader := editor.only_reader(name)) is not None:
-            step, result = _step(editor, reader, layout.shapes[-1]), reader.output[0]
-            if step is None or result in editor.outputs:
+    for value in weights_of(graph):
+        weight: Weight = value.meta[WEIGHT]
+        layout = weight.layout or Layout(weight.shape)
+        while (reader := only_reader(value)) is not None:
+            step = _step(reader, layout.shapes[-1])
+            if step is None or reader.outputs[0].is_graph_output():
                 break
-            layout, name = layout.then(*step), result
-            gone.add(name)
+            layout = layout.then(*step)
+            reader.outputs[0].replace_all_uses_with(value)
+            remove(reader)
         if layout.steps:
-            stored[weight] = layout
-            for each in editor.readers.get(name, ()):
-                read_instead(each, {name: weight})
-    refill(graph.node, [node for node in graph.node if not gone.intersection(node.output)])
-    return stored
+            add_weight(graph, replace(weight, layout=layout))
 
 
-def _step(editor: GraphEditor, node: Any, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]] | None:
+def _step(node: Node, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...]] | None:
     """Returns what a node does to its first input, if that is known without running it."""
     if node.op_type == "Transpose" and (order := attribute(node, "perm")):
         return "transpose", tuple(order)
-    told = editor.value(node.input[1]) if len(node.input) == 2 else None
-    if told is None or node.attribute or 0 in shape:
+    asked = array(node.inputs[1]) if len(node.inputs) == 2 else None
+    if asked is None or node.attributes or 0 in shape:
         return None
-    wanted = told.tolist()
+    wanted = asked.tolist()
     if node.op_type == "Unsqueeze":
         rest, rank = iter(shape), len(shape) + len(wanted)
         added = {axis % rank for axis in wanted}
@@ -69,119 +75,99 @@ def _step(editor: GraphEditor, node: Any, shape: tuple[int, ...]) -> tuple[str, 
 
 
 _MORE = 128
-_ZERO = "unsigned/zero"
 
 
-def multiply_unsigned(graph: Any, weights: Mapping[str, Any], layouts: Mapping[str, Layout]) -> dict[str, Layout]:
-    """Writes the products of an `onnx.GraphProto` with int8 weights in uint8, in place.
+def multiply_unsigned(graph: ir.Graph) -> None:
+    """Writes the products with int8 weights in uint8.
 
     ONNX Runtime multiplies these many times faster, and as exactly. Keras quantizes with a zero point of 0 on both
     sides of a product. Of numbers that are 128 more, with a zero point of 128, ONNX Runtime computes the same integers.
     With one side of each kind it would be faster still, and wrong on processors without VNNI, where sums of two
     products are cut to 16 bits.
-
-    Args:
-        graph: The graph, whose weights are no initializers yet.
-        weights: By name; each has a shape and a dtype.
-        layouts: How weights are stored.
-
-    Returns:
-        The same, of the weights of products too.
     """
-    editor, stored = GraphEditor(graph), dict(layouts)
-    for name, weight in weights.items():
-        products = editor.readers.get(name, [])
-        if weight.dtype == np.int8 and products and all(_is_signed(editor, node, name) for node in products):
-            stored[name] = layouts.get(name, Layout(weight.shape)).then("unsigned", ())
-            for product in products:
-                product.input[:] = [_moved(editor, product), name, _ZERO, _ZERO]
-    if stored != layouts:
-        editor.add_constant(_ZERO, np.uint8(_MORE))
-    return stored
+    moved = dict[ir.Value, ir.Value]()
+    zero: ir.Value | None = None
+    for value in weights_of(graph):
+        weight, products = value.meta[WEIGHT], list[Node](value.consumers())
+        if weight.dtype != np.int8 or not products or not all(_is_signed(node, value) for node in products):
+            continue
+        layout = weight.layout or Layout(weight.shape)
+        add_weight(graph, replace(weight, layout=layout.then("unsigned", ())))
+        zero = zero or constant(graph, np.uint8(_MORE))
+        for product in products:
+            factor = product.inputs[0]
+            if factor not in moved:
+                moved[factor] = _moved(factor, product)
+            product.resize_inputs(4)
+            for index, given in enumerate((moved[factor], value, zero, zero)):
+                product.replace_input_with(index, given)
+    graph.sort()
 
 
-def _is_signed(editor: GraphEditor, node: Any, weight: str) -> bool:
+def _is_signed(node: Node, weight: ir.Value) -> bool:
     """Whether a node multiplies something that the graph computes by the weight, with zero points of 0."""
     if node.op_type != "MatMulInteger":
         return False
-    first, second, *points = node.input
-    values = [editor.value(point) for point in points]
+    first, second, *points = node.inputs
+    values = [array(point) for point in points]
     are_zero = all(value is not None and not value.any() for value in values)
-    return second == weight and first in editor.producers and are_zero
+    return second is weight and producer(first) is not None and are_zero
 
 
-def _moved(editor: GraphEditor, product: Any) -> str:
-    """Returns what a product takes, made 128 more; it is the same for all that take it."""
-    from onnx import TensorProto
-
-    name, graph = product.input[0], editor.graph
-    more, moved = (f"{name}/{each}" for each in ("more", "unsigned"))
-    if any(moved in node.output for node in graph.node):
-        return moved
-    place = next(index for index, node in enumerate(graph.node) if name in node.output) + 1
-    signed, made = _before_cast(editor, name), [make_node("Cast", [more], moved, to=TensorProto.UINT8)]
-    if signed == name:
-        signed = f"{name}/wide"
-        made.append(make_node("Cast", [name], signed, to=TensorProto.INT32))
-    shift = editor.add_constant(f"{moved}/shift", np.array(_MORE, np.int32 if len(made) > 1 else np.float32))
-    made.insert(1, make_node("Add", [signed, shift], more))
-    for node in made:
-        graph.node.insert(place, node)
-    return moved
+def _moved(value: ir.Value, product: Node) -> ir.Value:
+    """Returns what a product takes, made 128 more."""
+    graph, signed, shift = product.graph, _before_cast(value), np.array(_MORE, np.float32)
+    assert graph is not None
+    if signed is value:
+        signed, shift = insert(product, "Cast", [value], to=ir.DataType.INT32), np.array(_MORE, np.int32)
+    more = insert(product, "Add", [signed, constant(graph, shift)])
+    return insert(product, "Cast", [more], to=ir.DataType.UINT8)
 
 
-def _before_cast(editor: GraphEditor, name: str) -> str:
-    """Returns the whole numbers from -128 to 127 that an int8 is made of, as floats; the int8 where it is not."""
-    cast = editor.producer(name, "Cast")
-    clip = None if cast is None else editor.producer(cast.input[0], "Clip")
-    if cast is None or clip is None or editor.producer(clip.input[0], "Round") is None:
-        return name
-    bounds = [number for bound in clip.input[1:] if (number := editor.value(bound)) is not None]
+def _before_cast(value: ir.Value) -> ir.Value:
+    """Returns the whole numbers from -128 to 127 that an int8 is made of, as floats; the int8 if it is not."""
+    cast = producer(value, "Cast")
+    clip = None if cast is None else producer(cast.inputs[0], "Clip")
+    if cast is None or clip is None or producer(clip.inputs[0], "Round") is None:
+        return value
+    bounds = [number for bound in clip.inputs[1:] if (number := array(bound)) is not None]
     is_whole = len(bounds) == 2 and all(-_MORE <= bound < _MORE and bound == np.trunc(bound) for bound in bounds)
-    return str(cast.input[0]) if is_whole else name
+    return cast.inputs[0] if is_whole else value
 
 
-def name_weights(
-    graph: Any, taken: Collection[str], layers: Mapping[str, Any], path_of: Callable[[str], str]
-) -> dict[str, Weight]:
+def name_weights(graph: ir.Graph, layers: Mapping[str, Any]) -> None:
     """Makes a constant that is a weight of the layer that reads it that weight again, under its name in Keras.
 
-    The converter has to know the numbers of vectors where a model has convolutions, and turns and reshapes them. A
-    constant stays one where its layer has no vector of these very numbers, or two. The graph is changed in place;
-    constants that nothing needs any more are left behind.
+    The converter has to know the numbers of vectors if a model has convolutions, and turns and reshapes them. A
+    constant stays one if its layer has no vector of these very numbers, or two.
 
     Args:
-        graph: The graph, whose weights are no initializers yet.
-        taken: The names of its outputs and of the weights that it has already.
+        graph: The graph.
         layers: The layers of the model, by path.
-        path_of: Returns the path of the layer that an operator of TensorFlow's belongs to, by what it returns.
-
-    Returns:
-        The weights that constants have become, by name.
     """
     import keras
 
-    editor = GraphEditor(graph)
-    constants = {name for name, tensor in editor.constants.items() if len(tensor.dims) > 0}
-    paths = paths_of_results(graph, path_of)
-    found: dict[str, Weight] = {}
-    for node in all_nodes(graph):
-        layer = layers.get(paths[first_result(node)])
+    taken = {value.name for value in (*graph.inputs, *graph.outputs)}
+    found: dict[str, ir.Value] = {}
+    node: Node
+    for node in graph.all_nodes():
+        layer = layers.get(node.meta[LAYER])
         if not isinstance(layer, keras.Layer):  # an operation of a model has a path as well, and no weights
             continue
-        for name in [name for name in node.input if name in constants]:
-            weight = _weight(layer, editor.value(name))
+        for value in dict.fromkeys(each for each in node.inputs if array(each) is not None):
+            weight = _weight(layer, array(value))
             if weight is None or weight.name in taken:
                 continue
-            first = found.setdefault(weight.name, weight)
+            if weight.name not in found:
+                found[weight.name] = add_weight(graph, weight)
+            first = found[weight.name].meta[WEIGHT]
             if first.value is weight.value and first.layout == weight.layout:
-                read_instead(node, {name: weight.name})
-    return found
+                read_instead(node, value, found[weight.name])
 
 
 def _weight(layer: Any, stored: Any) -> Weight | None:
-    """Returns the one vector of a layer that a constant is, in whatever shape; None where there is none, or two."""
-    alike = [v for v in layer.variables if len(v.shape) == 1 and v.shape[0] == stored.size]
+    """Returns the one vector of a layer that a constant is, in whatever shape; None if there is none, or two."""
+    alike = [v for v in layer.variables if len(v.shape) == 1 and v.shape[0] == stored.size and stored.ndim > 0]
     same = [v for v in alike if _is_same(np.asarray(v.value), stored)]
     if len(same) != 1:
         return None

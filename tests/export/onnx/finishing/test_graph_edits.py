@@ -1,17 +1,18 @@
-"""Changes of a graph take a time that grows with the graph."""
+"""Changes of a graph take a time that grows with the graph, and a graph returns what it returned."""
 
 import time
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 
 from keras_pe.export.onnx.finishing.constants import compute_constants
-from keras_pe.export.onnx.finishing.graph_edits import GraphEditor
+from keras_pe.export.onnx.finishing.graph_edits import replace, standing_for
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
 
-def _chain(count: int) -> onnx.ModelProto:
+def _chain(count: int) -> ir.Graph:
     nodes, last = [], "x"
     for number in range(count):
         nodes += [
@@ -22,31 +23,33 @@ def _chain(count: int) -> onnx.ModelProto:
         last = f"product_{number}"
     constants = [onnx.numpy_helper.from_array(np.array([n], np.int64), name) for name, n in (("two", 2), ("three", 3))]
     x, y = (onnx.helper.make_tensor_value_info(name, 1, ["n", 4]) for name in ("x", last))
-    return onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [x], [y], constants))
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [x], [y], constants))
+    return ir.from_proto(onnx.shape_inference.infer_shapes(model)).graph
 
 
 @pytest.mark.slow
 def test_constants_are_computed_in_a_time_that_grows_with_the_graph() -> None:
     def seconds(count: int) -> float:
-        model = _chain(count)
-        sizes = KnownSizes(model, {"x": ("n", 4)})
+        graph = _chain(count)
         start = time.process_time()
-        assert compute_constants(model.graph, sizes, 18)
-        assert [node.op_type for node in model.graph.node] == ["Mul"] * count
+        assert compute_constants(graph, KnownSizes(graph), 18)
+        assert [node.op_type for node in graph] == ["Mul"] * count
         return time.process_time() - start
 
     small, large = (min(seconds(count) for _ in range(3)) for count in (400, 3200))
     assert large < 24 * small  # 8 times the nodes; the square of that is 64
 
 
-def test_nodes_that_are_equal_are_removed_one_by_one() -> None:
-    nodes = [onnx.helper.make_node("Relu", ["x"], ["y"]) for _ in range(6)]
-    graph = onnx.helper.make_graph(nodes, "g", [], [])
-    for number, node in enumerate(graph.node):
-        node.doc_string = str(number % 2)
-    editor = GraphEditor(graph)
-    for place in (0, 2, 3):
-        editor.remove(graph.node[place])
-    assert len(editor.nodes("Relu")) == 3
-    editor.apply()
-    assert [node.doc_string for node in graph.node] == ["1", "0", "1"]
+def test_an_output_keeps_its_name_whatever_makes_it_and_is_made_once() -> None:
+    graph = ir.from_onnx_text(
+        """<ir_version: 8, opset_import: ["" : 18]> agraph (float[N] x) => (float[N] y, float[N] z) {
+           y = Relu(x)  z = Relu(y)  unused = Neg(x) }"""
+    ).graph
+    first, last = graph.outputs
+    (unused,) = (value for node in graph for value in node.outputs if value.name == "unused")
+    replace(first, unused)
+    replace(last, graph.outputs[0])
+    assert [value.name for value in graph.outputs] == ["y", "z"]
+    assert [value.producer().op_type for value in graph.outputs] == ["Neg", "Identity"]
+    graph.remove(first.producer())
+    assert standing_for(first) is graph.outputs[0]

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from keras import layers
 from onnx import numpy_helper
@@ -14,7 +15,8 @@ from onnx import numpy_helper
 from keras_pe.export import check_parity, export_onnx
 from keras_pe.export.artifacts.onnx_model import all_nodes
 from keras_pe.export.graph.tracing import Weight
-from keras_pe.export.onnx.finishing.normalizations import _Known
+from keras_pe.export.onnx.finishing.graph_edits import add_weight
+from keras_pe.export.onnx.finishing.normalizations import _KnownNumbers
 from keras_pe.export.runtimes.intermediates import InspectedModel
 
 IMAGE = (8, 8, 4)
@@ -249,10 +251,15 @@ def test_what_is_stored_is_the_formula_in_float64_rounded_once(tmp_path: Path) -
 
 
 def test_what_is_made_of_a_weight_is_computed_once() -> None:
-    nodes = [onnx.helper.make_node("Mul", [name, name], [f"{name}*"]) for name in ("b" + "*" * n for n in range(2000))]
-    graph = onnx.helper.make_graph(nodes, "g", [], [])
-    known = _Known(graph, {"b": Weight("b", "", keras.Variable(np.ones(4, "float32")))})
-    np.testing.assert_array_equal(known.number("b" + "*" * 2000), np.ones(4))  # a read for each path would be 2**2000
-    assert known.are_read_alone("b", nodes[:1])
-    assert known.are_read_alone("b", [])
-    assert known.number("x") is None
+    graph = ir.Graph([ir.Value(name="x")], [], nodes=[])
+    bias = value = add_weight(graph, Weight("b", "", keras.Variable(np.ones(4, "float32"))))
+    nodes = []
+    for _ in range(2000):
+        nodes.append(ir.node("Mul", [value, value]))
+        (value,) = nodes[-1].outputs
+    graph.extend(nodes)
+    known = _KnownNumbers()
+    np.testing.assert_array_equal(known.number(value), np.ones(4))  # a read for each path would be 2**2000
+    assert known.are_read_alone(bias, nodes[:1])
+    assert known.are_read_alone(bias, [])
+    assert known.number(graph.inputs[0]) is None

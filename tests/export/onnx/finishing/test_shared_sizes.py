@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -74,12 +75,14 @@ def test_a_single_size_is_asked_for_alone_and_of_an_input_where_images_have_it(
     outputs = [helper.make_tensor_value_info(f"size{end}", TensorProto.INT32, [1]) for end in ends]
     graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
-    ask_for_single_sizes(model.graph, KnownSizes(model, {"x": ("batch", "length", "width", "depth")[:axes]}))
+    changed = ir.from_proto(onnx.shape_inference.infer_shapes(model))
+    changed.graph.inputs[0].shape = ir.Shape(("batch", "length", "width", "depth")[:axes])
+    ask_for_single_sizes(changed.graph, KnownSizes(changed.graph))
     is_alone = len(ends) == 1
     operators = [node.op_type for node in nodes]
-    assert [node.op_type for node in model.graph.node] == (operators[:3] if is_alone else operators)
-    assert list(model.graph.node[1].input) == (["x"] if is_alone and axes == 4 else ["turned"])
-    sizes = ReferenceEvaluator(model).run(None, {"x": np.zeros((3, 5, 7, 2)[:axes], "float32")})
+    assert [node.op_type for node in changed.graph] == (operators[:3] if is_alone else operators)
+    assert changed.graph[1].inputs[0].name == ("x" if is_alone and axes == 4 else "turned")
+    sizes = ReferenceEvaluator(ir.to_proto(changed)).run(None, {"x": np.zeros((3, 5, 7, 2)[:axes], "float32")})
     assert [int(each[0]) for each in sizes] == [(3, 5, 7, 2)[:axes][order[end - 1]] for end in ends]
 
 
@@ -118,18 +121,20 @@ def test_sizes_are_told_as_far_as_the_inputs_determine_them() -> None:
         nodes, "g", values, [helper.make_tensor_value_info("found", TensorProto.INT64, None)], stored
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
-    sizes = KnownSizes(model, {"x": ("batch", "length", 8), "y": ("batch", "other", 8)})
-    assert sizes.vector("end") == ("length",)
-    assert sizes.shape("cut") == (("least", "length", 9), 8)
-    assert sizes.shape("sum") == ("batch", "length", 8)
-    assert sizes.shape("turned") == ("batch", 2, "length", 4)
-    assert sizes.shape("joined") == ("batch", ("joined", 1), 4)  # twice the length has no name
-    assert sizes.shape("other") == ("batch", ("other", 1), 8)  # either may be 1
-    assert sizes.shape("second") == ("batch", "length", 2, 2)
-    assert sizes.shape("scores") == ("batch", "length", "other")
-    assert sizes.shape("zeros") == ("batch", "length", 8)
-    assert sizes.shape("found") == (3, ("found", 1))
-    assert sizes.vector("found") is None
-    assert sizes.shape("padded")[:2] == ("batch", "length")
-    assert sizes.shape("pooled")[:2] == ("batch", 5)
-    assert sizes.shape("flat") == (("flat", 0),)  # of what may have any number of axes
+    known = ir.from_proto(onnx.shape_inference.infer_shapes(model)).graph
+    known.inputs[0].shape, known.inputs[1].shape = ir.Shape(["batch", "length", 8]), ir.Shape(["batch", "other", 8])
+    sizes, values = KnownSizes(known), {value.name: value for node in known for value in node.outputs}
+    assert sizes.vector(values["end"]) == ("length",)
+    assert sizes.shape(values["cut"]) == (("least", "length", 9), 8)
+    assert sizes.shape(values["sum"]) == ("batch", "length", 8)
+    assert sizes.shape(values["turned"]) == ("batch", 2, "length", 4)
+    assert sizes.shape(values["joined"]) == ("batch", ("joined", 1), 4)  # twice the length has no name
+    assert sizes.shape(values["other"]) == ("batch", ("other", 1), 8)  # either may be 1
+    assert sizes.shape(values["second"]) == ("batch", "length", 2, 2)
+    assert sizes.shape(values["scores"]) == ("batch", "length", "other")
+    assert sizes.shape(values["zeros"]) == ("batch", "length", 8)
+    assert sizes.shape(values["found"]) == (3, ("found", 1))
+    assert sizes.vector(values["found"]) is None
+    assert sizes.shape(values["padded"])[:2] == ("batch", "length")
+    assert sizes.shape(values["pooled"])[:2] == ("batch", 5)
+    assert sizes.shape(values["flat"]) == (("flat", 0),)  # of what may have any number of axes
