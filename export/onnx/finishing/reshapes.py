@@ -319,7 +319,7 @@ def ask_for_single_sizes(graph: ir.Graph, sizes: KnownSizes) -> None:
             end = start + 1
         result = copy(shape, [image], start=start, end=end)
         replace(cut.outputs[0], result if last is shape else copy(last, [result]))
-        remove(cut, last)
+        remove(*dict.fromkeys((cut, last, shape)))
 
 
 def _number(value: ir.Value) -> int | None:
