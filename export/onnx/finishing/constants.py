@@ -92,16 +92,22 @@ def leave_out_needless(graph: ir.Graph, sizes: KnownSizes) -> None:
             _cast_once(node)
         elif node.op_type in BROADCASTING:
             _spread_inside(graph, node, sizes)
-        kept = _unchanged(node, sizes)
-        if kept is not None and not node.outputs[0].is_graph_output():
-            replace(node.outputs[0], kept)
+        kept, result = _unchanged(node, sizes), node.outputs[0]
+        if kept is not None and (not result.is_graph_output() or _may_be_returned(kept, graph)):
+            replace(result, kept)
+
+
+def _may_be_returned(value: ir.Value, graph: ir.Graph) -> bool:
+    """Whether a graph can return a value in place of another: a node of its own makes it, for that alone."""
+    maker = producer(value)
+    return maker is not None and maker.graph is graph and not value.is_graph_output()
 
 
 def _unchanged(node: Node, sizes: KnownSizes) -> Any | None:
     """Returns what a node returns as it is, if it changes nothing, or only what the node before it has changed."""
     first = node.inputs[0] if node.inputs else None
-    if first is None:
-        return None
+    if first is None or node.op_type == "Identity":
+        return first
     if node.op_type == "Cast":
         return first if first.dtype == attribute(node, "to") else None
     if node.op_type == "Slice":

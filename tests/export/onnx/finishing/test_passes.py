@@ -1,0 +1,225 @@
+"""Each pass on a graph of a few nodes: which operators are left, and that they return the same numbers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from keras_pe.export.onnx.finishing import constants, image_axes, operator_forms, reshapes, weight_layouts
+from keras_pe.export.onnx.finishing.canonical import merge_equal, order_needed
+from keras_pe.export.onnx.finishing.graph_edits import WEIGHT, drop_unneeded
+from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
+
+SIZES = {"batch": 2, "length": 5, "height": 6, "width": 4}
+
+
+def read(text: str, opset: int = 18) -> ir.Model:
+    """Returns a graph written as `inputs => outputs <constants> { nodes }`, with its shapes."""
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> graph {text}')
+    return ir.from_proto(onnx.shape_inference.infer_shapes(model))
+
+
+def operators(model: ir.Model) -> list[str]:
+    return [node.op_type for node in model.graph]
+
+
+def changed(text: str, change: Callable[[ir.Graph, KnownSizes], Any], *, opset: int = 18) -> list[str]:
+    """Returns the operators that a pass leaves, which have to return what those before returned."""
+    model = read(text, opset)
+    inputs = {str(value.name): _drawn(value) for value in model.graph.inputs}
+    expected = ReferenceEvaluator(ir.to_proto(model)).run(None, inputs)
+    change(model.graph, KnownSizes(model.graph))
+    drop_unneeded(model.graph)
+    for found, wanted in zip(ReferenceEvaluator(ir.to_proto(model)).run(None, inputs), expected, strict=True):
+        # A number that is computed in another order is rounded otherwise, each time by half a unit in the last place.
+        np.testing.assert_allclose(found, wanted, rtol=16 * np.finfo("float32").eps, atol=1e-6)
+    return operators(model)
+
+
+def _drawn(value: ir.Value) -> np.ndarray:
+    shape = [size if isinstance(size, int) else SIZES[str(size.value)] for size in value.shape]
+    numbers = np.random.default_rng(0).normal(size=shape)
+    return (3 * numbers).astype(value.dtype.numpy()) if value.dtype.numpy().kind == "i" else numbers.astype("float32")
+
+
+ROOT = """(float[batch,8] x, float[8] scale) => (float[batch,8] y)
+    <float e = {0.001}, float two = {2.0}, int64[1] last = {-1}> { %s }"""
+SQUARES = "s = Mul(x, x)  m = ReduceMean(s, %s)  a = Add(m, e)  r = Sqrt(a)  i = Reciprocal(r)  n = Mul(x, i)  %s"
+
+
+@pytest.mark.parametrize(("text", "has_operator", "left"), [
+    (SQUARES % ("last", "y = Mul(n, scale)"), True, ["RMSNormalization"]),
+    (SQUARES % ("last", "y = Mul(scale, n)"), False, ["Pow", "ReduceMean", "Add", "Sqrt", "Div", "Mul"]),
+    ("s = Pow(x, two)  m = ReduceMean(s, last)  a = Add(m, e)  r = Sqrt(a)  n = Div(x, r)  y = Mul(n, scale)", True,
+     ["RMSNormalization"]),
+    (SQUARES % ("last", "y = Tanh(n)"), True, ["Mul", "ReduceMean", "Add", "Sqrt", "Reciprocal", "Mul", "Tanh"]),
+    ("s = Mul(x, scale)  m = ReduceMean(s, last)  a = Abs(m)  r = Sqrt(a)  n = Div(x, r)  y = Mul(n, scale)", True,
+     ["Mul", "ReduceMean", "Abs", "Sqrt", "Div", "Mul"]),
+], ids=["one operator", "a power and a division", "as Keras traces it", "no weight", "no square"])  # fmt: skip
+def test_a_division_by_a_root_mean_square_is_the_operator_for_it(
+    text: str, has_operator: bool, left: list[str]
+) -> None:
+    def change(graph: ir.Graph, sizes: KnownSizes) -> None:
+        operator_forms.name_root_mean_squares(graph, sizes, has_operator)
+
+    assert changed(ROOT % text, change, opset=23 if has_operator else 18) == left
+
+
+@pytest.mark.parametrize(("size", "operator"), [
+    ("8,6", "GlobalAveragePool"), ("65,64", "ReduceMean"), ("height,6", "ReduceMean"), ("1,1", "ReduceMean"),
+], ids=["an image", "a large one", "one of any size", "a pixel"])  # fmt: skip
+def test_an_average_over_an_image_is_the_operator_that_is_as_exact(size: str, operator: str) -> None:
+    text = (
+        f"(float[batch,3,{size}] x) => (float[batch,3,1,1] y) <int64[2] axes = {{2, 3}}> {{ y = ReduceMean(x, axes) }}"
+    )
+    assert changed(text, operator_forms.name_global_averages) == [operator]
+
+
+@pytest.mark.parametrize(("rows", "left"), [(7, ["Gather"]), (5, ["Less", "Add", "Where", "Gather"])])
+def test_a_gather_counts_negative_indices_itself(rows: int, left: list[str]) -> None:
+    text = f"""(float[7,3] table, int32[batch,length] index) => (float[batch,length,3] y)
+        <int32 zero = {{0}}, int32 rows = {{{rows}}}> {{
+        asked = Less(index, zero)  moved = Add(index, rows)  place = Where(asked, moved, index)
+        y = Gather(table, place) }}"""
+    model = read(text)
+    operator_forms.leave_negative_indices(model.graph, KnownSizes(model.graph))
+    drop_unneeded(model.graph)
+    assert operators(model) == left
+
+
+@pytest.mark.parametrize(("text", "left"), [
+    ("l = Max(x, low)  y = Min(l, high)", ["Clip"]),
+    ("l = Min(x, high)  y = Max(low, l)", ["Clip"]),
+    ("l = Max(x, high)  y = Min(l, low)", ["Max", "Min"]),
+    ("l = Max(x, x)  y = Min(l, low)", ["Max", "Min"]),
+], ids=["from below first", "from above first", "bounds that cross", "no number"])  # fmt: skip
+def test_two_bounds_are_one_operator(text: str, left: list[str]) -> None:
+    shape = "(float[batch,4] x) => (float[batch,4] y) <float low = {-0.5}, float high = {0.5}>"
+    assert changed(f"{shape} {{ {text} }}", operator_forms.bound_once) == left
+
+
+@pytest.mark.parametrize(("text", "left"), [
+    ("one = Cast<to=1>(x)  y = Relu(one)", ["Relu"]),
+    ("one = Cast<to=11>(x)  two = Cast<to=1>(one)  y = Relu(two)", ["Relu"]),
+    ("one = Cast<to=7>(x)  two = Cast<to=1>(one)  y = Relu(two)", ["Cast", "Cast", "Relu"]),
+    ("same = Mul(x, unit)  y = Relu(same)", ["Relu"]),
+    ("same = Div(unit, x)  y = Relu(same)", ["Div", "Relu"]),
+    ("back = Slice(x, end, far, last, minus)  again = Slice(back, end, far, last, minus)  y = Relu(again)", ["Relu"]),
+    ("back = Slice(x, end, far, first, minus)  again = Slice(back, end, far, last, minus)  y = Relu(again)",
+     ["Slice", "Slice", "Relu"]),
+    ("shape = Shape(x)  spread = Expand(unit, shape)  y = Add(x, spread)", ["Add"]),
+], ids=["a cast to its type", "casts that lose nothing", "a cast that loses something", "a product with one",
+        "one by another", "reversed twice", "reversed along two axes", "a number that is spread"])  # fmt: skip
+def test_what_changes_nothing_is_left_out(text: str, left: list[str]) -> None:
+    shape = """(float[batch,4] x) => (float[batch,4] y) <float unit = {1.0}, int64[1] end = {-1}, int64[1] last = {1},
+        int64[1] first = {0}, int64[1] minus = {-1}, int64[1] far = {-2147483648}>"""
+    assert changed(f"{shape} {{ {text} }}", constants.leave_out_needless) == left
+
+
+def test_what_numbers_and_sizes_decide_is_a_constant() -> None:
+    text = """(float[batch,6] x) => (float[batch,3,2] y)
+        <int64[1] first = {0}, int64[1] second = {1}, int64[1] two = {2}> {
+          shape = Shape(x)  width = Slice(shape, second, two, first)  half = Div(width, two)
+          own = Slice(shape, first, second, first)  asked = Concat<axis=0>(own, half, two)  y = Reshape(x, asked) }"""
+    found = changed(text, lambda graph, sizes: constants.compute_constants(graph, sizes, 18))
+    assert found == ["Shape", "Slice", "Concat", "Reshape"]
+
+
+@pytest.mark.parametrize(("text", "left"), [
+    ("f = Reshape(x, flat)  p = MatMul(f, w)  y = Reshape(p, back)", ["MatMul"]),
+    ("f = Reshape(x, flat)  p = MatMul(f, w)  s = Add(p, b)  r = Relu(s)  y = Reshape(r, back)",
+     ["MatMul", "Add", "Relu"]),
+    ("f = Reshape(x, flat)  p = MatMul(f, w)  s = Softmax<axis=0>(p)  y = Reshape(s, back)",
+     ["Reshape", "MatMul", "Softmax", "Reshape"]),
+], ids=["a product", "and what is done to each row", "and what mixes rows"])  # fmt: skip
+def test_a_product_takes_any_number_of_axes(text: str, left: list[str]) -> None:
+    shape = """(float[2,length,4] x, float[4,8] w, float[8] b) => (float[2,length,8] y)
+        <int64[2] flat = {-1, 4}, int64[1] first = {0}, int64[1] two = {2}, int64[1] wide = {8}>"""
+    sizes = "s0 = Shape(x)  lead = Slice(s0, first, two, first)  back = Concat<axis=0>(lead, wide)"
+    found = changed(f"{shape} {{ {sizes}  {text} }}", reshapes.remove_needless_reshapes)
+    assert [name for name in found if name not in ("Shape", "Slice", "Concat")] == left
+
+
+def test_a_reduction_keeps_the_axes_that_are_put_back() -> None:
+    text = """(float[batch,3,4] x) => (float[batch,3,1] y) <int64[1] last = {2}>
+        { m = ReduceMean<keepdims=0>(x, last)  y = Unsqueeze(m, last) }"""
+    assert changed(text, reshapes.remove_needless_reshapes) == ["ReduceMean"]
+
+
+@pytest.mark.parametrize(("axis", "left"), [(1, ["Concat"]), (2, ["Unsqueeze", "Unsqueeze", "Concat", "Reshape"])])
+def test_halves_that_are_stacked_and_joined_stand_side_by_side(axis: int, left: list[str]) -> None:
+    text = f"""(float[2,4] a, float[2,4] b) => (float[2,8] y) <int64[1] axis = {{{axis}}}, int64[2] joined = {{2, 8}}>
+        {{ p = Unsqueeze(a, axis)  q = Unsqueeze(b, axis)  s = Concat<axis={axis}>(p, q)  y = Reshape(s, joined) }}"""
+    assert changed(text, reshapes.remove_needless_reshapes) == left
+
+
+@pytest.mark.parametrize(("text", "left"), [
+    ("t = Transpose<perm=[0,2,1]>(x)  u = Transpose<perm=[0,2,1]>(t)  y = Relu(u)", ["Relu"]),
+    ("t = Transpose<perm=[0,2,1]>(x)  u = Transpose<perm=[1,0,2]>(t)  y = Relu(u)", ["Transpose", "Relu"]),
+    ("t = Reshape(x, flat)  u = Reshape(t, full)  y = Relu(u)", ["Reshape", "Relu"]),
+], ids=["turned back", "turned twice", "reshaped twice"])  # fmt: skip
+def test_shapes_in_a_row_are_one_or_none(text: str, left: list[str]) -> None:
+    shape = "(float[2,3,4] x) => (float[n,m,k] y) <int64[1] flat = {24}, int64[3] full = {4, 3, 2}>"
+    assert changed(f"{shape} {{ {text} }}", reshapes.join_shapes) == left
+
+
+def test_a_convolution_reads_an_image_that_is_turned_before_it_is_prepared() -> None:
+    text = """(float[batch,6,4,3] x, float[2,3,1,1] w) => (float[batch,2,6,4] y)
+        <float[3] mean = {0.5, 0.25, 0.125}, float half = {0.5}>
+        { a = Mul(x, half)  b = Sub(a, mean)  t = Transpose<perm=[0,3,1,2]>(b)  y = Conv(t, w) }"""
+    found = changed(text, lambda graph, sizes: operator_forms.turn_images_first(graph))
+    assert found == ["Transpose", "Mul", "Sub", "Conv"]
+
+
+CONVOLUTIONS = """(float[batch,6,4,3] x, float[3,3,1,1] w) => (float[batch,6,4,3] y)
+    <float[3] bias = {0.5, 0.25, 0.125}, int64[2] image = {1, 2}> { t = Transpose<perm=[0,3,1,2]>(x)  c = Conv(t, w)
+    u = Transpose<perm=[0,2,3,1]>(c)  %s  v = Transpose<perm=[0,3,1,2]>(z)  d = Conv(v, w)
+    y = Transpose<perm=[0,2,3,1]>(d) }"""
+
+
+@pytest.mark.parametrize(("between", "turns"), [
+    ("a = Add(u, bias)  z = Relu(a)", 2),
+    ("m = ReduceMean(u, image)  s = Sigmoid(m)  z = Mul(u, s)", 2),
+    ("z = Concat<axis=1>(u, u)", 2),
+    ("z = Softmax(u)", 4),
+], ids=["a bias and an activation", "attention to channels", "images joined", "along the channels"])  # fmt: skip
+def test_no_image_is_turned_between_two_convolutions(between: str, turns: int) -> None:
+    text = CONVOLUTIONS.replace("[batch,6,4,3] y", "[batch,n,4,3] y") % between
+    assert changed(text, image_axes.compute_channels_first).count("Transpose") == turns
+
+
+def test_a_line_is_an_image_of_one_row_from_the_first_convolution_to_the_last() -> None:
+    text = """(float[batch,3,1,4] x, float[3,3,1,1] w) => (float[batch,3,1,4] y)
+        <int64[1] row = {2}, float bias = {0.5}> {
+        c = Conv(x, w)  s = Squeeze(c, row)  a = Add(s, bias)  r = Relu(a)  u = Unsqueeze(r, row)  y = Conv(u, w) }"""
+    assert changed(text, image_axes.keep_rows) == ["Conv", "Add", "Relu", "Conv"]
+
+
+def test_a_weight_is_stored_as_the_operator_reads_it() -> None:
+    model = read("""(float[batch,3,6,4] x, float[1,1,3,2] kernel) => (float[batch,2,6,4] y)
+        { k = Transpose<perm=[3,2,0,1]>(kernel)  y = Conv(x, k) }""")
+    kernel = model.graph.inputs[1]
+    kernel.meta[WEIGHT] = weight_layouts.Weight("kernel", "", np.zeros((1, 1, 3, 2), "float32"))
+    weight_layouts.store_as_read(model.graph)
+    assert operators(model) == ["Conv"]
+    assert kernel.meta[WEIGHT].shape == (2, 3, 1, 1)
+    assert list(kernel.shape) == [2, 3, 1, 1]
+
+
+def test_what_is_computed_twice_is_computed_once() -> None:
+    model = read("""(float[batch,3] x) => (float[batch,3] y) <float one = {1.5}, float same = {1.5}>
+        { a = Add(x, one)  b = Add(x, same)  c = Neg(b)  y = Mul(a, c) }""")
+    merge_equal(model.graph)
+    assert operators(model) == ["Add", "Neg", "Mul"]
+    assert len(model.graph.initializers) == 1
+
+
+def test_nodes_stand_in_the_order_in_which_the_outputs_need_them() -> None:
+    model = read("""(float[batch,3] x) => (float[batch,3] y)
+        { b = Neg(x)  a = Abs(x)  lost = Exp(x)  y = Sub(a, b) }""")
+    order_needed(model.graph)
+    assert operators(model) == ["Abs", "Neg", "Sub"]
