@@ -34,6 +34,7 @@ from keras_pe.export.onnx.finishing.reshapes import (
     remove_needless_reshapes,
     share_sizes,
     take_zero_sizes,
+    write_shapes,
 )
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 from keras_pe.export.onnx.finishing.weight_layouts import multiply_unsigned, name_weights, store_as_read
@@ -95,19 +96,20 @@ def _name_root_mean_squares(each: Graph) -> None:
 
 
 PASSES: tuple[Callable[[Graph], None], ...] = (
-    lambda each: add_biases_before_splits(each.graph),
     lambda each: bound_once(each.graph, each.sizes),
     _fold_constants,
+    lambda each: add_biases_before_splits(each.graph, each.sizes),
     lambda each: leave_out_needless(each.graph, each.sizes),
+    lambda each: write_shapes(each.graph, each.sizes),
+    lambda each: share_sizes(each.graph, each.sizes),
     lambda each: remove_needless_reshapes(each.graph, each.sizes),
     _name_root_mean_squares,
-    lambda each: name_global_averages(each.graph, each.sizes),
     lambda each: leave_negative_indices(each.graph, each.sizes),
-    lambda each: share_sizes(each.graph, each.sizes),
     lambda each: keep_rows(each.graph, each.sizes),
     lambda each: keep_pads(each.graph, each.opset),
     lambda each: keep_sparse_windows(each.graph, each.sizes),
     lambda each: compute_channels_first(each.graph, each.sizes),
+    lambda each: name_global_averages(each.graph, each.sizes),
     lambda each: store_as_read(each.graph),
     lambda each: multiply_unsigned(each.graph),
     lambda each: join_shapes(each.graph, each.sizes),

@@ -136,7 +136,8 @@ def name_after_layers(graph: ir.Graph) -> None:
     """
     fixed = [*graph.inputs, *graph.outputs]
     free = UniqueNames([str(value.name) for value in fixed])
-    constants = [value for each in graphs(graph) for value in each.initializers.values()]
+    held = [value for each in graphs(graph) for value in each.initializers.values()]
+    constants = [value for value in held if not value.is_graph_output()]
     for index, value in enumerate(constants):
         value.name = f"\0{index}"  # no name that is still to be given
     _name(graph, free, set(fixed))

@@ -93,7 +93,9 @@ def copy(node: Node, inputs: Sequence[ir.Value | None], before: Node | None = No
         What it makes.
     """
     attributes = {**{name: each.value for name, each in node.attributes.items()}, **attributes}
-    return _inserted(before or node, node.op_type, inputs, attributes, node.meta.get(LAYER, ""))
+    result = _inserted(before or node, node.op_type, inputs, attributes, node.meta.get(LAYER, ""))
+    result.type = node.outputs[0].type
+    return result
 
 
 def _inserted(
@@ -102,7 +104,12 @@ def _inserted(
     node = ir.node(operator, inputs, attributes)
     node.meta[LAYER] = layer
     place.prepend(node)
+    if operator in _KEEPING_THE_TYPE and inputs[0] is not None:
+        node.outputs[0].type = inputs[0].type
     return node.outputs[0]
+
+
+_KEEPING_THE_TYPE = ("Concat", "Neg", "Pad", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 
 
 def rewrite(node: Node, operator: str, inputs: Sequence[ir.Value | None], **attributes: Any) -> ir.Value:

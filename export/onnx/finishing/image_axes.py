@@ -50,6 +50,7 @@ def keep_rows(graph: ir.Graph, sizes: KnownSizes) -> None:
         sizes: Those of its values.
     """
     images = {value for node in nodes(graph, *_OF_IMAGES) for value in node.outputs}
+    images |= {node.outputs[0] for node in nodes(graph, "Transpose") if node.inputs[0] in images}
     squeezed: dict[ir.Value, _Squeezed] = {}  # what is squeezed, and along which axes
     for node in list[Node](graph):
         result = node.outputs[0]
@@ -133,30 +134,31 @@ def _wide(
     return constant(graph, numbers.reshape(shape))
 
 
-_RANKS = (4, 5)  # of a batch of images, and of volumes
+_ORDERS = ([0, 3, 1, 2], [0, 4, 1, 2, 3], [1, 0, 2])  # of images, of volumes and of sequences
 
 
 def compute_channels_first(graph: ir.Graph, sizes: KnownSizes) -> None:
     """Lets what lies between convolutions compute in their order of axes, if fewer turns are left then."""
-    for rank in _RANKS:
-        while _turned_apart(graph, sizes, rank):
+    for order in _ORDERS:
+        while _turned_apart(graph, sizes, order):
             order_needed(graph)
 
 
-def _turned_apart(graph: ir.Graph, sizes: KnownSizes, rank: int) -> bool:
+def _turned_apart(graph: ir.Graph, sizes: KnownSizes, order: list[int]) -> bool:
     """Turns the regions where that leaves fewer transpositions, of those that share a value the first alone."""
     met = set[ir.Value]()
-    for region in _regions(graph, sizes, rank):
-        if region.gain > 0 and met.isdisjoint(region.values):
+    for region in _regions(graph, sizes, order):
+        is_better = region.gain > 0 or (region.gain == 0 and region.follows_convolutions)
+        if is_better and met.isdisjoint(region.values):
             met |= region.values
             region.turn()
     return bool(met)
 
 
-def _regions(graph: ir.Graph, sizes: KnownSizes, rank: int) -> list["_Region"]:
+def _regions(graph: ir.Graph, sizes: KnownSizes, order: list[int]) -> list["_Region"]:
     """Returns the largest sets of nodes that hand one another images and compute alike in any order of axes, then those
     that read the same images as well."""
-    images = _Images(graph, sizes, rank)
+    images = _Images(graph, sizes, order)
     regions = []
     for are_joined in (False, True):
         seen = set[Node]()
@@ -186,10 +188,10 @@ def _around(node: Node, images: "_Images", are_joined: bool) -> set[Node]:
 class _Images:
     """What is known of the values of a graph with a certain number of axes."""
 
-    def __init__(self, graph: ir.Graph, sizes: KnownSizes, rank: int) -> None:
-        self.graph, self.sizes, self.rank = graph, sizes, rank
+    def __init__(self, graph: ir.Graph, sizes: KnownSizes, order: list[int]) -> None:
+        self.graph, self.sizes, self.rank = graph, sizes, len(order)
         self.place = {node: index for index, node in enumerate(graph)}
-        self.to_first, self.to_last = [0, rank - 1, *range(1, rank - 1)], [0, *range(2, rank), 1]
+        self.to_first, self.to_last = order, [order.index(axis) for axis in range(len(order))]
 
     def is_one(self, value: ir.Value | None) -> bool:
         """Whether a value has as many axes."""
@@ -207,13 +209,16 @@ class _Images:
         """Whether a node computes the same from images in another order of axes, if its axes are named so."""
         if node.graph is not self.graph or len(node.outputs) != 1:
             return False
-        if any(not self.is_one(value) and not self.is_free(value) for value in node.inputs if value is not None):
+        read = [node.inputs[index] for index in _images_of(node)]
+        if any(not self.is_one(value) and not self.is_free(value) for value in read):
             return False
         if node.op_type in REDUCTIONS:
             axes = self.reduced(node)
             left = [axis for axis in self.to_first if axis not in axes]
             return bool(axes) and (self.is_one(node.outputs[0]) or left == sorted(left))
-        return node.op_type in ("Concat", *_ALIKE) and self.is_one(node.outputs[0])
+        if node.op_type == "Pad" and (len(node.inputs) > 3 or array(node.inputs[1]) is None):
+            return False
+        return node.op_type in ("Concat", "Pad", *_ALIKE) and self.is_one(node.outputs[0])
 
     def reduced(self, node: Node) -> list[int]:
         """Returns the axes of an image that a reduction is over; none if they are not told."""
@@ -238,6 +243,13 @@ class _Images:
         if len(shape) < self.rank:
             value = insert(place, "Reshape", [value, sizes_constant(self.graph, full)])
         return insert(place, "Transpose", [value], perm=order)
+
+
+def _images_of(node: Node) -> list[int]:
+    """Returns which inputs of a node have the axes of its images: of some the first alone."""
+    if node.op_type in (*REDUCTIONS, "Pad"):
+        return [0]
+    return [index for index, value in enumerate(node.inputs) if value is not None]
 
 
 def _is_read_once(value: ir.Value) -> bool:
@@ -297,6 +309,11 @@ class _Region:
         costly = [x for x in self._wanted if not images.is_free(x)]
         return len(alone) + len(self._turns) - len(self._given) - len(costly)
 
+    @property
+    def follows_convolutions(self) -> bool:
+        """Whether all of its images are turned before it: a runtime joins a bias and an activation with a convolution."""
+        return bool(self._undone) and not self._given
+
     def turn(self) -> None:
         """Lets it compute channels first."""
         images, made = self._images, dict(self._undone)
@@ -304,11 +321,14 @@ class _Region:
             stand_for(value, source)
         for node in self._nodes:
             read: list[ir.Value | None] = [*node.inputs]
-            for index, value in enumerate(read[:1] if node.op_type in REDUCTIONS else read):
-                if value is not None:
-                    if value not in made:
-                        made[value] = images.turn(value, images.to_first, node)
-                    read[index] = made[value]
+            for index in _images_of(node):
+                value = node.inputs[index]
+                if value not in made:
+                    made[value] = images.turn(value, images.to_first, node)
+                read[index] = made[value]
+            if node.op_type == "Pad":
+                ends = array(read[1]).reshape(2, images.rank)
+                read[1] = sizes_constant(images.graph, ends[:, images.to_first].reshape(-1))
             changed: dict[str, Any] = {}
             if node.op_type == "Concat":
                 changed["axis"] = images.to_first.index(attribute(node, "axis") % images.rank)

@@ -33,25 +33,25 @@ from keras_pe.export.onnx.finishing.graph_edits import (
 from keras_pe.export.onnx.finishing.symbolic_sizes import KnownSizes
 
 
-def add_biases_before_splits(graph: ir.Graph) -> None:
+def add_biases_before_splits(graph: ir.Graph, sizes: KnownSizes) -> None:
     """Adds the bias of a projection before its result is split into heads.
 
     Keras splits first, so that the bias has the heads' shape. It is stored flat, see `store_as_read`.
     """
 
-    def asked(reshape: Node) -> list[int] | None:
+    def asked(reshape: Node) -> list[Any] | None:
         """Returns what a Reshape is told, if that is certain."""
-        sizes = array(reshape.inputs[1])
-        return None if sizes is None or sizes.ndim != 1 else sizes.tolist()
+        found = sizes.vector(reshape.inputs[1])
+        return None if found is None else [*found]
 
     def stored_shape(value: ir.Value | None) -> list[int]:
         """Returns the shape of a weight, or what it is reshaped to; nothing for what is computed."""
         made = producer(value, "Reshape")
-        sizes = None if made is None else asked(made)
-        if made is None or sizes is None:
+        shape = None if made is None else asked(made)
+        if made is None or shape is None:
             return [*value.meta[WEIGHT].shape] if value is not None and WEIGHT in value.meta else []
         size = math.prod(stored_shape(made.inputs[0]))
-        return [size // -math.prod(sizes) if each == -1 else each for each in sizes] if 0 not in sizes else sizes
+        return [size // -math.prod(shape) if each == -1 else each for each in shape] if 0 not in shape else shape
 
     for addition in nodes(graph, "Add"):
         bias = next((x for x in addition.inputs if WEIGHT in x.meta and len(x.shape) > 1), None)

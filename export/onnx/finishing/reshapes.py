@@ -70,8 +70,7 @@ def _without_flattening(product: Node, sizes: KnownSizes) -> None:
     # As many elements come out as go in, so these leading sizes leave the flattened one for the last axis alone.
     if reader is None or reader.inputs[0] is not rows or not wanted or not all(shapes):
         return
-    asked = sizes.vector(reader.inputs[1]) if reader.op_type == "Reshape" else None
-    if asked != (*wanted, shapes[-1][-1]):
+    if reader.op_type != "Reshape" or sizes.shape(reader.outputs[0]) != (*wanted, shapes[-1][-1]):
         return
     split = reader.outputs[0]
     result = rewrite(product, "MatMul", [source, product.inputs[1]])
@@ -202,6 +201,14 @@ def _sources(shape: ir.Value) -> Iterator[ir.Value]:
             yield node.inputs[0] if node.op_type == "Shape" else value
 
 
+def write_shapes(graph: ir.Graph, sizes: KnownSizes) -> None:
+    """Makes a constant of the shape that a Reshape is given, if each size is a number or that of the same axis before.
+    """
+    for node in nodes(graph, "Reshape"):
+        if not node.attributes:
+            _told(node, sizes)
+
+
 def join_shapes(graph: ir.Graph, sizes: KnownSizes) -> None:
     """Makes of transpositions and Reshapes that follow one another one or none.
 
@@ -221,6 +228,10 @@ def join_shapes(graph: ir.Graph, sizes: KnownSizes) -> None:
             if order == sorted(order) and not node.outputs[0].is_graph_output():
                 stand_for(before.outputs[0], before.inputs[0])  # in another order of axes
                 replace(node.outputs[0], before.inputs[0])
+        elif before is not None and before.op_type == "Reshape" and _turns_nothing(node, sizes.shape(node.inputs[0])):
+            source, asked = before.inputs[0], _asked(sizes.shape(before.inputs[0]), sizes.shape(node.outputs[0]))
+            if asked is not None and not before.attributes:
+                rewrite(node, "Reshape", [source, sizes_constant(graph, asked)])
         elif node.op_type == "Reshape" and not node.attributes and (shape := _told(node, sizes)) is not None:
             _read_before(node, shape, sizes)
 
@@ -244,6 +255,15 @@ def _told(node: Node, sizes: KnownSizes) -> Sizes | None:
             set_inputs(node, [node.inputs[0], sizes_constant(node.graph, shape)])
             return tuple(shape)
     return asked
+
+
+def _asked(before: Sizes | None, after: Sizes | None) -> list[int] | None:
+    """Returns what a Reshape is told, numbers alone: 0 for a size that it copies, -1 for one; None without."""
+    if before is None or after is None or 0 in (*before, *after):
+        return None
+    asked = [0 if before[axis : axis + 1] == (size,) else size for axis, size in enumerate(after)]
+    numbers = [size if isinstance(size, int) else -1 for size in asked]
+    return numbers if numbers.count(-1) < 2 else None
 
 
 def _read_before(node: Node, shape: Sizes, sizes: KnownSizes) -> None:
