@@ -4,13 +4,12 @@ What Keras' own export changes to let it run with NumPy 2 stays changed, as it d
 """
 
 import contextlib
-import itertools
 import logging
 import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,18 +53,6 @@ class FailedError(Exception):
         return ", ".join(failure.op_type for failure in self.failures)
 
 
-class _OptimizerError(Exception):
-    """An optimizer of tf2onnx raised an error, which is the cause, and may have changed half of the graph."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-
-# These two choose by hash or by stopwatch, so that equal exports would differ.
-_BY_CHANCE = ("merge_duplication", "einsum_optimizer")
-
-
 def convert_graph(
     definition: Any,
     inputs: Sequence[str],
@@ -91,29 +78,25 @@ def convert_graph(
     import tensorflow as tf
     from tf2onnx import tfonnx
 
-    left_out = [*_BY_CHANCE]
     with _LOCK, repaired(handlers), _collected_failures() as failures:
-        while True:
-            try:
-                with tf.device("/cpu:0"), tf.Graph().as_default() as graph:
-                    tf.import_graph_def(definition, name="")
-                    converted = tfonnx.process_tf_graph(
-                        graph,
-                        continue_on_error=True,  # failures are collected, so that all of them are named
-                        opset=opset,
-                        custom_rewriter=[_mark],
-                        input_names=list(inputs),
-                        output_names=list(outputs),
-                        tensors_to_rename=dict(names),
-                    )
-                if not failures:
-                    return _optimized(converted, left_out).make_model("")
-            except _OptimizerError as error:
-                left_out.append(error.name)  # the graph is converted again: this one may be half changed
-                continue
-            except Exception as error:
-                raise FailedError(failures or [_at_fault(error) or _unplaced(error)]) from error
-            raise FailedError(failures)
+        try:
+            with tf.device("/cpu:0"), tf.Graph().as_default() as graph:
+                tf.import_graph_def(definition, name="")
+                converted = tfonnx.process_tf_graph(
+                    graph,
+                    continue_on_error=True,  # failures are collected, so that all of them are named
+                    opset=opset,
+                    custom_rewriter=[_mark],
+                    input_names=list(inputs),
+                    output_names=list(outputs),
+                    tensors_to_rename=dict(names),
+                )
+            if not failures:
+                converted.topological_sort(converted.get_nodes())
+                return converted.make_model("")
+        except Exception as error:
+            raise FailedError(failures or [_at_fault(error) or _unplaced(error)]) from error
+        raise FailedError(failures)
 
 
 def repair_frozen(definition: Any) -> Any:
@@ -139,39 +122,6 @@ def _mark(graph: Any, nodes: list[Any]) -> list[Any]:
             elif node.type in ("Equal", "NotEqual") and kinds[0] == TensorProto.STRING:
                 node.type += OF_TEXTS
     return nodes
-
-
-def _optimized(graph: Any, left_out: Collection[str]) -> Any:
-    """Returns a graph that tf2onnx's optimizers find nothing to do in.
-
-    tf2onnx's own loop also counts and writes all nodes before and after each optimizer, which takes longer than many of
-    them.
-
-    Args:
-        graph: A tf2onnx graph.
-        left_out: The names of the optimizers that are not used. No file needs any of them.
-
-    Raises:
-        _OptimizerError: If an optimizer raises an error.
-    """
-    from tf2onnx.optimizer import _get_optimizers
-
-    kinds = {name: kind for name, kind in _get_optimizers().items() if name not in left_out}
-    for turn in itertools.count():
-        is_any = False
-        for name, kind in kinds.items():
-            optimizer = kind()
-            optimizer.opt_iteration = turn
-            try:
-                graph = optimizer._optimize(graph)
-                graph.delete_unused_nodes(graph.outputs)
-            except Exception as error:  # tf2onnx raises whatever its own mistakes raise
-                raise _OptimizerError(name) from error
-            is_any |= optimizer.graph_been_opt
-        if not is_any:
-            break
-    graph.topological_sort(graph.get_nodes())
-    return graph
 
 
 def _at_fault(error: BaseException) -> Failure | None:

@@ -311,7 +311,7 @@ class _Region:
 
     @property
     def follows_convolutions(self) -> bool:
-        """Whether all of its images are turned before it: a runtime joins a bias and an activation with a convolution."""
+        """Whether all of its images are turned before it: runtimes join a bias and an activation with a convolution."""
         return bool(self._undone) and not self._given
 
     def turn(self) -> None:

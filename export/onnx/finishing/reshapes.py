@@ -202,8 +202,7 @@ def _sources(shape: ir.Value) -> Iterator[ir.Value]:
 
 
 def write_shapes(graph: ir.Graph, sizes: KnownSizes) -> None:
-    """Makes a constant of the shape that a Reshape is given, if each size is a number or that of the same axis before.
-    """
+    """Makes a constant of the shape that a Reshape is given, if each size is a number or that of the same axis before."""
     for node in nodes(graph, "Reshape"):
         if not node.attributes:
             _told(node, sizes)

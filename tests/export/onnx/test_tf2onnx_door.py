@@ -8,13 +8,11 @@ from typing import Any
 
 import keras
 import numpy as np
-import onnx.parser
 import onnxruntime as ort
 import pytest
 
 from keras_pe.export import UnsupportedError, export_onnx
 from keras_pe.export.onnx.handlers import all_handlers, opsets
-from keras_pe.export.onnx.tf2onnx_repairs import repaired
 from tests.export.onnx.exported import opened
 
 ROOT = Path(__file__).parents[3] / "export"
@@ -29,15 +27,11 @@ def _state() -> dict[str, Any]:
     from tf2onnx import tf_loader, tfonnx
     from tf2onnx.graph import Graph
     from tf2onnx.handler import tf_op
-    from tf2onnx.optimizer import back_to_back_optimizer
-    from tf2onnx.optimizer.reshape_optimizer import ReshapeOptimizer
-    from tf2onnx.optimizer.transpose_optimizer import TransposeOptimizer
 
     logger = logging.getLogger("tf2onnx")
     return {
         "handlers": [dict(handlers) for handlers in tf_op.get_opsets()[""]],
-        "joining": dict(back_to_back_optimizer._func_map),
-        "changed": [dict(vars(each)) for each in (Graph, ReshapeOptimizer, TransposeOptimizer, tf_loader, tfonnx)],
+        "changed": [dict(vars(each)) for each in (Graph, tf_loader, tfonnx)],
         "log": (list(logger.handlers), logger.propagate, logger.level),
     }
 
@@ -120,50 +114,6 @@ def test_a_branch_knows_the_ranks_of_what_it_takes(tmp_path: Path) -> None:
         inputs = [rng.normal(size=shape).astype("float32") for shape in ((2, height, 6, 3), (2, 3))]
         # sums of at most 36 terms of about 1
         np.testing.assert_allclose(run(inputs)[0], np.asarray(function(*inputs)), rtol=0, atol=1e-5)
-
-
-def test_a_result_that_is_reshaped_through_one_axis_more_has_its_own_shape() -> None:
-    from tf2onnx.graph import GraphUtil
-    from tf2onnx.optimizer.identity_optimizer import IdentityOptimizer
-    from tf2onnx.optimizer.reshape_optimizer import ReshapeOptimizer
-
-    text = """<ir_version: 9, opset_import: ["": 18]>
-        g (float[b, 1, h, w] x) => (float[b, h, w, 1] y) {
-            sizes = Shape(x)
-            places = Constant<value = int64[3] {0, 2, 3}>()
-            one = Constant<value = int64[1] {1}>()
-            some = Gather(sizes, places)
-            all = Concat<axis = 0>(some, one)
-            y = Reshape(x, all) }"""
-    x = np.arange(24, dtype="float32").reshape(2, 1, 3, 4)
-    with repaired({}):
-        graph = GraphUtil.create_graph_from_onnx_model(onnx.parser.parse_model(text))
-        for optimizer in (IdentityOptimizer(), ReshapeOptimizer()):  # the first leaves nothing behind the Reshape
-            graph = optimizer._optimize(graph)
-        model = graph.make_model("")
-    (y,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
-    np.testing.assert_array_equal(y, x.reshape(2, 3, 4, 1))
-
-
-@pytest.mark.parametrize("name", ["optimize_transpose", "reshape_optimizer", "fold_constants"])
-def test_an_optimizer_of_tf2onnx_that_fails_is_left_out(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tf2onnx import optimizer
-
-    kind = optimizer._get_optimizers()[name]
-
-    class Failing(kind):  # type: ignore[misc, valid-type]
-        def _optimize(self, graph: Any) -> Any:
-            for node in graph.get_nodes()[:3]:
-                graph.remove_node(node.name)  # it leaves half of its work behind
-            return [] + None
-
-    x = keras.Input((8, 8, 3), name="x")
-    model = keras.Model(x, keras.layers.UpSampling2D()(keras.layers.Conv2D(1, 3)(x)))
-    monkeypatch.setitem(optimizer._get_optimizers(), name, Failing)
-    (output,) = export_onnx(model, tmp_path / "m.onnx").outputs
-    assert output.shape == ("batch", 12, 12, 1)
 
 
 def test_a_mistake_of_tf2onnx_is_told_with_its_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
