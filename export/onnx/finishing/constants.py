@@ -15,6 +15,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     array,
     attribute,
     constant,
+    count_uses,
     producer,
     read_instead,
     remove,
@@ -31,12 +32,14 @@ _EXACT = (  # and what is rounded once, everywhere alike
     *("Range", "ReduceMax", "ReduceMin", "ReduceSum", "Reshape", "Round", "Slice", "Squeeze", "Sub", "Tile"),
     *("Transpose", "Unsqueeze", "Where"),
 )
+_MOVING = ("Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
 def compute_constants(graph: ir.Graph, sizes: KnownSizes, opset: int) -> bool:
     """Makes constants of what constants and known sizes decide.
 
-    What is made of floats alone that nobody has computed is left as it is: a layer may have them for its weights.
+    What is computed of floats alone that nobody has computed is left as it is: a layer may have them for its weights,
+    which are known in any order and shape.
 
     Args:
         graph: The graph, whose nodes stand in the order in which they are computed.
@@ -54,10 +57,12 @@ def compute_constants(graph: ir.Graph, sizes: KnownSizes, opset: int) -> bool:
         numbers = sizes.array(result)
         if numbers is None and node.op_type in _EXACT and not node.domain:
             given = {value: each for value in read if (each := array(value)) is not None}
-            may_be_weights = found.isdisjoint(given) and all(each.dtype.kind == "f" for each in given.values())
+            are_floats = all(each.dtype.kind == "f" for each in given.values())
+            may_be_weights = are_floats and found.isdisjoint(given) and node.op_type not in _MOVING
             if given.keys() == set(read) and not may_be_weights:
                 numbers = _computed(node, given, opset)
-        if numbers is not None and np.size(numbers) <= _MOST:
+        is_moved = node.op_type in _MOVING and count_uses(read[0]) == 1
+        if numbers is not None and (is_moved or np.size(numbers) <= _MOST):
             made = constant(graph, numbers)
             found.add(made)
             replace(result, made)

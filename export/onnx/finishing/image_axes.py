@@ -327,7 +327,7 @@ class _Region:
                     made[value] = images.turn(value, images.to_first, node)
                 read[index] = made[value]
             if node.op_type == "Pad":
-                ends = array(read[1]).reshape(2, images.rank)
+                ends = np.asarray(array(read[1])).reshape(2, images.rank)
                 read[1] = sizes_constant(images.graph, ends[:, images.to_first].reshape(-1))
             changed: dict[str, Any] = {}
             if node.op_type == "Concat":
