@@ -227,7 +227,7 @@ def join_shapes(graph: ir.Graph, sizes: KnownSizes) -> None:
             if order == sorted(order) and not node.outputs[0].is_graph_output():
                 stand_for(before.outputs[0], before.inputs[0])  # in another order of axes
                 replace(node.outputs[0], before.inputs[0])
-        elif before is not None and before.op_type == "Reshape" and _turns_nothing(node, sizes.shape(node.inputs[0])):
+        elif before is not None and before.op_type in _RESHAPING and _turns_nothing(node, sizes.shape(node.inputs[0])):
             source, asked = before.inputs[0], _asked(sizes.shape(before.inputs[0]), sizes.shape(node.outputs[0]))
             if asked is not None and not before.attributes:
                 rewrite(node, "Reshape", [source, sizes_constant(graph, asked)])
