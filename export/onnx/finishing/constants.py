@@ -14,6 +14,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     Node,
     array,
     attribute,
+    can_replace,
     constant,
     count_uses,
     producer,
@@ -98,14 +99,8 @@ def leave_out_needless(graph: ir.Graph, sizes: KnownSizes) -> None:
         elif node.op_type in BROADCASTING:
             _spread_inside(graph, node, sizes)
         kept, result = _unchanged(node, sizes), node.outputs[0]
-        if kept is not None and (not result.is_graph_output() or _may_be_returned(kept, graph)):
+        if kept is not None and can_replace(result, kept):
             replace(result, kept)
-
-
-def _may_be_returned(value: ir.Value, graph: ir.Graph) -> bool:
-    """Whether a graph can return a value in place of another: a node of its own makes it, for that alone."""
-    maker = producer(value)
-    return maker is not None and maker.graph is graph and not value.is_graph_output()
 
 
 def _unchanged(node: Node, sizes: KnownSizes) -> Any | None:

@@ -130,8 +130,8 @@ def replace(old: ir.Value, new: ir.Value) -> None:
     stand_for(old, new)
     graph = old.graph
     if old.is_graph_output() and graph is not None:
-        returned, maker = new, producer(new)
-        if maker is None or maker.graph is not graph or new.is_graph_output():
+        returned = new
+        if not can_replace(old, new):
             identity = ir.node("Identity", [new])
             before = old.producer()
             identity.meta[LAYER] = "" if before is None else before.meta.get(LAYER, "")
@@ -141,6 +141,13 @@ def replace(old: ir.Value, new: ir.Value) -> None:
         returned.name, old.name = old.name, None
         graph.outputs[:] = [returned if output is old else output for output in graph.outputs]
     old.replace_all_uses_with(new)
+
+
+def can_replace(old: ir.Value, new: ir.Value) -> bool:
+    """Whether one value can stand in the place of another without a node that hands it on."""
+    maker = producer(new)
+    is_free = maker is not None and maker.graph is old.graph and not new.is_graph_output()
+    return is_free or not old.is_graph_output()
 
 
 def stand_for(old: ir.Value, new: ir.Value) -> None:

@@ -19,6 +19,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     Node,
     array,
     attribute,
+    can_replace,
     constant,
     copy,
     count_uses,
@@ -59,9 +60,9 @@ def keep_rows(graph: ir.Graph, sizes: KnownSizes) -> None:
             if node.op_type == "Squeeze" and given in images:
                 stand_for(result, given)
                 squeezed[result] = given, axes
-            elif node.op_type == "Unsqueeze" and given in squeezed and not result.is_graph_output():
+            elif node.op_type == "Unsqueeze" and given in squeezed:
                 wide, dropped = squeezed[given]
-                if dropped == axes:
+                if dropped == axes and can_replace(result, wide):
                     replace(result, wide)
         elif (widened := _widened(graph, node, squeezed, sizes)) is not None:
             wide, axes = widened
@@ -218,7 +219,9 @@ class _Images:
             return bool(axes) and (self.is_one(node.outputs[0]) or left == sorted(left))
         if node.op_type == "Pad" and (len(node.inputs) > 3 or array(node.inputs[1]) is None):
             return False
-        return node.op_type in ("Concat", "Pad", *_ALIKE) and self.is_one(node.outputs[0])
+        if node.op_type == "Slice" and (len(node.inputs) < 4 or array(node.inputs[3]) is None):
+            return False
+        return node.op_type in ("Concat", "Pad", "Slice", *_ALIKE) and self.is_one(node.outputs[0])
 
     def reduced(self, node: Node) -> list[int]:
         """Returns the axes of an image that a reduction is over; none if they are not told."""
@@ -247,7 +250,7 @@ class _Images:
 
 def _images_of(node: Node) -> list[int]:
     """Returns which inputs of a node have the axes of its images: of some the first alone."""
-    if node.op_type in (*REDUCTIONS, "Pad"):
+    if node.op_type in (*REDUCTIONS, "Pad", "Slice"):
         return [0]
     return [index for index, value in enumerate(node.inputs) if value is not None]
 
@@ -311,8 +314,9 @@ class _Region:
 
     @property
     def follows_convolutions(self) -> bool:
-        """Whether all of its images are turned before it: runtimes join a bias and an activation with a convolution."""
-        return bool(self._undone) and not self._given
+        """Whether all images are turned before it and meet one number a channel: runtimes join it to a convolution."""
+        shapes = [self._images.sizes.shape(value) or () for value in self.values if array(value) is not None]
+        return bool(self._undone) and not self._given and all(set(shape[:-1]) <= {1} for shape in shapes)
 
     def turn(self) -> None:
         """Lets it compute channels first."""
@@ -329,6 +333,9 @@ class _Region:
             if node.op_type == "Pad":
                 ends = np.asarray(array(read[1])).reshape(2, images.rank)
                 read[1] = sizes_constant(images.graph, ends[:, images.to_first].reshape(-1))
+            if node.op_type == "Slice":
+                axes = [images.to_first.index(axis % images.rank) for axis in np.asarray(array(read[3])).tolist()]
+                read[3] = sizes_constant(images.graph, axes)
             changed: dict[str, Any] = {}
             if node.op_type == "Concat":
                 changed["axis"] = images.to_first.index(attribute(node, "axis") % images.rank)

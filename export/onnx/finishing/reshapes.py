@@ -19,6 +19,7 @@ from keras_pe.export.onnx.finishing.graph_edits import (
     Node,
     array,
     attribute,
+    can_replace,
     copy,
     count_uses,
     graphs,
@@ -133,7 +134,7 @@ def _without_effect(graph: ir.Graph, sizes: KnownSizes) -> None:
             shaped[result] = first
         shape = sizes.shape(result)
         same = next((value for value in (before, first) if shape is not None and sizes.shape(value) == shape), None)
-        if same is not None and not result.is_graph_output():
+        if same is not None and can_replace(result, same):
             replace(result, same)
 
 
@@ -202,7 +203,7 @@ def _sources(shape: ir.Value) -> Iterator[ir.Value]:
 
 
 def write_shapes(graph: ir.Graph, sizes: KnownSizes) -> None:
-    """Makes a constant of the shape that a Reshape is given, if each size is a number or that of the same axis before."""
+    """Makes constants of the shapes that Reshapes are given, if each size is a number or that of the axis before."""
     for node in nodes(graph, "Reshape"):
         if not node.attributes:
             _told(node, sizes)
@@ -224,7 +225,7 @@ def join_shapes(graph: ir.Graph, sizes: KnownSizes) -> None:
             order = [_order(before)[axis] for axis in _order(node)]
             set_inputs(node, before.inputs)
             node.attributes["perm"] = ir.AttrInt64s("perm", order)
-            if order == sorted(order) and not node.outputs[0].is_graph_output():
+            if order == sorted(order) and can_replace(node.outputs[0], before.inputs[0]):
                 stand_for(before.outputs[0], before.inputs[0])  # in another order of axes
                 replace(node.outputs[0], before.inputs[0])
         elif before is not None and before.op_type in _RESHAPING and _turns_nothing(node, sizes.shape(node.inputs[0])):

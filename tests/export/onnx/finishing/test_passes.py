@@ -176,7 +176,8 @@ def test_a_convolution_reads_an_image_that_is_turned_before_it_is_prepared() -> 
 
 
 CONVOLUTIONS = """(float[batch,6,4,3] x, float[3,3,1,1] w) => (float[batch,6,4,3] y)
-    <float[3] bias = {0.5, 0.25, 0.125}, int64[2] image = {1, 2}> { t = Transpose<perm=[0,3,1,2]>(x)  c = Conv(t, w)
+    <float[3] bias = {0.5, 0.25, 0.125}, int64[2] image = {1, 2}, int64[8] ends = {0, 1, 0, 0, 0, 0, 0, 0},
+     int64[1] one = {1}, int64[1] far = {99}> { t = Transpose<perm=[0,3,1,2]>(x)  c = Conv(t, w)
     u = Transpose<perm=[0,2,3,1]>(c)  %s  v = Transpose<perm=[0,3,1,2]>(z)  d = Conv(v, w)
     y = Transpose<perm=[0,2,3,1]>(d) }"""
 
@@ -185,8 +186,9 @@ CONVOLUTIONS = """(float[batch,6,4,3] x, float[3,3,1,1] w) => (float[batch,6,4,3
     ("a = Add(u, bias)  z = Relu(a)", 2),
     ("m = ReduceMean(u, image)  s = Sigmoid(m)  z = Mul(u, s)", 2),
     ("z = Concat<axis=1>(u, u)", 2),
+    ("p = Pad(u, ends)  z = Slice(p, one, far, one)", 2),
     ("z = Softmax(u)", 4),
-], ids=["a bias and an activation", "attention to channels", "images joined", "along the channels"])  # fmt: skip
+], ids=["a bias", "attention to channels", "images joined", "padded and cut", "along the channels"])  # fmt: skip
 def test_no_image_is_turned_between_two_convolutions(between: str, turns: int) -> None:
     text = CONVOLUTIONS.replace("[batch,6,4,3] y", "[batch,n,4,3] y") % between
     assert changed(text, image_axes.compute_channels_first).count("Transpose") == turns
