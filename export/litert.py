@@ -33,10 +33,21 @@ _PRODUCTS_OF_INTEGERS = (
 # How the converter names an operator that it cannot write: its type, and its path in the graph.
 _CULPRIT = re.compile(r'error: loc\((?:callsite\()?fused\["(\w+):", "([^"@]+)')
 
-_WAYS_AROUND = dict.fromkeys(
-    ("TensorListReserve", "TensorListFromTensor", "TensorListStack", "While"),
-    "Collect the rows of a loop with keras.ops.scan or keras.ops.map, or fix the batch in `input_signature`.",
-)
+# By a pattern of operators: what to do instead.
+_WAYS_AROUND = {
+    "TensorList.*|While": (
+        "Collect the rows of a loop with keras.ops.scan or keras.ops.map, or fix the batch in `input_signature`."
+    ),
+    "Complex": "Return the real and the imaginary part of a complex tensor: LiteRT has no complex tensors.",
+    "I?R?FFT.*": "Fix the length of a Fourier transform in `input_signature`, to 2048 at most.",
+    "Cholesky|Eig|.*Determinant|Matrix(Inverse|.*Solve)|Qr|SelfAdjointEig.*|Svd": (
+        "Precompute a decomposition where it is of weights, or leave it to the caller."
+    ),
+    "AsString|.*HashBucket.*|.*HashTable.*|LookupTable.*|Ragged.*|StaticRegex.*|String.*": (
+        "Look texts and keys up before the model, which then takes the indices."
+    ),
+    ".*": "Write it with other operations of keras.ops, or use `export_onnx` or `export_saved_model`.",
+}
 
 
 def export_litert(
@@ -112,7 +123,7 @@ class _Traced(TracedModel):
         """Returns the error that names the operators on which the converter stopped."""
         found = list(dict.fromkeys(_CULPRIT.findall(said)))
         sentences = [f"operator {kind!r} of {self.view.place(path)} has no LiteRT form." for kind, path in found]
-        sentences += dict.fromkeys(_WAYS_AROUND[kind] for kind, _ in found if kind in _WAYS_AROUND)
+        sentences += dict.fromkeys(map(_way_around, (kind for kind, _ in found)))
         reason = joined(sentences or [f"the conversion failed: {said.strip().splitlines()[0]}."])
         path, kind = found[0] if found else ("", None)
         return UnsupportedError(Format.LITERT, self._name, reason, layer=self.view.layer(path), operator=kind)
@@ -123,6 +134,11 @@ class _Traced(TracedModel):
 
     def check(self, file: Path, process: Worker, reference: KerasReference) -> Checked:
         return check_artifact(file, process, reference, Format.LITERT, spec=find_runtimes("litert")[0])
+
+
+def _way_around(operator: str) -> str:
+    """Returns the sentence that says what to do without an operator."""
+    return next(way for pattern, way in _WAYS_AROUND.items() if re.fullmatch(pattern, operator))
 
 
 def _described(content: bytes, text: str) -> bytes:

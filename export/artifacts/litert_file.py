@@ -2,7 +2,7 @@
 
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from keras_pe.export.dependencies import require
 
 METADATA = "keras_pe"  # the name under which an exporter leaves its description in the file
 SIGNATURE = "serving_default"
+_FOREIGN = "Flex"  # begins the names of operators that TensorFlow has and LiteRT has not
 
 _NUMBERS = {name: np.dtype(name) for name in ("float64", "float32", "float16", "int8", "uint8")}
 _STORED = _NUMBERS | {name: np.dtype(name) for name in ("int16", "int32", "int64")}
@@ -89,7 +90,8 @@ def conditions(path: Path) -> dict[str, int]:
     from ai_edge_litert import schema_py_generated as schema
 
     model = schema.Model.GetRootAs(path.read_bytes(), 0)
-    graph = model.Subgraphs(_signature(model).SubgraphIndex())
+    signature = _signature(model)
+    graph = model.Subgraphs(0 if signature is None else signature.SubgraphIndex())
     operators = [graph.Operators(i) for i in range(graph.OperatorsLength())]
     codes = [model.OperatorCodes(each.OpcodeIndex()).BuiltinCode() for each in operators]
     found = [each.Inputs(0) for each, code in zip(operators, codes, strict=True) if code == schema.BuiltinOperator.IF]
@@ -111,23 +113,53 @@ def _description(model: Any) -> str | None:
     return None
 
 
+def chosen_signature(path: Path) -> str | None:
+    """Returns the key of the signature that a file is read and run by; None for a file without one."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    signature = _signature(schema.Model.GetRootAs(path.read_bytes(), 0))
+    return None if signature is None else signature.SignatureKey().decode()
+
+
+def foreign_operators(path: Path) -> tuple[str, ...]:
+    """Returns the types of TensorFlow's own operators in a file, which no interpreter has without TensorFlow."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.Model.GetRootAs(path.read_bytes(), 0)
+    codes = (model.OperatorCodes(i).CustomCode() or b"" for i in range(model.OperatorCodesLength()))
+    return tuple(sorted(code.decode().removeprefix(_FOREIGN) for code in codes if code.startswith(_FOREIGN.encode())))
+
+
+def interface_names(inputs: Sequence[str], outputs: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Returns the names of inputs and outputs in a file without a signature, from those of its tensors.
+
+    An input is called by its name in the model that was converted, where the tensor's name still holds it.
+    """
+    plain = [name.removeprefix(f"{SIGNATURE}_").partition(":")[0] for name in inputs]
+    return (plain if len({*plain}) == len(plain) else [*inputs]), [*outputs]
+
+
 def _tensors(model: Any) -> tuple[tuple[TensorInfo, ...], ...]:
     signature = _signature(model)
-    graph = model.Subgraphs(signature.SubgraphIndex())
-    return tuple(
-        tuple(_tensor_info(name, graph.Tensors(index)) for name, index in sorted(tensors))
-        for tensors in (
-            _named(signature.Inputs, signature.InputsLength()),
-            _named(signature.Outputs, signature.OutputsLength()),
-        )
-    )
+    graph = model.Subgraphs(0 if signature is None else signature.SubgraphIndex())
+    if signature is None:
+        numbers = [[int(of(i)) for i in range(count)] for of, count in _ends(graph)]
+        names = interface_names(*([graph.Tensors(number).Name().decode() for number in each] for each in numbers))
+        named = [list(zip(*each, strict=True)) for each in zip(names, numbers, strict=True)]
+    else:
+        ends = (signature.Inputs, signature.InputsLength()), (signature.Outputs, signature.OutputsLength())
+        named = [sorted(_named(*each)) for each in ends]
+    return tuple(tuple(_tensor_info(name, graph.Tensors(number)) for name, number in each) for each in named)
+
+
+def _ends(graph: Any) -> tuple[tuple[Any, int], tuple[Any, int]]:
+    return (graph.Inputs, graph.InputsLength()), (graph.Outputs, graph.OutputsLength())
 
 
 def _signature(model: Any) -> Any:
+    """Returns the signature that Keras writes, or else the first; None where the file has none."""
     signatures = [model.SignatureDefs(i) for i in range(model.SignatureDefsLength())]
-    if not signatures:
-        raise ValueError("has no signature, without which its inputs and outputs have no names.")
-    return min(signatures, key=lambda signature: signature.SignatureKey() != SIGNATURE.encode())
+    return min(signatures, key=lambda signature: signature.SignatureKey() != SIGNATURE.encode(), default=None)
 
 
 def _named(entry: Any, count: int) -> Iterator[tuple[str, int]]:

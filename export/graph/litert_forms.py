@@ -13,7 +13,20 @@ from typing import Any
 import numpy as np
 
 from keras_pe.export.graph import integer_images
-from keras_pe.export.graph.tensorflow_internals import replaced_slices, replaced_softplus, with_row
+from keras_pe.export.graph.litert_complex import complex_form
+from keras_pe.export.graph.litert_resizing import resize_form
+from keras_pe.export.graph.litert_windows import (
+    convolution_with_strides_and_gaps,
+    depthwise_convolution,
+    window_form,
+)
+from keras_pe.export.graph.tensorflow_internals import (
+    replaced_depthwise_convolutions,
+    replaced_operators,
+    replaced_slices,
+    replaced_softplus,
+    with_row,
+)
 from keras_pe.export.graph.tracer import InArrays, convertible_control_flow
 from keras_pe.export.model.watch.keras_internals import (
     replaced_functions,
@@ -33,13 +46,27 @@ def litert_forms() -> Iterator[None]:
     forms: Mapping[str, Callable[..., Any]] = {"einsum": _contraction, "matmul": _product, "roll": _roll}
     with (
         convertible_control_flow(InTensors()),
-        replaced_operations(core={"map": _map}, numpy={"signbit": _signbit}, nn={"conv": integer_images.convolution}),
+        replaced_operations(
+            core={"map": _map},
+            nn={
+                "conv": integer_images.convolution,
+                "_depthwise_conv_stride_dilation_decomposition": convolution_with_strides_and_gaps,
+            },
+            numpy={"signbit": _signbit},
+        ),
         replaced_recurrence(_rnn),
         replaced_slices(_slice),
         replaced_softplus(_softplus),
+        replaced_depthwise_convolutions(depthwise_convolution),
+        replaced_operators(_form),
         replaced_functions((tf, name, function) for name, function in forms.items()),
     ):
         yield
+
+
+def _form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | None:
+    """Returns how an operator is written; None where LiteRT has it, or nothing else is known."""
+    return complex_form(kind, given) or resize_form(kind, given) or window_form(kind, given)
 
 
 class InTensors(InArrays):

@@ -35,8 +35,25 @@ def _open_onnx(path: str, variant: str) -> Run:
 def _open_litert(path: str, variant: str) -> Run:
     from ai_edge_litert.interpreter import Interpreter
 
-    runner = Interpreter(model_path=path).get_signature_runner()
-    return lambda inputs: {name: np.array(value) for name, value in runner(**inputs).items()}
+    interpreter = Interpreter(model_path=path)
+    keys = sorted(interpreter.get_signature_list(), key=lambda key: key != "serving_default")
+    if keys:
+        runner = interpreter.get_signature_runner(keys[0])
+        return lambda inputs: {name: np.array(value) for name, value in runner(**inputs).items()}
+
+    def run(inputs: Arrays) -> Arrays:  # by the names of the tensors
+        details = interpreter.get_input_details()
+        places = {each["name"]: each["index"] for each in details}
+        places |= {each["name"].removeprefix("serving_default_").partition(":")[0]: each["index"] for each in details}
+        for name, array in inputs.items():
+            interpreter.resize_tensor_input(places[name], array.shape, strict=True)
+        interpreter.allocate_tensors()
+        for name, array in inputs.items():
+            interpreter.set_tensor(places[name], array)
+        interpreter.invoke()
+        return {each["name"]: interpreter.get_tensor(each["index"]) for each in interpreter.get_output_details()}
+
+    return run
 
 
 def _open_saved_model(path: str, variant: str) -> Run:

@@ -1,4 +1,4 @@
-"""LiteRT, through the signature that the file carries."""
+"""LiteRT, through the signature that the file carries, or by the places of its tensors."""
 
 import importlib.metadata
 import warnings
@@ -11,27 +11,43 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 from keras_pe.export.artifacts.artifact import TensorInfo
-from keras_pe.export.artifacts.litert_file import conditions, constants, quantized_constants
+from keras_pe.export.artifacts.litert_file import (
+    chosen_signature,
+    conditions,
+    constants,
+    foreign_operators,
+    interface_names,
+    quantized_constants,
+)
 from keras_pe.export.runtimes.runner import in_order
 from keras_pe.export.runtimes.runtime import NUMBERS, STEPS, Array, Arrays, tensor_info
+
+_FOREIGN = (
+    "the file has operators of TensorFlow's ({}), and LiteRT has built-in ones alone. Export the model with "
+    "`export_litert`, or convert it without `tf.lite.OpsSet.SELECT_TF_OPS`"
+)
 
 
 class LiteRTRuntime:
     """A LiteRT file in the interpreter."""
 
     def __init__(self, path: str) -> None:
-        interpreter = Interpreter(model_path=path)
+        """Loads the file.
+
+        Raises:
+            ValueError: If it has operators of TensorFlow's.
+        """
         self._path = Path(path)
-        self._interpreter = interpreter
-        self._run = interpreter.get_signature_runner()
-        details = self._run.get_input_details()
-        self.inputs = tuple(_spec(name, details[name]) for name in in_order(details))
+        if foreign := foreign_operators(self._path):
+            raise ValueError(_FOREIGN.format(", ".join(foreign)))
+        self._interpreter = Interpreter(model_path=path)
+        self._answer = _caller(self._interpreter, chosen_signature(self._path))
+        self.inputs = self._answer.inputs
         self.version = f"ai-edge-litert {importlib.metadata.version('ai-edge-litert')}"
 
     def run(self, inputs: Mapping[str, Array]) -> Arrays:
         # The interpreter's arrays are views of memory that the next run overwrites.
-        outputs = self._run(**inputs)
-        return {name: np.array(outputs[name]) for name in in_order(outputs)}
+        return {name: np.array(output) for name, output in self._answer(inputs).items()}
 
     def weights(self) -> Arrays:
         quantized = quantized_constants(self._path)
@@ -41,7 +57,7 @@ class LiteRTRuntime:
     def conditions(self, inputs: Mapping[str, Array]) -> Mapping[str, bool]:
         if not self._conditions:
             return {}
-        self._keeping.get_signature_runner()(**inputs)
+        _caller(self._keeping, chosen_signature(self._path))(inputs)
         return {name: bool(self._keeping.get_tensor(number)) for name, number in self._conditions.items()}
 
     @cached_property
@@ -58,6 +74,44 @@ class LiteRTRuntime:
     def float_dtypes(self) -> tuple[str, ...]:
         names = {np.dtype(detail["dtype"]).name for detail in self._interpreter.get_tensor_details()}
         return tuple(sorted(name for name in names if "float" in name))
+
+
+class _BySignature:
+    """Calls of an interpreter by the names of a signature."""
+
+    def __init__(self, interpreter: Interpreter, key: str) -> None:
+        self._run = interpreter.get_signature_runner(key)
+        details = self._run.get_input_details()
+        self.inputs = tuple(_spec(name, details[name]) for name in in_order(details))
+
+    def __call__(self, inputs: Mapping[str, Array]) -> Arrays:
+        outputs = self._run(**inputs)
+        return {name: outputs[name] for name in in_order(outputs)}
+
+
+class _ByPlace:
+    """Calls of an interpreter whose file has no signature."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self._interpreter = interpreter
+        taken, returned = interpreter.get_input_details(), interpreter.get_output_details()
+        names, outputs = interface_names(*([detail["name"] for detail in each] for each in (taken, returned)))
+        self._places = {name: detail["index"] for name, detail in zip(names, taken, strict=True)}
+        self._outputs = {name: detail["index"] for name, detail in zip(outputs, returned, strict=True)}
+        self.inputs = tuple(map(_spec, names, taken))
+
+    def __call__(self, inputs: Mapping[str, Array]) -> Arrays:
+        for name, array in inputs.items():
+            self._interpreter.resize_tensor_input(self._places[name], array.shape, strict=True)
+        self._interpreter.allocate_tensors()
+        for name, array in inputs.items():
+            self._interpreter.set_tensor(self._places[name], array)
+        self._interpreter.invoke()
+        return {name: self._interpreter.get_tensor(index) for name, index in self._outputs.items()}
+
+
+def _caller(interpreter: Interpreter, key: str | None) -> _BySignature | _ByPlace:
+    return _ByPlace(interpreter) if key is None else _BySignature(interpreter, key)
 
 
 def _spec(name: str, detail: Mapping[str, Array]) -> TensorInfo:

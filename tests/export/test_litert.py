@@ -101,7 +101,12 @@ def test_the_same_model_gives_the_same_file(tmp_path: Path) -> None:
 
 REFUSED = [
     (Function(lambda x: tf.scan(ops.add, x), name="sums"), r"layer 'sums'.*with keras.ops.scan"),
-    (Function(ops.erfinv, name="inverse"), r"operator 'Erfinv' of layer 'inverse' has no LiteRT form"),
+    (
+        Function(ops.erfinv, name="inverse"),
+        r"operator 'Erfinv' of layer 'inverse' has no LiteRT form. Write it with other .* `export_onnx`",
+    ),
+    (Function(lambda x: ops.view_as_complex(x[..., :2]), name="complex"), "the real and the imaginary part"),
+    (Function(lambda x: ops.fft((ops.transpose(x, (0, 2, 1)),) * 2), name="fourier"), "length of a Fourier transform"),
     (Function(lambda x: x + keras.random.normal(ops.shape(x)), name="noise"), r"layer 'noise'.* draws random numbers"),
 ]
 
@@ -266,6 +271,74 @@ def test_forms_that_the_interpreter_lacks_are_written_in_others(tmp_path: Path) 
         actual = _run(artifact.path, {"x": x})
         for spec, value in zip(artifact.outputs, model(x), strict=True):
             np.testing.assert_array_equal(actual[spec.name], value)
+
+
+def _image_layers(format: str) -> keras.Model:
+    """Returns a model of images of any size, of a layer each."""
+    keras.utils.set_random_seed(0)
+    x = keras.Input((None, None, 3) if format == "channels_last" else (3, None, None), name="x")
+    gaps: Any = {"dilation_rate": 2, "depth_multiplier": 2, "data_format": format}
+    outputs = {
+        f"{kind}_{padding}_{strides}": layer(strides=strides, padding=padding, **gaps)(x)
+        for padding in ("same", "valid")
+        for strides in (1, 2)
+        for kind, layer in (
+            ("depthwise", lambda **options: layers.DepthwiseConv2D(3, **options)),
+            ("separable", lambda **options: layers.SeparableConv2D(4, (3, 2), **options)),
+        )
+    }
+    resized = [(name, antialias) for name in ("bicubic", "area", "lanczos3") for antialias in (False, True)]
+    for name, antialias in resized:
+        options = {"interpolation": name, "antialias": antialias, "data_format": format}
+        outputs[f"{name}_{antialias}"] = Function(lambda x, options=options: ops.image.resize(x, (7, 12), **options))(x)
+    counts = Function(lambda x: ops.cast(100 * x, "int32"))(x)
+    outputs["pooled"] = layers.MaxPooling2D(2, data_format=format, dtype="int32")(counts)
+    outputs["upsampled"] = layers.UpSampling2D(2, data_format=format, interpolation="bicubic")(x)
+    return keras.Model(x, outputs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["channels_last", "channels_first"])
+def test_images_of_any_size_go_through_every_layer_of_images(format: str, tmp_path: Path) -> None:
+    model = _image_layers(format)
+    artifact = export_litert(model, tmp_path / "model.tflite")
+    for height, width in ((9, 12), (14, 7)):
+        x = np.random.default_rng(0).uniform(size=(2, height, width, 3)).astype("float32")
+        x = x if format == "channels_last" else x.transpose(0, 3, 1, 2)
+        actual = _run(artifact.path, {"x": x})
+        for name, value in model(x).items():
+            # Sums of up to eighteen products, or of as many pixels under weights, of values of order 1.
+            tolerance = 0 if name == "pooled" else 4e-6
+            np.testing.assert_allclose(actual[name], value, rtol=0, atol=tolerance, err_msg=name)
+
+
+@pytest.mark.slow
+def test_complex_tensors_inside_a_model_arrive(tmp_path: Path) -> None:
+    def spectrum(x: Any) -> list[Any]:
+        z = ops.view_as_complex(ops.reshape(x, (-1, ops.shape(x)[1], 2, 2)))
+        turned = z * ops.polar(ops.ones((2,)), ops.arange(2, dtype="float32"))
+        low = tf.signal.rfft(ops.concatenate([x, x[..., :1]], -1), [5])[..., :2]
+        return [
+            ops.abs(z),
+            ops.angle(z[..., 1:]),
+            ops.real(ops.conj(turned)),
+            ops.imag(turned / z),
+            ops.reshape(ops.view_as_real(turned), ops.shape(x)),
+            ops.abs(low),
+            *ops.fft((x, ops.flip(x, -1))),
+            ops.real(tf.signal.ifft(tf.cast(x, "complex64"))),
+        ]
+
+    model = _apply(Function(spectrum))
+    artifact = export_litert(model, tmp_path / "model.tflite")
+    report = check_parity(model, artifact)
+    assert report.passed, str(report)
+    for batch, length in SHAPES:
+        x = np.random.default_rng(length).normal(size=(batch, length, 4)).astype("float32")
+        actual = _run(artifact.path, {"x": x})
+        for spec, value in zip(artifact.outputs, model(x), strict=True):
+            # A few products and sums; a quotient of small numbers is off by as much of its own size.
+            np.testing.assert_allclose(actual[spec.name], value, rtol=1e-5, atol=4e-6)
 
 
 @pytest.mark.slow

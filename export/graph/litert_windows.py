@@ -1,0 +1,157 @@
+"""What moves a window over images, in the forms of LiteRT: channels with gaps, integers, volumes, patches."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+_HEIGHT, _WIDTH = 1, 2  # the axes of an image, channels last
+
+
+def window_form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | None:
+    """Returns how an operator that moves a window is written; None where LiteRT has it.
+
+    Args:
+        kind: The operator's type.
+        given: Its inputs and attributes by name.
+    """
+    is_last = given.get("data_format", "NHWC") in ("NHWC", "NDHWC")
+    if is_last == (kind == "BiasAdd"):
+        return None
+    return None if kind == "MaxPool" and given["input"].dtype == "float32" else _FORMS.get(kind)
+
+
+def depthwise_convolution(
+    images: Any, kernel: Any, strides: list[int], gaps: list[int], padding: Any, is_last: bool
+) -> Any:
+    """Returns a convolution of each channel by itself as one operator, which in LiteRT may have strides and gaps.
+
+    TensorFlow's own computes gaps in blocks of pixels, whose number it must know.
+    """
+    import tensorflow as tf
+
+    images, kernel = tf.convert_to_tensor(images), tf.convert_to_tensor(kernel)
+    strides, dilations = ([1, *each, 1] if is_last else [1, 1, *each] for each in (strides, gaps))
+    return tf.raw_ops.DepthwiseConv2dNative(
+        input=images,
+        filter=kernel,
+        strides=strides,
+        padding=padding,
+        data_format="NHWC" if is_last else "NCHW",
+        dilations=dilations,
+    )
+
+
+def convolution_with_strides_and_gaps(
+    _: Callable[..., Any],
+    inputs: Any,
+    depthwise_kernel: Any,
+    strides: Sequence[int],
+    padding: str,
+    data_format: str,
+    dilation_rate: Sequence[int],
+    pointwise_kernel: Any = None,
+) -> Any:
+    """Returns what Keras' convolution of single channels does, which leaves the strides to a slice of all places."""
+    import tensorflow as tf
+
+    rank = len(strides)
+    kernels = [tf.convert_to_tensor(each) for each in (depthwise_kernel, pointwise_kernel) if each is not None]
+    is_first = data_format == "channels_first"
+    images = tf.transpose(inputs, [0, *range(2, rank + 2), 1]) if is_first else tf.convert_to_tensor(inputs)
+    lone = [1] * (2 - rank)  # a line is an image of one row
+    if lone:
+        images, kernels = tf.expand_dims(images, 1), [tf.expand_dims(each, 0) for each in kernels]
+    images = depthwise_convolution(
+        images, kernels[0], [*lone, *strides], [*lone, *dilation_rate], padding.upper(), True
+    )
+    for pointwise in kernels[1:]:
+        images = tf.nn.conv2d(images, pointwise, 1, "VALID")
+    images = tf.squeeze(images, [1]) if lone else images
+    return tf.transpose(images, [0, rank + 1, *range(1, rank + 1)]) if is_first else images
+
+
+def _add_bias(_: Callable[..., Any], value: Any, bias: Any, **__: Any) -> Any:
+    import tensorflow as tf
+
+    return value + tf.reshape(bias, [-1, *[1] * (value.shape.rank - 2)])
+
+
+def _max_pool(
+    _: Callable[..., Any], input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", **__: Any
+) -> Any:
+    """The largest of the pixels of a window, one pixel after the other: of integers, whose pools LiteRT lacks."""
+    import tensorflow as tf
+
+    result = None
+    for pixels in _windows(input, ksize[1:3], strides[1:3], [1, 1], padding, input.dtype.min):
+        result = pixels if result is None else tf.maximum(result, pixels)
+    return result
+
+
+def _patches(_: Callable[..., Any], images: Any, ksizes: Any, strides: Any, rates: Any, padding: Any, **__: Any) -> Any:
+    """The pixels of a patch as channels, row by row."""
+    import tensorflow as tf
+
+    return tf.concat(list(_windows(images, ksizes[1:3], strides[1:3], rates[1:3], padding, 0)), -1)
+
+
+def _windows(images: Any, kernel: Any, strides: Any, gaps: Any, padding: Any, fill: Any) -> Iterator[Any]:
+    """Yields the images of the pixels at each place of a window, which moves over the images."""
+    import tensorflow as tf
+
+    reaches = [(size - 1) * gap + 1 for size, gap in zip(kernel, gaps, strict=True)]
+    if padding == "SAME":
+        sides = [_sides(images, axis, *each) for axis, each in enumerate(zip(reaches, strides, strict=True), _HEIGHT)]
+        fill = tf.cast(fill, images.dtype)
+        images = tf.pad(images, tf.stack([[0, 0], *map(tf.stack, sides), [0, 0]]), constant_values=fill)
+    rows, columns = (
+        (_size(images, axis) - reach) // stride * stride
+        for axis, (reach, stride) in enumerate(zip(reaches, strides, strict=True), _HEIGHT)
+    )
+    for row in range(0, reaches[0], gaps[0]):
+        for column in range(0, reaches[1], gaps[1]):
+            yield images[:, row : row + rows + 1 : strides[0], column : column + columns + 1 : strides[1]]
+
+
+def _sides(images: Any, axis: int, reach: int, stride: int) -> tuple[Any, Any]:
+    """Returns how much is added before and after an axis so that as many windows fit as strides do."""
+    import tensorflow as tf
+
+    size = _size(images, axis)
+    missing = (-(-size // stride) - 1) * stride + reach - size
+    added = max(missing, 0) if isinstance(missing, int) else tf.maximum(missing, 0)
+    return added // 2, added - added // 2
+
+
+def _size(images: Any, axis: int) -> Any:
+    import tensorflow as tf
+
+    return tf.shape(images)[axis] if images.shape[axis] is None else int(images.shape[axis])
+
+
+def _pool_of_volumes(kind: str) -> Callable[..., Any]:
+    """Returns the form of a pool over three axes: over two of them, then over the third."""
+
+    def form(_: Callable[..., Any], input: Any, ksize: Any, strides: Any, padding: Any, **__: Any) -> Any:
+        import tensorflow as tf
+
+        def pool(images: Any, sizes: Any, steps: Any) -> Any:
+            given = {"value" if kind == "AvgPool" else "input": images, "padding": padding}
+            return getattr(tf.raw_ops, kind)(ksize=[1, *sizes, 1], strides=[1, *steps, 1], **given)
+
+        depth, height, width, channels = (_size(input, axis) for axis in range(1, 5))
+        planes = pool(tf.reshape(input, [-1, height, width, channels]), ksize[2:4], strides[2:4])
+        height, width = _size(planes, _HEIGHT), _size(planes, _WIDTH)
+        stacks = tf.reshape(planes, [-1, depth, height * width, channels])
+        stacks = pool(stacks, [ksize[1], 1], [strides[1], 1])
+        return tf.reshape(stacks, [-1, _size(stacks, _HEIGHT), height, width, channels])
+
+    return form
+
+
+_FORMS: dict[str, Callable[..., Any]] = {
+    "AvgPool3D": _pool_of_volumes("AvgPool"),
+    "BiasAdd": _add_bias,  # to channels that come first
+    "ExtractImagePatches": _patches,
+    "MaxPool": _max_pool,
+    "MaxPool3D": _pool_of_volumes("MaxPool"),
+}

@@ -1,0 +1,53 @@
+"""What moves a window over images, in the forms of LiteRT, returns what TensorFlow's operators do."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_pe.export.graph.litert_forms import litert_forms
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_pools_and_patches_are_those_of_tensorflow(padding: str) -> None:
+    def pooled(images: Any, volumes: Any) -> list[Any]:
+        counts = tf.cast(images * 100, "int32")
+        return [
+            tf.nn.max_pool2d(counts, (2, 3), (3, 1), padding),
+            tf.image.extract_patches(images, [1, 3, 2, 1], [1, 2, 1, 1], [1, 2, 1, 1], padding),
+            tf.nn.max_pool3d(volumes, (2, 3, 2), (2, 1, 3), padding),
+            tf.nn.avg_pool3d(volumes, (2, 3, 2), (2, 1, 3), padding),
+        ]
+
+    for size in (6, None):
+        specs = [tf.TensorSpec((None, *[size] * rank, 2)) for rank in (2, 3)]
+        with litert_forms():
+            traced = tf.function(pooled, input_signature=specs, autograph=False).get_concrete_function()
+        types = {op.type for op in traced.graph.get_operations()}
+        assert types.isdisjoint(("ExtractImagePatches", "MaxPool3D", "AvgPool3D"))
+        for length in (6, 6 if size else 9):
+            inputs = [
+                tf.constant(np.random.default_rng(0).normal(size=(2, *[length] * rank, 2)).astype("float32"))
+                for rank in (2, 3)
+            ]
+            for number, (actual, truth) in enumerate(zip(traced(*inputs), pooled(*inputs), strict=True)):
+                # A mean of twelve numbers rounds each sum, whose order is another.
+                np.testing.assert_allclose(actual, truth, rtol=0, atol=4e-7 if number == 3 else 0)
+
+
+def test_a_convolution_with_gaps_is_one_operator() -> None:
+    def convolved(images: Any) -> list[Any]:
+        kernel, pointwise = np.ones((3, 2, 4, 2), "float32"), np.ones((1, 1, 8, 5), "float32")
+        return [
+            tf.nn.depthwise_conv2d(images, kernel, [1, 1, 1, 1], "SAME", dilations=[2, 3]),
+            tf.nn.separable_conv2d(images, kernel, pointwise, [1, 1, 1, 1], "VALID", dilations=[2, 3]),
+        ]
+
+    spec = tf.TensorSpec((None, None, None, 4))
+    with litert_forms():
+        traced = tf.function(convolved, input_signature=[spec], autograph=False).get_concrete_function()
+    operators = [op for op in traced.graph.get_operations() if op.type == "DepthwiseConv2dNative"]
+    assert [list(op.get_attr("dilations")) for op in operators] == [[1, 2, 3, 1]] * 2
+    assert not any(op.type == "SpaceToBatchND" for op in traced.graph.get_operations())
+    assert [x.shape.as_list() for x in traced.outputs] == [[None, None, None, 8], [None, None, None, 5]]
