@@ -66,7 +66,47 @@ def litert_forms() -> Iterator[None]:
 
 def _form(kind: str, given: Mapping[str, Any]) -> Callable[..., Any] | None:
     """Returns how an operator is written; None where LiteRT has it, or nothing else is known."""
+    if kind == "IsInf":
+        return _is_infinite
+    if kind in ("Equal", "NotEqual") and any(_infinity(given[name]) for name in ("x", "y")):
+        return _equals_infinity if kind == "Equal" else _differs_from_infinity
     return complex_form(kind, given) or resize_form(kind, given) or window_form(kind, given)
+
+
+def _is_infinite(usual: Callable[..., Any], x: Any, **attributes: Any) -> Any:
+    """Returns where a number is beyond the largest: LiteRT's converter writes False for every one."""
+    import tensorflow as tf
+
+    return tf.abs(x) > x.dtype.max
+
+
+def _equals_infinity(usual: Callable[..., Any], x: Any, y: Any, **attributes: Any) -> Any:
+    """Returns where numbers are the infinity that they are compared with.
+
+    LiteRT's converter takes no number to be below the smallest, nor above the largest where the sign is exchanged.
+    """
+    import tensorflow as tf
+
+    number, infinity = (x, _infinity(y)) if _infinity(y) else (y, _infinity(x))
+    number = tf.convert_to_tensor(number)
+    has_sign = number > 0 if infinity > 0 else number < 0
+    return tf.logical_and(_is_infinite(usual, number), has_sign)
+
+
+def _differs_from_infinity(usual: Callable[..., Any], **given: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.logical_not(_equals_infinity(usual, **given))
+
+
+def _infinity(value: Any) -> float:
+    """Returns the infinite number that a tensor is for certain; 0 if it is none."""
+    import tensorflow as tf
+
+    if tf.is_tensor(value) and not hasattr(value, "numpy") and value.op.type == "Neg":
+        return -_infinity(value.op.inputs[0])
+    number = tf.get_static_value(value) if tf.is_tensor(value) else value
+    return float(number) if number is not None and np.ndim(number) == 0 and np.isinf(number) else 0.0
 
 
 class InTensors(InArrays):

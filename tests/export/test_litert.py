@@ -353,6 +353,17 @@ def test_a_softplus_of_large_numbers_does_not_overflow(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_infinite_numbers_are_told_from_others(tmp_path: Path) -> None:
+    told = (ops.isinf, ops.isposinf, ops.isneginf, ops.isfinite, ops.isnan, ops.nan_to_num)
+    model = _apply(Function(lambda x: (*(each(x) for each in told), x == np.inf, x != -np.inf)))
+    artifact = export_litert(model, tmp_path / "model.tflite")
+    x = np.array([1, np.inf, -np.inf, np.nan, 0, -3e38, 3e38, 1e-38], "float32").reshape(1, 2, 4)
+    actual = _run(artifact.path, {"x": x})
+    for spec, value in zip(artifact.outputs, model(x), strict=True):
+        np.testing.assert_array_equal(actual[spec.name], value)
+
+
+@pytest.mark.slow
 def test_a_contraction_arrives_whichever_factor_has_the_batch(tmp_path: Path) -> None:
     matrix = np.random.default_rng(1).normal(size=(6, 4)).astype("float32")
 
