@@ -108,6 +108,8 @@ QUESTIONS = {
     "can I use it commercially, which license": "citing",
     "how do I cite this package": "citing",
     "the batch size of my file is fixed to 1": "how-to/sizes-and-inputs",
+    "resize position embeddings of a vision transformer": "how-to/another-image-size",
+    "encode unix timestamps": "how-to/timestamps",
 }
 
 
