@@ -62,7 +62,7 @@ class Declarations:
             tuple(_renamed(spec, {theirs: ours for ours, theirs in known.items()}) for spec in specs)
             for specs, known in ((artifact.inputs, names.inputs), (artifact.outputs, names.outputs))
         )
-        return cls(() if is_foreign else inputs, outputs)
+        return cls(tuple(map(_without_names, inputs)) if is_foreign else inputs, outputs)
 
     def of_any_batch(self) -> "Declarations":
         """Returns the declarations with a free first dimension in place of the one size that a fixed batch has.
@@ -100,6 +100,12 @@ class Declarations:
             and declared.name in expected
             and returned[declared.name].shape == expected[declared.name].shape
         ]
+
+
+def _without_names(spec: TensorInfo) -> TensorInfo:
+    """Returns an input whose named dimensions have nothing to do with others of their names."""
+    own = (f"{spec.name}.{axis}" if isinstance(size, str) else size for axis, size in enumerate(spec.shape))
+    return replace(spec, shape=tuple(own))
 
 
 def _renamed(spec: TensorInfo, names: Mapping[str, str]) -> TensorInfo:

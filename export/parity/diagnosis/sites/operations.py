@@ -72,6 +72,9 @@ def added_operations(fault: LayerFault) -> Edits:
     output = output_called("its output")
     yield from repeated_activation(fault)
     yield from output.edits(through(activations(), Cause.OPERATION_ADDED))
+    if (whole := _as_a_whole(fault)) is not None:
+        said = "given its own output once more"
+        yield Edit(Cause.OPERATION_ADDED, said, partial(_again, whole), is_output=True)
     yield from output.edits([FIRST_ROW])
 
 
@@ -95,15 +98,25 @@ def repeated_activation(fault: LayerFault) -> Edits:
 
 
 def _once_more(fault: LayerFault) -> dict[str, Compute]:
-    """Returns what a layer makes of its own output: by its activation, and as a whole if it takes such an array."""
-    found: dict[str, Compute] = {}
-    own = getattr(fault.call.layer, "activation", None)
+    """Returns what the activation of a layer, or a layer that is one, makes of its own output.
+
+    What another layer makes of its own output has other causes too: a layer that undoes itself is left out.
+    """
+    layer = fault.call.layer
+    own = getattr(layer, "activation", None)
     if callable(own):
-        found["through its own activation once more"] = lambda fault: of_arrays(own)(fault.expected)
+        return {"through its own activation once more": lambda fault: of_arrays(own)(fault.expected)}
+    is_activation = type(layer).__module__.startswith("keras.src.layers.activations.")
+    whole = _as_a_whole(fault) if is_activation else None
+    return {} if whole is None else {"through the layer once more": whole}
+
+
+def _as_a_whole(fault: LayerFault) -> Compute | None:
+    """Returns what a layer makes of its own output; None if it takes no such array."""
     floats = [number for number, array in enumerate(fault.call.inputs) if array.dtype.kind == "f"]
-    if len(floats) == 1 and fault.call.inputs[floats[0]].shape == fault.expected.shape:
-        found["through the layer once more"] = lambda f: with_inputs(f, [(f.call.inputs[floats[0]], f.expected)])
-    return found
+    if len(floats) != 1 or fault.call.inputs[floats[0]].shape != fault.expected.shape:
+        return None
+    return lambda f: with_inputs(f, [(f.call.inputs[floats[0]], f.expected)])
 
 
 def _again(again: Compute, fault: LayerFault) -> Array | None:
