@@ -164,16 +164,11 @@ class OutputLocations:
 
         Before these comes what the layer was given: it may have been left out.
         """
-        known = self.tensors.sized(self.named(output), output.array)
-        if known:
-            return known
+        if named := self.named(output):
+            return self.tensors.sized(named, output.array)  # none if it has another size
         layer = re.escape(output.call.layer.name)
         scope = re.compile(rf"(^|/){layer}(_\d+)?(/|:|$)")
-        own = [name for name in self.tensors.names if scope.search(name)]
-        last = self.named(output) or own[-1:]
-        if last and not self.tensors.sized(last, output.array):
-            return []  # what the layer returns is there and has another size
-        scoped = self.tensors.sized(own, output.array)
+        scoped = self.tensors.sized([name for name in self.tensors.names if scope.search(name)], output.array)
         others = (match for number, match in self.matches.items() if number not in output.sources)
         taken = {match.tensor for match in others if match is not None} | set(self.replaced)
         sources = [match.tensor for number in output.sources if (match := self.matches[number]) is not None]
