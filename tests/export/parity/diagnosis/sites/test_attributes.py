@@ -99,8 +99,8 @@ CHANGES = [
            "other pool_size", "window", "(3, 3)"),
 ]  # fmt: skip
 QUICK = {"both numbers of a scaling"}
-# Recurrent layers take longest: a file of this package shows each change, and a file of Keras the others.
 OURS_ALONE = {"strides that keep the channels"}  # a file of Keras names that tensor after no layer
+# Recurrent layers take longest: a file of this package shows each change, and a file of Keras the others.
 LONG = {"another merge mode", "another activation of both layers within", "a reset before the product"}
 
 
