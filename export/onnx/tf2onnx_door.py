@@ -92,6 +92,8 @@ def convert_graph(
                     tensors_to_rename=dict(names),
                 )
             if not failures:
+                converted.reset_nodes(list(dict.fromkeys(converted.get_nodes())))  # a rewriter adds some twice
+                converted.delete_unused_nodes(converted.outputs)
                 converted.topological_sort(converted.get_nodes())
                 return converted.make_model("")
         except Exception as error:

@@ -13,7 +13,7 @@ from typing import Any
 import onnx_ir as ir
 
 from keras_pe.export.model.watch.nesting import UniqueNames
-from keras_pe.export.onnx.finishing.graph_edits import LAYER, Node, graphs, remove, replace
+from keras_pe.export.onnx.finishing.graph_edits import LAYER, SENTENCE, Node, graphs, remove, replace
 
 
 def order_needed(graph: ir.Graph) -> None:
@@ -113,6 +113,10 @@ def _digest(content: bytes) -> bytes:
 _COUNTERS = re.compile(r"^\w+_(true|false|body|cond)_\d+_|__\d+|:\d+$")
 
 
+# How this package's layers name what fails, for the errors of runtimes that name a node.
+_SENTENCE = re.compile(r"position_out_of_reach/positions_must_be_from_-?\d+_to_-?\d+")
+
+
 def place_in_layers(graph: ir.Graph, path_of: Callable[[str], str], outer: str = "") -> None:
     """Notes the path of the layer of each node; inside a body at least that of the body's.
 
@@ -122,8 +126,10 @@ def place_in_layers(graph: ir.Graph, path_of: Callable[[str], str], outer: str =
         outer: The path for nodes of which none is known.
     """
     for node in graph:
-        path = path_of(_COUNTERS.sub("", str(first_result(node).name))) or outer
+        name = _COUNTERS.sub("", str(first_result(node).name))
+        path = path_of(name) or outer
         node.meta[LAYER] = path
+        node.meta[SENTENCE] = "".join(_SENTENCE.findall(name))
         for body in bodies(node):
             place_in_layers(body, path_of, path)
 
@@ -154,7 +160,7 @@ def _name(graph: ir.Graph, free: UniqueNames, named: set[ir.Value]) -> None:
     for value in tuple(graph.initializers.values()):
         name(value, _role(value))
     for node in graph:
-        base = _joined(node.meta[LAYER], node.op_type)
+        base = _joined(node.meta[LAYER], _joined(node.meta.get(SENTENCE, ""), node.op_type))
         first = first_result(node)
         if first in named:  # an output of the model
             node.name = free.give(base)

@@ -11,9 +11,9 @@ import onnx_ir as ir
 
 Node = Any
 """An `onnx_ir.Node`, whose inputs are values: mypy takes each for one that may be missing."""
-SAME_AS, WEIGHT, LAYER = "same as", "weight", "layer"
+SAME_AS, WEIGHT, LAYER, SENTENCE = "same as", "weight", "layer", "sentence"
 """Metadata of a value: the one that has its numbers where it is gone, and the Keras weight that it is. Of a node: the
-path of its layer."""
+path of its layer, and the sentence that an error of a runtime is to say of it."""
 
 
 def producer(value: ir.Value | None, *operators: str) -> Node | None:
