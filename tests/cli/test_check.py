@@ -84,9 +84,9 @@ def test_quiet_prints_verdicts_alone_and_verbose_every_case(files):
 
     plain, quiet, verbose = check(), check("-q"), check("-v")
     assert plain.exit_code == quiet.exit_code == verbose.exit_code == 1
-    lines = quiet.output.splitlines()
+    lines = quiet.stdout.splitlines()
     assert all(line.endswith("FAILED") for line in lines)
-    assert len(lines) < len(plain.output.splitlines()) < len(verbose.output.splitlines())
+    assert len(lines) < len(plain.stdout.splitlines()) < len(verbose.stdout.splitlines())
     both = check("-q", "--verbose")
     assert both.exit_code == 2
     assert "--quiet" in both.output
