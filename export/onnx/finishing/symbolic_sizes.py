@@ -42,7 +42,7 @@ _BY_CHANNEL = ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "
 
 
 class KnownSizes:
-    """The shapes of the values in a graph, and the vectors that say sizes.
+    """The shapes of the values in a graph and those inside its nodes, and the vectors that say sizes.
 
     A value that a pass adds is followed when it is asked for.
     """
@@ -55,7 +55,7 @@ class KnownSizes:
         """
         self._shapes: dict[ir.Value, Sizes | None] = {}
         self._vectors: dict[ir.Value, Sizes] = {}
-        for node in graph:
+        for node in graph.all_nodes():  # those inside others too: one is asked for after what it reads
             self._follow(node)
 
     def shape(self, value: ir.Value | None) -> Sizes | None:

@@ -40,6 +40,18 @@ def test_constants_are_computed_in_a_time_that_grows_with_the_graph() -> None:
     assert large < 24 * small  # 8 times the nodes; the square of that is 64
 
 
+def test_sizes_in_a_deep_branch_are_known() -> None:
+    nodes = " ".join(f"x{number + 1} = Sin(x{number})" for number in range(2000))
+    deep = f"deep () => (float[N, 8] x2000) {{ {nodes} }}"
+    flat = "flat () => (float[N, 8] z) { z = Neg(x0) }"
+    graph = ir.from_onnx_text(
+        f"""<ir_version: 8, opset_import: ["" : 18]> agraph (bool b, float[N, 8] x0) => (float[N, 8] y)
+        {{ y = If(b) <then_branch = {deep}, else_branch = {flat}> }}"""
+    ).graph
+    branch = next(iter(graph.subgraphs()))
+    assert KnownSizes(graph).shape(branch.outputs[0]) == ("N", 8)  # deeper than Python's stack
+
+
 def test_an_output_keeps_its_name_whatever_makes_it_and_is_made_once() -> None:
     graph = ir.from_onnx_text(
         """<ir_version: 8, opset_import: ["" : 18]> agraph (float[N] x) => (float[N] y, float[N] z) {
