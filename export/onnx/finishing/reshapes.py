@@ -229,9 +229,11 @@ def join_shapes(graph: ir.Graph, sizes: KnownSizes) -> None:
                 stand_for(before.outputs[0], before.inputs[0])  # in another order of axes
                 replace(node.outputs[0], before.inputs[0])
         elif before is not None and before.op_type in _RESHAPING and _turns_nothing(node, sizes.shape(node.inputs[0])):
-            source, asked = before.inputs[0], _asked(sizes.shape(before.inputs[0]), sizes.shape(node.outputs[0]))
-            if asked is not None and not before.attributes:
-                rewrite(node, "Reshape", [source, sizes_constant(graph, asked)])
+            source, result = before.inputs[0], node.outputs[0]
+            for operator, narrow, wide in (("Unsqueeze", source, result), ("Squeeze", result, source)):
+                if (axes := _axes_of_one(sizes.shape(narrow), sizes.shape(wide))) is not None:
+                    rewrite(node, operator, [source, sizes_constant(graph, axes)])
+                    break
         elif node.op_type == "Reshape" and not node.attributes and (shape := _told(node, sizes)) is not None:
             _read_before(node, shape, sizes)
 
@@ -257,13 +259,19 @@ def _told(node: Node, sizes: KnownSizes) -> Sizes | None:
     return asked
 
 
-def _asked(before: Sizes | None, after: Sizes | None) -> list[int] | None:
-    """Returns what a Reshape is told, numbers alone: 0 for a size that it copies, -1 for one; None without."""
-    if before is None or after is None or 0 in (*before, *after):
+def _axes_of_one(narrow: Sizes | None, wide: Sizes | None) -> list[int] | None:
+    """Returns the axes of one entry that a shape has and another lacks; None if they differ otherwise or not at all."""
+    if narrow is None or wide is None or len(narrow) >= len(wide):
         return None
-    asked = [0 if before[axis : axis + 1] == (size,) else size for axis, size in enumerate(after)]
-    numbers = [size if isinstance(size, int) else -1 for size in asked]
-    return numbers if numbers.count(-1) < 2 else None
+    rest, axes = [*narrow], list[int]()
+    for axis, size in enumerate(wide):
+        if rest and rest[0] == size:
+            rest.pop(0)
+        elif size == 1:
+            axes.append(axis)
+        else:
+            return None
+    return None if rest else axes
 
 
 def _read_before(node: Node, shape: Sizes, sizes: KnownSizes) -> None:
