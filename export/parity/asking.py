@@ -44,6 +44,8 @@ def ask_references(
     stack: ExitStack,
     watch: Stopwatch,
     precision: str | None = None,
+    *,
+    has_cases: bool = False,
 ) -> dict[Path | None, Asked]:
     """Returns what each artifact is measured against, by its path; under None that of the model itself and of a server.
 
@@ -56,6 +58,7 @@ def ask_references(
         stack: Closes the references.
         watch: Measures how long it takes.
         precision: As in `check_parity`.
+        has_cases: Whether the cases are the user's own, whose batch an artifact may fix.
 
     Raises:
         ValueError: If a border does not fit the model, or cannot be read.
@@ -86,7 +89,10 @@ def ask_references(
         cases = choose_cases(reference)
         answers = reference.answer(_named(cases, f" ({number + 1})") if number else cases)
         borders = border_depth(reference.model) - border_depth(model)
-        asked_of[interface] = Asked(reference, answers, interface.differences, borders)
+        differences = interface.differences
+        if has_cases:
+            differences = tuple(each for each in differences if each.cause is not Cause.FROZEN_LENGTH)
+        asked_of[interface] = Asked(reference, answers, differences, borders)
     watch.stage("run the reference")
     found: dict[Path | None, Asked] = {path: asked_of[interface] for path, interface in of_paths.items()}
     return {None: next(iter(asked_of.values())), **found}
@@ -98,11 +104,6 @@ def measured_against(asked: Mapping[Path | None, Asked]) -> str:
     said = [f"{name} at {sizes_in_words(sizes)} only" for name, sizes in fixed.items()]
     remark = f"; {', '.join(said)}: the artifact fixes the size" if said else ""
     return f"{asked[None].reference.basis}{remark}"
-
-
-def without_batch(asked: Asked) -> Asked:
-    """Returns what was asked without the difference in the size of the batch, which the user's own cases have."""
-    return replace(asked, differences=tuple(x for x in asked.differences if x.cause is not Cause.FROZEN_LENGTH))
 
 
 def as_of_model(result: RuntimeResult, asked: Asked) -> RuntimeResult:

@@ -26,7 +26,7 @@ from keras_pe.export.comparison.references.reference import Reference
 from keras_pe.export.comparison.run import Run, run_cases
 from keras_pe.export.errors import check_share, check_type
 from keras_pe.export.model.border import Border
-from keras_pe.export.parity.asking import as_of_model, ask_references, measured_against, without_batch
+from keras_pe.export.parity.asking import as_of_model, ask_references, measured_against
 from keras_pe.export.parity.covered import (
     covered,
     with_coverage,
@@ -163,11 +163,8 @@ def check_parity(
             tell(0, total, reference.name)
             return choose_cases(reference, inputs, seed, precision)
 
-        asked = ask_references(opened, chosen_cases, model, paths, border, stack, watch, precision)
-        if inputs is not None:
-            # Of two paths that share what was asked, the same: its cases are counted once.
-            own = {id(each): without_batch(each) for each in asked.values()}
-            asked = {path: own[id(each)] for path, each in asked.items()}
+        has_cases = inputs is not None
+        asked = ask_references(opened, chosen_cases, model, paths, border, stack, watch, precision, has_cases=has_cases)
         for each in asked.values():
             if outputs := dict.fromkeys(name for one in each.expectations for name in one.outputs or {}):
                 law.allowance.check_outputs(outputs)
