@@ -197,10 +197,10 @@ def _is_read(variable: Any, argument_of: Mapping[int, Any], view: GraphView) -> 
 
 
 def _constants(layers: Sequence[Any]) -> dict[int, tuple[Any, npt.NDArray[Any]]]:
-    """Returns the variables that the converter must know the values of, with these.
+    """Returns the variables whose values must be known while a file's graph is made, with these.
 
-    It moves the transpositions that convolutions need past biases and the statistics of a normalization, and folds
-    these, only where they are constants.
+    The transpositions that convolutions need are moved past biases and the statistics of a normalization, and these
+    are folded, only if they are constants.
     """
     if not any(isinstance(layer, _convolutions()) for layer in layers):
         return {}

@@ -1,10 +1,10 @@
 """The axes of images between convolutions: one row for a line, and channels first.
 
 TensorFlow gives a line an axis before each convolution and takes it away behind: the bias, a normalization and an
-activation stand between the two, where no runtime can join them with the convolution. And tf2onnx moves a transposition
-past an operator only if whatever else that reads is turned as well. But a scale for each channel is turned by a
-Reshape, and a constant or a weight before it is stored: attention to channels and to pixels, gates, and activations
-with weights need no turn in any run.
+activation stand between the two, where no runtime can join them with the convolution. And it has the channels last,
+so that tf2onnx turns images before and after each convolution. Most of these turns undo each other. A scale for each
+channel is turned by a Reshape, and a constant or a weight before it is stored: attention to channels and to pixels,
+gates, and activations with weights need no turn in any run.
 """
 
 from collections.abc import Mapping

@@ -138,7 +138,7 @@ def _before_cast(value: ir.Value) -> ir.Value:
 def name_weights(graph: ir.Graph, layers: Mapping[str, Any]) -> None:
     """Makes a constant that is a weight of the layer that reads it that weight again, under its name in Keras.
 
-    The converter has to know the numbers of vectors if a model has convolutions, and turns and reshapes them. A
+    If a model has convolutions its vectors are constants, see `graph/tracing`, which passes turn and reshape. A
     constant stays one if its layer has no vector of these very numbers, or two.
 
     Args:

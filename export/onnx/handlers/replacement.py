@@ -227,7 +227,7 @@ class Replacement:
         graph.remove_node(node.name)
         for result, output, shape, dtype in zip(results, outputs, shapes, dtypes, strict=True):
             if result not in self._written or results.count(result) > 1:
-                # The optimizer drops it again, and the name with it.
+                # A pass drops it again, and the name with it.
                 graph.make_node("Identity", [result], outputs=[output], shapes=[shape], dtypes=[dtype])
                 continue
             maker = graph.get_node_by_output(result)
