@@ -72,9 +72,9 @@ def added_operations(fault: LayerFault) -> Edits:
     output = output_called("its output")
     yield from repeated_activation(fault)
     yield from output.edits(through(activations(), Cause.OPERATION_ADDED))
-    if (whole := _as_a_whole(fault)) is not None:
+    if (whole := _whole_layer(fault)) is not None:
         said = "given its own output once more"
-        yield Edit(Cause.OPERATION_ADDED, said, partial(_again, whole), is_output=True)
+        yield Edit(Cause.OPERATION_ADDED, said, whole, is_output=True)
     yield from output.edits([FIRST_ROW])
 
 
@@ -93,8 +93,7 @@ def repeated_operations(fault: LayerFault) -> Edits:
 def repeated_activation(fault: LayerFault) -> Edits:
     """Yields the output of a layer through the activation of the layer once more."""
     for said, again in _once_more(fault).items():
-        compute = partial(_again, again)
-        yield Edit(Cause.OPERATION_ADDED, f"its output {said}", compute, is_output=True)
+        yield Edit(Cause.OPERATION_ADDED, f"its output {said}", again, is_output=True)
 
 
 def _once_more(fault: LayerFault) -> dict[str, Compute]:
@@ -107,20 +106,16 @@ def _once_more(fault: LayerFault) -> dict[str, Compute]:
     if callable(own):
         return {"through its own activation once more": lambda fault: of_arrays(own)(fault.expected)}
     is_activation = type(layer).__module__.startswith("keras.src.layers.activations.")
-    whole = _as_a_whole(fault) if is_activation else None
+    whole = _whole_layer(fault) if is_activation else None
     return {} if whole is None else {"through the layer once more": whole}
 
 
-def _as_a_whole(fault: LayerFault) -> Compute | None:
+def _whole_layer(fault: LayerFault) -> Compute | None:
     """Returns what a layer makes of its own output; None if it takes no such array."""
     floats = [number for number, array in enumerate(fault.call.inputs) if array.dtype.kind == "f"]
     if len(floats) != 1 or fault.call.inputs[floats[0]].shape != fault.expected.shape:
         return None
     return lambda f: with_inputs(f, [(f.call.inputs[floats[0]], f.expected)])
-
-
-def _again(again: Compute, fault: LayerFault) -> Array | None:
-    return again(fault)
 
 
 def _given_again(number: int, again: Compute, fault: LayerFault) -> Array | None:
