@@ -167,6 +167,12 @@ def test_shapes_in_a_row_are_one_or_none(text: str, left: list[str]) -> None:
     assert changed(f"{shape} {{ {text} }}", reshapes.join_shapes) == left
 
 
+def test_a_single_head_is_an_axis_that_is_added() -> None:
+    text = """(float[batch,length,8] x) => (float[batch,1,length,8] y) <int64[4] heads = {0, 0, 1, 8}>
+        { r = Reshape(x, heads)  y = Transpose<perm=[0,2,1,3]>(r) }"""
+    assert changed(text, reshapes.join_shapes) == ["Unsqueeze"]  # of no batch no Reshape infers the length
+
+
 def test_a_convolution_reads_an_image_that_is_turned_before_it_is_prepared() -> None:
     text = """(float[batch,6,4,3] x, float[2,3,1,1] w) => (float[batch,2,6,4] y)
         <float[3] mean = {0.5, 0.25, 0.125}, float half = {0.5}>
