@@ -106,6 +106,10 @@ def take(table: Any, rows: Any, xp: ModuleType = ops) -> Any:
     return xp.take(table, rows, axis=0)
 
 
+FAILURE_SCOPE = "position_out_of_reach"
+"""Name of the operations of a graph that fail for positions out of reach; a sentence follows as a scope inside it."""
+
+
 def failing_out_of_reach(low: int, high: int) -> contextlib.AbstractContextManager[None]:
     """Returns a context that names the operations of a graph by a sentence on the positions that have a row.
 
@@ -118,7 +122,7 @@ def failing_out_of_reach(low: int, high: int) -> contextlib.AbstractContextManag
     """
     if keras.config.backend() != "tensorflow" or is_eager():
         return contextlib.nullcontext()
-    return _named("position_out_of_reach", f"positions_must_be_from_{low}_to_{high - 1}")
+    return _named(FAILURE_SCOPE, f"positions_must_be_from_{low}_to_{high - 1}")
 
 
 @contextlib.contextmanager

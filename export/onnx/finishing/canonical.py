@@ -113,10 +113,6 @@ def _digest(content: bytes) -> bytes:
 _COUNTERS = re.compile(r"^\w+_(true|false|body|cond)_\d+_|__\d+|:\d+$")
 
 
-# How this package's layers name what fails, for the errors of runtimes that name a node.
-_SENTENCE = re.compile(r"position_out_of_reach/positions_must_be_from_-?\d+_to_-?\d+")
-
-
 def place_in_layers(graph: ir.Graph, path_of: Callable[[str], str], outer: str = "") -> None:
     """Notes the path of the layer of each node; inside a body at least that of the body's.
 
@@ -125,11 +121,15 @@ def place_in_layers(graph: ir.Graph, path_of: Callable[[str], str], outer: str =
         path_of: Returns the path of the layer that an operator of TensorFlow's belongs to, empty if none is known.
         outer: The path for nodes of which none is known.
     """
+    from keras_pe.rotations.lookup import FAILURE_SCOPE
+
+    failing = re.compile(rf"{FAILURE_SCOPE}\w*/([^/:]+)")  # a number may make the scope unique
     for node in graph:
         name = _COUNTERS.sub("", str(first_result(node).name))
         path = path_of(name) or outer
         node.meta[LAYER] = path
-        node.meta[SENTENCE] = "".join(_SENTENCE.findall(name))
+        said = failing.search(name)
+        node.meta[SENTENCE] = f"{FAILURE_SCOPE}/{said[1]}" if said else ""
         for body in bodies(node):
             place_in_layers(body, path_of, path)
 
