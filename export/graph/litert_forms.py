@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from keras_pe.export.graph import integer_images
 from keras_pe.export.graph.litert_complex import complex_form
 from keras_pe.export.graph.litert_resizing import resize_form
 from keras_pe.export.graph.litert_windows import (
@@ -28,6 +27,7 @@ from keras_pe.export.graph.tensorflow_internals import (
     with_row,
 )
 from keras_pe.export.graph.tracer import InArrays, convertible_control_flow
+from keras_pe.export.graph.windows import integer_convolution
 from keras_pe.export.model.watch.keras_internals import (
     replaced_functions,
     replaced_operations,
@@ -49,7 +49,7 @@ def litert_forms() -> Iterator[None]:
         replaced_operations(
             core={"map": _map},
             nn={
-                "conv": integer_images.convolution,
+                "conv": integer_convolution,
                 "_depthwise_conv_stride_dilation_decomposition": convolution_with_strides_and_gaps,
             },
             numpy={"signbit": _signbit},

@@ -1,7 +1,9 @@
 """What moves a window over images, in the forms of LiteRT: channels with gaps, integers, volumes, patches."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from keras_pe.export.graph.windows import size_of, windows
 
 _HEIGHT, _WIDTH = 1, 2  # the axes of an image, channels last
 
@@ -82,7 +84,7 @@ def _max_pool(
     import tensorflow as tf
 
     result = None
-    for pixels in _windows(input, ksize[1:3], strides[1:3], [1, 1], padding, input.dtype.min):
+    for _place, pixels in windows(input, ksize[1:3], strides[1:3], [1, 1], padding, input.dtype.min):
         result = pixels if result is None else tf.maximum(result, pixels)
     return result
 
@@ -91,41 +93,7 @@ def _patches(_: Callable[..., Any], images: Any, ksizes: Any, strides: Any, rate
     """The pixels of a patch as channels, row by row."""
     import tensorflow as tf
 
-    return tf.concat(list(_windows(images, ksizes[1:3], strides[1:3], rates[1:3], padding, 0)), -1)
-
-
-def _windows(images: Any, kernel: Any, strides: Any, gaps: Any, padding: Any, fill: Any) -> Iterator[Any]:
-    """Yields the images of the pixels at each place of a window, which moves over the images."""
-    import tensorflow as tf
-
-    reaches = [(size - 1) * gap + 1 for size, gap in zip(kernel, gaps, strict=True)]
-    if padding == "SAME":
-        sides = [_sides(images, axis, *each) for axis, each in enumerate(zip(reaches, strides, strict=True), _HEIGHT)]
-        fill = tf.cast(fill, images.dtype)
-        images = tf.pad(images, tf.stack([[0, 0], *map(tf.stack, sides), [0, 0]]), constant_values=fill)
-    rows, columns = (
-        (_size(images, axis) - reach) // stride * stride
-        for axis, (reach, stride) in enumerate(zip(reaches, strides, strict=True), _HEIGHT)
-    )
-    for row in range(0, reaches[0], gaps[0]):
-        for column in range(0, reaches[1], gaps[1]):
-            yield images[:, row : row + rows + 1 : strides[0], column : column + columns + 1 : strides[1]]
-
-
-def _sides(images: Any, axis: int, reach: int, stride: int) -> tuple[Any, Any]:
-    """Returns how much is added before and after an axis so that as many windows fit as strides do."""
-    import tensorflow as tf
-
-    size = _size(images, axis)
-    missing = (-(-size // stride) - 1) * stride + reach - size
-    added = max(missing, 0) if isinstance(missing, int) else tf.maximum(missing, 0)
-    return added // 2, added - added // 2
-
-
-def _size(images: Any, axis: int) -> Any:
-    import tensorflow as tf
-
-    return tf.shape(images)[axis] if images.shape[axis] is None else int(images.shape[axis])
+    return tf.concat([pixels for _place, pixels in windows(images, ksizes[1:3], strides[1:3], rates[1:3], padding)], -1)
 
 
 def _pool_of_volumes(kind: str) -> Callable[..., Any]:
@@ -138,12 +106,12 @@ def _pool_of_volumes(kind: str) -> Callable[..., Any]:
             given = {"value" if kind == "AvgPool" else "input": images, "padding": padding}
             return getattr(tf.raw_ops, kind)(ksize=[1, *sizes, 1], strides=[1, *steps, 1], **given)
 
-        depth, height, width, channels = (_size(input, axis) for axis in range(1, 5))
+        depth, height, width, channels = (size_of(input, axis) for axis in range(1, 5))
         planes = pool(tf.reshape(input, [-1, height, width, channels]), ksize[2:4], strides[2:4])
-        height, width = _size(planes, _HEIGHT), _size(planes, _WIDTH)
+        height, width = size_of(planes, _HEIGHT), size_of(planes, _WIDTH)
         stacks = tf.reshape(planes, [-1, depth, height * width, channels])
         stacks = pool(stacks, [ksize[1], 1], [strides[1], 1])
-        return tf.reshape(stacks, [-1, _size(stacks, _HEIGHT), height, width, channels])
+        return tf.reshape(stacks, [-1, size_of(stacks, _HEIGHT), height, width, channels])
 
     return form
 

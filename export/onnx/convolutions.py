@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from keras_pe.export.graph import integer_images
+from keras_pe.export.graph.windows import integer_convolution
 from keras_pe.export.onnx.operator_calls import call_operator, differentiable
 
 
@@ -26,7 +26,7 @@ def convolution(usual: Callable[..., Any], *arguments: Any, **options: Any) -> A
     given = bound.arguments
     x, kernel, *_ = given.values()
     if tf.as_dtype(x.dtype).is_integer and usual.__name__ == "conv":
-        return integer_images.convolution(usual, **given)
+        return integer_convolution(usual, **given)
     rank = len(kernel.shape) - 2
     strides, gaps = (_of_each_axis(given[name], rank) for name in ("strides", "dilation_rate"))
     image = _axes_of_image(given["data_format"], rank)
