@@ -37,7 +37,7 @@ def read_text(file: zipfile.ZipFile, name: str) -> str:
 
     Raises:
         ValueError: If the text is too large to be genuine, or is not UTF-8.
-        KeyError: If there is no such entry.
+        KeyError: If the file lacks the entry.
     """
     entry = file.getinfo(name)
     if entry.file_size > MAX_TEXT:

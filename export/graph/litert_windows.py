@@ -1,4 +1,4 @@
-"""What moves a window over images, in the forms of LiteRT: channels with gaps, integers, volumes, patches."""
+"""Operators that move a window over images in forms that LiteRT has: convolutions, pools and patches."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -202,7 +202,7 @@ def _computed(rule: Resizing, size: int, new_size: Any, is_kept: Any, dtype: str
     places = rule.places(size, new_size, index, is_kept, ops)
     whole = quotients(places.numerators, places.denominator)
     rest = places.numerators - whole * places.denominator
-    step, denominator = (_as_float(each, dtype) for each in (places.step, places.denominator))
+    step, denominator = (_cast_to_float(each, dtype) for each in (places.step, places.denominator))
     rows = np.arange(size, dtype=dtype)[np.newaxis]
     weights = rule.weights(
         ops.cast(whole - 1, dtype), ops.cast(rest, dtype) / denominator, step / denominator, rows, ops
@@ -219,5 +219,5 @@ def _is_same(size: int, new_size: Any) -> Any:
     return int(size == new_size) if isinstance(new_size, int) else ops.cast(ops.equal(new_size, size), "int32")
 
 
-def _as_float(value: Any, dtype: str) -> Any:
+def _cast_to_float(value: Any, dtype: str) -> Any:
     return float(value) if isinstance(value, int) else ops.cast(value, dtype)

@@ -26,7 +26,7 @@ def tokens(count: int, batch: int = 1) -> np.ndarray:
     return np.zeros((batch, count, 2, 8), "float32")
 
 
-def of_window(layer: Any) -> int:
+def window_bias(layer: Any) -> int:
     return int(np.prod(layer.grid_shape)) + layer.class_tokens
 
 
@@ -70,7 +70,7 @@ def test_a_table_is_resized_for_another_window_as_others_do() -> None:
 @every_layer
 def test_positions_pick_parts_of_the_whole(name: str) -> None:
     layer = LAYERS[name]()
-    count, first = of_window(layer), layer.class_tokens
+    count, first = window_bias(layer), layer.class_tokens
     whole = run(layer, tokens(count))
     np.testing.assert_array_equal(run(layer, tokens(count), positions=places(layer)), whole)
     chosen = np.array([5, 0, 11])
@@ -85,7 +85,7 @@ def test_positions_pick_parts_of_the_whole(name: str) -> None:
 @every_layer
 def test_its_shape_is_known_before_it_runs(name: str) -> None:
     layer, axes = LAYERS[name](), len(LAYERS[name]().grid_shape)
-    count, few = of_window(layer), 4 + layer.class_tokens
+    count, few = window_bias(layer), 4 + layer.class_tokens
     spec = keras.KerasTensor
     assert layer(spec((2, count, 2, 8))).shape == (1, 2, count, count)
     assert layer(spec((None, None, 8))).shape == (1, 2, count, count)
@@ -97,11 +97,11 @@ def test_its_shape_is_known_before_it_runs(name: str) -> None:
 @every_layer
 def test_narrow_layers_round_last(name: str) -> None:
     wide = LAYERS[name]()
-    bias = run(wide, tokens(of_window(wide)))
+    bias = run(wide, tokens(window_bias(wide)))
     narrow = type(wide).from_config({**wide.get_config(), "dtype": "mixed_bfloat16"})
     narrow.build((None, None, 2, 8))
     narrow.set_weights(wide.get_weights())
-    found = ops.convert_to_numpy(ops.cast(narrow(tokens(of_window(wide))), "float32"))
+    found = ops.convert_to_numpy(ops.cast(narrow(tokens(window_bias(wide))), "float32"))
     assert (np.abs(found - bias) <= 2.0**-8 * np.abs(bias)).all()  # half a unit of 8 digits
 
 
@@ -109,7 +109,7 @@ def test_narrow_layers_round_last(name: str) -> None:
 @every_layer
 def test_it_is_trained_and_comes_back_from_a_file(tmp_path: Path, name: str) -> None:
     layer = LAYERS[name]()
-    count, axes = of_window(layer), len(layer.grid_shape)
+    count, axes = window_bias(layer), len(layer.grid_shape)
     queries = keras.Input((None, 2, 8), name="queries")
     given = [keras.Input((None,), dtype="int32", name=f"axis_{axis}") for axis in range(axes)]
     model = keras.Model([queries, *given], layer(queries, positions=given))

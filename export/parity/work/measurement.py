@@ -135,7 +135,7 @@ class RowMeasurer:
                 found.problems.setdefault(_in_words(comparison), first)
             for broken in self._declarations.broken_by(inputs, answer.outputs, outputs):
                 found.severity[rows] = np.maximum(found.severity[rows], Severity.FAILED)
-                found.problems.setdefault(_of_a_row(broken), first)
+                found.problems.setdefault(_declaration_in_words(broken), first)
             for name in [name for name in outputs if name not in failed]:
                 statistics, own, problem = self._compare(name, inputs, outputs[name], answer.outputs[name])
                 if statistics.expected_inf:
@@ -222,7 +222,7 @@ def _in_words(comparison: Comparison) -> str:
     return f"output {comparison.output!r} of a row: {comparison.problem_in_words}"
 
 
-def _of_a_row(broken: FalseDeclaration) -> str:
+def _declaration_in_words(broken: FalseDeclaration) -> str:
     """Returns a false declaration in words that are the same for batches of all sizes."""
     declared = broken.declared
     if not isinstance(declared.shape[0], str):

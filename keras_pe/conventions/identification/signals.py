@@ -53,7 +53,7 @@ class Signal:
 
     @property
     def coordinates(self) -> Coordinates | None:
-        """Where the places of an image are, None where they are counted."""
+        """The places of an image; None if they are counted."""
         coordinates: Coordinates | None = self.like.grid.get("coordinates")
         return coordinates
 

@@ -18,7 +18,7 @@ def _joined(x: Any) -> Any:
     return tf.concat([x, tf.reverse(x, [1]), tf.stack([x[:, 0], x[:, 1]], 1)], 1)
 
 
-# What is done to a complex tensor of any number of rows, with eight columns.
+# Functions of a complex tensor with any number of rows and eight columns.
 FORMS: dict[str, Callable[[Any], Any]] = {
     "abs": ops.abs,
     "angle": ops.angle,

@@ -1,4 +1,4 @@
-"""What moves a window over images, in the forms of LiteRT, returns what TensorFlow's operators do."""
+"""Pools, patches and depthwise convolutions in the forms of LiteRT return what TensorFlow's operators do."""
 
 from typing import Any
 

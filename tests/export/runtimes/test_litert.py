@@ -39,7 +39,7 @@ def _two(file: Any) -> None:
     file.signatureDefs.append(other)
 
 
-def _of_tensorflow(file: Any) -> None:
+def _hold_flex_operator(file: Any) -> None:
     for code in file.operatorCodes[:2]:
         code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
         code.customCode = b"FlexErf"
@@ -89,7 +89,7 @@ def test_a_check_matches_such_a_file_by_name_and_place(
 
 @pytest.mark.slow
 def test_operators_of_tensorflow_are_told_once_with_the_way_out(artifact: Any, tmp_path: Path) -> None:
-    path = _edited(artifact(_model, "litert").path, tmp_path / "edited.tflite", _of_tensorflow)
+    path = _edited(artifact(_model, "litert").path, tmp_path / "edited.tflite", _hold_flex_operator)
     (result,) = check_parity(_model(), path, runtimes="litert").results
     (finding,) = result.findings
     assert finding.cause is Cause.NOT_LOADED

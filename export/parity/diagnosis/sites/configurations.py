@@ -88,13 +88,13 @@ def _other_query_scalings(own: Config | None, shown: ShownRates | None) -> Itera
             continue  # it is fitted below
         lengths = [int(value * 2.0**power) for power in (1, -1, 2, -2, 3, -3)]
         for other in (not value,) if isinstance(value, bool) else (1 - value,) if name == "first_position" else lengths:
-            yield _of_query_scaling(own, {**(own or {}), name: other})
+            yield _query_scaling_hypothesis(own, {**(own or {}), name: other})
     if own is not None:
         yield replace(of_one("query_scaling", tuple(own.items()), None), cause=Cause.MISSING_SCALING)
-    yield from (_of_query_scaling(own, each) for each in _shown_query_scalings(shown))
+    yield from (_query_scaling_hypothesis(own, each) for each in _shown_query_scalings(shown))
 
 
-def _of_query_scaling(own: Config | None, other: Config) -> Hypothesis:
+def _query_scaling_hypothesis(own: Config | None, other: Config) -> Hypothesis:
     if own is None:
         found = of_one("query_scaling", None, tuple(other.items()))
         return replace(found, change={"query_scaling": dict(other)})

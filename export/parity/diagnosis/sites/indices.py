@@ -50,7 +50,7 @@ def other_indices(fault: LayerFault) -> Edits:
 
 
 def _argument_of_hash(maker: LayerCall, shown: Array) -> OtherValue | None:
-    """Returns the usual salt or number of bins with which a hash gives the indices shown; None if there is none."""
+    """Returns the usual salt or number of bins with which a hash gives the indices shown; None if all give others."""
     if type(maker.layer).__name__ != "Hashing" or len(maker.outputs) != 1:
         return None
     config, called = maker.layer.get_config(), LayerFault(maker, 0, 0.0)
@@ -90,12 +90,12 @@ def other_vocabularies(fault: LayerFault) -> Edits:
     order."""
     if fault.made_by and fault.through is None:
         for number, maker in fault.made_by.items():
-            for edit in _of_vocabulary(maker.layer, partial(_given, number), _given_instead):
+            for edit in _vocabulary_edits(maker.layer, partial(_input_array, number), _with_input):
                 yield replace(edit, layer=maker.path.partition("#")[0])
-    yield from _of_vocabulary(fault.call.layer, lambda f: f.expected, lambda f, _, array: array)
+    yield from _vocabulary_edits(fault.call.layer, lambda f: f.expected, lambda f, _, array: array)
 
 
-def _of_vocabulary(
+def _vocabulary_edits(
     layer: Any, get: Callable[[LayerFault], Array], put: Callable[[LayerFault, Array, Array], Array]
 ) -> Iterator[Edit]:
     """Yields the edits of what a lookup returned, for each other vocabulary that it may have.
@@ -117,11 +117,11 @@ def _of_vocabulary(
         yield Edit(Cause.attribute("vocabulary"), said, compute, parameters=changed)
 
 
-def _given(number: int, fault: LayerFault) -> Array:
+def _input_array(number: int, fault: LayerFault) -> Array:
     return fault.call.inputs[number]
 
 
-def _given_instead(fault: LayerFault, own: Array, other: Array) -> Array:
+def _with_input(fault: LayerFault, own: Array, other: Array) -> Array:
     return with_inputs(fault, [(own, other)])
 
 

@@ -72,7 +72,7 @@ def added_operations(fault: LayerFault) -> Edits:
     output = output_called("its output")
     yield from repeated_activation(fault)
     yield from output.edits(through(activations(), Cause.OPERATION_ADDED))
-    if (whole := _whole_layer(fault)) is not None:
+    if (whole := _layer_once_more(fault)) is not None:
         said = "given its own output once more"
         yield Edit(Cause.OPERATION_ADDED, said, whole, is_output=True)
     yield from output.edits([FIRST_ROW])
@@ -106,11 +106,11 @@ def _once_more(fault: LayerFault) -> dict[str, Compute]:
     if callable(own):
         return {"through its own activation once more": lambda fault: of_arrays(own)(fault.expected)}
     is_activation = type(layer).__module__.startswith("keras.src.layers.activations.")
-    whole = _whole_layer(fault) if is_activation else None
+    whole = _layer_once_more(fault) if is_activation else None
     return {} if whole is None else {"through the layer once more": whole}
 
 
-def _whole_layer(fault: LayerFault) -> Compute | None:
+def _layer_once_more(fault: LayerFault) -> Compute | None:
     """Returns what a layer makes of its own output; None if it takes no such array."""
     floats = [number for number, array in enumerate(fault.call.inputs) if array.dtype.kind == "f"]
     if len(floats) != 1 or fault.call.inputs[floats[0]].shape != fault.expected.shape:
