@@ -15,12 +15,6 @@ BASE = "tensor2tensor"
 CONTESTANTS = ("keras-hub", "keras_pe", "keras_pe, max_length", "one composition", "ready rows")
 ROTARY_BASE = "plain formula"
 ROTARY = ("one product, as a layer", "plain formula, as a layer", "keras-hub", "keras_pe", "keras_pe, max_length")
-BY_HAND = (
-    "turn alone, by hand",
-    "one composition, no check, by hand",
-    "one composition, by hand",
-    "two compositions, by hand",
-)
 EXPORTERS = {
     "keras": "Keras",
     "torch": "PyTorch",
@@ -45,9 +39,6 @@ Queries of so many heads of so many channels, turned by positions from 0 on; `st
 channels from a start that is an input, as of a decoder with a cache. One thread, sizes left open, relative to the plain
 formula, which takes sines and cosines of float32 angles and is a function here. The first two columns tell what of a
 time is Keras' own call of a layer: of one that turns nothing, and of one that computes the plain formula."""
-_BY_HAND = """\
-What a step cannot go below in ONNX Runtime, by graphs that were written by hand for the fewest operators
-([what they leave out](operators.md)), relative to the plain formula:"""
 _TABLES = """\
 The layer's tables are in the file, and that is what buys exactness without a sine; equal layers share them.
 `max_length=n` makes them n rows of 4 bytes a channel, 1.0 MB for 512 rows of 512 channels: where the file has to be
@@ -137,7 +128,7 @@ def runtimes(values: Values, beside: dict[str, Any]) -> str:
 
 
 def rotary(values: Values) -> list[str]:
-    """Turning queries in each runtime, and the graphs that were written by hand."""
+    """Turning queries in each runtime."""
     cases = dict.fromkeys(name.rpartition("/")[0] for name in values if name.endswith(f"/{ROTARY_BASE}"))
     parts = []
     for mode in dict.fromkeys(case.split("/")[0] for case in cases):
@@ -147,12 +138,7 @@ def rotary(values: Values) -> list[str]:
             if case.startswith(f"{mode}/")
         ]
         parts.append(f"{mode}:\n\n{_table(('queries', 'batch, length', *ROTARY), rows)}")
-    steps = [case for case in cases if f"{case}/{BY_HAND[0]}" in values]
-    rows = [
-        [case.split("/")[3].replace("x", ", "), *(_ratio(values, case, each, ROTARY_BASE) for each in BY_HAND)]
-        for case in steps
-    ]
-    return [*parts, _BY_HAND, _table(("batch, length", *BY_HAND), rows)]
+    return parts
 
 
 def costs(values: Values, beside: dict[str, Any]) -> str:

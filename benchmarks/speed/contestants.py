@@ -24,14 +24,12 @@ class Contestant:
         make: Returns the function of `x` and the scenario's arguments.
         scenarios: Names of those that it has an answer to.
         layer: Whether it is a Keras layer, which a model is exported with; or else a function.
-        file: None, or returns the ONNX file that it is, where it is nothing else.
     """
 
     name: str
     make: Callable[[], Callable[..., Any]]
     scenarios: frozenset[str] = ALL
     layer: bool = True
-    file: Callable[[], bytes] | None = None
 
     def inputs(self, scenario: Scenario, batch: int, length: int) -> Arrays:
         """Returns what it is called with: the scenario's inputs."""

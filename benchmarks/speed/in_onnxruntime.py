@@ -27,8 +27,6 @@ def prepare(mode: str, contestant: Contestant, inputs: Arrays, static: bool, thr
 @functools.cache
 def onnx_file(contestant: Contestant, specs: Signature) -> bytes:
     """Returns the file of a contestant."""
-    if contestant.file is not None:
-        return contestant.file()
     if not contestant.layer:
         model, _ = tf2onnx.convert.from_function(function(contestant, specs), specs, opset=18)
         return bytes(model.SerializeToString())

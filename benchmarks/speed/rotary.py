@@ -10,7 +10,6 @@ import numpy as np
 from keras import ops
 
 from benchmarks.speed.contestants import Contestant
-from benchmarks.speed.fewest_operators import GRAPHS, Graph, written
 from benchmarks.speed.scenarios import LONGEST, Arrays, Scenario
 
 SHAPES = ((1, 1), (1, 128), (8, 128), (1, 2048), (1, 8192))
@@ -92,11 +91,6 @@ def _layer_of(function: Callable[..., Any]) -> Callable[..., Any]:
     return Function()
 
 
-def by_hand(graph: Graph) -> Contestant:
-    """Returns a graph that was written by hand, for one step."""
-    return Contestant(graph.name, lambda: plain_formula, frozenset({"step"}), file=partial(written, graph))
-
-
 ALL = frozenset(SCENARIOS)
 CONTESTANTS = (
     Contestant(BASE, lambda: plain_formula, ALL, layer=False),
@@ -105,5 +99,4 @@ CONTESTANTS = (
     Contestant("keras-hub", _keras_hub, ALL),
     Contestant("keras_pe", _ours, ALL),
     Contestant("keras_pe, max_length", lambda: _ours(max_length=LONGEST), ALL),
-    *map(by_hand, GRAPHS),
 )

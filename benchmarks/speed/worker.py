@@ -32,7 +32,6 @@ def main() -> None:
     everyone, ways = ENCODINGS[asked.encoding]
     contestants = [each for each in everyone if each.name in (asked.contestants or [each.name])]
     runtime = importlib.import_module(f"benchmarks.speed.{asked.runtime}")
-    contestants = [each for each in contestants if each.file is None or hasattr(runtime, "onnx_file")]
     found: dict[str, dict[str, Any]] = {"seconds": {}, "failed": {}}
     for mode in asked.modes or runtime.MODES:
         for scenario in ways.values():

@@ -4,12 +4,9 @@ import itertools
 from functools import partial
 from pathlib import Path
 
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from benchmarks import results
-from benchmarks.exporter import two_files
 from benchmarks.measuring import Run, in_own_process, interleaved, interleaved_openings, quotient
 
 
@@ -35,22 +32,6 @@ def test_files_are_opened_anew_for_each_share_of_the_rounds_in_any_order() -> No
     assert {tuple(opened[start : start + 2]) for start in range(0, 12, 2)} == {("a", "b"), ("b", "a")}
 
 
-def test_a_runtime_without_its_variant_stands_for_all_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked: list[str] = []
-
-    def answer(module: str, arguments: list[str], **_: object) -> dict[str, list[float]]:
-        asked.append(arguments[-1])
-        return {"first": [1.0], "second": [2.0], "first again": [1.0]}
-
-    monkeypatch.setattr(two_files, "in_own_process", answer)
-    monkeypatch.setattr("sys.argv", ["two_files", "a.onnx", "b.onnx", "--runtimes", "onnxruntime"])
-    two_files.main()
-    assert {"onnxruntime[all]", "onnxruntime[disabled]"} <= set(asked)
-    assert "onnxruntime[all]: first over second 0.500" in capsys.readouterr().out
-
-
 def test_what_is_stored_comes_back_in_its_order_and_a_part_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,18 +55,3 @@ def test_a_quotient_is_of_what_was_measured_in_the_same_turn() -> None:
     middle, least, most = quotient([1.0] * 50 + [3.0] * 50, [1.0] * 100)
     assert (least, middle, most) == (1.0, 2.0, 3.0)
     assert quotient([4.0], [2.0]) == (2.0, 2.0, 2.0)
-
-
-@pytest.mark.slow
-def test_two_files_take_turns_with_the_first_again(tmp_path: Path) -> None:
-    paths = []
-    for name in ("x", "images"):
-        node = helper.make_node("Relu", [name], ["y"])
-        x, y = (helper.make_tensor_value_info(each, TensorProto.FLOAT, ["n", "k", 3]) for each in (name, "y"))
-        opset = [helper.make_opsetid("", 18)]
-        paths.append(tmp_path / f"{name}.onnx")
-        onnx.save(
-            helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=opset, ir_version=10), paths[-1]
-        )
-    taken = two_files.measure("onnxruntime[all]", paths, batch=2, length=4, seconds=1.0, rounds=24)
-    assert {name: len(seconds) for name, seconds in taken.items()} == {"first": 24, "second": 24, "first again": 24}
