@@ -76,7 +76,7 @@ def _of_table(kind: str, path: Path) -> "Axes":
 
     from keras_pe import plots
     from keras_pe.conventions import identify
-    from keras_pe.conventions.identification.rows import as_matrix
+    from keras_pe.conventions.identification.tables import as_matrix
     from keras_pe.signal.formula import timing_signal
 
     table = as_matrix(read_table(path)).astype(np.float64)

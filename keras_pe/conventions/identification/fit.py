@@ -1,4 +1,4 @@
-"""Whether a signal explains a table: on the first rows, then on all of them."""
+"""How well a signal explains rows of a table, but for one factor."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.conventions.identification.rounding import SLACK, Rounding
-from keras_pe.conventions.identification.rows import CheckedTable, Rows
+from keras_pe.conventions.identification.match import Match
 from keras_pe.conventions.identification.signals import Signal
+from keras_pe.conventions.identification.tables import SLACK, CheckedTable, Rounding, Rows
 from keras_pe.signal.formula import Float64Array
 
 
@@ -18,57 +18,86 @@ class Fit:
 
     Attributes:
         signal: The signal.
-        start: Position of row 0.
-        step: 1, or -1 for positions in descending order.
+        rounding: The error of the storage type.
         scale: Factor of the signal.
         misfit: Root mean square difference, in units of the largest error of each value.
         max_abs_diff: Largest difference.
-        rounding: The error of the storage type.
+        start: Position of row 0.
+        step: 1, or -1 for positions in descending order.
         sizes: Of an image, along the slow and the fast axis.
     """
 
     signal: Signal
-    start: int
-    step: int
+    rounding: Rounding
     scale: float
     misfit: float
     max_abs_diff: float
-    rounding: Rounding
+    start: int = 0
+    step: int = 1
     sizes: tuple[int, int] = (0, 0)
+
+    def match(self) -> Match:
+        """Returns the match of the fit, with all names of its signal."""
+        signal = self.signal
+        return Match(
+            conventions=signal.names,
+            timescales_of=signal.timescales_of,
+            start_index=self.start,
+            other_starts=(),
+            layout=signal.layout,
+            max_timescale=signal.max_timescale,
+            timescales=tuple(signal.timescales.tolist()),
+            scale=self.scale,
+            max_abs_diff=self.max_abs_diff,
+            undecided=(),
+            step=self.step,
+        )
+
+    def on_the_whole(self, table: CheckedTable) -> "Fit | None":
+        """Returns the fit of a sequence with its largest difference in all rows, or None if one is not explained."""
+        largest = 0.0
+        for rows in table.blocks():
+            positions = self.start + self.step * rows.index
+            found = fit(rows.values, positions, self.signal, self.rounding, scale=self.scale)
+            if found is None:
+                return None
+            largest = max(largest, found.max_abs_diff)
+        return replace(self, max_abs_diff=largest)
 
 
 def fit(
     values: Float64Array,
-    rounding: Rounding,
-    signal: Signal,
     positions: npt.NDArray[Any],
+    signal: Signal,
+    rounding: Rounding,
     resolved: float = 0.0,
-) -> tuple[float, float, float] | None:
-    """Returns scale, misfit and largest difference of a signal at these positions, or None if it does not explain them.
+    scale: float | None = None,
+) -> Fit | None:
+    """Returns how a signal explains values at positions, by its best factor or a given one; None if it does not.
 
     A difference is explained by the storage type and by the error of the float32 formula, which grows with the angle;
     or by the error of rates that were fitted, `resolved`, relative to them.
     """
     expected = signal.at(positions)
-    scale = float((values * expected).sum() / (expected * expected).sum())
+    if scale is None:
+        scale = float((values * expected).sum() / (expected * expected).sum())
     left = np.abs(values - scale * expected)
     where = np.abs(positions[:, np.newaxis] if positions.ndim == 1 else positions[:, signal.axis])
     largest = rounding.of(values)
-    if (
-        scale <= 0
-        or (left > SLACK * largest + scale * where * (signal.formula_error() + resolved / signal.columns)).any()
-    ):
+    allowed = SLACK * largest + scale * where * (signal.formula_error() + resolved / signal.columns)
+    if scale <= 0 or (left > allowed).any():
         return None
     # The formula's error is left out, or else the farthest position would be the most welcome.
-    return scale, float(np.sqrt(np.mean((left / largest) ** 2))), float(left.max())
+    misfit = float(np.sqrt(np.mean((left / largest) ** 2)))
+    return Fit(signal, rounding, scale, misfit, float(left.max()))
 
 
 def fit_of_rows(
-    rows: Rows, rounding: Rounding, signal: Signal, start: int, step: int, resolved: float = 0.0
+    rows: Rows, signal: Signal, rounding: Rounding, start: int, step: int, resolved: float = 0.0
 ) -> Fit | None:
     """Returns the fit of a sequence of consecutive positions, or None."""
-    found = fit(rows.values, rounding, signal, start + step * rows.index, resolved)
-    return None if found is None else Fit(signal, start, step, *found, rounding)
+    found = fit(rows.values, start + step * rows.index, signal, rounding, resolved)
+    return found and replace(found, start=start, step=step)
 
 
 def closest(fits: list[Fit], size: int) -> list[Fit]:
@@ -78,25 +107,3 @@ def closest(fits: list[Fit], size: int) -> list[Fit]:
     # spreads evenly over a unit, so the noise is at least about a third of it.
     tie = least**2 + 16 * max(least, 1 / 3) ** 2 / size
     return [fit for fit in fits if fit.misfit**2 <= tie]
-
-
-def on_the_whole(found: Fit, table: CheckedTable) -> Fit | None:
-    """Returns the fit with its largest difference in the whole table, or None if it does not explain all of it."""
-    signal, largest = found.signal, 0.0
-    formula, first, slope = signal.formula_error(), np.zeros(0), np.zeros(0)
-    for rows in table.blocks():
-        positions = found.start + found.step * rows.index
-        if not first.size:
-            first = found.scale * signal.at(positions)
-            ahead = replace(signal, is_cosine=~signal.is_cosine).at(positions)
-            slope = found.scale * np.where(signal.is_cosine, -ahead, ahead)
-        # Each block is the first one turned on, so that few sines are computed.
-        turn = found.step * rows.index[0] / signal.columns
-        left = first[: len(rows.index)] * np.cos(turn) + slope[: len(rows.index)] * np.sin(turn) - rows.values
-        left = np.abs(left, out=left)
-        allowed = SLACK * found.rounding.of(rows.values)
-        allowed += np.multiply.outer(np.abs(positions), found.scale * formula)
-        if (left > allowed).any():  # False in rows of zeros, whose values are NaN
-            return None
-        largest = np.fmax(largest, np.fmax.reduce(left, axis=None))
-    return replace(found, max_abs_diff=float(largest))

@@ -9,9 +9,9 @@ from keras_pe.conventions.catalogue import CONVENTIONS
 from keras_pe.conventions.identification.fit import Fit
 from keras_pe.conventions.identification.images import image_matches
 from keras_pe.conventions.identification.match import Grid, Match
-from keras_pe.conventions.identification.rows import CheckedTable
 from keras_pe.conventions.identification.search import DISTANCES, TOKENS, Ways, sequence_fits
 from keras_pe.conventions.identification.signals import USUAL, Signal
+from keras_pe.conventions.identification.tables import CheckedTable
 
 
 def identify(table: npt.ArrayLike) -> tuple[Match, ...]:
@@ -70,28 +70,21 @@ def _sequence_matches(checked: CheckedTable, ways: Ways) -> tuple[Match, ...]:
         return longest != USUAL, len(f"{longest:.10g}".rstrip("0")), abs(math.log(longest / USUAL))
 
     matches = [_match(same) for same in sorted(signals.values(), key=rank)]
-    return tuple(matches) if enough else tuple(_unnamed(match) for match in matches[:1])
-
-
-def _match(same: list[Fit]) -> Match:
-    starts = sorted((each.start for each in same), key=lambda each: (abs(each), -each))
-    first, signal = next(each for each in same if each.start == starts[0]), same[0].signal
-    return Match(
-        conventions=tuple(sorted(signal.names, key=lambda name: CONVENTIONS[name].start_index != starts[0])),
-        timescales_of=signal.timescales_of,
-        start_index=starts[0],
-        other_starts=tuple(starts[1:]),
-        layout=signal.layout,
-        max_timescale=signal.max_timescale,
-        timescales=tuple(signal.timescales.tolist()),
-        scale=first.scale,
-        max_abs_diff=first.max_abs_diff,
-        undecided=("start_index",) if same[1:] else (),
-        step=first.step,
+    if enough:
+        return tuple(matches)
+    undecided = ("conventions", "timescales_of", "layout", "max_timescale")
+    return tuple(
+        replace(each, conventions=(), timescales_of=(), max_timescale=None, undecided=(*undecided, *each.undecided))
+        for each in matches[:1]
     )
 
 
-def _unnamed(match: Match) -> Match:
-    """Returns the match without what so little cannot tell."""
-    undecided = ("conventions", "timescales_of", "layout", "max_timescale", *match.undecided)
-    return replace(match, conventions=(), timescales_of=(), max_timescale=None, undecided=undecided)
+def _match(same: list[Fit]) -> Match:
+    """Returns the match of fits of one signal at several first positions."""
+    first, *others = sorted(same, key=lambda each: (abs(each.start), -each.start))
+    return replace(
+        first.match(),
+        conventions=tuple(sorted(first.signal.names, key=lambda name: CONVENTIONS[name].start_index != first.start)),
+        other_starts=tuple(each.start for each in others),
+        undecided=("start_index",) if others else (),
+    )

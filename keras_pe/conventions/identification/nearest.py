@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_pe.conventions.catalogue import CONVENTIONS
-from keras_pe.conventions.identification.longest import UNUSUAL_MAX_START
-from keras_pe.conventions.identification.rows import CheckedTable, Rows, as_matrix
-from keras_pe.conventions.identification.signals import Signal, sequence_signals
+from keras_pe.conventions.identification.search import UNUSUAL_MAX_START
+from keras_pe.conventions.identification.signals import sequence_signals
+from keras_pe.conventions.identification.tables import CheckedTable, as_matrix
 
 
 class Nearest(NamedTuple):
@@ -40,27 +40,23 @@ def nearest(table: Any) -> Nearest | None:
         The nearest convention, or None if no convention has a signal of this width.
     """
     rows = CheckedTable(as_matrix(np.asarray(table))).closely()
-    starts = np.arange(-UNUSUAL_MAX_START, UNUSUAL_MAX_START)
-    starts = starts[np.argsort(np.abs(starts), kind="stable")]
-    best: tuple[float, Nearest] | None = None
-    for signal in (each for each in sequence_signals(rows.values.shape[1], distances=True) if each.names):
-        sines, cosines = signal.pairs
-        points, rates = rows.values[:, cosines] + 1j * rows.values[:, sines], 1.0 / signal.columns[sines]
+    index, values = rows.index, rows.values
+    starts = np.array(sorted(range(-UNUSUAL_MAX_START, UNUSUAL_MAX_START), key=abs))
+    best, most = None, 0.0
+    for signal in (each for each in sequence_signals(values.shape[1], distances=True) if each.names):
         for step in (1, -1):
-            turned = (points * np.exp(-1j * step * np.multiply.outer(rows.index, rates))).sum(axis=0)
-            if best is not None and np.abs(turned).sum() <= best[0]:
-                continue
-            agreement = (np.exp(-1j * np.multiply.outer(starts, rates)) * turned).real.sum(axis=1)
-            start = int(starts[np.argmax(agreement)])
-            if best is None or agreement.max() > best[0]:
-                best = float(agreement.max()), _at(rows, signal, start, step)
-    return best[1] if best else None
-
-
-def _at(rows: Rows, signal: Signal, start: int, step: int) -> Nearest:
-    expected = signal.at(start + step * rows.index)
-    scale = float((expected * rows.values).sum() / (expected**2).sum())
-    off = rows.values - scale * expected
-    relative = float(np.sqrt(np.mean(off**2) / np.mean(rows.values**2)))
-    names = sorted(signal.names, key=lambda name: CONVENTIONS[name].start_index != start)
-    return Nearest(names[0], start, step, scale, float(np.abs(off).max()), relative)
+            # The sum of products with the signal is largest where the points, turned back, agree.
+            turned = (signal.points(values) * np.exp(-1j * step * np.multiply.outer(index, signal.rates))).sum(axis=0)
+            agreement = (np.exp(-1j * np.multiply.outer(starts, signal.rates)) * turned).real.sum(axis=1)
+            if best is None or agreement.max() > most:
+                most = float(agreement.max())
+                best = signal, int(starts[np.argmax(agreement)]), step
+    if best is None:
+        return None
+    signal, start, step = best
+    expected = signal.at(start + step * index)
+    scale = float((expected * values).sum() / (expected**2).sum())
+    off = values - scale * expected
+    relative = float(np.sqrt(np.mean(off**2) / np.mean(values**2)))
+    name = min(signal.names, key=lambda name: CONVENTIONS[name].start_index != start)
+    return Nearest(name, start, step, scale, float(np.abs(off).max()), relative)

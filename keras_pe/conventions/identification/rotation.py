@@ -14,11 +14,13 @@ class Rotation(NamedTuple):
     Attributes:
         radius: Of the circles.
         rates: `(pairs,)`, radians per row, in (-pi, pi] if some rows are next to each other.
+        phases: `(pairs,)`, radians at the middle one of the rows.
         off: Largest distance of a point from the rotation, as a part of the radius.
     """
 
     radius: float
     rates: Float64Array
+    phases: Float64Array
     off: float
 
 
@@ -35,4 +37,5 @@ def measure(points: npt.NDArray[np.complex128], index: npt.NDArray[np.intp]) -> 
     rates, phases = rates + offsets @ rest / (offsets @ offsets), phases + rest.mean(axis=0)
     radius = float(np.sqrt(np.mean(np.abs(points) ** 2)))
     off = np.abs(points - radius * np.exp(1j * (np.multiply.outer(offsets, rates) + phases))).max()
-    return Rotation(radius, rates, float(off) / (radius or 1.0))
+    phases = phases + rates * offsets[len(index) // 2]
+    return Rotation(radius, rates, phases, float(off) / (radius or 1.0))

@@ -1,35 +1,25 @@
-"""Searches the first position, the direction and the longest timescale at which a signal explains a table."""
+"""Searches the first position, the direction and the longest timescale at which a signal explains a sequence."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from keras_pe.conventions.identification.fit import Fit, closest, fit_of_rows, on_the_whole
-from keras_pe.conventions.identification.longest import (
-    UNUSUAL_MAX_START,
-    fitted_longest,
-    of_the_same_numbers,
-    sharpened,
-    written,
-)
-from keras_pe.conventions.identification.rotation import measure
-from keras_pe.conventions.identification.rounding import Rounding, rounding_of
-from keras_pe.conventions.identification.rows import CheckedTable, Rows
-from keras_pe.conventions.identification.signals import ANGLE_ERROR, Signal, sequence_signals
+from keras_pe.conventions.identification.fit import Fit, closest, fit_of_rows
+from keras_pe.conventions.identification.rotation import Rotation, measure
+from keras_pe.conventions.identification.signals import ANGLE_ERROR, USUAL, Signal, sequence_signals
+from keras_pe.conventions.identification.tables import LOOSE, CheckedTable, Rounding, Rows
 from keras_pe.signal.formula import Float64Array
 
-# First positions that are searched.
-MAX_START = 2**17
 # Directions, each with the first positions from and to: tokens; then distances, which are negative or descend.
-TOKENS = ((1, 0, MAX_START),)
-DISTANCES = ((1, -MAX_START, 0), (-1, -MAX_START, MAX_START))
-# Largest difference of radii, relative to them: that of int8 steps is 6e-3. The fit itself is strict.
-_LOOSE = 2e-2
-# Rows on which another longest timescale is tried before it is tried on all.
-_FEW = 64
+TOKENS = ((1, 0, 2**17),)
+DISTANCES = ((1, -(2**17), 0), (-1, -(2**17), 2**17))
+# Far from 0 the angles wind too often for an unknown timescale to be read off them.
+UNUSUAL_MAX_START = 2**11
+# Radians by which the angles at both ends of a table may be off rates that were measured.
+_BENT = 0.2
 # Of how many tables one may be named by chance, in a rough estimate.
 _RARELY = 1e-6
 
@@ -38,18 +28,10 @@ Ways = tuple[tuple[int, int, int], ...]
 
 @dataclass(frozen=True, eq=False)
 class Circles:
-    """A signal whose columns have the radii of sines and cosines.
-
-    Attributes:
-        signal: The signal.
-        points: `(rows, pairs)`, cosine + i sine, of radius 1.
-        rates: `(pairs,)`, radians per position.
-        rounding: What explains the differences of the radii.
-    """
+    """A signal whose columns have the radii of sines and cosines, with the rotation of its pairs and its rounding."""
 
     signal: Signal
-    points: npt.NDArray[np.complex128]
-    rates: Float64Array
+    turns: Rotation
     rounding: Rounding
 
 
@@ -57,75 +39,67 @@ def sequence_fits(table: CheckedTable, ways: Ways) -> tuple[list[Fit], bool]:
     """Returns what explains a table of consecutive positions, and whether that is enough to name a convention."""
     rows = table.closely()
     circles = list(_circles(table, rows, distances=ways is DISTANCES))
-    known = [each for circle in circles for each in _fits(circle, rows, ways)]
-    known = _on_all(closest(known, rows.values.size), rows, table)
+    known = [found for each in circles for found in _fits(each, rows, ways)]
+    known = _on_the_whole(closest(known, rows.values.size), rows, table)
     # Two columns turn at one rate: 1 in half of the conventions, whatever the longest timescale makes it in others.
     enough = table.channels > 2
     if known:
-        same = [replace(each, signal=other) for each in known for other in of_the_same_numbers(each.signal)]
+        same = [replace(each, signal=other) for each in known for other in _of_the_same_numbers(each.signal)]
         return known + same, enough
     # Only then another longest timescale, or else a table of few rows would have many.
-    layouts = {id(each.points): each.points for each in circles}
-    rates = {layout: measure(points, rows.index).rates for layout, points in layouts.items()}
-    rough = [each for circle in circles for each in _with_any_longest(circle, rates[id(circle.points)], rows, ways)]
-    least = min((each.misfit for each in rough), default=0.0)
-    rough = [each for each in rough if each.misfit <= 3 * max(least, 1.0)]
-    fits = closest(_refitted(rough, rows, rows, rounded=False), rows.values.size)
+    rough = [found for each in circles for found in _fits(each, rows, ways, is_usual=False)]
+    fits = closest(rough, rows.values.size)
     enough = enough and all(_by_chance(each, rows) < _RARELY for each in fits)
-    far = rows if table.is_all(rows) else table.spread()
-    return _on_all(_refitted(fits, rows, far, rounded=True), rows, table), enough
+    return _on_the_whole(_refitted(fits, rows, table.spread()), rows, table), enough
 
 
 def _circles(table: CheckedTable, rows: Rows, distances: bool) -> Iterator[Circles]:
-    measured: dict[bytes, tuple[Any, Rounding | None]] = {}
+    measured: dict[bytes, tuple[Rotation, Rounding | None]] = {}
     for signal in sequence_signals(table.channels, distances):
         sines, cosines = signal.pairs
         layout = sines.tobytes() + cosines.tobytes()
         if layout not in measured:
-            points = rows.values[:, cosines] + 1j * rows.values[:, sines]
-            radii = np.abs(points)
-            scale = float(np.sqrt(np.mean(radii**2)))
-            off = float(np.abs(radii - scale).max()) / scale if scale else np.inf
-            rounding = rounding_of(table, rows.values, off) if off < _LOOSE else None
-            measured[layout] = points / (scale or 1.0), rounding
-        points, known = measured[layout]
-        if known is not None:
-            yield Circles(signal, points, 1.0 / signal.columns[sines], known)
+            points = signal.points(rows.values)
+            measured[layout] = measure(points, rows.index), Rounding.of_radii(np.abs(points), table, rows.values)
+        turns, rounding = measured[layout]
+        if rounding is not None:
+            yield Circles(signal, turns, rounding)
 
 
-def _fits(circles: Circles, rows: Rows, ways: Ways) -> Iterator[Fit]:
-    """Returns the fits of a signal at the nearest first positions."""
+def _fits(circles: Circles, rows: Rows, ways: Ways, is_usual: bool = True) -> Iterator[Fit]:
+    """Returns the fits of a signal at the nearest first positions, with the usual longest timescale or a fitted one."""
+    turns, rounding, signal = circles.turns, circles.rounding, circles.signal
     for step, low, high in ways:
-        for start in first_positions(circles, rows.index, step, low, high):
-            found = fit_of_rows(rows, circles.rounding, circles.signal, int(start), step)
+        if not is_usual:
+            signal = _with_fitted_longest(signal, step * turns.rates)
+            low, high = max(low, -UNUSUAL_MAX_START), min(high, UNUSUAL_MAX_START)
+        for start in _first_positions(signal, turns, rows.index, step, (low, high), not is_usual):
+            near, error = (signal, 0.0) if is_usual else _sharpened(signal, start, step, rows, rounding)
+            found = fit_of_rows(rows, near, rounding, start, step, 5 * error)
             if found is not None:
                 yield found
 
 
-def first_positions(
-    circles: Circles, index: npt.NDArray[np.intp], step: int, low: int, high: int, resolved: float = 0.0
-) -> npt.NDArray[np.intp]:
-    """Returns the positions of row 0 at which the angles are near, the nearest first, at most 32.
-
-    `resolved` is the error of the rates, relative to them.
-    """
-    rates = circles.rates
-    for some in (slice(16), slice(None)):
-        # Turned back by its own rates, a signal stands still at the angles of row 0.
-        still = circles.points[some] * np.exp(-1j * step * np.multiply.outer(index[some], rates))
-        phases = still.mean(axis=0)
-        if np.abs(phases).min(initial=1.0) < 0.99:
-            return np.zeros(0, int)
-    phases = np.angle(phases)
-    starts = np.arange(low, high)
+def _first_positions(
+    signal: Signal, turns: Rotation, index: npt.NDArray[np.intp], step: int, within: tuple[int, int], is_fitted: bool
+) -> list[int]:
+    """Returns the positions of row 0 at which the angles are near, the nearest first, at most 32."""
+    rates = signal.rates
+    gap = int(np.diff(index).min())  # rates are known but for whole turns from row to row
+    off = float(np.abs(_within_half_a_turn((turns.rates - step * rates) * gap)).max()) / gap
+    if off * np.ptp(index) > _BENT:
+        return []
+    phases = turns.phases - step * rates * index[len(index) // 2]
+    starts = np.arange(*within)
     starts = starts[np.argsort(np.abs(starts), kind="stable")]
-    error = ANGLE_ERROR * np.maximum(1.0, rates) + resolved * rates
+    error = ANGLE_ERROR * np.maximum(1.0, rates) + is_fitted * (3 * off / rates.max() + 1e-9) * rates
     for pair in dict.fromkeys([0, len(rates) - 1, len(rates) // 2, len(rates) // 4]):
         away = np.abs(_within_half_a_turn(starts * rates[pair] - phases[pair]))
-        starts = starts[away < _LOOSE + error[pair] * (np.abs(starts) + index[-1])]
+        starts = starts[away < LOOSE + error[pair] * (np.abs(starts) + index[-1])]
     away = _within_half_a_turn(np.multiply.outer(starts, rates) - phases)
     # Angles of 3e-8 are equal: of positions that are equally near, the first comes first.
-    return starts[np.argsort((away**2).sum(axis=1).round(15), kind="stable")[:32]]
+    nearest: list[int] = starts[np.argsort((away**2).sum(axis=1).round(15), kind="stable")[:32]].tolist()
+    return nearest
 
 
 def _within_half_a_turn(radians: Float64Array) -> Float64Array:
@@ -133,45 +107,78 @@ def _within_half_a_turn(radians: Float64Array) -> Float64Array:
     return rest
 
 
-def _on_all(fits: list[Fit], rows: Rows, table: CheckedTable) -> list[Fit]:
-    if table.is_all(rows):
+def _on_the_whole(fits: list[Fit], rows: Rows, table: CheckedTable) -> list[Fit]:
+    if len(rows.index) == table.count:
         return fits
-    return [whole for each in fits if (whole := on_the_whole(each, table)) is not None]
+    return [whole for each in fits if (whole := each.on_the_whole(table)) is not None]
 
 
-def _with_any_longest(circles: Circles, rates: Float64Array, rows: Rows, ways: Ways) -> Iterator[Fit]:
-    for step, low, high in ways:
-        told = fitted_longest(circles.signal, step * rates, int(np.ptp(rows.index)))
-        if told is not None:
-            renewed = circles.signal.with_longest(told[0])
-            again = replace(circles, signal=renewed, rates=1.0 / renewed.columns[renewed.pairs[0]])
-            few = Rows(rows.index[:_FEW], rows.values[:_FEW])
-            near = (step, max(low, -UNUSUAL_MAX_START), min(high, UNUSUAL_MAX_START))
-            for start in first_positions(again, rows.index, *near, told[1]):
-                found: Fit | None = None
-                for some in (few, rows):
-                    longest, error = sharpened(renewed, int(start), step, some, circles.rounding)
-                    other = renewed.with_longest(longest)
-                    found = fit_of_rows(some, circles.rounding, other, int(start), step, 5 * error)
-                    if found is None:
-                        break
-                if found is not None:
-                    yield found
+def _with_fitted_longest(signal: Signal, rates: Float64Array) -> Signal:
+    """Returns a signal with the longest timescale that is nearest to these rates."""
+    exponents, factors = (each[signal.held[signal.pairs[0]]] for each in signal.powers)
+    turning = (rates > 0) & (exponents > 0)
+    # The rates are known equally well in radians, so their logarithms with weight rate**2.
+    weights = np.where(turning, rates, 0.0) ** 2 * exponents
+    logs = -np.log(np.where(turning, rates, 1.0) * factors)
+    power = float(weights @ logs) / max(float(weights @ exponents), 1e-300)
+    return signal.with_longest(math.exp(min(max(power, 0.0), 50.0)))
 
 
-def _refitted(fits: list[Fit], rows: Rows, far: Rows, rounded: bool) -> list[Fit]:
+def _sharpened(signal: Signal, start: int, step: int, rows: Rows, rounding: Rounding) -> tuple[Signal, float]:
+    """Returns a signal with the longest timescale that explains these rows best, and the relative error of that.
+
+    A straight line through the angles, which is 0 at position 0; the signal must be right to half a turn on all rows.
+    """
+    points, positions, rates = signal.points(rows.values), start + step * rows.index, signal.rates
+    rest = np.angle(points * np.exp(-1j * np.multiply.outer(positions, rates)))
+    size = float(positions @ positions)
+    renewed = _with_fitted_longest(signal, rates + positions @ rest / size)
+    slope = rates * signal.powers[0][signal.held[signal.pairs[0]]]
+    noise = np.sqrt(np.mean(rounding.of(rows.values) ** 2) / np.mean(np.abs(points) ** 2))
+    return renewed, float(noise) / math.sqrt(max(size * float(slope @ slope), 1e-30))
+
+
+def _refitted(fits: list[Fit], rows: Rows, far: Rows) -> list[Fit]:
     """Returns the fits with the longest timescale that each signal has in its closest fit, sharpened on far rows."""
     signals: dict[tuple[object, ...], Signal] = {}
     again = []
     for each in sorted(fits, key=lambda each: each.misfit):
-        longest, error = sharpened(each.signal, each.start, each.step, far, each.rounding)
-        longest = written(longest, error) if rounded else float(f"{longest:.12g}")
-        schedule = each.signal.timescales_of, each.signal.layout, each.step
-        signal = signals.setdefault(schedule, each.signal.with_longest(longest))
-        found = fit_of_rows(rows, each.rounding, signal, each.start, each.step, 5 * error)
-        if found is not None:
-            again.append(found)
-    return again
+        signal, error = _sharpened(each.signal, each.start, each.step, far, each.rounding)
+        longest = _written(signal.max_timescale, error)
+        schedule = signal.timescales_of, signal.layout, each.step
+        signal = signals.setdefault(schedule, signal.with_longest(longest))
+        again.append(fit_of_rows(rows, signal, each.rounding, each.start, each.step, 5 * error))
+    return [each for each in again if each is not None]
+
+
+def _written(longest: float, error: float) -> float:
+    """Returns the number of few digits that somebody wrote down, if the fitted one may be it and hardly by chance.
+
+    The float32 formula itself makes a longest timescale of another one, off by up to 3e-6 of it.
+    """
+    window = max(3 * error, 3e-6) * longest
+    for digits in range(1, 7):
+        short = float(f"{longest:.{digits}g}")
+        neighbors_apart = 10.0 ** (np.floor(np.log10(longest)) + 1 - digits)
+        if abs(short - longest) <= window < neighbors_apart / 20:
+            return short
+    return float(longest)
+
+
+def _of_the_same_numbers(signal: Signal) -> Iterator[Signal]:
+    """Returns the other schedules that make a signal's very numbers, with a longest timescale of two digits.
+
+    At 8 channels 10, 100 and 1,000 follow 1 in the paper's sequence to 10,000, and in tensor2tensor's to 1,000.
+    """
+    for other in sequence_signals(len(signal.held)):
+        exponents, factors = other.powers
+        if other.timescales_of == signal.timescales_of or other.layout != signal.layout or not exponents[-1]:
+            continue
+        longest = float(f"{float(signal.timescales[-1] / factors[-1]) ** (1.0 / exponents[-1]):.2g}")
+        if longest > 1.0 and longest != USUAL:
+            renewed = other.with_longest(longest)
+            if np.allclose(renewed.columns, signal.columns, 1e-9, 0.0):
+                yield renewed
 
 
 def _by_chance(fit: Fit, rows: Rows) -> float:
@@ -181,6 +188,6 @@ def _by_chance(fit: Fit, rows: Rows) -> float:
     one rate is no evidence, since the longest timescale is read off it.
     """
     angle = 4 * max(fit.rounding.relative, float(np.max(fit.rounding.absolute)) / fit.scale)
-    rates = 1.0 / fit.signal.columns[fit.signal.pairs[0]]
+    rates = fit.signal.rates
     passing = np.sort(np.minimum(1.0, angle / (rows.index.std() * rates)))
     return float(4 * UNUSUAL_MAX_START * min(1.0, angle / np.pi) ** len(rates) * np.prod(passing[1:]))

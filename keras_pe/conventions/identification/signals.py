@@ -1,6 +1,5 @@
 """The signals that the conventions make: what each column holds, and all the names that a signal goes by."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
@@ -70,6 +69,17 @@ class Signal:
         same = (self.held[sines] == self.held[cosines]) & (self.axis[sines] == self.axis[cosines])
         return sines[same], cosines[same]
 
+    @cached_property
+    def rates(self) -> Float64Array:
+        """Radians per position of each pair."""
+        rates: Float64Array = 1.0 / self.columns[self.pairs[0]]
+        return rates
+
+    def points(self, rows: Float64Array) -> npt.NDArray[np.complex128]:
+        """Returns the pairs of rows of a table as points, cosine + i sine: `(rows, pairs)`."""
+        sines, cosines = self.pairs
+        return rows[:, cosines] + 1j * rows[:, sines]
+
     def at(self, positions: npt.NDArray[Any]) -> Float64Array:
         """Returns the signal at positions `(rows,)`, or `(rows, 2)` of the slow and the fast axis of an image."""
         angles = (positions[:, np.newaxis] if positions.ndim == 1 else positions[:, self.axis]) / self.columns
@@ -85,6 +95,13 @@ class Signal:
             return RATE_ERROR * rates
         return np.minimum(RATE_ERROR * rates, ANGLE_ERROR * np.maximum(1.0, rates))
 
+    @cached_property
+    def powers(self) -> tuple[Float64Array, Float64Array]:
+        """Exponents `e` and factors `c` of a sequence's timescales `c * L**e`."""
+        low, high = (self.like.timescales(len(self.held), longest) for longest in (10.0, 100.0))
+        exponents = np.log10(high / low)
+        return exponents, low / 10.0**exponents
+
     def with_longest(self, longest: float) -> "Signal":
         """Returns the signal of a sequence with another longest timescale."""
         scales = self.like.timescales(len(self.held), longest)
@@ -94,31 +111,22 @@ class Signal:
 @lru_cache(maxsize=8)
 def sequence_signals(channels: int, distances: bool = False) -> tuple[Signal, ...]:
     """Returns every schedule of this width in every layout; with those of distances between tokens if asked."""
-    schedules: list[tuple[Float64Array, list[str]]] = []
+    schedules: dict[bytes, tuple[Float64Array, list[str]]] = {}
     for name, each in sorted(CONVENTIONS.items(), key=lambda named: not named[1].descending):
-        if each.axes > 1 or not (each.whole_positions or (distances and each.descending)) or not each.has(channels):
-            continue
-        scales = each.timescales(channels)
-        same = (n for known, n in schedules if known.shape == scales.shape and np.allclose(known, scales, 1e-9, 0.0))
-        names = next(same, None)
-        if names is None:
-            schedules.append((scales, [name]))
-        else:
-            names.append(name)
-    return tuple(signal for scales, names in schedules for signal in _in_layouts(scales, channels, names))
-
-
-def _in_layouts(scales: Float64Array, channels: int, names: list[str]) -> Iterable[Signal]:
-    signals: dict[bytes, Signal] = {}
-    count = len(scales)
-    orders = {layout: column_order(count, channels, layout) for layout in get_args(Layout)}
-    for layout in sorted(orders, key=lambda layout: (CONVENTIONS[names[0]].layout != layout, layout)):
-        order = orders[layout]
-        same = tuple(name for name in names if np.array_equal(orders[CONVENTIONS[name].layout], order))
-        held, is_cosine = np.where(order < 2 * count, order % count, -1), (order >= count) & (order < 2 * count)
-        new = Signal(same, tuple(names), layout, scales, USUAL, held, is_cosine, np.zeros(channels, int))
-        signals.setdefault(order.tobytes(), new)  # Two columns are of two layouts.
-    return signals.values()
+        if each.axes == 1 and (each.whole_positions or (distances and each.descending)) and each.has(channels):
+            scales = each.timescales(channels)
+            schedules.setdefault(np.log(scales).round(9).tobytes(), (scales, []))[1].append(name)
+    signals: dict[tuple[int, bytes], Signal] = {}
+    for number, (scales, names) in enumerate(schedules.values()):
+        count, own = len(scales), CONVENTIONS[names[0]].layout
+        orders = {layout: column_order(count, channels, layout) for layout in get_args(Layout)}
+        for layout in sorted(orders, key=lambda layout: (layout != own, layout)):
+            order = orders[layout]
+            same = tuple(name for name in names if np.array_equal(orders[CONVENTIONS[name].layout], order))
+            held, is_cosine = np.where(order < 2 * count, order % count, -1), (order >= count) & (order < 2 * count)
+            new = Signal(same, tuple(names), layout, scales, USUAL, held, is_cosine, np.zeros(channels, int))
+            signals.setdefault((number, order.tobytes()), new)  # Two columns are of two layouts.
+    return tuple(signals.values())
 
 
 def flattening(each: Convention) -> Flatten:
@@ -134,23 +142,19 @@ def image_signals(channels: int) -> tuple[Signal, ...]:
     for name, each in CONVENTIONS.items():
         if each.axes != 2 or each.schedule is None or not each.has(channels):
             continue
+        width, scales = channels // 2, each.timescales(channels)
+        labels = join_axes([np.arange(width), width + np.arange(width)], each.layout, each.grid.get("blocks", "axis"))
+        held = column_order(len(scales), width, each.layout)[labels % width]
         # If columns follow each other, the last axis is the slow one.
         own = each.grid.get("reverse_axes", False) == (flattening(each) == "columns")
         for slow_first in (own, not own):
-            new = _of_image(name, each, channels, slow_first)
-            columns = new.axis.tobytes(), new.is_cosine.tobytes(), new.columns.round(9).tobytes()
+            axis = labels // width if slow_first else 1 - labels // width
+            place = held % len(scales), held >= len(scales), axis
+            new = Signal((), (name,), each.layout, scales, each.max_timescale, *place, slow_first)
+            columns = axis.tobytes(), new.is_cosine.tobytes(), new.columns.round(9).tobytes()
             key = *columns, each.start_index, new.coordinates
             known = signals.get(key, new)
             names = (*known.names, name) if slow_first == own else known.names
             others = tuple(dict.fromkeys((*known.timescales_of, name)))
             signals[key] = replace(known, names=names, timescales_of=others)
     return tuple(signals.values())
-
-
-def _of_image(name: str, each: Convention, channels: int, slow_first: bool) -> Signal:
-    width, scales = channels // 2, each.timescales(channels)
-    labels = join_axes([np.arange(width), width + np.arange(width)], each.layout, each.grid.get("blocks", "axis"))
-    held = column_order(len(scales), width, each.layout)[labels % width]
-    axis = labels // width if slow_first else 1 - labels // width
-    place = held % len(scales), held >= len(scales), axis
-    return Signal((), (name,), each.layout, scales, each.max_timescale, *place, slow_first)
