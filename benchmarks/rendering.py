@@ -105,9 +105,37 @@ def half_precision(values: Values, beside: dict[str, Any]) -> str:
     return _table(("policy", "keras-hub `SinePositionEncoding`", "keras_pe"), rows)
 
 
-def onnxruntime(values: Values, beside: dict[str, Any]) -> str:
-    """A range in ONNX Runtime."""
-    return _by_shape(values, "ONNX Runtime", "1", "range")
+def comparison(values: Values, beside: dict[str, Any]) -> str:
+    """Returns the table of the README: keras_pe beside the tool that people use otherwise."""
+    errors = beside["accuracy"]["figures"]["largest error below"]["131072"]
+    rows = {
+        name: int(rows) for name, (_, rows) in beside["accuracy"]["figures"]["half precision"]["mixed_bfloat16"].items()
+    }
+    counts = {name: each for name, each in beside["exporter"]["operators"].items() if "opset" not in name}
+    run = sum("keras" in routes for routes in counts.values())
+    ratios = [ratio for ratio, *_ in _beside_others(values).values()]
+    lines = [
+        (
+            "largest error below position 131,072",
+            "tensor2tensor's formula in float32",
+            *(_error(errors[each]) for each in (BASE, "keras_pe")),
+        ),
+        (
+            "distinct rows of 2,048 in bfloat16",
+            "keras-hub `SinePositionEncoding`",
+            *(f"{rows[each]:,}" for each in ("keras-hub", "keras_pe")),
+        ),
+        (f"{len(counts)} networks: files that ONNX Runtime runs", "Keras' own ONNX export", str(run), str(len(counts))),
+        (
+            f"relative run time in ONNX Runtime, median of {len(ratios)}",
+            "the fastest of all other exporters",
+            "1",
+            _two_decimals(median(ratios)),
+        ),
+        ("tolerance of a check", "Polygraphy", "a number that you choose", "measured on the float64 model"),
+        ("report of a difference", "Polygraphy", "the outputs that differ", "the first layer, and the cause"),
+    ]
+    return _table(("question", "other tool", "its answer", "keras_pe"), lines)
 
 
 def runtimes(values: Values, beside: dict[str, Any]) -> str:
@@ -256,11 +284,10 @@ def machine(values: Values, beside: dict[str, Any]) -> str:
 
 
 BLOCKS: dict[str, Callable[[Values, dict[str, Any]], str]] = {
-    "accuracy": accuracy,
-    "onnxruntime": onnxruntime,
+    "comparison": comparison,
     "exported_models": exported_models,
 }
-PAGES = ("README.md", "docs/operators.md")  # that have markers
+PAGES = ("README.md", "docs/operator-measurements.md")  # the pages with markers
 
 
 def _by_shape(values: Values, mode: str, threads: str, scenario: str) -> str:

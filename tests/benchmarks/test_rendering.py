@@ -26,7 +26,7 @@ def test_the_page_of_all_figures_is_what_the_stored_results_render_to() -> None:
 def test_another_figure_is_another_text() -> None:
     values, beside = results.load()
     changed = values | {"ONNX Runtime/1/range/1x128/keras_pe": [1.0]}
-    assert rendering.onnxruntime(changed, beside) != rendering.onnxruntime(values, beside)
+    assert rendering.page(changed, beside) != rendering.page(values, beside)
 
 
 def test_a_marker_of_no_block_is_refused() -> None:
