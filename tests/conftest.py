@@ -1,7 +1,7 @@
 """Settings, marks and artifacts for all tests: runtimes are quiet, stay on the CPU, and compute alike on each."""
 
 import os
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +18,26 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 @pytest.hookimpl(tryfirst=True)  # before pytest reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the rows of a test `slow` that come after as many as its mark `quick_rows` names."""
-    rows: Counter[str] = Counter()
+    """Marks rows of tests `slow` and `exhaustive`, as their marks `quick_rows` and `slow_rows` ask."""
+    tests: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        quick = item.get_closest_marker("quick_rows")
-        if quick is None or item.get_closest_marker("slow") or item.get_closest_marker("exhaustive"):
-            continue
-        test = item.nodeid.partition("[")[0]
-        rows[test] += 1
-        if rows[test] > quick.args[0]:
-            item.add_marker(pytest.mark.slow)
+        tests[item.nodeid.partition("[")[0]].append(item)
+    for rows in tests.values():
+        rows = [row for row in rows if not row.get_closest_marker("exhaustive")]
+        quick = [row for row in rows if not row.get_closest_marker("slow")]
+        for row in quick[_number(rows, "quick_rows") :]:
+            row.add_marker(pytest.mark.slow)
+        slow = [row for row in rows if row.get_closest_marker("slow")]
+        count = min(_number(rows, "slow_rows"), len(slow))
+        kept = {index * len(slow) // count for index in range(count)}  # rows of one kind stand side by side
+        for index in set(range(len(slow))) - kept:
+            slow[index].add_marker(pytest.mark.exhaustive)
+
+
+def _number(rows: list[pytest.Item], name: str) -> int:
+    """Returns the number in a mark of a test, or that of all its rows if it has no such mark."""
+    mark = rows[0].get_closest_marker(name) if rows else None
+    return mark.args[0] if mark else len(rows)
 
 
 @pytest.fixture(scope="session")

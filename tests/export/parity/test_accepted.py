@@ -117,6 +117,7 @@ def detector(tmp_path_factory):
     return apart, joined, folder
 
 
+@pytest.mark.slow_rows(2)
 @pytest.mark.parametrize("form", WRITERS)
 def test_a_sound_file_of_every_format_passes_with_every_weight_compared(detector, form):
     apart, _, folder = detector
@@ -127,6 +128,7 @@ def test_a_sound_file_of_every_format_passes_with_every_weight_compared(detector
     assert result.weights.compared == result.weights.count
 
 
+@pytest.mark.slow_rows(1)
 @pytest.mark.parametrize("form", ["float16", "int8 dynamic", "int4"])
 def test_negated_scores_fail_beside_boxes_of_another_scale_in_one_output(detector, form):
     _, joined, folder = detector

@@ -78,6 +78,7 @@ def test_a_file_is_compared_through_all_of_its_border_and_its_fault_named_as_the
     assert not replay_bundle(tmp_path / "failure.npz").passed
 
 
+@pytest.mark.slow_rows(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BORDERS)
 def test_each_option_of_an_export_is_read_back(model: Any, tmp_path: Path, name: str) -> None:

@@ -123,6 +123,7 @@ def environment(folder: Path, way: str = "") -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": paths, "LEAVES": way}
 
 
+@pytest.mark.slow_rows(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("file", ["sound.onnx", "bad.onnx"])
 @pytest.mark.parametrize("way", ["exit", "interrupt", "os", "daemon", "load", "config", "late"])
@@ -143,6 +144,7 @@ def test_parity(parity):
 """
 
 
+@pytest.mark.slow_rows(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["exit", "interrupt", "os", "daemon"])
 def test_a_suite_of_tests_never_passes(folder: Path, way: str) -> None:
@@ -154,6 +156,7 @@ def test_a_suite_of_tests_never_passes(folder: Path, way: str) -> None:
     assert " passed" not in done.stdout
 
 
+@pytest.mark.slow_rows(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", "1"])
 @pytest.mark.parametrize("way", ["exit", "os"])

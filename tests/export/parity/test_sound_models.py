@@ -32,6 +32,7 @@ def _assert_no_alarm(model, path, artifacts=(), runtimes=()):
     assert max(factors, default=0) < 4, "a sound model stays under half of what is allowed"
 
 
+@pytest.mark.slow_rows(9)
 @pytest.mark.slow
 @pytest.mark.parametrize("build", sound_models.ALL, ids=lambda build: build.__name__)
 def test_a_sound_model_raises_no_alarm(build, tmp_path):
@@ -51,6 +52,7 @@ def test_an_application_raises_no_alarm(case, tmp_path):
 
 
 # T5's own constructor warns so, before anything here runs; as an error it would leave the model half built.
+@pytest.mark.slow_rows(1)
 @pytest.mark.filterwarnings(r"ignore:Layer '\w+' \(of type T5MultiHeadAttention\) was passed an input with a mask")
 @pytest.mark.parametrize("name", sampled(hub.ENTRIES, SAMPLE))
 def test_a_model_of_keras_hub_raises_no_alarm(name, tmp_path):

@@ -305,6 +305,7 @@ def test_a_model_that_takes_few_values_is_opened_with_what_its_artifact_tells(tm
     assert check_dataset(model, artifact, saved(tmp_path, x=rows), workers=0).passed
 
 
+@pytest.mark.slow_rows(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["empty", "truncated", "no model"])
 def test_a_model_that_is_damaged_where_it_waits_for_the_workers_is_written_again(

@@ -68,7 +68,7 @@ def statistics(files: Files, data: Path, **options: object) -> bytes:
 def test_every_engine_gives_the_same_bytes(files: Files, pool: ProcessPool, tmp_path: Path, rows: int) -> None:
     data = save(tmp_path, rows)
     expected = statistics(files, data, executor=pool)
-    assert statistics(files, data, workers=4) == expected
+    assert statistics(files, data, workers=2) == expected
     with dask_cluster(tmp_path, 2) as (address, _), cluster_executor(address) as executor:
         assert statistics(files, data, executor=executor) == expected
     with cluster_executor("ray://") as executor:

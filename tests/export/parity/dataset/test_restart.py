@@ -10,6 +10,7 @@ import pytest
 
 from keras_pe.export.parity.data.source import SHARD_ROWS
 from keras_pe.export.parity.dataset.check import check_dataset
+from keras_pe.export.parity.work.executors import ProcessPool
 from tests.cli.test_check_data import write_model
 from tests.export.parity.dataset.conftest import Files, draw
 
@@ -56,15 +57,15 @@ def run_and_kill(model: Path, artifact: Path, data: Path, kept: Path, rows: int)
     ],
 )
 def test_a_model_that_was_killed_in_the_middle_comes_to_the_bytes_of_one_run(
-    files: Files, tmp_path: Path, rows: int
+    files: Files, pool: ProcessPool, tmp_path: Path, rows: int
 ) -> None:
     np.save(tmp_path / "x.npy", draw(rows, magic=31_415))
     options = {"model": files.model, "artifacts": files.planted, "data": tmp_path / "x.npy"}
     kept = run_and_kill(files.model, files.planted, tmp_path / "x.npy", tmp_path / "kept", rows // 2)
-    again = check_dataset(**options, workers=2, checkpoint_dir=tmp_path / "kept")
+    again = check_dataset(**options, executor=pool, checkpoint_dir=tmp_path / "kept")
     assert again.rows == rows
     assert again.reused_rows == kept * SHARD_ROWS
-    fresh = check_dataset(**options, workers=1)
+    fresh = check_dataset(**options, executor=pool)
     assert fresh.results[0].statistics.failed == 1
     assert again.results[0].statistics.to_bytes() == fresh.results[0].statistics.to_bytes()
 

@@ -113,6 +113,7 @@ def test_weights_and_constants_of_keras_own_layers_are_not_captured(layer):
     assert not list(captured_arrays(_model(lambda x: layer(x, x) if is_attention else layer(x))))
 
 
+@pytest.mark.slow_rows(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", PLANTED)
 def test_a_captured_table_counts_for_coverage_and_a_damaged_row_fails(plant, tmp_path):

@@ -82,6 +82,7 @@ def _one_element(kernel: np.ndarray) -> np.ndarray:
     return kernel + np.float32(0.5) * (np.arange(kernel.size).reshape(kernel.shape) == 5)
 
 
+@pytest.mark.slow_rows(2)
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:In the future `np.object`:FutureWarning")  # Keras asks NumPy 2.4 for it
 @pytest.mark.parametrize(("layer", "damage", "cause"), [
@@ -189,6 +190,7 @@ def _of_statistics(between: keras.Layer, **statistics: float) -> keras.Model:
     return model
 
 
+@pytest.mark.slow_rows(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("between", [layers.Activation("linear"), layers.LeakyReLU(0.2)], ids=["folded", "computed"])
 @pytest.mark.parametrize(("statistic", "factor", "cause"), [

@@ -36,6 +36,7 @@ def residual() -> Any:
     return keras.Model(image, layers.Dense(4, name="scores")(layers.GlobalAveragePooling2D(name="mean")(x)), name="res")
 
 
+@pytest.mark.slow_rows(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "format", "activations"),

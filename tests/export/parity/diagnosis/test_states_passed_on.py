@@ -45,6 +45,7 @@ def _attended():
     return keras.Model([x, y], L.AdditiveAttention(name="attention")([queries, keys]), name="model")
 
 
+@pytest.mark.slow_rows(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "build",

@@ -67,6 +67,7 @@ def _strided(*, strides: tuple[int, int] = (2, 2), padding: str = "valid", borde
     return keras.Model(x, L.Dense(3, name="y")(L.GlobalAveragePooling2D(name="mean")(y)))
 
 
+@pytest.mark.slow_rows(4)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "change", "cause", "layer"),

@@ -48,8 +48,8 @@ CHANGES = [
     *_change("forward twice", lambda one, other: [one, one], "the forward output twice"),
 ]
 
-# Every change in a file of this package, and one in a file of Keras.
-SAMPLE = [change for change in CHANGES if not change.by_keras] + CHANGES[-1:]
+# One change in a file of this package, and one in a file of Keras.
+SAMPLE = [CHANGES[0], CHANGES[-1]]
 
 
 @pytest.mark.parametrize("change", sampled(CHANGES, SAMPLE), ids=lambda change: change.name)

@@ -79,6 +79,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.slow_rows(4)
 @pytest.mark.parametrize("change", [
     pytest.param(c, id=c.name, marks=() if c.name == "scaled" else pytest.mark.slow) for c in CHANGES
 ])  # fmt: skip

@@ -27,6 +27,7 @@ CORNERS = {"coordinate_transformation_mode": b"align_corners"}
 CORNER = {"coordinate_transformation_mode": b"asymmetric"}
 
 
+@pytest.mark.slow_rows(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer", "attributes", "cause", "said"),

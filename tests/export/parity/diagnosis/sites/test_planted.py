@@ -305,6 +305,7 @@ def _transposed_2d():
     return _cut_on_the_other_side(L.Conv2DTranspose, 4, 3, 2)
 
 
+@pytest.mark.slow_rows(11)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "cause", "said"),

@@ -122,6 +122,7 @@ def test_other_positions_are_named_with_those_of_the_model(name: str) -> None:
     _check(*QUICK[name])
 
 
+@pytest.mark.slow_rows(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
 def test_any_other_positions_are_named_with_those_of_the_model(name: str) -> None:
