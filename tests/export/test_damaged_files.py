@@ -122,6 +122,7 @@ def mutations(content: bytes, count: int, seed: int) -> Iterator[bytes]:
         yield bytes(damaged)
 
 
+@pytest.mark.slow_rows(9)
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS, ids=lambda each: f"{each.suffix}-{each.read.__name__}")
 def test_a_damaged_file_is_read_or_refused_with_the_documented_error(

@@ -251,6 +251,7 @@ ONE_IS_ENOUGH = {
 }
 
 
+@pytest.mark.slow_rows(14)
 @pytest.mark.parametrize(
     ("kind", "build"),
     [

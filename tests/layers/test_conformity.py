@@ -49,6 +49,7 @@ def conform(layer: type, config: dict[str, Any], shape: tuple[int, ...], weights
     )
 
 
+@pytest.mark.slow_rows(11)
 @pytest.mark.slow
 @pytest.mark.parametrize("config", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
 def test_every_configuration_passes_keras_own_test_of_a_layer(config: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="
 SPEC = [None, None, 16]
 
 
+@pytest.mark.slow_rows(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("max_length", [None, 2000])
 @pytest.mark.parametrize("length", [1, 2, 511, 512, 513, 1500])

@@ -299,6 +299,7 @@ def test_masked_attention_adds_a_mask_that_is_made_once_and_answers_as_keras_doe
     assert operators["And"] <= 1
 
 
+@pytest.mark.slow_rows(8)
 @pytest.mark.slow
 @pytest.mark.parametrize("opset", [18, 23, 25])
 @pytest.mark.parametrize("use_causal_mask", [False, True])
@@ -331,6 +332,7 @@ def test_attention_is_one_operator_from_the_set_that_has_it_and_selects_no_score
     assert not any(node.op_type == "Where" and softmax.output[0] in node.input for node in graph.node)
 
 
+@pytest.mark.slow_rows(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
 @pytest.mark.parametrize("use_causal_mask", [False, True])

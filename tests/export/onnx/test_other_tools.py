@@ -136,6 +136,7 @@ def exported(request, tmp_path_factory):
     return request.param, artifact.path, arrays, _run(artifact.path, arrays)
 
 
+@pytest.mark.slow_rows(5)
 @pytest.mark.parametrize("change", [_raised, _optimized_offline, _simplified, _slimmed, _optimized_by_onnxscript])
 def test_a_file_that_another_tool_has_written_again_returns_the_same_numbers(exported, change, tmp_path):
     name, path, arrays, expected = exported

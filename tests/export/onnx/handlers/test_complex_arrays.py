@@ -34,6 +34,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.slow_rows(4)
 @pytest.mark.quick_rows(5)
 @pytest.mark.parametrize("name", CHANGES)
 def test_the_shape_changes_as_that_of_real_numbers(name: str, tmp_path: Path) -> None:

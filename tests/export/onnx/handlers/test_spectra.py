@@ -77,6 +77,7 @@ def test_a_transform_of_planes_agrees_at_sizes_never_traced(tmp_path: Path) -> N
 
 
 # By matrix up to 2047, by the operator from 1024 (complex) or 2048 (real), by chirp from 1025 (complex) or 2049 (real).
+@pytest.mark.slow_rows(4)
 @pytest.mark.parametrize(
     "length", [9, 512, 2050, *(slow(length) for length in (1, 2, 10, 400, 1024, 1025, 2047, 2048, 4096, 5001))]
 )

@@ -36,6 +36,7 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return export_onnx(model, tmp_path_factory.mktemp("model") / "model.onnx").path, request.param
 
 
+@pytest.mark.slow_rows(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("runtime", [*CHECKING, *UNCHECKED])
 def test_a_position_out_of_reach_gets_no_plausible_row(runtime: str, exported: tuple[Path, int | None]) -> None:
